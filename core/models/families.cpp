@@ -6,9 +6,10 @@
 namespace lockstep::models {
 
 std::span<const Family* const> families() {
-  static const Family* const all[] = {&gpt(),   &llama(), &qwen(), &gemma(),  &mistral(),  &bert(),
-                                      &t5(),    &lstm(),  &vit(),  &resnet(), &convnext(), &unet(),
-                                      &mixer(), &dlrm(),  &vae(),  &dcgan()};
+  static const Family* const all[] = {
+      &gpt(),  &llama(), &qwen(), &gemma(),  &mistral(),  &bert(), &bert_classifier(),
+      &t5(),   &lstm(),  &vit(),  &resnet(), &convnext(), &unet(), &mixer(),
+      &dlrm(), &vae(),   &dcgan()};
   return all;
 }
 

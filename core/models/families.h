@@ -11,6 +11,7 @@ const Family& qwen();
 const Family& gemma();
 const Family& mistral();
 const Family& bert();
+const Family& bert_classifier();
 const Family& t5();
 const Family& lstm();
 const Family& vit();

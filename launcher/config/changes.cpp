@@ -31,6 +31,8 @@ const std::map<std::string, Effect>& effects() {
       {"data.prompt", Effect::samples},
       {"data.completion", Effect::samples},
       {"data.messages", Effect::samples},
+      {"data.label", Effect::samples},
+      {"data.classes", Effect::samples},
       {"data.template", Effect::samples},
       {"data.pack", Effect::samples},
       {"data.image.crop", Effect::samples},

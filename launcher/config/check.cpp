@@ -9,6 +9,7 @@
 #include "core/models/family.h"
 #include "core/tasks/task.h"
 #include "launcher/config/check_best.h"
+#include "launcher/config/check_classes.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 
@@ -255,7 +256,11 @@ void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
     errors.push_back(str("model.vocab is ", vocab, ", but text as bytes has 256 tokens; use 256 or more"));
   only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
   only_for(c, errors, "data.kind", c.data.kind, "jsonl",
-           {"data.text", "data.prompt", "data.completion", "data.messages", "data.template", "data.pack"});
+           {"data.text", "data.prompt", "data.completion", "data.messages", "data.template", "data.pack",
+            "data.label", "data.classes"});
+  if (c.data.kind == "jsonl")
+    only_for(c, errors, "task.kind", task_kind(c), "classification", {"data.label", "data.classes"});
+  check_classes(c, errors);
   only_for(
       c, errors, "data.kind", c.data.kind, "images",
       {"data.image.crop", "data.image.crop_share", "data.image.flip", "data.image.mean", "data.image.std"});

@@ -29,7 +29,7 @@ struct ImageConfig {
 struct DataConfig {
   std::string kind = key(&kind, "data.kind", "text",
                          "text: files as one text; tokens: files of token ids; jsonl: a record a line, of "
-                         "text, prompt and completion, or chat messages; images: "
+                         "text, prompt and completion, chat messages, or text and class; images: "
                          "folders of PNG and JPEG files, a class each; arrays: a file NAME.npy, or NAME in a "
                          ".npz, for each field of a sample",
                          one_of({"text", "tokens", "jsonl", "images", "arrays"}));
@@ -40,14 +40,14 @@ struct DataConfig {
   std::vector<SourceRow> sources = key(
       &sources, "data.sources", {},
       "in place of data.paths: several sources, rows of paths and weight, and of text, prompt, completion, "
-      "messages where their records have other members; of samples in a row each gives its share, the same "
+      "messages, label where their records have other members; of samples in a row each gives its share, the "
+      "same "
       "on any number of ranks");
   std::string tokenizer = key(
       &tokenizer, "data.tokenizer", "bytes",
       "how text becomes tokens; bytes: a byte is a token; else a tokenizer.json of Hugging Face (BPE: gpt2, "
-      "llama, qwen, mistral, gemma; Unigram: t5, xlm-roberta), a tokenizer.model of SentencePiece, or a "
-      "folder "
-      "that has one");
+      "llama, qwen, mistral, gemma; Unigram: t5, xlm-roberta; WordPiece: bert), a tokenizer.model of "
+      "SentencePiece, or a folder that has one");
   std::string eos = key(&eos, "data.eos", "auto",
                         "text by a tokenizer.json: the token that ends a document; auto: the eos_token of a "
                         "tokenizer_config.json beside it, else <|endoftext|>, <|end_of_text|>, </s>, <eos>, "
@@ -61,6 +61,14 @@ struct DataConfig {
       &messages, "data.messages", "messages",
       "jsonl: the member with a conversation, a list of {role, content} or, as ShareGPT, {from, value}; what "
       "the role assistant says is learnt; records of Alpaca (instruction, input, output) are read as one");
+  std::string label = key(
+      &label, "data.label", "label",
+      "jsonl, task.kind classification: the member with the class of a record's text, an integer from 0 on "
+      "or a name");
+  std::vector<std::string> classes = key(
+      &classes, "data.classes", {},
+      "jsonl, task.kind classification: the names of the classes in their order, as many as model.classes; "
+      "empty: the names in the data, in the order of their bytes");
   std::string chat_template = key(&chat_template, "data.template", "chatml",
                                   "jsonl: what stands around messages; chatml: <|im_start|>ROLE ... "
                                   "<|im_end|>, as Qwen; llama3: <|start_header_id|>ROLE ... <|eot_id|>");
@@ -69,7 +77,7 @@ struct DataConfig {
           "jsonl: how rows of model.context tokens are made; documents: several records in a "
           "row, which do not see one another, positions from 0 in each; none: a record in a "
           "row; stream: all records of a file as one text, as task.kind masked_lm always reads "
-          "them; for seq2seq a record is a pair, whatever is said here",
+          "them; for seq2seq a record is a pair, for classification a row, whatever is said here",
           one_of({"documents", "none", "stream"}));
   ImageConfig image;
   std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files",

@@ -147,12 +147,14 @@ struct TrainConfig {
           "globs of weights, or of layers, that are not trained: they have no gradient and no moments, and "
           "nothing of them is exchanged");
   LoraConfig lora;
-  std::string on_nonfinite =
-      key(&on_nonfinite, "train.on_nonfinite", "stop",
-          "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run "
-          "ends; skip: it goes on "
-          "with the next step; rewind: it goes on with the next step from the state of the last checkpoint",
-          one_of({"stop", "skip", "rewind"}));
+  std::string on_nonfinite = key(
+      &on_nonfinite, "train.on_nonfinite", "stop",
+      "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run "
+      "ends; skip: it goes on "
+      "with the next step; rewind: it goes on with the next step from the state of the last checkpoint; a "
+      "validation whose loss is none: stop: the run is saved and ends; else it is told, and is never the "
+      "best",
+      one_of({"stop", "skip", "rewind"}));
   int64_t nonfinite_limit = key(&nonfinite_limit, "train.nonfinite_limit", 10,
                                 "steps in a row that may be skipped, and times that the run may go back to "
                                 "one checkpoint; then it stops",

@@ -38,7 +38,8 @@ Json value_schema(const std::string& type, const Rule& rule) {
               {"text", text},
               {"prompt", text},
               {"completion", text},
-              {"messages", text}}},
+              {"messages", text},
+              {"label", text}}},
             {"required", {"paths"}},
             {"additionalProperties", false}};
   }

@@ -1,5 +1,5 @@
 // A row of the key `data.sources`: {"paths": ["a.jsonl"], "weight": 2}, and the members of its records where
-// they are not those of `data`: "text", "prompt", "completion", "messages".
+// they are not those of `data`: "text", "prompt", "completion", "messages", "label".
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace lockstep::launcher {
 struct SourceRow {
   std::vector<std::string> paths;
   double weight = 1;
-  std::string text = {}, prompt = {}, completion = {}, messages = {};  // "": as data says
+  std::string text = {}, prompt = {}, completion = {}, messages = {}, label = {};  // "": as data says
   bool operator==(const SourceRow&) const = default;
 
   static constexpr const char* kKeyType = "{paths, weight} row";
@@ -22,7 +22,8 @@ struct SourceRow {
       if (!path.is_string()) return false;
     for (const auto& [name, value] : v.items()) {
       if (name == "paths") continue;
-      const bool member = name == "text" || name == "prompt" || name == "completion" || name == "messages";
+      const bool member =
+          name == "text" || name == "prompt" || name == "completion" || name == "messages" || name == "label";
       if (!(name == "weight" ? value.is_number() : member && value.is_string())) return false;
     }
     return true;
@@ -33,7 +34,8 @@ inline void to_json(Json& json, const SourceRow& row) {
   for (auto [name, value] : {std::pair{"text", &row.text},
                              {"prompt", &row.prompt},
                              {"completion", &row.completion},
-                             {"messages", &row.messages}})
+                             {"messages", &row.messages},
+                             {"label", &row.label}})
     if (!value->empty()) json[name] = *value;
 }
 inline void from_json(const Json& json, SourceRow& row) {
@@ -43,7 +45,8 @@ inline void from_json(const Json& json, SourceRow& row) {
   for (auto [name, value] : {std::pair{"text", &row.text},
                              {"prompt", &row.prompt},
                              {"completion", &row.completion},
-                             {"messages", &row.messages}})
+                             {"messages", &row.messages},
+                             {"label", &row.label}})
     if (json.contains(name)) *value = json[name].get<std::string>();
 }
 

@@ -123,13 +123,16 @@ class ArraySamples : public Samples {
   int64_t validation() const override { return kept_; }
   void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count,
             const std::vector<void*>& fields) const override {
-    for (int64_t i = 0; i < count; ++i)
-      row(sequence_of(step * global_batch + first + i, samples_ - kept_, options_.order == "shuffle",
-                      options_.seed),
-          i, fields);
+    for (int64_t i = 0; i < count; ++i) row(row_of(step * global_batch + first + i), i, fields);
   }
   void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
     for (int64_t i = 0; i < count; ++i) row(samples_ - kept_ + first + i, i, fields);
+  }
+  std::string name(int64_t step, int64_t global_batch, int64_t sample) const override {
+    return str("row ", row_of(step * global_batch + sample), " of the arrays");
+  }
+  std::string validation_name(int64_t sample) const override {
+    return str("row ", samples_ - kept_ + sample, " of the arrays");
   }
   const std::vector<DataFile>& contents() const override { return contents_; }
   const std::string& fingerprint() const override { return fingerprint_; }
@@ -145,6 +148,9 @@ class ArraySamples : public Samples {
   }
 
  private:
+  int64_t row_of(int64_t sample) const {
+    return sequence_of(sample, samples_ - kept_, options_.order == "shuffle", options_.seed);
+  }
   void row(int64_t sample, int64_t at, const std::vector<void*>& fields) const {
     for (size_t i = 0; i < columns_.size(); ++i) {
       const auto n = static_cast<size_t>(columns_[i].file.row_elements());

@@ -31,6 +31,13 @@ class Samples {
                     const std::vector<void*>& fields) const = 0;
   virtual void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const = 0;
 
+  // What the sample is called: "row 7 of x.npy"; "" where it has no name. Of a step as in fill; of
+  // validation.
+  virtual std::string name(int64_t /*step*/, int64_t /*global_batch*/, int64_t /*sample*/) const {
+    return "";
+  }
+  virtual std::string validation_name(int64_t /*sample*/) const { return ""; }
+
   // As Dataset's.
   virtual const std::vector<DataFile>& contents() const = 0;
   virtual const std::string& fingerprint() const = 0;

@@ -212,6 +212,15 @@ class Reader {
     const Json labels = config_.value("id2label", Json());
     const Json count = config_.value("num_labels", Json(2));
     out_.options["classes"] = labels.is_object() ? Json(labels.size()) : count;
+    if (!labels.is_object()) return;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const Json given = labels.value(str(i), Json());
+      const std::string name = given.is_string() ? given.get<std::string>() : "";
+      if (name.empty() || name == str("LABEL_", i) ||
+          std::find(out_.classes.begin(), out_.classes.end(), name) != out_.classes.end())
+        return out_.classes.clear();
+      out_.classes.push_back(name);
+    }
   }
 
   void architecture() {
@@ -265,9 +274,12 @@ void put_rope(Json& config, const Json& options) {
   config["rope_theta"] = options["rope_theta"];
 }
 
-void put_classes(Json& config, int64_t classes) {
+void put_classes(Json& config, int64_t classes, const std::vector<std::string>& given) {
   Json names = Json::object(), ids = Json::object();
-  for (int64_t i = 0; i < classes; ++i) names[str(i)] = str("LABEL_", i), ids[str("LABEL_", i)] = i;
+  for (int64_t i = 0; i < classes; ++i) {
+    const std::string name = given.empty() ? str("LABEL_", i) : given[static_cast<size_t>(i)];
+    names[str(i)] = name, ids[name] = i;
+  }
   config["id2label"] = names;
   config["label2id"] = ids;
 }
@@ -288,10 +300,11 @@ Json first_config(const HfFamily& family) {
 }
 }  // namespace
 
-HfModel model_of(const Json& config, const std::string& where, const std::vector<std::string>& accept) {
+HfModel model_of(const Json& config, const std::string& where, const std::vector<std::string>& accept,
+                 const std::string& kind) {
   if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string())
     throw UserError(str(where, " has no model_type, so it is no config.json of a model of Hugging Face"));
-  return Reader(config, family_of_type(config["model_type"].get<std::string>(), where), where).read(accept);
+  return Reader(config, family_of_config(config, where, kind), where).read(accept);
 }
 
 std::vector<std::string> differences(const HfModel& theirs, const Json& options, const std::string& where) {
@@ -324,14 +337,16 @@ Json complete(const HfFamily& family, const Json& options, int64_t hidden) {
   return out;
 }
 
-Json config_of(const HfFamily& family, const Json& options, const Json& carried, const std::string& dtype) {
+Json config_of(const HfFamily& family, const Json& options, const Json& carried, const std::string& dtype,
+               const std::vector<std::string>& classes) {
   const bool imported = carried.is_object() && carried.value("model_type", "") == family.model_type;
   Json out = imported ? carried : first_config(family);
   std::vector<std::string> every;  // what the import accepted is carried along
   for (const auto& [key, value] : out.items()) every.push_back(key);
-  const Json known = imported ? complete(family, model_of(carried, "config.json", every).options,
-                                         options.value("hidden", int64_t{0}))
-                              : Json::object();
+  const Json known =
+      imported ? complete(family, model_of(carried, "config.json", every, std::string(family.kind)).options,
+                          options.value("hidden", int64_t{0}))
+               : Json::object();
   bool rope = false;  // its frequencies are others
   for (const KeyRule& rule : family.keys) {
     if (!is_option(rule)) continue;
@@ -344,8 +359,9 @@ Json config_of(const HfFamily& family, const Json& options, const Json& carried,
     rope = rope || rule.theirs.starts_with("rope_parameters.");
   }
   if (rope) put_rope(out, options);
-  if (has(family, Special::classes) && (!imported || known["classes"] != options["classes"]))
-    put_classes(out, options["classes"]);
+  if (has(family, Special::classes) &&
+      (!imported || known["classes"] != options["classes"] || !classes.empty()))
+    put_classes(out, options["classes"], classes);
   out["architectures"] = Json::array({family.architecture});
   out[out.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
   return out;

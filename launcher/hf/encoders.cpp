@@ -6,24 +6,51 @@
 
 namespace lockstep::launcher::hf {
 
+namespace {
+// What both have: names of the encoder, keys of config.json.
+HfFamily bert_encoder(std::string_view architecture, std::string_view kind) {
+  HfFamily out{.model_type = "bert",
+               .architecture = architecture,
+               .kind = kind,
+               .prefix = "bert.",
+               .hidden = "bert.encoder.layer.0.intermediate.dense.weight"};
+  for (std::string_view name :
+       {"bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight",
+        "bert.embeddings.token_type_embeddings.weight", "bert.embeddings.LayerNorm.{p}",
+        "bert.encoder.layer.{i}.attention.self.query.{p}", "bert.encoder.layer.{i}.attention.self.key.{p}",
+        "bert.encoder.layer.{i}.attention.self.value.{p}",
+        "bert.encoder.layer.{i}.attention.output.dense.{p}",
+        "bert.encoder.layer.{i}.attention.output.LayerNorm.{p}",
+        "bert.encoder.layer.{i}.intermediate.dense.{p}", "bert.encoder.layer.{i}.output.dense.{p}",
+        "bert.encoder.layer.{i}.output.LayerNorm.{p}"})
+    out.names.push_back({name, name});
+  out.generates = false;
+  out.renamed = {{".LayerNorm.gamma", ".LayerNorm.weight"}, {".LayerNorm.beta", ".LayerNorm.bias"}};
+  out.keys = {{"vocab_size", KeyRole::option, "vocab", "30522"},
+              {"max_position_embeddings", KeyRole::option, "context", "512"},
+              {"hidden_size", KeyRole::option, "width", "768"},
+              {"num_hidden_layers", KeyRole::option, "depth", "12"},
+              {"num_attention_heads", KeyRole::option, "heads", "12"},
+              {"intermediate_size", KeyRole::option, "hidden", "3072"},
+              {"layer_norm_eps", KeyRole::option, "eps", "1e-12"},
+              {"hidden_dropout_prob", KeyRole::dropout, "dropout", "0.1"},
+              {"attention_probs_dropout_prob", KeyRole::training, "", "0.1"},
+              {"hidden_act", KeyRole::fixed, "", R"("gelu")", R"(["gelu"])"},
+              {"type_vocab_size", KeyRole::fixed, "", "2", "[2]"},
+              {"position_embedding_type", KeyRole::fixed, "", R"("absolute")", R"(["absolute"])"},
+              {"is_decoder", KeyRole::fixed, "", "false", "[false]"},
+              {"add_cross_attention", KeyRole::fixed, "", "false", "[false]"},
+              {"classifier_dropout", KeyRole::inert}};
+  return out;
+}
+}  // namespace
+
 const HfFamily& bert() {
   static const HfFamily row = [] {
-    HfFamily out{.model_type = "bert",
-                 .architecture = "BertForMaskedLM",
-                 .also = {"BertModel", "BertForPreTraining"},
-                 .kind = "bert",
-                 .prefix = "bert.",
-                 .hidden = "bert.encoder.layer.0.intermediate.dense.weight"};
-    for (std::string_view name :
-         {"bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight",
-          "bert.embeddings.token_type_embeddings.weight", "bert.embeddings.LayerNorm.{p}",
-          "bert.encoder.layer.{i}.attention.self.query.{p}", "bert.encoder.layer.{i}.attention.self.key.{p}",
-          "bert.encoder.layer.{i}.attention.self.value.{p}",
-          "bert.encoder.layer.{i}.attention.output.dense.{p}",
-          "bert.encoder.layer.{i}.attention.output.LayerNorm.{p}",
-          "bert.encoder.layer.{i}.intermediate.dense.{p}", "bert.encoder.layer.{i}.output.dense.{p}",
-          "bert.encoder.layer.{i}.output.LayerNorm.{p}", "cls.predictions.transform.dense.{p}",
-          "cls.predictions.transform.LayerNorm.{p}", "cls.predictions.bias"})
+    HfFamily out = bert_encoder("BertForMaskedLM", "bert");
+    out.also = {"BertModel", "BertForPreTraining"};
+    for (std::string_view name : {"cls.predictions.transform.dense.{p}",
+                                  "cls.predictions.transform.LayerNorm.{p}", "cls.predictions.bias"})
       out.names.push_back({name, name});
     out.tied = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                 {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
@@ -31,24 +58,22 @@ const HfFamily& bert() {
     out.left_out = {{"**.position_ids", "positions in order"},
                     {"**.pooler.dense.*", kSentences},
                     {"cls.seq_relationship.*", kSentences}};
-    out.generates = false;
-    out.renamed = {{".LayerNorm.gamma", ".LayerNorm.weight"}, {".LayerNorm.beta", ".LayerNorm.bias"}};
-    out.keys = {{"vocab_size", KeyRole::option, "vocab", "30522"},
-                {"max_position_embeddings", KeyRole::option, "context", "512"},
-                {"hidden_size", KeyRole::option, "width", "768"},
-                {"num_hidden_layers", KeyRole::option, "depth", "12"},
-                {"num_attention_heads", KeyRole::option, "heads", "12"},
-                {"intermediate_size", KeyRole::option, "hidden", "3072"},
-                {"layer_norm_eps", KeyRole::option, "eps", "1e-12"},
-                {"hidden_dropout_prob", KeyRole::dropout, "dropout", "0.1"},
-                {"attention_probs_dropout_prob", KeyRole::training, "", "0.1"},
-                {"hidden_act", KeyRole::fixed, "", R"("gelu")", R"(["gelu"])"},
-                {"type_vocab_size", KeyRole::fixed, "", "2", "[2]"},
-                {"position_embedding_type", KeyRole::fixed, "", R"("absolute")", R"(["absolute"])"},
-                {"is_decoder", KeyRole::fixed, "", "false", "[false]"},
-                {"add_cross_attention", KeyRole::fixed, "", "false", "[false]"},
-                {"tie_word_embeddings", KeyRole::fixed, "", "true", "[true]"},
-                {"classifier_dropout", KeyRole::inert}};
+    out.keys.push_back({"tie_word_embeddings", KeyRole::fixed, "", "true", "[true]"});
+    return out;
+  }();
+  return row;
+}
+
+const HfFamily& bert_classifier() {
+  static const HfFamily row = [] {
+    HfFamily out = bert_encoder("BertForSequenceClassification", "bert_classifier");
+    out.also = {"BertModel", "BertForPreTraining", "BertForMaskedLM"};
+    for (std::string_view name : {"bert.pooler.dense.{p}", "classifier.{p}"})
+      out.names.push_back({name, name});
+    out.left_out = {{"**.position_ids", "positions in order"},
+                    {"cls.**", "of tokens and pairs, which BertForSequenceClassification does not compute"}};
+    out.keys.push_back({"tie_word_embeddings", KeyRole::inert});
+    out.special = {Special::classes};
     return out;
   }();
   return row;
@@ -103,8 +128,8 @@ const HfFamily& vit() {
 }
 
 std::span<const HfFamily* const> families() {
-  static const HfFamily* const all[] = {&gpt2(),    &llama(), &qwen2(), &qwen3(),
-                                        &mistral(), &gemma(), &bert(),  &vit()};
+  static const HfFamily* const all[] = {&gpt2(),  &llama(), &qwen2(),           &qwen3(), &mistral(),
+                                        &gemma(), &bert(),  &bert_classifier(), &vit()};
   return all;
 }
 
@@ -152,12 +177,21 @@ std::span<const KeyRule> shared_keys() {
   return rows;
 }
 
-const HfFamily& family_of_type(const std::string& type, const std::string& where) {
+const HfFamily& family_of_config(const Json& config, const std::string& where, const std::string& kind) {
+  const std::string type = config["model_type"].get<std::string>();
+  const Json named = config.value("architectures", Json());
   std::vector<std::string> types;
+  const HfFamily* first = nullptr;
   for (const HfFamily* row : families()) {
-    if (row->model_type == type) return *row;
-    types.emplace_back(row->model_type);
+    if (types.empty() || types.back() != row->model_type) types.emplace_back(row->model_type);
+    if (row->model_type != type) continue;
+    if (kind.empty() ? named.is_array() && std::find(named.begin(), named.end(),
+                                                     std::string(row->architecture)) != named.end()
+                     : row->kind == kind)
+      return *row;
+    if (!first) first = row;
   }
+  if (first) return *first;
   throw UserError(str(where, ": model_type is \"", shortened(printable(type), 60), "\"; trainrun reads ",
                       join(types, ", ")));
 }

@@ -222,7 +222,7 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   if (request.adapter) return export_adapters(request, run, step, family, held, dtype, out);
   const Named weights = named(family, held, dtype);
   const Json words = config_of(family, complete(family, model_options(config), weights.hidden),
-                               carried_config(run), word_of(dtype));
+                               carried_config(run), word_of(dtype), config.data.classes);
 
   refuse_files_in(request.folder);
   fs::create_directories(request.folder);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json.h"
+
 namespace lockstep::launcher::hf {
 
 // How a tensor of theirs lies in one of ours.
@@ -81,8 +83,9 @@ struct HfFamily {
 // All families, and the rows of all of them: keys of any config.json that are inert.
 std::span<const HfFamily* const> families();
 std::span<const KeyRule> shared_keys();
-// UserError naming the types that there are, and `where`.
-const HfFamily& family_of_type(const std::string& model_type, const std::string& where);
+// Of a config.json with a model_type: that of model.kind `kind`, "" for the one that its architectures name;
+// else the first of the type. UserError naming the types that there are, and `where`.
+const HfFamily& family_of_config(const Json& config, const std::string& where, const std::string& kind);
 // Of a model of ours; `version` is its option, "" where it has none. UserError naming the kinds.
 const HfFamily& family_of_kind(const std::string& kind, const std::string& version);
 
@@ -94,6 +97,7 @@ const HfFamily& qwen3();
 const HfFamily& mistral();
 const HfFamily& gemma();
 const HfFamily& bert();
+const HfFamily& bert_classifier();
 const HfFamily& vit();
 
 }  // namespace lockstep::launcher::hf

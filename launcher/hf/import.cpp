@@ -56,6 +56,11 @@ Json first_config(const HfModel& model, const std::string& tokenizer, std::ostre
     data = {
         {"kind", "tokens"},
         {"dtype", options["vocab"].is_number_integer() && options["vocab"] > 65536 ? "uint32" : "uint16"}};
+  if (model.family->kind == "bert_classifier") {
+    data = {{"kind", tokenizer.empty() ? "arrays" : "jsonl"}};
+    if (!tokenizer.empty()) data["tokenizer"] = tokenizer;
+    if (!tokenizer.empty() && !model.classes.empty()) data["classes"] = model.classes;
+  }
   return {{"model", section}, {"data", data}, {"optim", {{"lr", 2e-5}, {"weight_decay", 0.01}}}};
 }
 
@@ -86,17 +91,23 @@ void refuse_begun(const std::string& run) {
         str(run, " has checkpoints already (", found.path, "); choose another --name, or remove the folder"));
 }
 
+// What an override says of a key, "" where none does.
+std::string said_of(const ImportRequest& request, std::string_view path) {
+  const auto named = std::find_if(request.overrides.begin(), request.overrides.end(),
+                                  [&](const Override& one) { return one.path == path; });
+  if (named == request.overrides.end()) return "";
+  const Json quoted = Json::parse(named->value, nullptr, false);
+  return quoted.is_string() ? quoted.get<std::string>() : named->value;
+}
+
 RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const HfModel& model,
                     std::ostream& out) {
-  const auto named = std::find_if(request.overrides.begin(), request.overrides.end(),
-                                  [](const Override& one) { return one.path == "name"; });
-  if (named == request.overrides.end())
+  const std::string name = said_of(request, "name");
+  if (name.empty())
     throw UserError("import-hf: no name is given; --name=NAME names the run, which is written to runs/NAME");
   const bool reads_text = std::filesystem::exists(folder.folder + "/tokenizer.json") ||
                           std::filesystem::exists(folder.folder + "/tokenizer.model");
-  const Json quoted = Json::parse(named->value, nullptr, false);
-  const std::string carried =
-      carried_in("runs/" + (quoted.is_string() ? quoted.get<std::string>() : named->value));
+  const std::string carried = carried_in("runs/" + name);
   return parse_config(first_config(model, reads_text ? carried : "", out).dump(), folder.config_path,
                       request.overrides, DataPaths::may_be_empty);
 }
@@ -104,7 +115,8 @@ RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const 
 
 void import_run(const ImportRequest& request, std::ostream& out) {
   const HfFolder folder = folder_of(request.path);
-  const HfModel model = model_of(folder.config, folder.config_path, request.accept);
+  const HfModel model =
+      model_of(folder.config, folder.config_path, request.accept, said_of(request, "model.kind"));
   const RunConfig config = config_of(request, folder, model, out);
   const std::string run = "runs/" + config.name;
   refuse_begun(run);
@@ -145,7 +157,7 @@ void load_initial(const std::string& path, const RunConfig& config, const std::v
     std::error_code unknown;
     auto folder = std::filesystem::is_directory(path, unknown) ? open_folder(path) : std::nullopt;
     if (!folder) return {};
-    HfModel model = model_of(folder->config, folder->config_path);
+    HfModel model = model_of(folder->config, folder->config_path, {}, config.model.kind);
     check_same(model, config, folder->config_path, hidden_of(*model.family, parameters));
     return {folder, model};
   });

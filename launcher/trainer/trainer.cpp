@@ -129,7 +129,8 @@ std::vector<models::Field> sample_fields_of(const RunConfig& config, const tasks
                                             const models::Model& model) {
   std::vector<models::Field> out = task.fields(model, task_options(config));
   if (config.data.kind != "jsonl" || config.data.pack != "documents") return out;
-  if (task.kind == "masked_lm" || task.kind == "seq2seq") return out;  // their rows are whole, or pairs
+  for (const char* apart : {"masked_lm", "seq2seq", "classification"})  // rows are whole, pairs, or texts
+    if (task.kind == apart) return out;
   if (!model.packs || task.kind != "causal_lm")
     throw UserError(
         str("data.pack is documents, and model.kind ", config.model.kind, " with task.kind ", task.kind,

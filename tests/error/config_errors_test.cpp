@@ -128,6 +128,9 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
            {"packing", "did you mean data.pack (documents, none, stream)?"},
            {"text_column", "did you mean data.text?"},
            {"conversations", "did you mean data.messages?"},
+           {"label_column", "did you mean data.label?"},
+           {"id2label", "did you mean data.classes, as in [\"negative\",\"positive\"]?"},
+           {"num_labels", "did you mean model.classes?"},
            {"tokenizer_path", "did you mean data.tokenizer, a tokenizer.json or the folder that has one?"},
            {"data_mix", "did you mean data.sources, as in [{\"paths\": [\"a.jsonl\"], \"weight\": 2}]?"},
            {"completion_only_loss", "only completions, and what the assistant says, are learnt"},
@@ -262,7 +265,8 @@ TEST(ConfigErrors, WhatReadsNoDataNeedsNoPaths) {
 TEST(ConfigErrors, Choices) {
   EXPECT_EQ(with({"--model.kind=gtp"}),
             "c.json: model.kind is \"gtp\"; choose gpt | llama | qwen | gemma | "
-            "mistral | bert | t5 | lstm | vit | resnet | convnext | unet | mixer | dlrm | vae | dcgan; did "
+            "mistral | bert | bert_classifier | t5 | lstm | vit | resnet | convnext | unet | mixer | dlrm | "
+            "vae | dcgan; did "
             "you mean gpt?");
   EXPECT_EQ(with({"--train.precision=float16"}),
             "c.json: train.precision is \"float16\"; choose fp32 | tf32 | bf16 | fp16; did you mean fp16?");

@@ -45,6 +45,29 @@ TEST(DataConfigErrors, KeysOfOtherKindsAndWords) {
   EXPECT_EQ(with({"--data.kind=jsonl", "--model.vocab=100", "--data.tokenizer=t.json"}), "accepted");
 }
 
+TEST(DataConfigErrors, Classes) {
+  const std::vector<std::string> texts = {"--data.kind=jsonl", "--model.kind=bert_classifier",
+                                          "--model.classes=3"};
+  auto and_classes = [&](const std::string& list) {
+    auto words = texts;
+    words.push_back("--data.classes=" + list);
+    return with(words);
+  };
+  EXPECT_EQ(and_classes(R"(["a","b","c"])"), "accepted");
+  EXPECT_EQ(and_classes(R"(["a","b"])"),
+            "c.json: data.classes lists 2 classes, and model.classes is 3; set model.classes to 2");
+  EXPECT_EQ(and_classes(R"(["a","b","a"])"),
+            "c.json: data.classes lists \"a\" as class 0 and as class 2; give each class a name of its own");
+  EXPECT_EQ(with({"--data.kind=jsonl", "--data.label=stars"}),
+            "c.json: data.label is \"stars\", but it belongs to task.kind classification and task.kind is "
+            "causal_lm; "
+            "leave it out, or choose classification");
+  EXPECT_EQ(with({"--data.label=stars"}),
+            "c.json: data.label is \"stars\", but it belongs to data.kind jsonl and data.kind is text; leave "
+            "it out, "
+            "or choose jsonl");
+}
+
 TEST(DataConfigErrors, Sources) {
   EXPECT_EQ(with({R"(--data.sources=[{"paths": ["b"]}])"}),
             "c.json: data.paths and data.sources are both given; name all files in one of them");

@@ -112,7 +112,7 @@ TEST_F(DocumentsErrors, FilesAndFields) {
       refusal(o, {{"images", DType::f32, {2, 2}}, {"labels", DType::i32, {}}}),
       "data.kind is jsonl, rows of tokens, and a sample of this model and task has images f32[2,2], labels "
       "i32[]; choose a model of text: of the next token (gpt, llama, qwen, mistral, gemma; task.kind "
-      "causal_lm), bert (masked_lm), or t5 (seq2seq)");
+      "causal_lm), bert (masked_lm), t5 (seq2seq), or bert_classifier (classification)");
   DataOptions other = o;
   other.pack = "none";
   expect_words(refusal(other, {{"ids", DType::i32, {2}}}),

@@ -89,10 +89,9 @@ TEST(HuggingFaceErrors, ConfigsThatAreNotWhole) {
       with("gemma", {{"model_type", "gemma2"}}),
       "m/config.json: model_type is \"gemma2\"; trainrun reads gpt2, llama, qwen2, qwen3, mistral, gemma, "
       "bert, vit");
-  EXPECT_EQ(with("bert", {{"architectures", {"BertForSequenceClassification"}}}),
-            lines("bert",
-                  "architectures is [\"BertForSequenceClassification\"]; trainrun's bert is a "
-                  "BertForMaskedLM"));
+  EXPECT_EQ(
+      with("bert", {{"architectures", {"BertForQuestionAnswering"}}}),
+      lines("bert", "architectures is [\"BertForQuestionAnswering\"]; trainrun's bert is a BertForMaskedLM"));
   EXPECT_EQ(with("llama", {{"hidden_size", "32"}}),
             lines("llama", "hidden_size is \"32\"; it must be a whole number, which is model.width"));
   Json config = config_of("llama");
@@ -301,7 +300,7 @@ TEST_F(HuggingFaceFolders, Exports) {
             "folder");
   EXPECT_EQ(refusal([] { hf::family_of_kind("resnet", ""); }),
             "model.kind is \"resnet\", which has no name in transformers; export-hf writes gpt, llama, qwen, "
-            "mistral, gemma, bert, vit");
+            "mistral, gemma, bert, bert_classifier, vit");
 }
 
 }  // namespace

@@ -70,9 +70,22 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
 }
 
 TEST_F(TokenizerErrors, Models) {
-  expect_says(with("model/type", "WordPiece"),
-              "model is WordPiece, and BPE (gpt2, llama, qwen, mistral, gemma) and Unigram (t5, xlm-roberta, "
-              "albert) are read: tokenize elsewhere, and use data.kind tokens");
+  expect_says(with("model/type", "WordLevel"),
+              "model is WordLevel, and BPE (gpt2, llama, qwen, mistral, gemma), Unigram (t5, xlm-roberta, "
+              "albert) and WordPiece (bert) are read: tokenize elsewhere, and use data.kind tokens");
+  auto pieces = [&](const json& vocab, const char* unk) {
+    json file = with(
+        "model",
+        {{"type", "WordPiece"}, {"vocab", vocab}, {"unk_token", unk}, {"continuing_subword_prefix", "##"}});
+    file["added_tokens"] = json::array();
+    return file;
+  };
+  EXPECT_EQ(refusal(pieces({{"[UNK]", 0}, {"a", 1}, {"##b", 2}}, "[UNK]")), "no error");
+  EXPECT_EQ(Tokenizer(folder_.path("t.json")).encode("abb"), (std::vector<int32_t>{1, 2, 2}));
+  EXPECT_EQ(Tokenizer(folder_.path("t.json")).encode("abc"), std::vector<int32_t>{0});
+  expect_says(pieces({{"a", 1}}, "[UNK]"), "unk_token is [UNK], which its vocabulary does not have");
+  expect_says(pieces({{"[UNK]", 0.5}}, "[UNK]"),
+              "the token [UNK] has the id 0.5, which is none; ids are whole numbers");
   auto unigram = [&](const json& rows, const json& unk) {
     json file = with("model", {{"type", "Unigram"}, {"vocab", rows}, {"unk_id", unk}});
     file["added_tokens"] = json::array();
@@ -105,13 +118,13 @@ TEST_F(TokenizerErrors, Models) {
 
 TEST_F(TokenizerErrors, Members) {
   expect_says(
-      with("normalizer", {{"type", "BertNormalizer"}}),
-      "normalizer is BertNormalizer, which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace");
+      with("normalizer", {{"type", "ByteLevel"}}),
+      "normalizer is ByteLevel, which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace");
   for (const char* table : {"", "AAAA", "!", "BAAAAAA="})
     expect_says(with("normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", table}}),
                 "normalizer: precompiled_charsmap is no table of SentencePiece; is the file whole?");
-  expect_says(with("pre_tokenizer", {{"type", "BertPreTokenizer"}}),
-              "pre_tokenizer is BertPreTokenizer, which is not read; ByteLevel, Split, Metaspace, Digits");
+  expect_says(with("pre_tokenizer", {{"type", "UnicodeScripts"}}),
+              "pre_tokenizer is UnicodeScripts, which is not read; ByteLevel, Split, Metaspace, Digits");
   expect_says(
       with("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Kept"}}),
       "the behavior Kept is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous");
@@ -121,8 +134,8 @@ TEST_F(TokenizerErrors, Members) {
   expect_says(
       with("pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}}),
       "prepend_scheme is last, none of always, first, never");
-  expect_says(with("decoder", {{"type", "WordPiece"}}),
-              "decoder is WordPiece, which is not read; ByteLevel, Metaspace, ByteFallback, Fuse, Replace");
+  expect_says(with("decoder", {{"type", "CTC"}}),
+              "decoder is CTC, which is not read; ByteLevel, Metaspace, ByteFallback, Fuse, Replace");
   expect_says(with("post_processor", {{"type", "Odd"}}),
               "post_processor is Odd, which is not read; TemplateProcessing, RobertaProcessing");
   expect_says(with("added_tokens/0/id", 0.5), "added_tokens: \"id\" is number, and should be a whole number");

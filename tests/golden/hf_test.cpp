@@ -79,7 +79,7 @@ class HuggingFace : public testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
                          testing::Values("gpt2", "llama", "llama32", "linear", "qwen2", "qwen3", "mistral",
-                                         "gemma", "bert", "vit"),
+                                         "gemma", "bert", "bert_classes", "vit"),
                          [](const auto& given) { return given.param; });
 
 TEST_P(HuggingFace, ComputesTheLogitsOfTransformers) {

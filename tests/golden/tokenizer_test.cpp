@@ -13,11 +13,15 @@
 namespace lockstep::launcher::data {
 namespace {
 
-// cases.json of check.py and pieces.json of pieces.py, one of which has the tokenizer.
+// cases.json of check.py, pieces.json of pieces.py or wordpiece.json of wordpiece.py: that which has the
+// tokenizer.
 const nlohmann::json& cases_of(const std::string& name) {
   static const auto read = nlohmann::json::parse(std::ifstream(TOKENIZERS "/cases.json")),
-                    pieces = nlohmann::json::parse(std::ifstream(TOKENIZERS "/pieces.json"));
-  return read["tokenizers"].contains(name) ? read : pieces;
+                    pieces = nlohmann::json::parse(std::ifstream(TOKENIZERS "/pieces.json")),
+                    words = nlohmann::json::parse(std::ifstream(TOKENIZERS "/wordpiece.json"));
+  for (const auto* each : {&read, &pieces})
+    if ((*each)["tokenizers"].contains(name)) return *each;
+  return words;
 }
 std::string file_of(const std::string& name) {
   return str(TOKENIZERS, "/", name, name.find('.') == std::string::npos ? ".json" : "");
@@ -74,7 +78,7 @@ TEST_P(TokenizerIds, OfPartsAreThoseOfTheWhole) {
 INSTANTIATE_TEST_SUITE_P(Styles, TokenizerIds,
                          testing::Values("gpt2", "llama3", "qwen", "llama2", "gemma", "sp_unigram.model",
                                          "sp_bytes.model", "sp_plain.model", "unigram.json", "words.json",
-                                         "accents.json"),
+                                         "accents.json", "bert.json", "bert_cased.json"),
                          [](const auto& info) {
                            const std::string name = info.param;
                            return name.substr(0, name.find('.'));

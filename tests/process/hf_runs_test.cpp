@@ -1,4 +1,5 @@
 // Models of Hugging Face in real runs: imported, trained on ranks, resumed, exported, and as initial weights.
+#include "tests/support/npy.h"
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -113,6 +114,65 @@ TEST_F(HuggingFaceRuns, InitialWeightsOfAnotherModelAreRefused) {
                               "/gpt2/config.json and model.eps is 1e-06; "
                               "set --model.eps=1e-05");
   }
+}
+
+// A model of masked tokens as a classifier: what it lacks is drawn, what it has more is left.
+TEST_F(HuggingFaceRuns, AnEncoderBecomesAClassifierAndGoesBack) {
+  const Words import = {"import-hf", HF "/bert", "--name=classes", "--model.kind=bert_classifier",
+                        "--model.classes=3"};
+  auto with = [&](const Words& more) {
+    Words out = import;
+    out.insert(out.end(), more.begin(), more.end());
+    return trainrun(out);
+  };
+  auto result = with({});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_HAS(result.output, "classifier.weight");
+  EXPECT_HAS(result.output, "import-hf takes --draw=PATTERN for missing tensors");
+  result = with({"--draw=classifier.*", "--draw=bert.pooler.**"});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, "4 tensors are missing and drawn by train.seed: ");
+  EXPECT_HAS(result.output, "(of tokens and pairs, which BertForSequenceClassification does not compute)");
+  std::vector<int32_t> ids(24 * 16), lengths(24), labels(24);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i / 16 % 3) * 12 + i % 7);
+  for (size_t i = 0; i < 24; ++i)
+    lengths[i] = static_cast<int32_t>(i % 16 + 1), labels[i] = static_cast<int32_t>(i % 3);
+  scratch_.write("ids.npy", npy("<i4", "24, 16", ids));
+  scratch_.write("lengths.npy", npy("<i4", "24,", lengths));
+  scratch_.write("labels.npy", npy("<i4", "24,", labels));
+  const Words train_it = {"--nproc",
+                          "2",
+                          "runs/classes/config.json",
+                          "--data.kind=arrays",
+                          R"(--data.paths=["ids.npy","lengths.npy","labels.npy"])",
+                          "--batch.global=12",
+                          "--batch.micro=2",
+                          "--train.steps=20",
+                          "--log.every=1",
+                          "--optim.lr=1e-2"};
+  train(train_it);
+  EXPECT_LT(std::stod(metrics("classes").back().at("loss")),
+            std::stod(metrics("classes").front().at("loss")));
+  train({"export-hf", "runs/classes", "exported-classes"});
+  const Json config = Json::parse(file_text("exported-classes/config.json"));
+  EXPECT_EQ(config["architectures"], Json({"BertForSequenceClassification"}));
+  EXPECT_EQ(config["id2label"].size(), 3u);
+  train({"import-hf", "exported-classes", "--name=again"});
+  EXPECT_EQ(Json::parse(file_text("runs/again/config.json"))["model"]["kind"], "bert_classifier");
+}
+
+// Names of classes come with a model and go with it.
+TEST_F(HuggingFaceRuns, NamesOfClassesTravel) {
+  std::filesystem::copy(HF "/bert_classes", "from");
+  std::filesystem::copy(TOKENIZER, "from/tokenizer.json");
+  train({"import-hf", "from", "--name=named"});
+  const Json data = Json::parse(file_text("runs/named/config.json"))["data"];
+  EXPECT_EQ(data["kind"], "jsonl");
+  EXPECT_EQ(data["classes"], Json({"bad", "fair", "good"}));
+  std::filesystem::remove_all("runs/named/hf");
+  train({"export-hf", "runs/named", "to"});
+  EXPECT_EQ(Json::parse(file_text("to/config.json"))["label2id"],
+            Json({{"bad", 0}, {"fair", 1}, {"good", 2}}));
 }
 
 }  // namespace

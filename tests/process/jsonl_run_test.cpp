@@ -117,6 +117,49 @@ TEST_F(JsonlRun, TrainsBertAndT5) {
   }
 }
 
+// A separable set of texts is learnt, by names; on any number of ranks with the same bits.
+TEST_F(JsonlRun, TrainsAClassifierOfTexts) {
+  std::string lines;
+  for (int i = 0; i < 120; ++i)
+    lines += str(R"({"text": ")", i % 2 ? "a fine day" : "what a bad film",
+                 std::string(static_cast<size_t>(i % 5), '!'), " ", i, R"(", "label": ")",
+                 i % 2 ? "good" : "bad", "\"}\n");
+  scratch_.write("texts.jsonl", lines);
+  scratch_.write("classes.json",
+                 R"({"model": {"kind": "bert_classifier", "context": 32, "width": 32, "depth": 1, "heads": 2},
+      "data": {"kind": "jsonl", "paths": ["texts.jsonl"], "validation": 0.1},
+      "batch": {"global": 12, "micro": 2}, "optim": {"lr": 0.003},
+      "train": {"steps": 40, "eval_every": 20, "monitor": "val_accuracy", "monitor_mode": "max"},
+      "checkpoint": {"best": true}, "log": {"every": 1}})");
+  for (const char* ranks : {"1", "2", "3"}) {
+    auto result = trainrun({"--nproc", ranks, "classes.json", str("--name=c", ranks)});
+    ASSERT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, "data: training texts of each class: 0 bad: 54, 1 good: 54");
+    EXPECT_HAS(result.output, "108 training texts, 12 validation texts");
+  }
+  ASSERT_EQ(losses("c1").size(), 40u);
+  for (const char* which : {"loss", "accuracy", "val_loss", "val_accuracy"}) {
+    EXPECT_EQ(losses("c2", which), losses("c1", which)) << which;
+    EXPECT_EQ(losses("c3", which), losses("c1", which)) << which;
+  }
+  EXPECT_EQ(losses("c1", "val_accuracy").back(), "40 1");
+  // Commands that read a run know it.
+  auto said = trainrun({"generate", "c1"});
+  EXPECT_EQ(said.code, kExitUser);
+  EXPECT_HAS(said.output,
+             "holds a bert_classifier, which gives logits of classes; generate prints text of models that "
+             "give the next token");
+  for (const auto& words : {std::vector<std::string>{"report", "c1"},
+                            {"plan", "--nproc", "2", "classes.json"},
+                            {"export-hf", "runs/c1", "exported"}})
+    EXPECT_EQ(trainrun(words).code, kExitOk) << words[0];
+  // What is wrong with a record is told with its place, before a step.
+  scratch_.write("texts.jsonl", lines + R"({"text": "neither"})");
+  auto refused = trainrun({"--nproc", "2", "classes.json", "--name=d"});
+  EXPECT_EQ(refused.code, kExitUser);
+  EXPECT_HAS(refused.output, "texts.jsonl, line 121: the record has no \"label\"; it has: text");
+}
+
 // A model that sees no borders is refused before anything is compiled.
 TEST_F(JsonlRun, AModelThatSeesNoBordersIsRefused) {
   auto result = trainrun({"c.json", "--name=l", "--model.kind=lstm"});

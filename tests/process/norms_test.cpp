@@ -1,4 +1,5 @@
 // Norms of each parameter and gradient, and what families that read samples call their pace.
+#include "tests/support/npy.h"
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -54,18 +55,6 @@ TEST_F(Norms, AreTheSameOnAnyMeshAndComeWhenTheyAreWanted) {
   train({"--nproc", "1", "c.json", "--name=without", "--train.steps=8"});
   EXPECT_TRUE(norms("without").empty());
   EXPECT_EQ(final_hash("without"), final_hash("one"));
-}
-
-// A file of numpy's: floats or integers of four bytes.
-template <class T>
-std::string npy(const std::string& type, const std::string& shape, const std::vector<T>& values) {
-  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
-  header += '\n';
-  std::string out("\x93NUMPY\x01\x00", 8);
-  out += static_cast<char>(header.size() % 256);
-  out += static_cast<char>(header.size() / 256);
-  return out + header + std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
 TEST_F(Norms, FamiliesThatReadSamplesSaySamples) {

@@ -6,6 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/forward.h"
+#include "core/nn/layers.h"
 #include "launcher/trainer/model.h"
 #include "launcher/trainer/options.h"
 
@@ -27,7 +28,7 @@ inline std::vector<double> flat(const Json& nested) {
   return out;
 }
 
-// What make.py gives to the models: ids, or images.
+// What make.py gives to the models: ids, or images. Of texts for a classifier the second has two tokens.
 inline std::vector<std::byte> golden_inputs(bool images) {
   std::vector<int32_t> ids;
   std::vector<float> pixels;
@@ -53,12 +54,22 @@ inline std::vector<float> golden_logits(const std::string& name, int64_t step) {
   }
   const bool images = config.model.kind == "vit";
   const Shape shape = images ? Shape{2, 2, 8, 8} : Shape{2, 4};
-  compiler::Forward forward(
-      state, {{model.inputs[0].name, model.inputs[0].dtype, shape}},
-      [&](const std::vector<Tensor>& in) { return model.logits(in[0], false); },
-      launcher::compile_options(config, 1));
+  std::vector<compiler::BatchField> fields = {{model.inputs[0].name, model.inputs[0].dtype, shape}};
   std::vector<std::byte> given = golden_inputs(images);
-  const auto* found = static_cast<const float*>(forward.run({given.data()}));
+  int32_t lengths[] = {4, 2};
+  std::vector<void*> values = {given.data()};
+  if (model.inputs.size() == 2) {
+    fields.push_back({model.inputs[1].name, model.inputs[1].dtype, {2}});
+    values.push_back(lengths);
+  }
+  compiler::Forward forward(
+      state, fields,
+      [&](const std::vector<Tensor>& in) {
+        Evaluation evaluation;
+        return model.forward(in)[0];
+      },
+      launcher::compile_options(config, 1));
+  const auto* found = static_cast<const float*>(forward.run(values));
   return {found, found + numel(forward.result_shape())};
 }
 

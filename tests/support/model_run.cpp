@@ -28,7 +28,7 @@ uint32_t bits(const std::string& name, int64_t i) {
 }
 
 // Integers are below the model's classes, those that choose rows of tables below 3; floats are in [0, 1), a
-// binary target 0 or 1.
+// binary target 0 or 1; a length is at least 1.
 void fill_field(const models::Field& field, int64_t classes, int64_t step, int64_t first, int64_t count,
                 void* to) {
   const int64_t each = numel(field.shape);
@@ -37,7 +37,7 @@ void fill_field(const models::Field& field, int64_t classes, int64_t step, int64
     const int64_t at = first * each + i;
     if (field.dtype == DType::i32) {
       const auto below = static_cast<uint32_t>(field.name == "categories" ? 3 : classes);
-      static_cast<int32_t*>(to)[i] = static_cast<int32_t>(bits(name, at) % below);
+      static_cast<int32_t*>(to)[i] = static_cast<int32_t>(bits(name, at) % below) + (field.name == "lengths");
     } else {
       const double u = formula_unit(name, at);
       static_cast<float*>(to)[i] = static_cast<float>(field.name == "targets" ? (u > 0.5 ? 1 : 0) : u);

@@ -30,6 +30,7 @@ std::vector<Tiny> tiny() {
       {"gemma", with(hidden, {{"head_dim", 4}, {"kv_heads", 1}, {"logit_softcap", 20}})},
       {"mistral", with(hidden, {{"window", 3}}), true},
       {"bert", decoder, true},
+      {"bert_classifier", with(decoder, {{"classes", 7}}), true},
       {"t5", with(hidden, {{"source_context", 6}, {"buckets", 8}, {"max_distance", 6}}), true},
       {"lstm", {{"vocab", 17}, {"context", 4}, {"width", 8}, {"hidden", 6}}},
       {"vit", with(image, {{"patch", 4}, {"width", 16}, {"depth", 1}, {"heads", 2}}), true},

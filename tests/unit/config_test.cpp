@@ -73,6 +73,8 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                                             "data.prompt",
                                             "data.completion",
                                             "data.messages",
+                                            "data.label",
+                                            "data.classes",
                                             "data.template",
                                             "data.pack",
                                             "data.image.crop",

@@ -31,6 +31,7 @@ DocumentFiles::DocumentFiles(const DataOptions& options, DocumentMaker& maker) {
   for (const auto& file : files) {
     const Scan found = scan_once(file, plan, options.cache, read);
     stores.push_back(maker.store(file.bytes, file.path));
+    paths.push_back(file.path);
     std::string name = file.path.substr(file.path.rfind('/') + 1);
     if (int times = ++names[name]; times > 1) name += str(" #", times);
     char hex[20];

@@ -14,6 +14,7 @@ struct DocumentFiles {
   DocumentFiles(const DataOptions& options, DocumentMaker& maker);
 
   std::vector<TokenStore> stores;
+  std::vector<std::string> paths;  // of the files, in the order of the stores
   std::vector<DataFile> contents;
   std::string fingerprint, read_as;
   int64_t documents = 0, bytes = 0;

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/ops/functions/losses.h"
 #include "launcher/data/documents/document_files.h"
+#include "launcher/data/documents/label_samples.h"
 #include "launcher/data/documents/packing.h"
 #include "launcher/data/documents/pair_samples.h"
 #include "launcher/data/order.h"
@@ -187,6 +188,7 @@ std::unique_ptr<Samples> document_samples(const DataOptions& options,
   DataOptions of = options;
   of.context = fields[0].shape.empty() ? 0 : fields[0].shape[0];
   if (names == "ids decoder_ids targets ") return pair_samples(of, fields);
+  if (names == "ids lengths labels ") return label_samples(of, fields);
   if (names == "ids ") {
     if (options.pack == "none")
       throw UserError(
@@ -198,7 +200,7 @@ std::unique_ptr<Samples> document_samples(const DataOptions& options,
     throw UserError(
         str("data.kind is jsonl, rows of tokens, and a sample of this model and task has ", join(all, ", "),
             "; choose a model of text: of the next token (gpt, llama, qwen, mistral, gemma; task.kind "
-            "causal_lm), bert (masked_lm), or t5 (seq2seq)"));
+            "causal_lm), bert (masked_lm), t5 (seq2seq), or bert_classifier (classification)"));
   }
   return std::make_unique<DocumentSamples>(of, fields, DocumentMaker(of));
 }

@@ -57,10 +57,11 @@ class Lines {
 };
 }  // namespace
 
-DocumentMaker::DocumentMaker(const DataOptions& options) : reader_(options), cache_(options.cache) {
+DocumentMaker::DocumentMaker(const DataOptions& options, RecordKind kind)
+    : options_(options), kind_(kind), reader_(options), cache_(options.cache) {
   if (options.tokenizer != "bytes") {
     tokenizer_.emplace(tokenizer_file_of(options.tokenizer));
-    end_ = end_token(*tokenizer_, options.eos);
+    if (kind == RecordKind::learnt || options.eos != "auto") end_ = end_token(*tokenizer_, options.eos);
     for (const auto& token : reader_.special_tokens())
       if (!tokenizer_->id(token) && no_chat_.empty())
         no_chat_ = str("data.template is ", options.chat_template, ", whose ", token, " is no token of ",
@@ -73,8 +74,36 @@ DocumentMaker::DocumentMaker(const DataOptions& options) : reader_(options), cac
     throw UserError(str("model.vocab is ", options.vocab, ", and ",
                         tokenizer_ ? tokenizer_->path() + " (data.tokenizer)" : "text as bytes", " has ", ids,
                         " ids; set model.vocab to ", ids, " or more"));
-  fingerprint_ = hash_hex(
-      str(tokenizer_ ? tokenizer_->fingerprint() : "bytes", " ", end_ ? *end_ : -1, " ", reader_.text()));
+  fingerprint_ =
+      hash_hex(str(tokenizer_ ? tokenizer_->fingerprint() : "bytes", " ", end_ ? *end_ : -1, " ",
+                   kind == RecordKind::labelled ? str("label ", options.text_key, " ", options.label_key)
+                                                : reader_.text()));
+}
+
+std::optional<int32_t> DocumentMaker::pad() const {
+  for (const char* name : {"<pad>", "[PAD]"})
+    if (const auto id = tokenizer_ ? tokenizer_->id(name) : std::nullopt) return id;
+  return {};
+}
+
+int64_t DocumentMaker::behind() const {
+  return tokenizer_ ? static_cast<int64_t>(tokenizer_->behind().size()) + end_.has_value() : 0;
+}
+
+std::vector<uint32_t> DocumentMaker::labelled(const LabelledText& text, const std::string& where) const {
+  std::vector<uint32_t> out = label_head(text.label);
+  auto put = [&](const std::vector<int32_t>& ids) { out.insert(out.end(), ids.begin(), ids.end()); };
+  if (!tokenizer_) {
+    for (unsigned char byte : text.text) out.push_back(byte);
+    return out;
+  }
+  try {
+    const std::vector<int32_t> ids = tokenizer_->encode(text.text);
+    if (ids.empty()) throw UserError("the text has no token of the tokenizer; take the record out");
+    put(tokenizer_->before()), put(ids), put(tokenizer_->behind());
+  } catch (const UserError& error) { throw UserError(where + ": " + error.what()); }
+  if (end_) out.push_back(static_cast<uint32_t>(*end_));
+  return out;
 }
 
 std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::string& where) const {
@@ -117,7 +146,8 @@ std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::st
                                   "json, sys; [print(json.dumps(r)) for r in json.load(open(sys.argv[1]))]' ",
                                   path, " > ", std::filesystem::path(path).stem().string(), "-lines.jsonl")
                             : ""));
-  return document(reader_.read(read.value, where), where);
+  return kind_ == RecordKind::labelled ? labelled(read_labelled(read.value, options_, where, number), where)
+                                       : document(reader_.read(read.value, where), where);
 }
 
 void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenWriter& to) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/data/documents/labels.h"
 #include "launcher/data/documents/record.h"
 #include "launcher/data/options.h"
 #include "launcher/data/token_store.h"
@@ -12,20 +13,27 @@
 
 namespace lockstep::launcher::data {
 
+// What a record is: tokens of which some are learnt, or a text and its class (labels.h).
+enum class RecordKind { learnt, labelled };
+
 class DocumentMaker {
  public:
   // UserError for a tokenizer with ids beyond model.vocab, and, once a conversation is read, for one without
   // the tokens of the chat template.
-  explicit DocumentMaker(const DataOptions& options);
+  explicit DocumentMaker(const DataOptions& options, RecordKind kind = RecordKind::learnt);
 
   // The tokens of a record: kCounts marks those that are learnt.
   std::vector<uint32_t> document(const Record& record, const std::string& where) const;
+  // A text's label and its tokens; what the tokenizer puts around a text is with them, and data.eos where it
+  // names a token.
+  std::vector<uint32_t> labelled(const LabelledText& text, const std::string& where) const;
   // The documents of a file, from the cache where it has them. UserError naming file and line for a line that
   // is no JSON object, text that is not UTF-8, and records that RecordReader refuses.
   TokenStore store(const FileBytes& file, const std::string& path);
   const std::string& fingerprint() const { return fingerprint_; }  // of all that decides the tokens
   int32_t padding() const { return end_.value_or(0); }
-  std::optional<int32_t> pad() const { return tokenizer_ ? tokenizer_->id("<pad>") : std::nullopt; }
+  std::optional<int32_t> pad() const;  // the tokenizer's token that fills rows
+  int64_t behind() const;              // tokens that are put behind a labelled text
 
   int64_t made = 0;  // bytes that were read now, rather than before
   double seconds = 0;
@@ -34,6 +42,8 @@ class DocumentMaker {
   void write(const FileBytes& file, const std::string& path, TokenWriter& to) const;
   std::vector<uint32_t> line(const std::string& text, const std::string& path, int64_t number) const;
 
+  DataOptions options_;
+  RecordKind kind_;
   RecordReader reader_;
   std::optional<Tokenizer> tokenizer_;  // none: bytes
   std::optional<int32_t> end_;

@@ -39,21 +39,6 @@ const ChatTemplate* find_template(const std::string& name) {
   return nullptr;
 }
 
-std::string members_of(const Json& record) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : record.items()) names.push_back(shortened(printable(name), 40));
-  names.resize(std::min<size_t>(names.size(), 12));
-  return names.empty() ? "none" : join(names, ", ");
-}
-
-std::string text_in(const Json& record, const std::string& member, const std::string& where) {
-  const Json& value = record[member];
-  if (!value.is_string())
-    throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(value.dump()), 80),
-                        ", and should be a text; take the record out, or name another member"));
-  return value.get<std::string>();
-}
-
 // Who speaks, by the words of ShareGPT too.
 std::string role_of(const std::string& word) {
   for (const char* other : {"human", "User", "Human"})
@@ -120,6 +105,21 @@ ChatOpening chat_opening(const std::string& chat_template, const std::string& sy
   if (!system.empty()) message("system", system);
   message("user", user);
   return {str(text, form.open, "assistant", form.role), form.close, form.specials};
+}
+
+std::string members_of(const Json& record) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : record.items()) names.push_back(shortened(printable(name), 40));
+  names.resize(std::min<size_t>(names.size(), 12));
+  return names.empty() ? "none" : join(names, ", ");
+}
+
+std::string text_in(const Json& record, const std::string& member, const std::string& where) {
+  const Json& value = record[member];
+  if (!value.is_string())
+    throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(value.dump()), 80),
+                        ", and should be a text; take the record out, or name another member"));
+  return value.get<std::string>();
 }
 
 RecordReader::RecordReader(const DataOptions& options) : options_(options) {

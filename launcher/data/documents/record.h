@@ -19,6 +19,11 @@ struct Record {
                 // added
 };
 
+// The names of a record's members, "text, id"; and the text in one. UserError naming `where` for another
+// value.
+std::string members_of(const Json& record);
+std::string text_in(const Json& record, const std::string& member, const std::string& where);
+
 // How a template opens an answer to a first message, and what ends the answer.
 struct ChatOpening {
   std::string text;                   // up to where the answer begins

@@ -88,6 +88,15 @@ class MixedSamples : public Samples {
       sources_[keeping_[place.source]]->fill_validation(place.index, 1, at(fields, i));
     }
   }
+  std::string name(int64_t step, int64_t global_batch, int64_t sample) const override {
+    const Mixture::Place place = mixture_.at(step * global_batch + sample);
+    return of_source(static_cast<size_t>(place.source), sources_[place.source]->name(place.index, 1, 0));
+  }
+  std::string validation_name(int64_t sample) const override {
+    const Mixture::Place place = validating_->at(sample);
+    const size_t source = keeping_[place.source];
+    return of_source(source, sources_[source]->validation_name(place.index));
+  }
   const std::vector<DataFile>& contents() const override { return contents_; }
   const std::string& fingerprint() const override { return fingerprint_; }
   const std::string& read_as() const override { return read_as_; }
@@ -104,6 +113,9 @@ class MixedSamples : public Samples {
   }
 
  private:
+  static std::string of_source(size_t source, const std::string& name) {
+    return name.empty() ? "" : str(name, " of data.sources[", source, "]");
+  }
   static std::vector<double> weights_of(const DataOptions& options) {
     std::vector<double> out;
     for (const auto& source : options.sources) out.push_back(source.weight);
@@ -115,12 +127,14 @@ class MixedSamples : public Samples {
     const DataSource& source = options.sources[i];
     DataOptions own = options;
     own.sources.clear();
+    own.of_several = true;
     own.paths = source.paths;
     own.seed = hash64(str("data.sources ", i), options.seed);
     for (auto [from, to] : {std::pair{&source.text_key, &own.text_key},
                             {&source.prompt_key, &own.prompt_key},
                             {&source.completion_key, &own.completion_key},
-                            {&source.messages_key, &own.messages_key}})
+                            {&source.messages_key, &own.messages_key},
+                            {&source.label_key, &own.label_key}})
       if (!from->empty()) *to = *from;
     try {
       sources_.push_back(open_source(own, fields));

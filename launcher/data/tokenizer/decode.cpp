@@ -80,6 +80,21 @@ std::string replaced(const std::string& text, const Pattern& pattern, const std:
   }
   return out + text.substr(done);
 }
+// Tokens with the prefix go on with a word, others begin one. Cleaned: no space in front of what English has
+// none in front of.
+void words(std::vector<std::string>& tokens, const std::string& prefix, bool clean) {
+  static constexpr std::pair<std::string_view, std::string_view> kJoined[] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    std::string& token = tokens[i];
+    if (i > 0) token = token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
+    if (!clean) continue;
+    for (const auto& [from, to] : kJoined)
+      for (size_t at = 0; (at = token.find(from, at)) != std::string::npos; at += to.size())
+        token.replace(at, from.size(), to);
+  }
+}
 }  // namespace
 
 Decoder::Decoder(const nlohmann::json& described, const std::string& who) {
@@ -111,6 +126,11 @@ void Decoder::add(const nlohmann::json& described, const std::string& who) {
         for (int64_t i = 0; i < stop && token.ends_with(what); ++i) token.resize(token.size() - what.size());
       }
     });
+  } else if (type == "WordPiece") {
+    steps_.emplace_back([prefix = word_in(described, "prefix", who),
+                         clean = flag_in(described, "cleanup", true)](std::vector<std::string>& tokens) {
+      words(tokens, prefix, clean);
+    });
   } else if (type == "Metaspace") {
     const std::string mark = word_in(described, "replacement", who);
     const bool added = described.contains("prepend_scheme")
@@ -125,8 +145,8 @@ void Decoder::add(const nlohmann::json& described, const std::string& who) {
     });
   } else {
     throw UserError(str(who, " is ", type,
-                        ", which is not read; ByteLevel, Metaspace, ByteFallback, Fuse, Replace, Strip and "
-                        "Sequence of them are"));
+                        ", which is not read; ByteLevel, Metaspace, ByteFallback, Fuse, Replace, Strip, "
+                        "WordPiece and Sequence of them are"));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "launcher/data/tokenizer/tokenizer_file.h"
 #include "launcher/data/tokenizer/tokenizer_kind.h"
 #include "launcher/data/tokenizer/unigram.h"
+#include "launcher/data/tokenizer/wordpiece.h"
 
 namespace lockstep::launcher::data {
 
@@ -56,10 +57,11 @@ std::unique_ptr<const TokenModel> token_model(const nlohmann::json& model, bool 
   const std::string type = model.contains("type") ? word_in(model, "type", where) : "BPE";
   if (type == "BPE") return std::make_unique<const Bpe>(model, byte_level, who);
   if (type == "Unigram") return std::make_unique<const Unigram>(model, who);
+  if (type == "WordPiece") return std::make_unique<const WordPiece>(model, who);
   throw UserError(
       str(where, " is ", type,
-          ", and BPE (gpt2, llama, qwen, mistral, gemma) and Unigram (t5, xlm-roberta, albert) are "
-          "read: tokenize elsewhere, and use data.kind tokens"));
+          ", and BPE (gpt2, llama, qwen, mistral, gemma), Unigram (t5, xlm-roberta, albert) and WordPiece "
+          "(bert) are read: tokenize elsewhere, and use data.kind tokens"));
 }
 
 struct JsonTokenizer : Tokenizer::Impl {

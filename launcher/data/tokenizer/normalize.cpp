@@ -86,6 +86,40 @@ utf8proc_int32_t without_marks(utf8proc_int32_t c) {
                                                                                                       : c;
 }
 
+// As BERT's own tokenizer: control, format and private characters go, white space becomes spaces.
+utf8proc_int32_t cleaned(utf8proc_int32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r') return ' ';
+  const auto kind = utf8proc_category(c);
+  if (c == 0xfffd || kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF ||
+      kind == UTF8PROC_CATEGORY_CO)
+    return -1;
+  return kind == UTF8PROC_CATEGORY_ZS || kind == UTF8PROC_CATEGORY_ZL || kind == UTF8PROC_CATEGORY_ZP ? ' '
+                                                                                                      : c;
+}
+utf8proc_int32_t without_nonspacing(utf8proc_int32_t c) {
+  return utf8proc_category(c) == UTF8PROC_CATEGORY_MN ? -1 : c;
+}
+// The blocks of Chinese characters that BERT's own tokenizer names.
+bool is_chinese(utf8proc_int32_t c) {
+  auto in = [c](utf8proc_int32_t first, utf8proc_int32_t last) { return c >= first && c <= last; };
+  return in(0x4e00, 0x9fff) || in(0x3400, 0x4dbf) || in(0x20000, 0x2a6df) || in(0x2a700, 0x2b73f) ||
+         in(0x2b740, 0x2b81f) || in(0x2b920, 0x2ceaf) || in(0xf900, 0xfaff) || in(0x2f800, 0x2fa1f);
+}
+// Each of them with a space on both sides.
+void apart(std::string_view text, std::string& out) {
+  utf8proc_int32_t point = 0;
+  for (size_t i = 0; i < text.size();) {
+    const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + i,
+                                       static_cast<utf8proc_ssize_t>(text.size() - i), &point);
+    LS_CHECK(used > 0, "text is not UTF-8");
+    const bool chinese = is_chinese(point);
+    if (chinese) out += ' ';
+    out += text.substr(i, static_cast<size_t>(used));
+    if (chinese) out += ' ';
+    i += static_cast<size_t>(used);
+  }
+}
+
 // Without white space at its ends.
 void strip(MarkedText& text, bool left, bool right, const Pattern& space) {
   size_t begin = 0, end = text.text.size();
@@ -137,6 +171,8 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
     steps_.emplace_back([change](MarkedText& text) {
       text.each_part([&](std::string_view part, std::string& out) { each_character(part, out, change); });
     });
+  } else if (type == "BertNormalizer") {
+    add_bert(described);
   } else if (type == "Strip") {
     steps_.emplace_back([left = flag_in(described, "strip_left", true),
                          right = flag_in(described, "strip_right", true),
@@ -151,11 +187,29 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
       text.replace([&](size_t from) { return pattern.find(text.text, from); }, by);
     });
   } else {
-    throw UserError(str(who, " is ", type,
-                        ", which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, "
-                        "Precompiled, Nmt, Strip, StripAccents and Sequence of them are: tokenize elsewhere, "
-                        "and use data.kind tokens"));
+    throw UserError(
+        str(who, " is ", type,
+            ", which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, "
+            "Precompiled, Nmt, Strip, StripAccents, BertNormalizer and Sequence of them are: tokenize "
+            "elsewhere, and use data.kind tokens"));
   }
+}
+
+void Normalizer::add_bert(const nlohmann::json& described) {
+  auto each = [&](auto change) {
+    steps_.emplace_back([change](MarkedText& text) { text.each_part(change); });
+  };
+  const bool lower = flag_in(described, "lowercase", true);
+  if (flag_in(described, "clean_text", true))
+    each([](std::string_view part, std::string& out) { each_character(part, out, cleaned); });
+  if (flag_in(described, "handle_chinese_chars", true)) each(apart);
+  if (flag_in(described, "strip_accents", lower))
+    each([](std::string_view part, std::string& out) {
+      std::string form;
+      to_form(part, UTF8PROC_DECOMPOSE, form);
+      each_character(form, out, without_nonspacing);
+    });
+  if (lower) each(to_lower);
 }
 
 void Normalizer::apply(MarkedText& text) const {

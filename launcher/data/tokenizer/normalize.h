@@ -13,13 +13,15 @@ namespace lockstep::launcher::data {
 class Normalizer {
  public:
   // Of the file's "normalizer": null, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace,
-  // Precompiled, Nmt, Strip, StripAccents and Sequence of them. UserError naming `who` for another.
+  // Precompiled, Nmt, Strip, StripAccents, BertNormalizer and Sequence of them. UserError naming `who` for
+  // another.
   Normalizer(const nlohmann::json& described, const std::string& who);
   void apply(MarkedText& text) const;
   bool empty() const { return steps_.empty(); }
 
  private:
   void add(const nlohmann::json& described, const std::string& who);
+  void add_bert(const nlohmann::json& described);
   std::vector<std::function<void(MarkedText&)>> steps_;
 };
 

@@ -121,6 +121,9 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
     add_cut({"\\w+|[^\\w\\s]+", who}, Behaviour::removed, true);
   } else if (type == "WhitespaceSplit") {
     add_cut({"\\s", who}, Behaviour::removed);
+  } else if (type == "BertPreTokenizer") {
+    add_cut({"\\s", who}, Behaviour::removed);
+    add_cut({"[\\p{P}$+<=>\\^`|~]", who}, Behaviour::isolated);
   } else if (type == "Metaspace") {
     const std::string mark = word_in(described, "replacement", who);
     const std::string scheme = described.contains("prepend_scheme")
@@ -136,10 +139,11 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
     });
     if (flag_in(described, "split", true)) add_cut(Pattern::literal(mark, who), Behaviour::with_next);
   } else {
-    throw UserError(str(who, " is ", type,
-                        ", which is not read; ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, "
-                        "WhitespaceSplit and Sequence of them are: tokenize elsewhere, and use data.kind "
-                        "tokens"));
+    throw UserError(
+        str(who, " is ", type,
+            ", which is not read; ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, "
+            "WhitespaceSplit, BertPreTokenizer and Sequence of them are: tokenize elsewhere, and use "
+            "data.kind tokens"));
   }
 }
 

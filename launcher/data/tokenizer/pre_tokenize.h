@@ -15,8 +15,8 @@ namespace lockstep::launcher::data {
 class PreTokenizer {
  public:
   // Of the file's "pre_tokenizer": null, ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace,
-  // WhitespaceSplit and Sequence of them. UserError naming `who` for another, and for one that adds text
-  // (a space in front, Metaspace) behind one that cuts.
+  // WhitespaceSplit, BertPreTokenizer and Sequence of them. UserError naming `who` for another, and for one
+  // that adds text (a space in front, Metaspace) behind one that cuts.
   PreTokenizer(const nlohmann::json& described, const std::string& who);
 
   // Changes the text, then calls `piece` with each piece and where it begins in it.

@@ -1,4 +1,4 @@
-// What makes tokens of a piece of text: the "model" of tokenizer.json, of which there are two types.
+// What makes tokens of a piece of text: the "model" of tokenizer.json, of which there are three types.
 #pragma once
 
 #include <cstdint>

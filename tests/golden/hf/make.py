@@ -47,6 +47,10 @@ MODELS = {  # folder: model, what it is stored in, bytes of a file
     "gemma": (hf.GemmaForCausalLM, hf.GemmaConfig(**GATED, head_dim=6, rms_norm_eps=1e-6, **rope(1e4)), torch.float16, None),
     "bert": (hf.BertForMaskedLM, hf.BertConfig(**{k: v for k, v in TEXT.items() if k != "attention_dropout"}, pad_token_id=0),
              torch.bfloat16, None),
+    "bert_classes": (hf.BertForSequenceClassification,
+                     hf.BertConfig(**{k: v for k, v in TEXT.items() if k != "attention_dropout"}, pad_token_id=0,
+                                   id2label={0: "bad", 1: "fair", 2: "good"}, label2id={"bad": 0, "fair": 1, "good": 2}),
+                     torch.bfloat16, None),
     "vit": (hf.ViTForImageClassification, hf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
                                                        intermediate_size=24, image_size=8, patch_size=4, num_channels=2,
                                                        num_labels=5), torch.float16, None),
@@ -57,7 +61,10 @@ def inputs(name):
     if name == "vit":
         count = 2 * 2 * 8 * 8
         return {"pixel_values": torch.tensor([(i * 37 % 101 - 50) / 64 for i in range(count)]).reshape(2, 2, 8, 8)}
-    return {"input_ids": torch.tensor([[(7 * i + 3) * (b + 1) % VOCAB for i in range(TOKENS)] for b in range(2)])}
+    ids = {"input_ids": torch.tensor([[(7 * i + 3) * (b + 1) % VOCAB for i in range(TOKENS)] for b in range(2)])}
+    if name == "bert_classes":  # the second text is of two tokens
+        ids["attention_mask"] = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    return ids
 
 
 def logits(model, name, dtype):
@@ -98,7 +105,8 @@ def make():
 
 
 def compare(trainrun):
-    classes = {"bert": hf.AutoModelForMaskedLM, "vit": hf.AutoModelForImageClassification}
+    classes = {"bert": hf.AutoModelForMaskedLM, "vit": hf.AutoModelForImageClassification,
+               "bert_classes": hf.AutoModelForSequenceClassification}
     with tempfile.TemporaryDirectory() as work:
         for name, (_, _, dtype, most) in MODELS.items():
             def run(*words):

@@ -1,0 +1,209 @@
+// Labels to classes, and texts as rows.
+#include "launcher/data/documents/label_samples.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "launcher/data/documents/document_files.h"
+#include "launcher/data/documents/labels.h"
+#include "launcher/data/order.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+constexpr size_t kShownNames = 20;
+
+std::string listed(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i)
+    out.push_back(shortened(printable(names[i]), 40));
+  return join(out, ", ") + (names.size() > kShownNames ? ", ..." : "");
+}
+
+// The classes that labels stand for.
+class Classes {
+ public:
+  Classes(const DataOptions& options, int64_t count)
+      : member_(options.label_key), names_(options.classes), several_(options.of_several), count_(count) {
+    for (size_t i = 0; i < names_.size(); ++i) index_[names_[i]] = static_cast<int32_t>(i);
+  }
+
+  // A number's class; a name's, where data.classes lists them. Else the name is kept, and told by `finish`.
+  int32_t take(const Label& label, const std::string& path) {
+    const std::string place = str(path, ", line ", label.line), where = "data.paths: " + place;
+    if (!first_) first_ = {label, place};
+    if (first_->first.number != label.number)
+      throw UserError(str(where, ": \"", member_, "\" is ", label.shown(), ", and in ", first_->second,
+                          " it is ", first_->first.shown(),
+                          "; write all classes as numbers, or all as names"));
+    return label.number ? number(label, where) : name(label, where);
+  }
+  // What each of the classes that `take` gave has become.
+  std::vector<int32_t> finish() {
+    if (!names_.empty() || index_.empty()) return {};
+    std::vector<int32_t> out(index_.size());
+    for (const auto& [name, taken] : index_) {
+      out[static_cast<size_t>(taken)] = static_cast<int32_t>(names_.size());
+      names_.push_back(name);
+    }
+    if (several_)
+      throw UserError(str("the labels are names (", listed(names_),
+                          "), and each of data.sources may have others; list all classes in data.classes, "
+                          "in their order"));
+    if (static_cast<int64_t>(names_.size()) != count_)
+      throw UserError(str("data.paths: the labels have ", names_.size(),
+                          names_.size() == 1 ? " name (" : " names (", listed(names_),
+                          "), and model.classes is ", count_, "; set model.classes to ", names_.size(),
+                          ", or list all classes in data.classes"));
+    return out;
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  int32_t number(const Label& label, const std::string& where) const {
+    const int64_t value = label.value();
+    if (value >= 0 && value < count_) return static_cast<int32_t>(value);
+    throw UserError(str(where, ": \"", member_, "\" is ", label.shown(), ", and model.classes is ", count_,
+                        ": classes are 0 to ", count_ - 1, "; ",
+                        value < 0 ? "take records without a class out"
+                                  : str("set model.classes to ", value + 1, " or more, or mend the record")));
+  }
+  int32_t name(const Label& label, const std::string& where) {
+    if (names_.empty())
+      return index_.try_emplace(label.text, static_cast<int32_t>(index_.size())).first->second;
+    if (auto found = index_.find(label.text); found != index_.end()) return found->second;
+    const std::string near = nearest(label.text, names_);
+    throw UserError(str(where, ": \"", member_, "\" is ", label.shown(),
+                        ", which data.classes does not list (", listed(names_), ")",
+                        near.empty() ? "" : str("; did you mean \"", near, "\"?")));
+  }
+
+  std::string member_;
+  std::vector<std::string> names_;
+  bool several_;
+  int64_t count_;
+  std::map<std::string, int32_t> index_;  // in the order of their bytes
+  std::optional<std::pair<Label, std::string>> first_;
+};
+
+// A text's tokens in a store, and its class.
+struct Row {
+  int64_t begin;
+  int32_t store, tokens, label;
+};
+
+class LabelSamples : public Samples {
+ public:
+  LabelSamples(const DataOptions& options, const std::vector<SampleField>& fields, DocumentMaker maker)
+      : options_(options),
+        files_(options, maker),
+        context_(fields[0].shape.at(0)),
+        padding_(maker.pad().value_or(0)),
+        behind_(maker.behind()),
+        classes_(options, fields[2].below) {
+    for (const auto& [store, starts, kept] : files_.ranges(options_.validation))
+      for (size_t i = 0; i + 1 < starts.size(); ++i)
+        add(store, starts[i], starts[i + 1], static_cast<int64_t>(i) < kept ? train_ : validation_);
+    if (const auto places = classes_.finish(); !places.empty())
+      for (auto* rows : {&train_, &validation_})
+        for (Row& row : *rows) row.label = places[static_cast<size_t>(row.label)];
+    if (train_.empty())
+      throw UserError(str("data.paths: ", files_.documents, files_.documents == 1 ? " record" : " records",
+                          " in ", join(options_.paths, ", "),
+                          ", and none is left to train on; is data.validation ", options_.validation,
+                          " too much?"));
+    if (longer_)
+      logs::info(str("data: ", longer_, " of ", files_.documents, " texts are longer than model.context, ",
+                     context_, ": their ends are left out"));
+    tell_classes(fields[2].below);
+    files_.tell(options_, maker,
+                str(train_.size(), " training texts, ", validation_.size(), " validation texts"),
+                static_cast<int64_t>(validation_.size()));
+  }
+
+  int64_t validation() const override { return static_cast<int64_t>(validation_.size()); }
+  void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count,
+            const std::vector<void*>& fields) const override {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t which = sequence_of(step * global_batch + first + i, static_cast<int64_t>(train_.size()),
+                                        options_.order == "shuffle", options_.seed);
+      row(train_[static_cast<size_t>(which)], i, fields);
+    }
+  }
+  void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
+    for (int64_t i = 0; i < count; ++i) row(validation_[static_cast<size_t>(first + i)], i, fields);
+  }
+  const std::vector<DataFile>& contents() const override { return files_.contents; }
+  const std::string& fingerprint() const override { return files_.fingerprint; }
+  const std::string& read_as() const override { return files_.read_as; }
+  std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
+  std::pair<std::string, std::string> counts() const override {
+    return {"texts", str(train_.size(), " for training, ", validation_.size(), " for validation")};
+  }
+
+ private:
+  void add(int32_t store, int64_t begin, int64_t end, std::vector<Row>& to) {
+    int64_t tokens = 0;
+    const auto which = static_cast<size_t>(store);
+    const Label label = label_of(files_.stores[which], begin, end, tokens);
+    longer_ += end - tokens > context_;
+    to.push_back(
+        {tokens, store, static_cast<int32_t>(end - tokens), classes_.take(label, files_.paths[which])});
+  }
+
+  void tell_classes(int64_t count) const {
+    std::vector<int64_t> texts(static_cast<size_t>(count));
+    for (const Row& row : train_) ++texts[static_cast<size_t>(row.label)];
+    std::vector<std::string> each, without;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const std::string name =
+          i < classes_.names().size() ? str(i, " ", shortened(printable(classes_.names()[i]), 40)) : str(i);
+      if (each.size() < kShownNames) each.push_back(str(name, ": ", texts[i]));
+      if (texts[i] == 0 && without.size() < kShownNames) without.push_back(name);
+    }
+    logs::info(str("data: training texts of each class: ", join(each, ", "),
+                   texts.size() > kShownNames ? ", ..." : ""));
+    if (!without.empty())
+      logs::info(str("warning: no training text is of class ", join(without, ", "),
+                     options_.validation > 0
+                         ? "; data.validation keeps the last records of each file: mix their lines"
+                         : "; is model.classes too many?"));
+  }
+
+  // What ends a text stays where it is cut.
+  void row(const Row& of, int64_t at, const std::vector<void*>& fields) const {
+    auto* ids = static_cast<int32_t*>(fields[0]) + at * context_;
+    const int64_t length = std::min<int64_t>(of.tokens, context_),
+                  ends = of.tokens > context_ && behind_ < context_ ? behind_ : 0;
+    const TokenStore& store = files_.stores[static_cast<size_t>(of.store)];
+    std::vector<uint32_t> tokens(static_cast<size_t>(length));
+    store.read(of.begin, std::span(tokens).first(static_cast<size_t>(length - ends)));
+    store.read(of.begin + of.tokens - ends, std::span(tokens).last(static_cast<size_t>(ends)));
+    std::transform(tokens.begin(), tokens.end(), ids,
+                   [](uint32_t token) { return static_cast<int32_t>(token); });
+    std::fill(ids + length, ids + context_, padding_);
+    static_cast<int32_t*>(fields[1])[at] = static_cast<int32_t>(length);
+    static_cast<int32_t*>(fields[2])[at] = of.label;
+  }
+
+  DataOptions options_;
+  DocumentFiles files_;
+  int64_t context_;
+  int32_t padding_;
+  int64_t behind_;  // tokens that end a text
+  Classes classes_;
+  std::vector<Row> train_, validation_;
+  int64_t longer_ = 0;
+};
+}  // namespace
+
+std::unique_ptr<Samples> label_samples(const DataOptions& options, const std::vector<SampleField>& fields) {
+  return std::make_unique<LabelSamples>(options, fields, DocumentMaker(options, RecordKind::labelled));
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,79 @@
+// Members of a record, and words of a store.
+#include "launcher/data/documents/labels.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "launcher/data/documents/record.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+constexpr size_t kHead =
+    2;  // words in front of a label's bytes: the line, twice the number of bytes + is it a number
+
+Label label_in(const Json& record, const std::string& member, const std::string& where) {
+  if (!record.contains(member))
+    throw UserError(str(where, ": the record has no \"", member, "\"; it has: ", members_of(record),
+                        "; name the member with the class in data.label, or take the record out"));
+  const Json& value = record[member];
+  if (value.is_number_integer()) return {value.dump(), true};
+  if (value.is_string() && !trim(value.get<std::string>()).empty()) return {value.get<std::string>(), false};
+  throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(value.dump()), 80),
+                      ", and should be a class: an integer from 0 on, or a name"));
+}
+}  // namespace
+
+std::string Label::shown() const { return number ? text : str('"', shortened(printable(text), 60), '"'); }
+int64_t Label::value() const {
+  int32_t out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size() && out >= 0 ? out : -1;
+}
+
+LabelledText read_labelled(const Json& record, const DataOptions& options, const std::string& where,
+                           int64_t line) {
+  const std::string member =
+      !record.contains(options.text_key) && record.contains("sentence") ? "sentence" : options.text_key;
+  for (const char* second : {"text_pair", "sentence2"})
+    if (record.contains(second) && options.text_key != second && options.label_key != second)
+      throw UserError(
+          str(where, ": the record has a second text, \"", second,
+              "\", and a classifier reads one; write both into one member, and name it in data.text"));
+  if (!record.contains(member))
+    throw UserError(str(where, ": the record has no \"", member, "\"; it has: ", members_of(record),
+                        "; name the member with the text in data.text"));
+  LabelledText out{text_in(record, member, where), label_in(record, options.label_key, where)};
+  if (trim(out.text).empty())
+    throw UserError(
+        str(where, ": \"", member, "\" is empty, and has nothing to tell its class by; take the record out"));
+  out.label.line = line;
+  return out;
+}
+
+std::vector<uint32_t> label_head(const Label& label) {
+  std::vector<uint32_t> out = {static_cast<uint32_t>(std::min<int64_t>(label.line, (int64_t{1} << 31) - 1)),
+                               static_cast<uint32_t>(label.text.size() * 2 + label.number)};
+  for (unsigned char byte : label.text) out.push_back(byte);
+  return out;
+}
+
+Label label_of(const TokenStore& store, int64_t begin, int64_t end, int64_t& tokens) {
+  std::vector<uint32_t> words(static_cast<size_t>(std::min<int64_t>(end - begin, 64)));
+  store.read(begin, words);
+  LS_CHECK(words.size() >= kHead, words.size());
+  const size_t bytes = words[1] / 2;
+  tokens = begin + static_cast<int64_t>(kHead + bytes);
+  LS_CHECK(tokens <= end, bytes, " bytes of a label in ", end - begin, " words");
+  if (words.size() < kHead + bytes) {
+    words.resize(kHead + bytes);
+    store.read(begin, words);
+  }
+  Label out{.number = words[1] % 2 == 1, .line = words[0]};
+  for (size_t i = 0; i < bytes; ++i) out.text += static_cast<char>(words[kHead + i]);
+  return out;
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,101 @@
+// Records with classes that are not read: each refusal names file, line and both values, on its words.
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "launcher/data/kinds/open_samples.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::launcher::data {
+namespace {
+
+class LabelsErrors : public testing::Test {
+ protected:
+  static std::string refusal(const DataOptions& options, int64_t classes) {
+    try {
+      open_samples(options, {{"ids", DType::i32, {8}, 256},
+                             {"lengths", DType::i32, {}, 9},
+                             {"labels", DType::i32, {}, classes}});
+    } catch (const UserError& error) { return error.what(); }
+    return "no error";
+  }
+  DataOptions options(const std::string& lines) {
+    return {.kind = "jsonl", .paths = {folder_.write("a.jsonl", lines)}};
+  }
+  std::string of(const std::string& lines, int64_t classes = 2) { return refusal(options(lines), classes); }
+  std::string place(int line) {
+    return "data.paths: " + folder_.path("a.jsonl") + ", line " + std::to_string(line);
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(LabelsErrors, Members) {
+  EXPECT_EQ(of("{\"text\": \"a\", \"label\": 0}\n\n{\"text\": \"a\", \"labels\": 0}\n"),
+            place(3) +
+                ": the record has no \"label\"; it has: text, labels; name the member with the class in "
+                "data.label, or take the record out");
+  EXPECT_EQ(
+      of("{\"review\": \"a\", \"label\": 0}\n"),
+      place(1) +
+          ": the record has no \"text\"; it has: review, label; name the member with the text in data.text");
+  EXPECT_EQ(of("{\"text\": \" \\n\", \"label\": 0}\n"),
+            place(1) + ": \"text\" is empty, and has nothing to tell its class by; take the record out");
+  EXPECT_EQ(of("{\"text\": 3, \"label\": 0}\n"),
+            place(1) + ": \"text\" is 3, and should be a text; take the record out, or name another member");
+  for (const char* label : {"1.5", "null", "true", "\"\"", "[0]"})
+    EXPECT_EQ(
+        of(std::string("{\"text\": \"a\", \"label\": ") + label + "}\n"),
+        place(1) + ": \"label\" is " + label + ", and should be a class: an integer from 0 on, or a name");
+  EXPECT_EQ(of("{\"text\": \"a\", \"text_pair\": \"b\", \"label\": 0}\n"),
+            place(1) +
+                ": the record has a second text, \"text_pair\", and a classifier reads one; write both into "
+                "one member, and name it in data.text");
+}
+
+TEST_F(LabelsErrors, Classes) {
+  EXPECT_EQ(
+      of("{\"text\": \"a\", \"label\": 0}\n{\"text\": \"a\", \"label\": 2}\n"),
+      place(2) +
+          ": \"label\" is 2, and model.classes is 2: classes are 0 to 1; set model.classes to 3 or more, "
+          "or mend the record");
+  EXPECT_EQ(of("{\"text\": \"a\", \"label\": -1}\n"),
+            place(1) +
+                ": \"label\" is -1, and model.classes is 2: classes are 0 to 1; take records without a class "
+                "out");
+  EXPECT_EQ(
+      of("{\"text\": \"a\", \"label\": 18446744073709551615}\n"),
+      place(1) +
+          ": \"label\" is 18446744073709551615, and model.classes is 2: classes are 0 to 1; take records "
+          "without a class out");
+  EXPECT_EQ(of("{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"a\", \"label\": 1}\n"),
+            place(2) + ": \"label\" is 1, and in " + folder_.path("a.jsonl") +
+                ", line 1 it is \"x\"; write all classes as numbers, or all as names");
+  const std::string names = "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"a\", \"label\": \"y\"}\n";
+  EXPECT_EQ(of(names, 3),
+            "data.paths: the labels have 2 names (x, y), and model.classes is 3; set model.classes to "
+            "2, or list all classes in data.classes");
+  DataOptions o = options("{\"text\": \"a\", \"label\": \"postive\"}\n");
+  o.classes = {"negative", "positive"};
+  EXPECT_EQ(refusal(o, 2), place(1) +
+                               ": \"label\" is \"postive\", which data.classes does not list (negative, "
+                               "positive); did you mean \"positive\"?");
+}
+
+TEST_F(LabelsErrors, Sources) {
+  DataOptions o = options("{\"text\": \"a\", \"label\": \"x\"}\n");
+  o.sources = {{.paths = o.paths}};
+  EXPECT_EQ(refusal(o, 1),
+            "data.sources[0]: the labels are names (x), and each of data.sources may have others; "
+            "list all classes in data.classes, in their order");
+  o.classes = {"x"};
+  EXPECT_EQ(refusal(o, 1), "no error");
+}
+
+TEST_F(LabelsErrors, NothingToTrainOn) {
+  DataOptions o = options("{\"text\": \"a\", \"label\": 0}\n");
+  o.validation = 0.9;
+  EXPECT_EQ(refusal(o, 2), "data.paths: 1 record in " + folder_.path("a.jsonl") +
+                               ", and none is left to train on; is data.validation 0.9 too much?");
+}
+
+}  // namespace
+}  // namespace lockstep::launcher::data
