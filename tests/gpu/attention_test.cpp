@@ -34,10 +34,15 @@ class GpuAttention : public testing::Test {
     Buffer workspace;
     void enqueue(Stream& stream) const { call->enqueue(args.data(), workspace.data(), stream, 1); }
   };
-  Call make(const AttentionCase& c, const AttentionBlock& block, bool backward, void* base) {
-    Call made{make_attention(*device_, c.node(backward), block.in(backward), block.out(backward), {}),
-              block.args(backward, base),
-              {}};
+  // `cap`: products, their scores in pieces of so many bytes, instead of what the target chooses.
+  Call make(const AttentionCase& c, const AttentionBlock& block, bool backward, void* base, int64_t cap = 0) {
+    const auto in = block.in(backward), out = block.out(backward);
+    Call made{
+        cap ? make_product_attention(*device_, attention_shape(c.node(backward), in, out), cap, false, "", "")
+            : make_attention(*device_, c.node(backward), in, out, {}),
+        block.args(backward, base),
+        {}};
+    LS_CHECK(made.call, "cuBLASLt has no algorithm for ", c.text());
     if (size_t bytes = made.call->workspace(1)) {
       made.workspace = Buffer(bytes, device_->memory());
       std::unique_ptr<Stream> stream = device_->make_stream();
@@ -52,7 +57,7 @@ class GpuAttention : public testing::Test {
     return out;
   }
   // Forward and backward; empty, or what is wrong. Twice: equal bits.
-  std::string run(const AttentionCase& c) {
+  std::string run(const AttentionCase& c, int64_t cap = 0) {
     AttentionBlock block(c);
     std::vector<std::byte> first;
     std::string how;
@@ -60,7 +65,8 @@ class GpuAttention : public testing::Test {
       Buffer memory(block.bytes.size(), device_->memory());
       copy_to_device(*device_, memory.data(), block.bytes.data(), block.bytes.size());
       std::unique_ptr<Stream> stream = device_->make_stream();
-      Call forward = make(c, block, false, memory.data()), backward = make(c, block, true, memory.data());
+      Call forward = make(c, block, false, memory.data(), cap),
+           backward = make(c, block, true, memory.data(), cap);
       how = forward.call->algorithm() + " | " + backward.call->algorithm();
       forward.enqueue(*stream);
       backward.enqueue(*stream);
@@ -101,6 +107,38 @@ TEST_F(GpuAttention, F32AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType
 TEST_F(GpuAttention, MaskedRowsAgreeWithTheReference) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const AttentionCase& c : test::masked_cases(dtype)) EXPECT_EQ(run(c), "");
+}
+
+// Softmax between products, whole and in pieces of a head, with every mask and the bias's gradient.
+TEST_F(GpuAttention, ProductsAgreeWithTheReference) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    std::vector<AttentionCase> cases = test::masked_cases(dtype);
+    for (int64_t tokens : {1, 7, 100, 128, 1100}) {
+      AttentionCase c{.dtype = dtype, .causal = tokens % 2 == 0, .packed = tokens > 7};
+      c.batch = tokens > 1000 ? 1 : 3, c.queries = c.keys = tokens, c.heads = c.kv_heads = 2, c.size = 64;
+      c.bias = tokens >= 100, c.scale = 0.125;
+      cases.push_back(c);
+      c.batch = 1, c.heads = c.kv_heads = 3, c.keys += tokens > 100 ? 0 : 33, c.causal = false;
+      c.packed = c.packed && c.keys == c.queries;
+      cases.push_back(c);
+    }
+    for (AttentionCase c : cases) {
+      if (c.heads != c.kv_heads) c.kv_heads = c.heads;
+      if (c.size % 8 != 0) c.size = 16;
+      EXPECT_EQ(run(c, int64_t{1} << 30), "");
+      if (c.batch > 1) EXPECT_EQ(run(c, 1), "");
+    }
+  }
+}
+TEST_F(GpuAttention, ABiasOfManySamplesRunsAsProducts) {
+  AttentionCase c{
+      .dtype = DType::bf16, .batch = 32, .queries = 128, .keys = 128, .heads = 8, .kv_heads = 8, .size = 64};
+  c.bias = true, c.scale = 0.125;
+  AttentionBlock block(c);
+  auto call = make_attention(*device_, c.node(true), block.in(true), block.out(true), {});
+  EXPECT_EQ(call->algorithm().rfind("products sdpa_grad bf16 b=32 t=128 h=8/8 d=64 bias", 0), 0u)
+      << call->algorithm();
+  EXPECT_EQ(run(c), "");
 }
 
 TEST_F(GpuAttention, F16F64AndUnusualSizesAgreeWithTheReference) {

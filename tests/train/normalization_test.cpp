@@ -1,14 +1,18 @@
-// Layers of norms: running statistics against plain sums in double, on any number of ranks; evaluation by
-// them; refusals.
+// Norms: running statistics against plain sums in double, on any number of ranks; evaluation by them;
+// gradients of batch_norm to second order; refusals.
 #include "core/nn/normalization.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "compiler/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/nn/assign.h"
+#include "core/nn/layers.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"
 
@@ -134,6 +138,85 @@ TEST(BatchNormLayer, OneSetOfBitsOnEveryMesh) {
       EXPECT_EQ(alone.hash, many.hash) << mesh.dim_names[0] << " " << mesh.size();
       EXPECT_EQ(alone.evaluated, many.evaluated) << mesh.dim_names[0] << " " << mesh.size();
     }
+  }
+}
+
+// Two steps of a loss of y and of the gradient's square: weights hold second derivatives, too.
+std::map<std::string, std::vector<float>> trained(
+    const std::function<Tensor(const Tensor& x, const Tensor& weight, const Tensor& bias)>& norm) {
+  State state(solo_mesh(), 3);
+  Linear first(state / "first", 6, 5, false);
+  const Parameter weight = (state / "norm").parameter("weight", {5}, init::ones()),
+                  bias = (state / "norm").parameter("bias", {5}, init::zeros());
+  Sgd sgd(state / "optim", {.lr = 0.01});
+  compiler::Step step =
+      compiler::compile(state, {{"x", DType::f32, {8, 6}}}, {8, 8, 0},
+                        [&](const std::vector<Tensor>& batch) {
+                          const Tensor h = first(batch[0]), y = norm(h, weight(h), bias(h));
+                          const Tensor slope = grad(sum(y * y * y), {batch[0]})[0];
+                          const Loss loss{sum(slope * slope) + sum(y * y * y), full(y, {}, 8, DType::i64)};
+                          sgd.update(grad(loss, state.parameters()));
+                          return loss;
+                        },
+                        {});
+  state.materialize();
+  for (int64_t t = 1; t <= 2; ++t)
+    step.run({t, [&](int64_t, int64_t count, const std::vector<void*>& to) {
+                for (int64_t i = 0; i < count * 6; ++i)
+                  static_cast<float*>(to[0])[i] = value(t, i / 6, i % 6);
+              }});
+  std::map<std::string, std::vector<float>> out;
+  for (Array* array : state.arrays()) {
+    const auto* values = array->data.as<float>();
+    out[array->fqn] = {values, values + array->local_numel()};
+  }
+  return out;
+}
+TEST(BatchNorm, GradientsToSecondOrderAreThoseOfItsFormula) {
+  const auto own =
+      trained([](const Tensor& x, const Tensor& w, const Tensor& b) { return batch_norm(x, w, b).y; });
+  const auto formula = trained([](const Tensor& x, const Tensor& w, const Tensor& b) {
+    const Tensor away = x - mean(x, {0}, true);
+    return away * rsqrt(mean(away * away, {0}, true) + 1e-5) * w + b;
+  });
+  double moved = 0;
+  for (const auto& [fqn, values] : formula) {
+    double largest = 0;
+    for (const float v : values) largest = std::max(largest, std::abs(static_cast<double>(v)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_NEAR(own.at(fqn)[i], values[i], 1e-3 * largest) << fqn << " " << i;
+      if (fqn == "norm.weight") moved += std::abs(values[i] - 1);
+    }
+  }
+  EXPECT_GT(moved, 0.1);
+}
+
+// The variance of values far from 0, and of samples of which the first is unlike all others.
+TEST(BatchNorm, StatisticsAreExactFarFromZeroAndBesideAStranger) {
+  constexpr int64_t kSamples = 64;
+  auto sample = [](int64_t channel, int64_t i) {
+    const float u = value(1, i, channel);
+    return channel == 0 ? 1000.0f + u : (i == 0 ? 500.0f : u);
+  };
+  State state(solo_mesh(), 3);
+  const Parameter kept = state.root().buffer("variance", DType::f32, {2}, init::zeros());
+  compiler::Step step = compiler::compile(state, {{"x", DType::f32, {kSamples, 2}}}, {kSamples, kSamples, 0},
+                                          [&](const std::vector<Tensor>& batch) {
+                                            const BatchNorm made = batch_norm(batch[0]);
+                                            assign(kept, sum_lanes(made.variance));
+                                            return Loss{sum(made.y), full(made.y, {}, 1, DType::i64)};
+                                          },
+                                          {});
+  state.materialize();
+  step.run({1, [&](int64_t, int64_t count, const std::vector<void*>& to) {
+              for (int64_t i = 0; i < count * 2; ++i) static_cast<float*>(to[0])[i] = sample(i % 2, i / 2);
+            }});
+  for (int64_t c = 0; c < 2; ++c) {
+    double total = 0, squares = 0;
+    for (int64_t i = 0; i < kSamples; ++i) total += sample(c, i);
+    for (int64_t i = 0; i < kSamples; ++i) squares += std::pow(sample(c, i) - total / kSamples, 2);
+    const double wanted = squares / kSamples, found = state.arrays()[0]->data.as<float>()[c];
+    EXPECT_NEAR(found, wanted, 1e-5 * wanted) << c;
   }
 }
 

@@ -97,6 +97,25 @@ TEST(CudaAttention, StridesOfSizeOneDimsArePacked) {
   EXPECT_EQ(shape.q.head, 8);
 }
 
+TEST(CudaAttention, ProductsTakeWhatTheyCanAndSayWhyNot) {
+  const int64_t cap = int64_t{1} << 30;
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 64), cap), "");
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 2, 128, 64), cap), "8 heads share 2 key heads");
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 20), cap),
+            "head size 20 is no multiple of 16 bytes");
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 64), 1000),
+            "the scores of one head take 196608 bytes");
+  EXPECT_EQ(unfit_for_products(bench_shape(1, 1, 1, 16, 64), cap), "it is small");
+  AttentionShape shape = bench_shape(128, 8, 8, 128, 64);
+  shape.dtype = DType::f64;
+  EXPECT_EQ(unfit_for_products(shape, cap), "f64");
+  shape.dtype = DType::f32;  // operands of products lie where the scores and their gradients do
+  EXPECT_EQ(product_bytes(shape), 128 * 128 * 8);
+  shape.dtype = DType::bf16;
+  EXPECT_EQ(product_bytes(shape), 128 * 128 * 12);
+  EXPECT_EQ(cut_attention(shape, product_bytes(shape), product_bytes(shape) * 8 * 5).size(), 26u);
+}
+
 TEST(CudaAttention, RefusalsNameTheThingBothValuesAndTheWayOut) {
   AttentionShape shape = bench_shape(1, 1, 1, 64, 257);
   shape.dtype = DType::f32;
@@ -132,6 +151,10 @@ TEST(CudaAttention, EveryKernelCompiles) {
         shape.reads.lengths = shape.reads.documents = shape.reads.mask = shape.reads.bias = 1;
         shape.reads.bias_gradient = backward;
         sources.push_back(attention_source(shape, attention_tiles(shape, 232448).rows));
+        for (int64_t keys : {64, 1024, 1025}) {
+          shape.keys = keys;
+          sources.push_back(attention_rows_source(shape));
+        }
       }
   for (const std::string& source : sources) EXPECT_GT(compile_cubin(source, "sm_90").size(), 1000u);
 }

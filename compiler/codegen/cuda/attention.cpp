@@ -1,5 +1,5 @@
-// Attention of the CUDA target: which of cuDNN and the room's own kernels runs a call, and cuDNN's calls in
-// pieces.
+// Attention of the CUDA target: which of cuDNN, products on cuBLASLt and the room's own kernels runs a call,
+// and cuDNN's calls in pieces.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention.h"
@@ -60,21 +60,27 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
   AttentionShape shape = attention_shape(node, in, out);
   bool half = shape.dtype == DType::bf16 || shape.dtype == DType::f16;
   bool empty = shape.batch * shape.heads * shape.queries * shape.keys * shape.size == 0;
-  if (!half || empty) return make_own_attention(device, shape, "", options.cache_dir);
+  if (empty) return make_own_attention(device, shape, "", options.cache_dir);
+  const int64_t cap = score_cap(device.memory_info().total);
+  auto other = [&](const std::string& why) -> std::unique_ptr<LibraryCall> {
+    if (unfit_for_products(shape, cap).empty())
+      if (auto call = make_product_attention(device, shape, cap, options.tf32, why, options.cache_dir))
+        return call;
+    return make_own_attention(device, shape, why, options.cache_dir);
+  };
+  if (!half) return other("");
   std::string refused = unfit_for_cudnn(shape);
   const AttentionReads& reads = shape.reads;
   if (reads.lengths || reads.documents || reads.mask || reads.bias)
     refused = "masks other than causal and window, and a bias, are the room's own";
-  if (!refused.empty()) return make_own_attention(device, shape, refused, options.cache_dir);
+  if (!refused.empty()) return other(refused);
 
   std::vector<AttentionPiece> pieces{{0, shape.batch, 0, shape.kv_heads}};
-  if (shape.backward) pieces = cut_attention(shape, score_cap(device.memory_info().total));
+  if (shape.backward) pieces = cut_attention(shape, cap);
   std::vector<std::shared_ptr<const SdpaPlan>> plans;
   for (const AttentionPiece& piece : pieces) {
     plans.push_back(plan_sdpa(device, shape_of_piece(shape, piece), true, refused));
-    if (!plans.back())
-      return make_own_attention(device, shape, str(cudnn_version(), " refuses it: ", refused),
-                                options.cache_dir);
+    if (!plans.back()) return other(str(cudnn_version(), " refuses it: ", refused));
   }
   return std::make_unique<CudnnAttention>(shape, std::move(pieces), std::move(plans));
 }

@@ -66,6 +66,8 @@ int64_t score_bytes(const AttentionShape& shape);
 // heads of one batch (at least one key head). A function of the shape and the cap; one piece when everything
 // fits. Pieces have at most two sizes.
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap);
+// The same where a key head of a batch has `per_head` bytes of scores.
+std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t per_head, int64_t cap);
 // The cap of a device: 1/32 of the device's memory, at least kLeastScoreCap and at most kMostScoreCap. Fewer
 // pieces are faster.
 inline constexpr int64_t kLeastScoreCap = int64_t{1} << 30, kMostScoreCap = int64_t{4} << 30;
@@ -96,6 +98,8 @@ struct AttentionTiles {
 // UserError when the head size is above 256 or a block of `shared_per_block` bytes cannot hold the smallest
 // tiles.
 AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block);
+// CUDA C++ of the numbers, arguments and masks that all of the room's attention kernels share.
+std::string attention_prelude(const AttentionShape& shape);
 // CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries. Their parameter is one
 // AttentionArgs by value.
 std::string attention_source(const AttentionShape& shape, int tile_rows);
@@ -122,5 +126,21 @@ std::vector<AttentionLaunch> attention_launches(const AttentionShape& shape, con
 // `why`: for the certificate, why cuDNN does not run it. `cache_dir`: of kernels, as in TargetOptions.
 std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
                                                 const std::string& why, const std::string& cache_dir);
+
+// Attention as products of matrices with softmax between them, for what cuDNN does not take: the scores of a
+// piece are in memory, f32, and the five products run on cuBLASLt.
+// Why a call cannot run so, or should not; empty where it should: f32, bf16 and f16, as many key heads as
+// heads, strides and head sizes of 16 bytes, scores of one head within `cap` bytes, and work enough for its
+// launches.
+std::string unfit_for_products(const AttentionShape& shape, int64_t cap);
+// Bytes of workspace for the scores of one head of one batch, of what a backward pass keeps beside them, too.
+int64_t product_bytes(const AttentionShape& shape);
+// CUDA C++ of sdpa_weights, or of sdpa_score_gradients.
+std::string attention_rows_source(const AttentionShape& shape);
+// `cap`: bytes of a piece's scores. `tf32`: f32 operands of the products may be rounded to TF32. Null where
+// cuBLASLt has no algorithm.
+std::unique_ptr<LibraryCall> make_product_attention(CudaDevice& device, const AttentionShape& shape,
+                                                    int64_t cap, bool tf32, const std::string& why,
+                                                    const std::string& cache_dir);
 
 }  // namespace lockstep::compiler::cuda

@@ -26,12 +26,29 @@ struct Args {
   Real* dbias;
   Over masks, biases;
 };
+#define INFTY ((Real)(1.0 / 0.0))
+__device__ static long long over(Over at, long long b, long long h, int row, int column) {
+  return b * at.batch + h * at.head + row * at.token + column * at.key;
+}
+// Of rows after the last query nothing is read: they follow the masks of columns alone, and are never stored.
+__device__ static bool seen(const Args& a, long long b, long long h, int row, int column) {
+  if (column >= a.keys || (CAUSAL && column > row) || (WINDOW && column <= row - WINDOW)) return false;
+  if (LENGTHS && column >= a.lengths[b]) return false;
+  if (row >= a.queries) return true;
+  if (DOCUMENTS && a.documents[b * a.keys + row] != a.documents[b * a.keys + column]) return false;
+  return !MASK || a.mask[over(a.masks, b, h, row, column)];
+}
+__device__ static Real biased(const Args& a, Real score, long long b, long long h, int row, int column) {
+  return BIAS && row < a.queries ? score + a.bias[over(a.biases, b, h, row, column)] : score;
+}
+)";
+
+const char* const kTiles = R"(
 #define R (TILE / 16)
 #define DP ((D + 15) / 16 * 16)
 #define C (DP / 16)
 #define PITCH (DP + 1)
 #define WPITCH (TILE + 1)
-#define INFTY ((Real)(1.0 / 0.0))
 
 __device__ static void load_tile(Real* to, const Stored* from, long long token, int first, int limit) {
   for (int i = threadIdx.x; i < TILE * DP; i += 256) {
@@ -82,20 +99,6 @@ __device__ static Real row_max(Real x) {
     x = other > x ? other : x;
   }
   return x;
-}
-__device__ static long long over(Over at, long long b, long long h, int row, int column) {
-  return b * at.batch + h * at.head + row * at.token + column * at.key;
-}
-// Of rows after the last query nothing is read: they follow the masks of columns alone, and are never stored.
-__device__ static bool seen(const Args& a, long long b, long long h, int row, int column) {
-  if (column >= a.keys || (CAUSAL && column > row) || (WINDOW && column <= row - WINDOW)) return false;
-  if (LENGTHS && column >= a.lengths[b]) return false;
-  if (row >= a.queries) return true;
-  if (DOCUMENTS && a.documents[b * a.keys + row] != a.documents[b * a.keys + column]) return false;
-  return !MASK || a.mask[over(a.masks, b, h, row, column)];
-}
-__device__ static Real biased(const Args& a, Real score, long long b, long long h, int row, int column) {
-  return BIAS && row < a.queries ? score + a.bias[over(a.biases, b, h, row, column)] : score;
 }
 // Keys [first, last) of which rows q0 ... q0 + TILE - 1 may see some, in whole tiles from `first`.
 __device__ static int first_key(int q0) { return WINDOW && q0 >= WINDOW ? (q0 - WINDOW + 1) / TILE * TILE : 0; }
@@ -317,10 +320,14 @@ AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block
   return tiles;
 }
 
+std::string attention_prelude(const AttentionShape& shape) {
+  return str(numbers_of(shape.dtype), masks_source(shape), kTypes);
+}
+
 std::string attention_source(const AttentionShape& shape, int tile_rows) {
-  return str(numbers_of(shape.dtype), "#define D ", shape.size, "\n#define TILE ", tile_rows,
-             masks_source(shape), "\n#ifndef SHARED\nextern __shared__ Real attention_memory[];\n",
-             "#define SHARED(memory) Real* memory = attention_memory;\n#endif\n", kTypes,
+  return str(attention_prelude(shape), "#define D ", shape.size, "\n#define TILE ", tile_rows,
+             "\n#ifndef SHARED\nextern __shared__ Real attention_memory[];\n",
+             "#define SHARED(memory) Real* memory = attention_memory;\n#endif\n", kTiles,
              shape.backward ? kBackward : kForward);
 }
 

@@ -100,8 +100,10 @@ int64_t score_cap(int64_t device_bytes) {
 }
 
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap) {
-  int64_t per_batch = score_bytes(shape) / std::max<int64_t>(shape.batch, 1),
-          per_head = per_batch / shape.kv_heads;
+  return cut_attention(shape, score_bytes(shape) / std::max<int64_t>(shape.batch, 1) / shape.kv_heads, cap);
+}
+std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t per_head, int64_t cap) {
+  const int64_t per_batch = per_head * shape.kv_heads;
   // `count` things, at most `at_once` per piece, in as few and as equal pieces as can be.
   auto cut = [](int64_t count, int64_t at_once) {
     int64_t pieces = (count + at_once - 1) / at_once;
