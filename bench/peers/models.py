@@ -66,7 +66,7 @@ def main():
                 continue
             mid = lambda rows, key: statistics.median(r[key] for r in rows)
             m, t = mid(ours, "ms"), mid(theirs, "ms")
-            print(f"| {name} | {batch} | {precision} | {m:.1f} | {t:.1f} | {mid(eager, 'ms') if eager else 0:.1f} | {m / t:.2f} | "
+            print(f"| {name} | {batch} | {precision} | {m:.2f} | {t:.2f} | {mid(eager, 'ms') if eager else 0:.1f} | {m / t:.2f} | "
                   f"{mid(ours, 'peak_mb'):.0f} / {mid(theirs, 'peak_mb'):.0f} | {ours[0]['compile_s']:.1f} / {theirs[0]['first_step_s']:.1f} |",
                   flush=True)
             if ours[0]["parameters"] != theirs[0]["parameters"]:

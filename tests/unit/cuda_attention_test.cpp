@@ -99,18 +99,23 @@ TEST(CudaAttention, StridesOfSizeOneDimsArePacked) {
 
 TEST(CudaAttention, ProductsTakeWhatTheyCanAndSayWhyNot) {
   const int64_t cap = int64_t{1} << 30;
-  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 64), cap), "");
-  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 2, 128, 64), cap), "8 heads share 2 key heads");
-  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 20), cap),
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 64), cap, false), "");
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 2, 128, 64), cap, false), "8 heads share 2 key heads");
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 20), cap, false),
             "head size 20 is no multiple of 16 bytes");
-  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 64), 1000),
+  EXPECT_EQ(unfit_for_products(bench_shape(128, 8, 8, 128, 64), 1000, false),
             "the scores of one head take 196608 bytes");
-  EXPECT_EQ(unfit_for_products(bench_shape(1, 1, 1, 16, 64), cap), "it is small");
+  EXPECT_EQ(unfit_for_products(bench_shape(1, 1, 1, 16, 64), cap, false), "it is small");
   AttentionShape shape = bench_shape(128, 8, 8, 128, 64);
   shape.dtype = DType::f64;
-  EXPECT_EQ(unfit_for_products(shape, cap), "f64");
+  EXPECT_EQ(unfit_for_products(shape, cap, false), "f64");
   shape.dtype = DType::f32;  // operands of products lie where the scores and their gradients do
   EXPECT_EQ(product_bytes(shape), 128 * 128 * 8);
+  EXPECT_EQ(unfit_for_products(shape, cap, false), "");
+  shape.reads.causal = true;
+  EXPECT_EQ(unfit_for_products(shape, cap, false), "causal in f32");
+  EXPECT_EQ(unfit_for_products(shape, cap, true), "");
+  shape.reads.causal = false;
   shape.dtype = DType::bf16;
   EXPECT_EQ(product_bytes(shape), 128 * 128 * 12);
   EXPECT_EQ(cut_attention(shape, product_bytes(shape), product_bytes(shape) * 8 * 5).size(), 26u);

@@ -63,7 +63,7 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
   if (empty) return make_own_attention(device, shape, "", options.cache_dir);
   const int64_t cap = score_cap(device.memory_info().total);
   auto other = [&](const std::string& why) -> std::unique_ptr<LibraryCall> {
-    if (unfit_for_products(shape, cap).empty())
+    if (unfit_for_products(shape, cap, options.tf32).empty())
       if (auto call = make_product_attention(device, shape, cap, options.tf32, why, options.cache_dir))
         return call;
     return make_own_attention(device, shape, why, options.cache_dir);

@@ -132,7 +132,7 @@ std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const Attent
 // Why a call cannot run so, or should not; empty where it should: f32, bf16 and f16, as many key heads as
 // heads, strides and head sizes of 16 bytes, scores of one head within `cap` bytes, and work enough for its
 // launches.
-std::string unfit_for_products(const AttentionShape& shape, int64_t cap);
+std::string unfit_for_products(const AttentionShape& shape, int64_t cap, bool tf32);
 // Bytes of workspace for the scores of one head of one batch, of what a backward pass keeps beside them, too.
 int64_t product_bytes(const AttentionShape& shape);
 // CUDA C++ of sdpa_weights, or of sdpa_score_gradients.

@@ -171,8 +171,10 @@ int64_t product_bytes(const AttentionShape& s) {
   return s.queries * ld_of(s) * (4 + operands) * (s.backward ? 2 : 1);
 }
 
-std::string unfit_for_products(const AttentionShape& s, int64_t cap) {
+std::string unfit_for_products(const AttentionShape& s, int64_t cap, bool tf32) {
   if (s.dtype == DType::f64) return "f64";
+  // Without tensor cores the half that a causal mask hides costs more than the room's own kernel, which skips it.
+  if (s.dtype == DType::f32 && !tf32 && s.reads.causal) return "causal in f32";
   if (s.heads != s.kv_heads) return str(s.heads, " heads share ", s.kv_heads, " key heads");
   const auto each = static_cast<int64_t>(16 / size_of(s.dtype));
   if (s.size % each != 0) return str("head size ", s.size, " is no multiple of 16 bytes");
