@@ -147,7 +147,7 @@ class Reductions {
 struct TargetOptions {
   int threads = 1;
   std::string cache_dir;  // of kernels; "" = the default folder
-  bool tf32 = false;  // products of f32 may round their operands to TF32 (only where the device has it)
+  bool tf32 = false;      // products of f32 may round their operands to TF32 (only where the device has it)
 };
 
 class Target {

@@ -173,6 +173,7 @@ const char* const kHost = R"(
 #define __device__
 #define __global__
 #define __launch_bounds__(n)
+#define __forceinline__ inline
 struct Index { unsigned x; };
 static Index threadIdx, blockIdx;
 alignas(64) static char shared_memory[232448];
@@ -215,13 +216,17 @@ static void run_grid(unsigned grid, std::function<void()> kernel) {
 
 class HostKernels {
  public:
-  HostKernels(const AttentionShape& shape, int rows) {
-    std::string source = str(kHost, attention_source(shape, rows));
-    std::vector<std::string> kernels{"sdpa_forward"};
-    if (shape.backward) kernels = {"sdpa_delta", "sdpa_keys", "sdpa_queries"};
+  HostKernels(const AttentionShape& shape, int rows)
+      : HostKernels(attention_source(shape, rows), "", "",
+                    shape.backward ? std::vector<std::string>{"sdpa_delta", "sdpa_keys", "sdpa_queries"}
+                                   : std::vector<std::string>{"sdpa_forward"}) {}
+  // Kernels whose parameters after Args are `more`, passed as `passed`.
+  HostKernels(const std::string& text, const std::string& more, const std::string& passed,
+              const std::vector<std::string>& kernels) {
+    std::string source = kHost + text;
     for (const std::string& kernel : kernels)
-      source += str("extern \"C\" void run_", kernel, "(unsigned grid, Args* args) { run_grid(grid, [=] { ",
-                    kernel, "(*args); }); }\n");
+      source += str("extern \"C\" void run_", kernel, "(unsigned grid, Args* args", more,
+                    ") { run_grid(grid, [=] { ", kernel, "(*args", passed, "); }); }\n");
     path_ =
         std::filesystem::temp_directory_path() / str("lockstep_attention_", getpid(), "_", count_++, ".so");
     std::ofstream(path_, std::ios::binary)
@@ -231,11 +236,11 @@ class HostKernels {
   }
   ~HostKernels() { dlclose(handle_); }
   void run(const AttentionLaunch& launch, AttentionArgs args) const {
-    auto kernel = reinterpret_cast<void (*)(unsigned, AttentionArgs*)>(
-        dlsym(handle_, str("run_", launch.kernel).c_str()));
+    auto kernel = reinterpret_cast<void (*)(unsigned, AttentionArgs*)>(find(launch.kernel));
     ASSERT_NE(kernel, nullptr) << launch.kernel;
     kernel(static_cast<unsigned>(launch.grid), &args);
   }
+  void* find(const std::string& kernel) const { return dlsym(handle_, ("run_" + kernel).c_str()); }
 
  private:
   inline static int count_ = 0;
@@ -285,6 +290,84 @@ TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
                   .size = 24,
                   .causal = true};
   EXPECT_EQ(run_on_host(c, 1e-13), "");
+}
+
+// [tokens, size] of each head, by a view.
+struct HostMatrix {
+  float* base;
+  HeadView view;
+  float& at(int64_t b, int64_t h, int64_t row, int64_t column) const {
+    return base[b * view.batch + h * view.head + row * view.token + column];
+  }
+};
+// Softmax of rows between products: the kernel as C++, the products as loops, of f32 and of one piece.
+std::string rows_on_host(const AttentionCase& c, double tolerance) {
+  AttentionBlock block(c);
+  for (bool backward : {false, true}) {
+    const AttentionShape s = attention_shape(c.node(backward), block.in(backward), block.out(backward));
+    std::vector<void*> args = block.args(backward, block.bytes.data());
+    const AttentionPointers p = attention_pointers(s, args.data());
+    const int64_t ld = (s.keys + 7) / 8 * 8, rows = s.batch * s.heads * s.queries;
+    const HeadView place{s.queries * ld, ld, s.batch * s.queries * ld};
+    std::vector<float> scores(rows * ld, NAN), dp(rows * ld, NAN);
+    const HostMatrix left{scores.data(), place}, right{dp.data(), place};
+    auto matrix = [](void* base, const HeadView& view) {
+      return HostMatrix{static_cast<float*>(base), view};
+    };
+    const HostMatrix q = matrix(p.q, s.q), k = matrix(p.k, s.k), v = matrix(p.v, s.v), o = matrix(p.o, s.o),
+                     grad = matrix(p.grad, s.grad), dq = matrix(p.dq, s.dq), dk = matrix(p.dk, s.dk),
+                     dv = matrix(p.dv, s.dv);
+    auto every_head = [&](auto act) {
+      for (int64_t b = 0; b < s.batch; ++b)
+        for (int64_t h = 0; h < s.heads; ++h) act(b, h);
+    };
+    // to[i][j] = sum over n of a(i, n) b(n, j)
+    auto product = [&](int64_t b, int64_t h, const HostMatrix& to, int64_t m, int64_t columns, int64_t n,
+                       auto x, auto y) {
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < columns; ++j) {
+          double sum = 0;
+          for (int64_t e = 0; e < n; ++e) sum += static_cast<double>(x(i, e)) * y(e, j);
+          to.at(b, h, i, j) = static_cast<float>(sum);
+        }
+    };
+    auto plain = [](const HostMatrix& of, int64_t b, int64_t h) {
+      return [&of, b, h](int64_t i, int64_t j) { return of.at(b, h, i, j); };
+    };
+    auto turned = [](const HostMatrix& of, int64_t b, int64_t h) {
+      return [&of, b, h](int64_t i, int64_t j) { return of.at(b, h, j, i); };
+    };
+    every_head([&](int64_t b, int64_t h) {
+      product(b, h, left, s.queries, s.keys, s.size, plain(q, b, h), turned(k, b, h));
+      if (backward) product(b, h, right, s.queries, s.keys, s.size, plain(grad, b, h), turned(v, b, h));
+    });
+    const std::string kernel = backward ? "sdpa_score_gradients" : "sdpa_weights";
+    const HostKernels host(attention_rows_source(s), ", Piece* part, Real* a, Real* b",
+                           backward ? ", *part, a, b, a, b" : ", *part, a, a", {kernel});
+    auto run =
+        reinterpret_cast<void (*)(unsigned, AttentionArgs*, int64_t*, float*, float*)>(host.find(kernel));
+    if (!run) return "no " + kernel;
+    AttentionArgs packed = attention_args(s, p, nullptr);
+    int64_t part[] = {0, s.batch, 0, rows};
+    run(static_cast<unsigned>((rows + 7) / 8), &packed, part, scores.data(), dp.data());
+    every_head([&](int64_t b, int64_t h) {
+      if (!backward) return product(b, h, o, s.queries, s.size, s.keys, plain(left, b, h), plain(v, b, h));
+      product(b, h, dv, s.keys, s.size, s.queries, turned(left, b, h), plain(grad, b, h));
+      product(b, h, dq, s.queries, s.size, s.keys, plain(right, b, h), plain(k, b, h));
+      product(b, h, dk, s.keys, s.size, s.queries, turned(right, b, h), plain(q, b, h));
+    });
+  }
+  return block.differs(block.bytes, true, tolerance);
+}
+TEST(CudaAttention, RowsBetweenProductsComputeAttentionAndItsGradients) {
+  std::vector<AttentionCase> cases = test::masked_cases(DType::f32);
+  cases.push_back(
+      {.batch = 2, .queries = 7, .keys = 7, .heads = 2, .size = 8, .causal = true, .packed = true});
+  cases.push_back({.queries = 3, .keys = 1100, .size = 8});  // more columns than stay in registers
+  for (AttentionCase c : cases) {
+    c.kv_heads = c.heads;
+    EXPECT_EQ(rows_on_host(c, 4e-6), "");
+  }
 }
 
 }  // namespace

@@ -12,9 +12,10 @@ namespace lockstep::compiler::cuda {
 namespace {
 int64_t ld_of(const AttentionShape& s) { return (s.keys + 7) / 8 * 8; }
 bool half(const AttentionShape& s) { return s.dtype == DType::bf16 || s.dtype == DType::f16; }
-size_t aligned(int64_t bytes) { return static_cast<size_t>((bytes + 255) / 256 * 256); }
+size_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// A matrix of each head of each batch: the call's q, k, ... by its view, or scores of the piece by their place.
+// A matrix of each head of each batch: the call's q, k, ... by its view, or scores of the piece by their
+// place.
 struct Matrix {
   void* at = nullptr;
   HeadView view;
@@ -30,8 +31,8 @@ struct Rows {
 class HeadProduct {
  public:
   // m, n, k and transposes as in GemmOptions.
-  HeadProduct(CudaDevice& device, const AttentionPiece& piece, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-              const Matrix& a, const Matrix& b, const Matrix& d, bool tf32)
+  HeadProduct(CudaDevice& device, const AttentionPiece& piece, int64_t m, int64_t n, int64_t k, bool ta,
+              bool tb, const Matrix& a, const Matrix& b, const Matrix& d, bool tf32)
       : by_batch_(piece.batches >= piece.kv_heads),
         times_(by_batch_ ? piece.kv_heads : piece.batches),
         views_{a.view, b.view, d.view},
@@ -139,12 +140,12 @@ class ProductAttention : public LibraryCall {
     return {dp, end, end + operands, end + operands * (shape_.backward ? 2 : 1)};
   }
   const char* kernel() const { return shape_.backward ? "sdpa_score_gradients" : "sdpa_weights"; }
-  void run(const AttentionPiece& piece, const std::vector<HeadProduct>& products, const AttentionPointers& whole,
-           std::byte* memory, Stream& stream) const {
+  void run(const AttentionPiece& piece, const std::vector<HeadProduct>& products,
+           const AttentionPointers& whole, std::byte* memory, Stream& stream) const {
     const Places at = place(piece);
     const AttentionPointers p = pointers_of_piece(shape_, piece, whole);
-    void *scores = memory, *dp = memory + at.dp, *weights = memory + at.weights, *dscores = memory + at.dscores,
-         *scratch = memory + at.products;
+    void *scores = memory, *dp = memory + at.dp, *weights = memory + at.weights,
+         *dscores = memory + at.dscores, *scratch = memory + at.products;
     products[0].enqueue(p.q, p.k, scores, scratch, stream);
     if (shape_.backward) products[1].enqueue(p.grad, p.v, dp, scratch, stream);
     AttentionArgs packed = attention_args(shape_, whole, nullptr);
@@ -173,7 +174,8 @@ int64_t product_bytes(const AttentionShape& s) {
 
 std::string unfit_for_products(const AttentionShape& s, int64_t cap, bool tf32) {
   if (s.dtype == DType::f64) return "f64";
-  // Without tensor cores the half that a causal mask hides costs more than the room's own kernel, which skips it.
+  // Without tensor cores the half that a causal mask hides costs more than the room's own kernel, which skips
+  // it.
   if (s.dtype == DType::f32 && !tf32 && s.reads.causal) return "causal in f32";
   if (s.heads != s.kv_heads) return str(s.heads, " heads share ", s.kv_heads, " key heads");
   const auto each = static_cast<int64_t>(16 / size_of(s.dtype));
@@ -189,8 +191,8 @@ std::string unfit_for_products(const AttentionShape& s, int64_t cap, bool tf32) 
   return "";
 }
 
-std::unique_ptr<LibraryCall> make_product_attention(CudaDevice& device, const AttentionShape& shape, int64_t cap,
-                                                    bool tf32, const std::string& why,
+std::unique_ptr<LibraryCall> make_product_attention(CudaDevice& device, const AttentionShape& shape,
+                                                    int64_t cap, bool tf32, const std::string& why,
                                                     const std::string& cache_dir) {
   const std::vector<AttentionPiece> pieces = cut_attention(shape, product_bytes(shape), cap);
   std::vector<PieceProducts> products;

@@ -1,6 +1,6 @@
-// CUDA C++ of what stands between the products of attention: softmax of rows of scores, and its gradient. A warp
-// has a row; lane l has the columns l, l + 32, ..., and sums meet in a tree over lanes, so that bits depend on
-// the shape alone.
+// CUDA C++ of what stands between the products of attention: softmax of rows of scores, and its gradient. A
+// warp has a row; lane l has the columns l, l + 32, ..., and sums meet in a tree over lanes, so that bits
+// depend on the shape alone.
 #include "compiler/codegen/cuda/attention.h"
 
 namespace lockstep::compiler::cuda {
@@ -102,8 +102,8 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_score_gradients(Args a, P
 std::string attention_rows_source(const AttentionShape& shape) {
   const int64_t ld = (shape.keys + 7) / 8 * 8, steps = (shape.keys + 31) / 32;
   return str(attention_prelude(shape), "#define LD ", ld, "\n#define STEPS ", steps, "\n#define KEPT ",
-             steps <= kKept ? 1 : 0, "\n#define UNROLL _Pragma(\"unroll",
-             steps <= kKept ? "" : " 4", "\")\n", kRows, shape.backward ? kGradients : kWeights);
+             steps <= kKept ? 1 : 0, "\n#define UNROLL _Pragma(\"unroll", steps <= kKept ? "" : " 4", "\")\n",
+             kRows, shape.backward ? kGradients : kWeights);
 }
 
 }  // namespace lockstep::compiler::cuda
