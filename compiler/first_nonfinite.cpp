@@ -94,8 +94,8 @@ std::string value_text(double value) { return std::isnan(value) ? "nan" : value 
 // What a rank saw. Minus infinity is often meant, as in a mask: it is told, and looked beyond.
 struct Seen {
   int64_t micro_batch = -1, output = -1;  // of the first NaN or inf; -1: none
-  std::string text, minus;
-  double largest = 0;  // of the gradients
+  std::string text, minus, data;          // data: the place in a field of that micro-batch
+  double largest = 0;                     // of the gradients
   std::string largest_of;
 };
 
@@ -144,10 +144,40 @@ class Look {
   Seen seen_;
 };
 
+// Where a float of a micro-batch is not finite, as the data gives it; "" where all are. Infinities count
+// where there is no NaN.
+std::string place_in_data(const StepPlan& plan, const StepInput& input, int64_t micro_batch) {
+  const int64_t samples = plan.fields[0].shape[0], first = micro_batch * samples;
+  std::vector<std::vector<std::byte>> fields;
+  std::vector<void*> places;
+  for (const FieldType& field : plan.fields)
+    places.push_back(
+        fields.emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype)).data());
+  input.fill(first, samples, places);
+  std::string infinite;
+  for (size_t f = 0; f < fields.size(); ++f) {
+    const FieldType& field = plan.fields[f];
+    if (!is_float(field.dtype)) continue;
+    const Shape of(field.shape.begin() + 1, field.shape.end());
+    for (int64_t i = 0, count = numel(field.shape); i < count; ++i) {
+      const double value = get_double(field.dtype, places[f], i);
+      if (std::isfinite(value) || (!std::isnan(value) && !infinite.empty())) continue;
+      const int64_t sample = first + i / numel(of);
+      const std::string name = input.name ? input.name(sample) : "";
+      const std::string words =
+          str("field \"", field.name, "\" is ", value_text(value), place_text(of, i % numel(of)),
+              " of sample ", sample, " of the batch", name.empty() ? "" : str(" (", name, ")"));
+      if (std::isnan(value)) return words;
+      infinite = words;
+    }
+  }
+  return infinite;
+}
+
 // One sentence of what all ranks saw.
-std::string settled(const Seen& mine, Group& world) {
-  const Json own = {mine.micro_batch,          mine.output,    mine.text, mine.minus,
-                    number_text(mine.largest), mine.largest_of};
+FirstNonFinite settled(const Seen& mine, Group& world) {
+  const Json own = {mine.micro_batch,          mine.output,     mine.text, mine.minus,
+                    number_text(mine.largest), mine.largest_of, mine.data};
   std::vector<Json> all;
   for (const auto& text : all_gather_text(world, own.dump(-1, ' ', false, Json::error_handler_t::replace)))
     all.push_back(Json::parse(text));
@@ -159,9 +189,12 @@ std::string settled(const Seen& mine, Group& world) {
   }
   if (best >= 0) {
     const Json& first = all[best];
-    const std::string minus = first[3];
-    return str("the first value that is not finite: in micro-batch ", first[0].get<int64_t>(), " (rank ",
-               best, "), ", first[2].get<std::string>(), minus.empty() ? "" : str("; before it, ", minus));
+    const std::string minus = first[3], data = first[6];
+    const std::string place =
+        str("in micro-batch ", first[0].get<int64_t>(), " (rank ", best, "), ", first[2].get<std::string>());
+    if (!data.empty()) return {str("the data is not finite: ", data, "; then, ", place), true};
+    return {
+        str("the first value that is not finite: ", place, minus.empty() ? "" : str("; before it, ", minus))};
   }
   double largest = 0;
   std::string of, minus;
@@ -170,19 +203,19 @@ std::string settled(const Seen& mine, Group& world) {
     if (size > largest || (size == largest && one[5].get<std::string>() < of)) largest = size, of = one[5];
     if (minus.empty()) minus = one[3];
   }
-  if (!minus.empty()) return str("the first value that is not finite: ", minus);
-  return str(
-      "every value of its micro-batches is finite, and the sum of the gradients, or of their squares, is "
-      "not; the largest gradient of one "
-      "micro-batch is ",
-      number_text(static_cast<float>(largest)), ", of ", of);
+  if (!minus.empty()) return {str("the first value that is not finite: ", minus)};
+  return {
+      str("every value of its micro-batches is finite, and the sum of the gradients, or of their squares, is "
+          "not; the largest gradient of one "
+          "micro-batch is ",
+          number_text(static_cast<float>(largest)), ", of ", of)};
 }
 }  // namespace
 
-std::string first_nonfinite(Step& step, const StepInput& input, const State& state) {
+FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& state) {
   const LiveMesh& mesh = state.mesh();
   if (auto bad = find_nonfinite(state.arrays(), mesh))
-    return str("the state was not finite before the step: ", bad->text());
+    return {str("the state was not finite before the step: ", bad->text())};
   const StepPlan& plan = step.plan();
   CompileOptions options = plan.options;
   options.fusion = false;
@@ -203,9 +236,11 @@ std::string first_nonfinite(Step& step, const StepInput& input, const State& sta
     Look look(body, device);
     step.inspect(input, body.graph, kernels, options,
                  [&](int64_t micro_batch, int output, const void* data) { look(micro_batch, output, data); });
-    return settled(look.seen(), *mesh.world);
+    Seen seen = look.seen();
+    if (seen.micro_batch >= 0) seen.data = place_in_data(plan, input, seen.micro_batch);
+    return settled(seen, *mesh.world);
   } catch (const UserError& error) {  // agreed upon: memory is out, or a kernel does not compile
-    return str("the first value that is not finite could not be looked for: ", error.what());
+    return {str("the first value that is not finite could not be looked for: ", error.what())};
   }
 }
 

@@ -9,10 +9,15 @@
 
 namespace lockstep::compiler {
 
+struct FirstNonFinite {
+  std::string words;     // one sentence, the same on all ranks
+  bool in_data = false;  // the batch itself holds it
+};
 // Looks at the state, then runs the micro-batches of `input` again, op by op, from the state as it is;
-// nothing is written. For a step whose update was not made (StepResult::applied). One sentence, the same on
-// all ranks: that of the lowest micro-batch, whatever rank runs it. Compiles kernels of single ops.
-// Collective over the state's mesh.
-std::string first_nonfinite(Step& step, const StepInput& input, const State& state);
+// nothing is written. For a step whose update was not made (StepResult::applied), or that makes none. The
+// sentence is that of the lowest micro-batch, whatever rank runs it; where a field of that micro-batch holds
+// a NaN or an infinity, it names field, sample and place. Compiles kernels of single ops. Collective over the
+// state's mesh.
+FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& state);
 
 }  // namespace lockstep::compiler

@@ -31,6 +31,8 @@ struct StepInput {
   // The step's updates are made where |loss| and the norms of gradients are at most these. NaN and infinity
   // are beyond every limit.
   float loss_limit = std::numeric_limits<float>::max(), norm_limit = std::numeric_limits<float>::max();
+  // What the data calls sample `sample` of this step, "row 7 of the arrays", for a message; empty: nothing.
+  std::function<std::string(int64_t sample)> name = {};
 };
 
 struct StepResult {

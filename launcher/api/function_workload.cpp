@@ -1,12 +1,15 @@
 // Batches of samples by their numbers.
 #include "launcher/api/function_workload.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/nn/layers.h"
 #include "launcher/api/planned_session.h"
 #include "launcher/api/train_config.h"
+#include "launcher/config/changes.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep {
@@ -26,6 +29,11 @@ auto filler(const SampleData& data, int64_t from) {
         at.push_back(static_cast<char*>(fields[f]) + static_cast<size_t>(k) * bytes[f]);
       data.fill(from + first + k, at);
     }
+  };
+}
+auto namer(const SampleData& data, int64_t from) {
+  return [&data, from](int64_t sample) {
+    return data.name ? data.name(from + sample) : str("sample ", from + sample, " of the data");
   };
 }
 std::vector<BatchField> batch_fields(const SampleData& data, int64_t micro_batch) {
@@ -88,7 +96,9 @@ void FunctionWorkload::plan(const PlannedSession& planned) {
 }
 
 void FunctionWorkload::tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) {
-  if (rank() != 0 || loaded.certificate.empty() || loaded.certificate == certificate) return;
+  if (rank() != 0) return;
+  tell_values(loaded);
+  if (loaded.certificate.empty() || loaded.certificate == certificate) return;
   logs::warn(str("bits may change at step ", loaded.step + 1, ": the checkpoint was made with certificate ",
                  loaded.certificate, ", this run has ", certificate,
                  " (another function, batch, precision, library or other kernels)"));
@@ -101,16 +111,53 @@ void FunctionWorkload::describe(const std::string& run_dir) {
                         program.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-Json FunctionWorkload::remembered() { return {{"library", target().library_version()}}; }
+// What a program has that no certificate names, or not by name: the optimizers' numbers of the step, and how
+// samples make steps.
+Json FunctionWorkload::values(int64_t i) const {
+  Json out = {{"global_batch", options_.global_batch},
+              {"micro_batch", options_.micro_batch},
+              {"lanes", options_.lanes},
+              {"precision", how_.precision}};
+  for (const auto& [name, value] : state_.scalars(std::max<int64_t>(i, 1))) out[name] = value;
+  return out;
+}
+void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
+  if (!loaded.extra.is_object() || !loaded.extra.contains("values")) return;
+  const Json& was = loaded.extra["values"];
+  const std::string from = str(" from step ", loaded.step + 1, " on");
+  std::vector<launcher::ConfigChange> changes;
+  const Json now = values(loaded.step);
+  for (const auto& [name, is] : now.items()) {
+    if (!was.is_object() || !was.contains(name) || was[name] == is) continue;
+    const bool rate = name.ends_with(".lr"), samples = name == "global_batch",
+               rounding = name == "micro_batch" || name == "lanes" || name == "precision";
+    changes.push_back({name, was[name], is, launcher::Effect::schedule,
+                       (rate       ? "another learning rate"
+                        : samples  ? "other samples"
+                        : rounding ? "other rounding"
+                                   : "other updates of the same gradients") +
+                           from});
+  }
+  if (!changes.empty())
+    logs::warn(str("the program is not that of the checkpoint: ", changes.size(),
+                   changes.size() == 1 ? " value differs" : " values differ", "\n",
+                   launcher::changes_table(changes)));
+}
+
+Json FunctionWorkload::remembered(int64_t i) {
+  return {{"library", target().library_version()}, {"values", values(i)}};
+}
 
 StepInput FunctionWorkload::input(int64_t i, bool more, bool vote) {
-  StepInput out{i, filler(data_, (i - 1) * options_.global_batch), vote ? 1 : 0};
+  const int64_t from = (i - 1) * options_.global_batch;
+  StepInput out{.step = i, .fill = filler(data_, from), .vote = vote ? 1 : 0, .name = namer(data_, from)};
   if (more) out.fill_next = filler(data_, i * options_.global_batch);
   return out;
 }
 
-std::map<std::string, double> FunctionWorkload::evaluate(Step& evaluation, int64_t i) {
-  return evaluation.run({i, filler(options_.validation->data, 0)}).metrics;
+StepInput FunctionWorkload::evaluation_input(int64_t i) {
+  const SampleData& data = options_.validation->data;
+  return {.step = i, .fill = filler(data, 0), .name = namer(data, 0)};
 }
 
 void FunctionWorkload::measured(int64_t i, const std::map<std::string, double>& validation) {

@@ -31,9 +31,9 @@ class FunctionWorkload : public launcher::Workload {
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
   void describe(const std::string& run_dir) override;      // program.json
   Json config() const override { return Json::object(); }  // of a program no config tells the model
-  Json remembered() override;
+  Json remembered(int64_t i) override;
   compiler::StepInput input(int64_t i, bool more, bool vote) override;
-  std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i) override;
+  compiler::StepInput evaluation_input(int64_t i) override;
   void measured(int64_t i, const std::map<std::string, double>& validation) override;
   bool follows_validations() const override;
   std::string_view pace_unit() const override { return "samples"; }
@@ -43,6 +43,8 @@ class FunctionWorkload : public launcher::Workload {
   std::string in_words(const std::string& text) const override;
 
  private:
+  Json values(int64_t i) const;
+  void tell_values(const checkpoint::LoadedInfo& loaded) const;
   compiler::BatchShape shape() const { return {options_.global_batch, options_.micro_batch, options_.lanes}; }
   compiler::BatchShape evaluation_shape() const {
     return {options_.validation->samples, options_.micro_batch, 0};

@@ -21,9 +21,17 @@ void check_validation(const TrainOptions& options) {
     return;
   }
   const Validation& v = *options.validation;
-  if (v.samples < 1 || (options.micro_batch > 0 && v.samples % options.micro_batch != 0))
-    throw UserError(str("[train] validation.samples is ", v.samples, ", and a micro-batch has ",
-                        options.micro_batch, ": take a multiple of it, 1 time and more"));
+  const int64_t micro = std::max<int64_t>(options.micro_batch, 1), below = v.samples / micro * micro;
+  const bool beyond = v.data.rows > 0 && v.samples > v.data.rows;
+  if (v.samples < 1 || v.samples != below)
+    throw UserError(str("[train] validation.samples is ", v.samples, ", and a micro-batch has ", micro,
+                        ": take a multiple of it, ", v.samples < micro ? "" : str(below, " or "),
+                        v.samples < 1 ? micro : below + micro));
+  if (beyond)
+    throw UserError(str("[train] validation.samples is ", v.samples, ", and its data has ", v.data.rows,
+                        v.data.rows == 1 ? " row" : " rows", ", so that some would be measured twice: ",
+                        v.data.rows < micro ? str("give it ", micro, " rows or more, as a micro-batch has")
+                                            : str("take ", v.data.rows / micro * micro)));
   if (v.every < 0) throw UserError(str("[train] validation.every is ", v.every, ", needs 0 or more steps"));
 }
 

@@ -18,6 +18,9 @@ namespace lockstep {
 struct SampleData {
   std::vector<models::Field> fields;
   std::function<void(int64_t i, const std::vector<void*>& fields)> fill;
+  int64_t rows = 0;  // behind which the samples begin again; 0: none are known
+  // What sample `i` is called in a message, "row 7"; empty: by its number.
+  std::function<std::string(int64_t i)> name = {};
 };
 
 // What is measured on the way, on samples that are not trained on.

@@ -2,25 +2,45 @@
 #include "launcher/loop/best_validation.h"
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace lockstep::launcher {
 
-bool BestValidation::better(int64_t step, const std::map<std::string, double>& measured) {
-  constexpr std::string_view prefix = "val_";
-  const std::string name =
-      config_.monitor.starts_with(prefix) ? config_.monitor.substr(prefix.size()) : config_.monitor;
-  const auto found = measured.find(name);
-  if (found == measured.end()) {
-    std::vector<std::string> known;
-    for (const auto& [other, value] : measured)
-      if (other != "tokens") known.push_back(str(prefix, other));
-    throw UserError(str("train.monitor is \"", config_.monitor,
-                        "\", which no validation measures; it measures ", join(known, ", ")));
+namespace {
+constexpr std::string_view kPrefix = "val_";
+}
+
+std::string BestValidation::name() const {
+  const std::string& monitor = config_.monitor;
+  return monitor.starts_with(kPrefix) ? monitor.substr(kPrefix.size()) : monitor;
+}
+
+void BestValidation::check(const std::vector<std::string>& measured) const {
+  std::vector<std::string> known;
+  for (const auto& other : measured) {
+    if (other == name()) return;
+    if (other != "tokens") known.push_back(str(kPrefix, other));
   }
-  const double value = found->second;
+  const std::string near = nearest(config_.monitor, known);
+  throw UserError(str("train.monitor is \"", shortened(printable(config_.monitor), 100),
+                      "\", which no validation measures; it measures ", join(known, ", "),
+                      near.empty() ? "" : str("; did you mean ", near, "?")));
+}
+
+bool BestValidation::better(int64_t step, const std::map<std::string, double>& measured) {
+  const auto found = measured.find(name());
+  if (found == measured.end()) {
+    std::vector<std::string> names;
+    for (const auto& [other, value] : measured) names.push_back(other);
+    check(names);
+  }
+  const auto loss = measured.find("loss");
+  const bool sound = loss == measured.end() || std::isfinite(loss->second);
+  const double value = sound ? found->second : std::numeric_limits<double>::quiet_NaN();
   const bool best = beats(value, best_, 0);
   if (best) best_ = {value, step};
   if (beats(value, mark_, config_.min_delta))
@@ -34,6 +54,10 @@ bool BestValidation::beats(double value, const Measured& other, double by) const
   if (!std::isfinite(value)) return false;
   const double gain = config_.monitor_mode == "max" ? value - other.value : other.value - value;
   return other.step == 0 || gain > by;
+}
+
+std::string BestValidation::found() const {
+  return str(config_.monitor, " ", number_text(static_cast<float>(best_.value)), ", of step ", best_.step);
 }
 
 std::string BestValidation::words() const {

@@ -115,10 +115,12 @@ std::string StepRows::write(const FinishedStep& done, const Step& step) {
   if (done.validation) {
     const auto loss = static_cast<float>(done.validation->at("loss"));
     row.add("val_loss", loss);
-    if (work_.perplexity())
-      row.add("val_perplexity", static_cast<float>(std::exp(done.validation->at("loss"))));
     add_metrics(row, "val_", *done.validation);
-    logs::info(str("step ", done.number, ": validation loss ", number_text(loss)));
+    std::string others;
+    for (const auto& [name, value] : *done.validation)
+      if (name != "loss" && name != "tokens" && name != "perplexity")
+        others += str(", ", name, " ", number_text(static_cast<float>(value)));
+    logs::info(str("step ", done.number, ": validation loss ", number_text(loss), others));
   }
   std::string hash;
   if (hashed(done)) row.add("state_hash", hash = work_.hash_state());

@@ -49,11 +49,20 @@ TrainingLoop::Outcome TrainingLoop::run() {
   Step step = work_.compile_training();
   const std::unique_ptr<Step> evaluation = work_.compile_evaluation();
   const double compiled = now() - start;
+  if (evaluation) best_.check(measured_by(*evaluation));
   lock();
   const int64_t done = resume(step);
   introduce(step, compiled, done);
   if (work_.rank() == 0) work_.describe(dir_);
   return steps(step, evaluation.get(), done);
+}
+
+// What a validation measures, by name.
+std::vector<std::string> TrainingLoop::measured_by(const Step& evaluation) const {
+  std::vector<std::string> out;
+  for (const auto& metric : evaluation.program().metrics) out.push_back(metric.name);
+  if (work_.perplexity()) out.emplace_back("perplexity");
+  return out;
 }
 
 TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t done) {
@@ -83,8 +92,10 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     bool last = i == config_.train.steps || result.votes > 0;
     const auto rate = work_.rate(i);  // before a validation changes it
     std::map<std::string, double> validation;
+    std::string broken;  // why no step follows a validation
     if (evaluation && is_validated(i, last)) {
       validation = work_.evaluate(*evaluation, i);
+      broken = judge_validation(i, validation, *evaluation);
       work_.measured(i, validation);
       if (counts(i) && best_.better(i, validation) && config_.checkpoint.best) save_best(i, step, fed);
     }
@@ -96,18 +107,44 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (last && !hooks_.report_state) logs::info(str("step ", i, ": state ", hash));
     const auto loss = static_cast<float>(result.metrics.at("loss"));
     if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
-    if (last || every(config_.checkpoint.every, i))
+    if (last || every(config_.checkpoint.every, i) || !broken.empty())
       if (save(i, last, step, fed, checkpoints(), config_.checkpoint.keep)) guard_.saved(i);
     if (traced)
       if (const std::string path = profile.end(i, last); !path.empty())
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
+    if (!broken.empty()) throw UserError(work_.in_words(broken));
     if (!last) continue;
     return end(i, result.votes > 0 && i < config_.train.steps && !best_.over(), hash);
   }
 }
 
+// A validation whose loss is not finite is of weights that are: its samples, or what is computed of them, are
+// not. It ends the run where train.on_nonfinite is stop; else it is told. Why the run ends, or "".
+std::string TrainingLoop::judge_validation(int64_t i, const std::map<std::string, double>& validation,
+                                           Step& evaluation) {
+  const auto loss = static_cast<float>(validation.at("loss"));
+  if (std::isfinite(loss)) return "";
+  enter_pace(Pace::start);
+  const FirstNonFinite first = first_nonfinite(evaluation, work_.evaluation_input(i), work_.state());
+  enter_pace(Pace::steps);
+  const std::string words = str("step ", i, ": the validation loss is ",
+                                std::isnan(loss) ? std::string("nan") : number_text(loss), "; ", first.words);
+  if (config_.train.on_nonfinite == "stop")
+    return str(words, "; the state of the step is saved in ", checkpoints(),
+               first.in_data ? ". Mend the sample, or take it out of the data" : "",
+               "; train.on_nonfinite=skip goes on with such validations");
+  if (work_.rank() == 0)
+    logs::warn(
+        work_.in_words(str(words, "; it counts as no better, and the run goes on (train.on_nonfinite is ",
+                           config_.train.on_nonfinite, ")")));
+  return "";
+}
+
 // Says why there is no step behind `i`.
 TrainingLoop::Outcome TrainingLoop::end(int64_t i, bool stopped, const std::string& hash) {
+  if (config_.checkpoint.best && best_.step() > 0)
+    logs::info(work_.in_words(
+        str("the best validation: ", best_.found(), "; its state is in ", best_checkpoints())));
   if (stopped)
     logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
                    "; the same command goes on from there"));
@@ -157,7 +194,7 @@ void TrainingLoop::lock() {
 bool TrainingLoop::save(int64_t i, bool last, Step& step, const StepInput& fed, const std::string& folder,
                         int64_t keep) {
   enter_pace(Pace::start);
-  Json extra = work_.remembered();
+  Json extra = work_.remembered(i);
   replicas_.compare(i, step, true);
   auto write = [&] {
     extra["guard"] = guard_.json();
@@ -206,12 +243,17 @@ void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const 
   if (finding.action != Action::go_on) enter_pace(Pace::start);  // a search, or a checkpoint that is read
   if (finding.action != Action::go_on)
     replicas_.compare(i, step, false);  // another rank's memory may be what did it
-  if (finding.nonfinite && finding.look) finding.words += "; " + first_nonfinite(step, fed, work_.state());
+  FirstNonFinite first;
+  if (finding.nonfinite && finding.look) {
+    first = first_nonfinite(step, fed, work_.state());
+    finding.words += "; " + first.words;
+  }
   if (finding.action == Action::stop)
     throw UserError(work_.in_words(str("step ", i, ": ", finding.words,
                                        finding.of_state ? "" : "; the last checkpoint is untouched",
-                                       finding.nonfinite ? ". Lower optim.lr, or set optim.clip"
-                                                         : "; train.on_spike decides what a spike does")));
+                                       first.in_data       ? ". Mend the sample, or take it out of the data"
+                                       : finding.nonfinite ? ". Lower optim.lr, or set optim.clip"
+                                                           : "; train.on_spike decides what a spike does")));
   if (finding.action == Action::go_on && !finding.words.empty())
     logs::info(str("step ", i, ": ", finding.words));
   if (finding.action == Action::skip && work_.rank() == 0)

@@ -50,6 +50,9 @@ class TrainingLoop {
   void introduce(const compiler::Step& step, double compiled, int64_t done);
   bool nothing_to_do(int64_t done) const;
   Outcome steps(compiler::Step& step, compiler::Step* evaluation, int64_t done);
+  std::vector<std::string> measured_by(const compiler::Step& evaluation) const;
+  std::string judge_validation(int64_t i, const std::map<std::string, double>& validation,
+                               compiler::Step& evaluation);
   Outcome end(int64_t i, bool stopped, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
   bool counts(int64_t i) const;

@@ -2,11 +2,18 @@
 #include "launcher/loop/workload.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "launcher/memory/host.h"
 
 namespace lockstep::launcher {
+
+std::map<std::string, double> Workload::evaluate(compiler::Step& evaluation, int64_t i) {
+  auto out = evaluation.run(evaluation_input(i)).metrics;
+  if (perplexity()) out["perplexity"] = std::exp(out.at("loss"));
+  return out;
+}
 
 std::string Workload::hash_state() { return state_hash(std::as_const(state()).arrays(), mesh()); }
 

@@ -43,16 +43,18 @@ class Workload {
   // Says what is not as it was when the loaded checkpoint was made. UserError on all ranks alike where the
   // run cannot go on from it.
   virtual void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) = 0;
-  // Of a checkpoint: SaveInfo::config, and the start of SaveInfo::extra.
+  // Of the checkpoint of step i: SaveInfo::config, and the start of SaveInfo::extra.
   virtual Json config() const = 0;
-  virtual Json remembered() = 0;
+  virtual Json remembered(int64_t i) = 0;
   // Writes into the run's folder what the run was asked for. On rank 0.
   virtual void describe(const std::string& /*run_dir*/) {}
 
   // The batch of step i, and of i + 1 where `more` says that it follows. `vote` counts towards a stop.
   virtual compiler::StepInput input(int64_t i, bool more, bool vote) = 0;
-  // Loss and metrics of the samples that are not trained on, with the weights after step i. Collective.
-  virtual std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i) = 0;
+  // The samples that are not trained on, behind step i.
+  virtual compiler::StepInput evaluation_input(int64_t i) = 0;
+  // Their loss and metrics, with the weights after step i; "perplexity" where that has a meaning. Collective.
+  std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i);
   // Behind an evaluation, on every rank alike: what follows it, as a learning rate may. The state that is
   // saved is the one after it.
   virtual void measured(int64_t /*i*/, const std::map<std::string, double>& /*validation*/) {}

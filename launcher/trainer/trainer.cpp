@@ -297,6 +297,7 @@ void Trainer::check_followed(const Step* evaluation) const {
   std::vector<std::string> known;
   for (const auto& output : evaluation->program().metrics)
     if (output.name != "tokens") known.push_back("val_" + output.name);
+  if (task_.perplexity) known.emplace_back("val_perplexity");
   if (std::find(known.begin(), known.end(), metric) == known.end())
     throw UserError(str("optim.schedule.metric is \"", shortened(printable(metric), 100),
                         "\", which the validation of task.kind ", task_.kind, " does not give; choose ",

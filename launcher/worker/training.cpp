@@ -82,7 +82,12 @@ void Training::check_memory() {
 }
 
 std::unique_ptr<compiler::Step> Training::compile_evaluation() {
-  int64_t sequences = validation_sequences();
+  const int64_t sequences = validation_sequences();
+  if (sequences == 0 && data_->validation() > 0 && rank() == 0)
+    logs::warn(str("data.validation keeps ", data_->validation(),
+                   data_->validation() == 1 ? " sample" : " samples",
+                   ", fewer than a micro-batch (batch.micro is ", config_.batch.micro,
+                   "): there will be no validation; keep more"));
   auto out = sequences ? std::make_unique<compiler::Step>(trainer_.compile_evaluation(sequences)) : nullptr;
   trainer_.check_followed(out.get());
   return out;
@@ -124,14 +129,15 @@ compiler::StepInput Training::input(int64_t i, bool more, bool vote) {
     };
   };
   compiler::StepInput out{i, filler(i), vote ? 1 : 0};
+  out.name = [this, i](int64_t sample) { return data_->name(i - 1, config_.batch.global, sample); };
   if (more) out.fill_next = filler(i + 1);
   return out;
 }
 
-std::map<std::string, double> Training::evaluate(compiler::Step& evaluation, int64_t i) {
+compiler::StepInput Training::evaluation_input(int64_t i) {
   const int64_t sequences = validation_sequences();
-  const auto& sample = trainer_.sample();
-  auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
+  auto fill = [this, sequences](int64_t first, int64_t count, const std::vector<void*>& fields) {
+    const auto& sample = trainer_.sample();
     const int64_t real = std::clamp<int64_t>(sequences - first, 0, count);
     if (real) data_->fill_validation(first, real, fields);
     for (size_t f = 0; f < sample.size(); ++f) {
@@ -142,7 +148,8 @@ std::map<std::string, double> Training::evaluate(compiler::Step& evaluation, int
                 &sample[f] == masked_field() ? static_cast<int32_t>(kIgnoreIndex) : 0);
     }
   };
-  return evaluation.run({i, fill}).metrics;
+  auto name = [this](int64_t sample) { return data_->validation_name(sample); };
+  return {.step = i, .fill = fill, .name = name};
 }
 
 int64_t Training::read_in(const compiler::StepResult& step) const {
@@ -184,7 +191,7 @@ void Training::tell_changes(const checkpoint::LoadedInfo& loaded, const std::str
     logs::info("train.init_from is ignored: the run folder holds a checkpoint");
 }
 
-Json Training::remembered() {
+Json Training::remembered(int64_t) {
   if (rank() == 0) tell_rewritten(*data_, rewritten_);
   return launcher::remembered(*data_, target_.library_version());
 }

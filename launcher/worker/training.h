@@ -36,10 +36,10 @@ class Training : public Workload {
   bool start_from_weights(const std::string& step_dir) override;
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
   Json config() const override { return config_json(config_); }
-  Json remembered() override;
+  Json remembered(int64_t i) override;
   void describe(const std::string& run_dir) override;  // config.json
   compiler::StepInput input(int64_t i, bool more, bool vote) override;
-  std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i) override;
+  compiler::StepInput evaluation_input(int64_t i) override;
   void measured(int64_t i, const std::map<std::string, double>& validation) override {
     trainer_.measured(i, validation);
   }

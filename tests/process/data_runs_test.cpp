@@ -1,4 +1,7 @@
 // Mixtures and folders of pictures in whole runs: the same losses on any number of ranks, and on going on.
+#include <cmath>
+
+#include "tests/support/npy.h"
 #include "tests/support/pictures.h"
 #include "tests/support/real_run.h"
 
@@ -65,6 +68,55 @@ TEST_F(DataRuns, FoldersOfPicturesHaveOneResult) {
              "image": {"crop": "resized", "flip": true, "mean": [0.5], "std": [0.25]}},
     "batch": {"global": 12, "micro": 2}, "train": {"steps": 6}, "log": {"every": 1}})");
   expect_one_result();
+}
+
+// A NaN of the data is told with its row, whatever step reads it, in training and in validation.
+TEST_F(DataRuns, ANaNInAnArrayIsToldWithItsRow) {
+  std::vector<float> images(24 * 4);
+  std::vector<int32_t> labels(24);
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i % 7) * 0.1f;
+  scratch_.write("labels.npy", npy("<i4", "24,", labels));
+  scratch_.write(
+      "c.json",
+      R"({"model": {"kind": "mixer", "channels": 1, "size": 2, "patch": 1, "width": 8, "depth": 1, "classes": 3},
+    "data": {"kind": "arrays", "paths": ["images.npy", "labels.npy"], "validation": 0.25},
+    "batch": {"global": 6, "micro": 2}, "train": {"steps": 6}, "log": {"every": 1}})");
+  auto told = [&](size_t row, const std::string& words) {
+    std::vector<float> broken = images;
+    broken[row * 4 + 2] = std::nanf("");
+    scratch_.write("images.npy", npy("<f4", "24, 1, 2, 2", broken));
+    for (const char* ranks : {"1", "2"}) {
+      const auto result = trainrun({"--nproc", ranks, "c.json", str("--name=n", row, "-", ranks)});
+      EXPECT_EQ(result.code, kExitUser) << result.output;
+      EXPECT_HAS(result.output, words);
+      EXPECT_HAS(result.output, str("(row ", row, " of the arrays); then, in micro-batch "));
+      EXPECT_HAS(result.output, "Mend the sample, or take it out of the data");
+    }
+  };
+  told(7,
+       "the loss is nan and the gradient norm is nan; the data is not finite: field \"images\" is nan at "
+       "[0,1,0] of "
+       "sample ");
+  told(20,
+       "step 6: the validation loss is nan; the data is not finite: field \"images\" is nan at [0,1,0] of "
+       "sample 2 "
+       "of the batch");
+}
+
+// As few samples as no micro-batch has: that there is no validation is said.
+TEST_F(DataRuns, AValidationOfLessThanAMicroBatchIsTold) {
+  scratch_.write("images.npy", npy("<f4", "24, 1, 2, 2", std::vector<float>(24 * 4)));
+  scratch_.write("labels.npy", npy("<i4", "24,", std::vector<int32_t>(24)));
+  scratch_.write(
+      "c.json",
+      R"({"model": {"kind": "mixer", "channels": 1, "size": 2, "patch": 1, "width": 8, "depth": 1, "classes": 3},
+    "data": {"kind": "arrays", "paths": ["images.npy", "labels.npy"], "validation": 0.05},
+    "batch": {"global": 6, "micro": 2}, "train": {"steps": 1}})");
+  const auto result = trainrun({"--nproc", "1", "c.json"});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output,
+             "data.validation keeps 1 sample, fewer than a micro-batch (batch.micro is 2): there will be "
+             "no validation; keep more");
 }
 
 }  // namespace

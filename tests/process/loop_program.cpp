@@ -1,8 +1,9 @@
 // A program of a user's own that trains by train(): loop_program RUN STEPS MODE ... Modes: best (the
 // validation's target is passed on the way to the training's), nan (a batch is none), skip (the same, passed
-// over), events, slow, back (train() returns when it is stopped), word=WORD (of on_nonfinite), own (a loop of
-// its own), saves (checkpoints and hashes of the state on the way), plateau (the rate follows a validation),
-// other (another loss), from=PATH (weights to start from), resume=PATH (a loop of its own that reads there).
+// over), unsound (samples of the validation are none), events, slow, back (train() returns when it is
+// stopped), word=WORD (of on_nonfinite), own (a loop of its own), saves (checkpoints and hashes of the state
+// on the way), plateau (the rate follows a validation), other (another loss), from=PATH (weights to start
+// from), resume=PATH (a loop of its own that reads there).
 #include <lockstep.h>
 #include <unistd.h>
 
@@ -14,13 +15,14 @@ using namespace lockstep;
 
 namespace {
 // A weighted sum of 8 numbers.
-SampleData sums(float weight, bool broken, bool slow) {
+// From sample `none` on, 16 samples are no numbers; -1: all are.
+SampleData sums(float weight, int64_t none, bool slow) {
   return {{{"x", DType::f32, {8}}, {"y", DType::f32, {}}}, [=](int64_t i, const std::vector<void*>& fields) {
             auto* x = static_cast<float*>(fields[0]);
             float sum = 0;
             for (int k = 0; k < 8; ++k) sum += x[k] = philox::normal(1, 0, i, k);
             *static_cast<float*>(fields[1]) = weight * sum;
-            if (broken && i / 16 == 4) x[0] = std::nanf("");
+            if (none >= 0 && i >= none && i < none + 16) x[0] = std::nanf("");
             if (slow) usleep(300);
           }};
 }
@@ -66,13 +68,13 @@ int main(int argc, char** argv) {
     }
   }
   TrainOptions options{.run = session.argument(0, "runs/loop"), .steps = steps, .report_every = 5};
-  if (modes.count("best")) {
-    options.validation = Validation{sums(0.4f, false, false), measure, 32, 3};
-    options.best = true, options.patience = 2, options.save_every = 4;
+  if (modes.count("best") || modes.count("unsound")) {
+    options.validation = Validation{sums(0.4f, modes.count("unsound") ? 5 : -1, false), measure, 32, 3};
   }
+  if (modes.count("best")) { options.best = true, options.patience = 2, options.save_every = 4; }
   if (modes.count("saves")) options.save_every = 4, options.report_every = 1, options.hash_every = 3;
   if (plateau) {
-    options.validation = Validation{sums(0.4f, false, false), measure, 32, 3};
+    options.validation = Validation{sums(0.4f, -1, false), measure, 32, 3};
     options.validation->measured = [&](const std::map<std::string, double>& metrics) {
       plateau->observe(metrics.at("loss"));
     };
@@ -84,6 +86,6 @@ int main(int argc, char** argv) {
   for (const auto& mode : modes)
     if (mode.rfind("word=", 0) == 0) options.on_nonfinite = mode.substr(5);
   const bool broken = modes.count("nan") || modes.count("skip");
-  train(session, state, sums(1, broken, modes.count("slow")), learn, options);
+  train(session, state, sums(1, broken ? 64 : -1, modes.count("slow")), learn, options);
   if (session.rank() == 0) std::puts(session.stop_requested() ? "back, stopped" : "back");
 }

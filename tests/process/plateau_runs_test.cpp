@@ -95,7 +95,7 @@ TEST_F(PlateauRuns, AMetricThatTheRunDoesNotHaveIsRefused) {
   };
   refused({"--optim.schedule.metric=val_accuracy"},
           "optim.schedule.metric is \"val_accuracy\", which the validation of task.kind causal_lm does not "
-          "give; choose val_loss");
+          "give; choose val_loss or val_perplexity");
   refused({"--data.validation=0"},
           "optim.schedule.metric is val_loss, and the run has no validation; give it samples, as in "
           "data.validation=0.1");

@@ -47,6 +47,12 @@ TEST_F(ProgramLoop, StopsEarlyAndKeepsTheBestOnAnyRanks) {
   EXPECT_HAS(alone.output, "done early, after step ");
   EXPECT_HAS(alone.output, " of 100: val_loss was not below ");
   EXPECT_HAS(alone.output, " in 2 validations (patience); checkpoint in runs/a/ckpt");
+  EXPECT_HAS(alone.output, "step 3: validation loss ");
+  EXPECT_TRUE(
+      std::regex_search(alone.output, std::regex(R"(step 3: validation loss [0-9.e-]+, mae [0-9.e-]+\n)")));
+  EXPECT_TRUE(std::regex_search(
+      alone.output,
+      std::regex(R"(the best validation: val_loss [0-9.e-]+, of step \d+; its state is in runs/a/best\n)")));
   EXPECT_EQ(state_of(program(2, {"runs/b", "100", "best"})), want);
   state_of(program(2, {"runs/c", "10", "best"}));
   EXPECT_EQ(state_of(program(1, {"runs/c", "100", "best"})), want);
@@ -101,12 +107,42 @@ TEST_F(ProgramLoop, ItsBestStateIsReadAndStartedFrom) {
   EXPECT_EQ(other.code, kExitUser) << other.output;
 }
 
+TEST_F(ProgramLoop, AValidationThatIsNotFiniteEndsTheRunOrIsTold) {
+  const std::string words =
+      "step 3: the validation loss is nan; the data is not finite: field \"x\" is nan at [0] of sample 5 of "
+      "the "
+      "batch (sample 5 of the data); then, in micro-batch 1 (rank 0), ";
+  for (int ranks : {1, 2}) {
+    const std::string run = str("runs/v", ranks);
+    const auto stopped = program(ranks, {run, "10", "unsound"});
+    EXPECT_EQ(stopped.code, kExitUser) << stopped.output;
+    EXPECT_HAS(stopped.output, words);
+    EXPECT_HAS(stopped.output,
+               str("; the state of the step is saved in ", run,
+                   "/ckpt. Mend the sample, or take it out of the data; on_nonfinite=skip goes on "
+                   "with such validations"));
+    EXPECT_TRUE(std::filesystem::exists(run + "/ckpt/step-3"));
+    EXPECT_EQ(metrics(str("v", ranks)).back().at("val_loss"), "\"nan\"");
+  }
+  const auto told = program(2, {"runs/t", "10", "unsound", "word=skip"});
+  state_of(told);
+  EXPECT_HAS(told.output, words);
+  EXPECT_HAS(told.output, "; it counts as no better, and the run goes on (on_nonfinite is skip)");
+  const auto best = program(2, {"runs/u", "10", "unsound", "best", "word=skip"});
+  state_of(best);
+  EXPECT_HAS(best.output, "done early, after step 6 of 10: val_loss was not finite in 2 validations");
+  EXPECT_FALSE(std::filesystem::exists("runs/u/best"));
+}
+
 TEST_F(ProgramLoop, PassesOverWhatIsNotFinite) {
   const auto stopped = program(2, {"runs/n", "10", "nan"});
   EXPECT_EQ(stopped.code, kExitUser) << stopped.output;
   EXPECT_HAS(stopped.output, "step 5: the loss is nan and the gradient norm is ");
-  EXPECT_HAS(stopped.output,
-             "the last checkpoint is untouched. Lower the learning rate, or clip the gradients");
+  EXPECT_HAS(
+      stopped.output,
+      "; the data is not finite: field \"x\" is nan at [0] of sample 0 of the batch (sample 64 of the data); "
+      "then, in micro-batch 0 (rank 0), ");
+  EXPECT_HAS(stopped.output, "the last checkpoint is untouched. Mend the sample, or take it out of the data");
   const auto alone = program(0, {"runs/a", "10", "skip"});
   const std::string want = state_of(alone);
   EXPECT_HAS(alone.output, "step 5 is passed over: the loss is nan");
@@ -313,13 +349,22 @@ TEST_F(ProgramLoop, ABestOneNeedsValidations) {
              "is "
              "of the best value, by however little; leave it out, or set train.patience"},
         Case{{"--checkpoint.best=true", "--train.monitor=val_acc"},
-             "train.monitor is \"val_acc\", which no validation measures; it measures val_loss"}}) {
+             "train.monitor is \"val_acc\", which no validation measures; it measures val_loss, "
+             "val_perplexity"},
+        Case{{"--checkpoint.best=true", "--train.monitor=val_perplexty"},
+             "; did you mean val_perplexity?"}}) {
     std::vector<std::string> words{"--nproc", "1", "c.json", "--train.steps=2"};
     words.insert(words.end(), wrong.words.begin(), wrong.words.end());
     const auto result = trainrun(words);
     EXPECT_EQ(result.code, kExitUser) << result.output;
     EXPECT_HAS(result.output, wrong.said);
+    EXPECT_EQ(result.output.find("step 1"), std::string::npos) << "it is told before a step";
   }
+  const auto known = trainrun({"--nproc", "1", "c.json", "--train.steps=2", "--checkpoint.best=true",
+                               "--train.monitor=val_perplexity", "--train.eval_every=1", "--name=p"});
+  EXPECT_EQ(known.code, kExitOk) << known.output;
+  EXPECT_EQ(column(metrics("p"), "val_perplexity").size(), 2u);
+  EXPECT_FALSE(best("p").empty());
 }
 
 }  // namespace

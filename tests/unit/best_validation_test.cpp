@@ -81,6 +81,13 @@ TEST(BestValidation, WhatIsNotFiniteIsNoBest) {
   EXPECT_FALSE(best.over());
 }
 
+TEST(BestValidation, NothingIsTheBestWhereTheLossIsNotFinite) {
+  const TrainConfig config = config_of(0, "val_accuracy", "max");
+  BestValidation best(config);
+  EXPECT_FALSE(best.better(1, {{"loss", std::numeric_limits<double>::quiet_NaN()}, {"accuracy", 0.9}}));
+  EXPECT_TRUE(best.better(2, {{"loss", 1.0}, {"accuracy", 0.5}}));
+}
+
 TEST(BestValidation, WithoutPatienceItNeverEnds) {
   const TrainConfig config = config_of(0);
   BestValidation best(config);
@@ -108,13 +115,15 @@ TEST(BestValidation, AMetricThatNobodyMeasuresIsRefused) {
   const TrainConfig config = config_of(1, "val_acuracy");
   BestValidation best(config);
   try {
-    best.better(1, {{"loss", 1.0}, {"accuracy", 0.5}, {"tokens", 12.0}});
+    best.check({"loss", "accuracy", "tokens"});
     FAIL();
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
-                 "train.monitor is \"val_acuracy\", which no validation measures; it measures val_accuracy, "
-                 "val_loss");
+                 "train.monitor is \"val_acuracy\", which no validation measures; it measures val_loss, "
+                 "val_accuracy; did you mean val_accuracy?");
   }
+  EXPECT_THROW(best.better(1, {{"loss", 1.0}, {"accuracy", 0.5}}), UserError);
+  BestValidation(config_of(1, "val_accuracy", "max")).check({"loss", "accuracy"});
 }
 
 }  // namespace
