@@ -43,11 +43,11 @@ std::pair<int64_t, int64_t> range_of(DType dtype) {
 }
 }  // namespace
 
-bool all_fit(const HostArray& array, DType from, DType to) {
+int64_t first_beyond(const HostArray& array, DType from, DType to) {
   const auto [least, most] = range_of(to);
   for (int64_t i = 0, n = numel(shape_of(array)); i < n; ++i)
-    if (const int64_t value = get_int(from, array.data(), i); value < least || value > most) return false;
-  return true;
+    if (const int64_t value = get_int(from, array.data(), i); value < least || value > most) return i;
+  return -1;
 }
 
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
@@ -125,16 +125,16 @@ FieldTypes field_types(nb::dict fields) {
   return out;
 }
 
-// The user's step function, called with a micro-batch's tensors in order.
-compiler::StepFunction step_function(nb::callable function) {
-  return [function](const std::vector<Tensor>& batch) {
+// A function of the user's, called with a micro-batch's tensors in order.
+compiler::StepFunction step_function(nb::callable function, const char* called) {
+  return [function, called](const std::vector<Tensor>& batch) {
     nb::gil_scoped_acquire python;
     nb::list arguments;
     for (const Tensor& x : batch) arguments.append(x);
     nb::object loss = function(*arguments);
     if (!nb::isinstance<Loss>(loss))
       throw UserError(
-          str("the step function gave ", nb::cast<std::string>(nb::repr(loss)), "; it must return the Loss"));
+          str(called, " gave ", nb::cast<std::string>(nb::repr(loss)), "; it must return the Loss"));
     return nb::cast<Loss>(loss);
   };
 }

@@ -19,8 +19,8 @@ void check_array(const std::string& name, const HostArray& array, const Shape& s
 // integer that the dtype does not hold.
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
                    int64_t count);
-// Whether `to`, of integers, holds every element of an array of integers.
-bool all_fit(const HostArray& array, DType from, DType to);
+// The first element of an array of integers that `to`, of integers, does not hold; -1: it holds all.
+int64_t first_beyond(const HostArray& array, DType from, DType to);
 // This rank's part of a tensor, copied; bf16 as the same numbers in float32.
 nb::object numpy_of(const Array& array);
 nb::object numpy_of(const void* data, DType dtype, const Shape& shape);
@@ -31,7 +31,8 @@ using FieldTypes = std::vector<models::Field>;
 // {"x": (f32, [20])}
 FieldTypes field_types(nb::dict fields);
 
-// A Python function of a micro-batch's tensors, in order, that returns the Loss.
-compiler::StepFunction step_function(nb::callable function);
+// A Python function of a micro-batch's tensors, in order, that returns the Loss. `called`: what a message
+// names it.
+compiler::StepFunction step_function(nb::callable function, const char* called = "the step function");
 
 }  // namespace lockstep::python

@@ -1,7 +1,7 @@
 // Layers with a number of dims in their name, models of the registry, gradients of values and by hand.
 #include <python_words.h>  // made by generate.py
 
-#include "python/binding.h"
+#include "python/refusals.h"
 
 namespace lockstep::python {
 
@@ -12,13 +12,27 @@ Json json_of(nb::handle value) {
   return Json::parse(nb::cast<std::string>(text));
 }
 
+// What Conv and ConvTranspose take in front of what tells them apart, and behind it.
+Signature convolution_arguments(std::vector<TakenArgument> own) {
+  Signature out = {taken<Scope>("at", true, false, "a Scope, as state / \"name\""),
+                   taken<int64_t>("in_", true, false, "an integer"),
+                   taken<int64_t>("out", true, false, "an integer"),
+                   taken<Ints>("kernel", true, false, "an integer or several"),
+                   taken<Ints>("stride", false, false, "an integer or several"),
+                   taken<Ints>("padding", false, false, "an integer or several")};
+  out.insert(out.end(), own.begin(), own.end());
+  return out;
+}
+
 template <size_t Dims>
 void bind_convolution(nb::module_& m, const std::string& digit) {
-  nb::class_<ConvolutionOf<Dims>>(m, ("Conv" + digit + "d").c_str(),
-                                  "weight [out, in / groups, kernel...], bias [out]; [N, in, s...] -> [N, "
-                                  "out, o...]. One number stands for all dims. "
-                                  "padding_mode: what the padding holds, \"reflect\", \"replicate\", "
-                                  "\"circular\"; None: zeros. As PyTorch's.")
+  nb::class_<ConvolutionOf<Dims>> forward(
+      m, ("Conv" + digit + "d").c_str(),
+      "weight [out, in / groups, kernel...], bias [out]; [N, in, s...] -> [N, "
+      "out, o...]. One number stands for all dims. "
+      "padding_mode: what the padding holds, \"reflect\", \"replicate\", "
+      "\"circular\"; None: zeros. As PyTorch's.");
+  forward
       .def(
           "__init__",
           [](ConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride,
@@ -42,10 +56,22 @@ void bind_convolution(nb::module_& m, const std::string& digit) {
       .def_prop_ro(
           "weight", [](const ConvolutionOf<Dims>& self) { return self.weight; }, nb::keep_alive<0, 1>())
       .def_prop_ro("bias", [](const ConvolutionOf<Dims>& self) { return self.bias; }, nb::keep_alive<0, 1>());
-  nb::class_<TransposedConvolutionOf<Dims>>(
+  const TakenArgument dilation = taken<Ints>("dilation", false, false, "an integer or several"),
+                      groups = taken<int64_t>("groups", false, false, "an integer"),
+                      bias = taken<bool>("bias", false, false, "True or False"),
+                      init = taken<std::optional<Init>>("weight_init", false, false,
+                                                        "an Init, as ls.init.zeros(), or None");
+  refuse_others(forward, "Conv" + digit + "d",
+                {convolution_arguments(
+                    {dilation, groups, bias,
+                     taken<std::optional<PadMode>>("padding_mode", false, false,
+                                                   "\"reflect\", \"replicate\", \"circular\" or None"),
+                     init})});
+  nb::class_<TransposedConvolutionOf<Dims>> transposed(
       m, ("ConvTranspose" + digit + "d").c_str(),
       "weight [in, out / groups, kernel...], bias [out]; [N, in, s...] -> [N, out, o...]: the transpose of a "
-      "convolution. As PyTorch's.")
+      "convolution. As PyTorch's.");
+  transposed
       .def(
           "__init__",
           [](TransposedConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride,
@@ -73,6 +99,9 @@ void bind_convolution(nb::module_& m, const std::string& digit) {
       .def_prop_ro(
           "bias", [](const TransposedConvolutionOf<Dims>& self) { return self.bias; },
           nb::keep_alive<0, 1>());
+  refuse_others(transposed, "ConvTranspose" + digit + "d",
+                {convolution_arguments({taken<Ints>("output_padding", false, false, "an integer or several"),
+                                        dilation, groups, bias, init})});
 }
 
 std::vector<Tensor> list_of(nb::object given) {

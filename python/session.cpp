@@ -69,7 +69,12 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
     shape.erase(shape.begin());
     // NumPy's integers are int64 where nobody says otherwise, and labels and ids are i32 here.
     const DType held = dtype_of(array.dtype());
-    const DType dtype = held == DType::i64 && all_fit(array, held, DType::i32) ? DType::i32 : held;
+    const int64_t beyond = held == DType::i64 ? first_beyond(array, held, DType::i32) : -1;
+    if (beyond >= 0)
+      throw UserError(str("[data] field \"", field, "\" has ", get_int(held, array.data(), beyond),
+                          " in row ", beyond / numel(shape), ", and integers are i32 here, ", INT32_MIN,
+                          " to ", INT32_MAX, "; mend the value, or give the field as float32"));
+    const DType dtype = held == DType::i64 ? DType::i32 : held;
     out.fields.push_back({field, dtype, shape});
     columns->push_back({array, held, dtype, numel(shape)});
   }
@@ -83,6 +88,10 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
                     static_cast<const std::byte*>(column.array.data()) + static_cast<size_t>(row) * bytes,
                     column.held, fields[f], column.dtype, column.elements);
     }
+  };
+  out.rows = rows;
+  out.name = [rows, shuffle, seed](int64_t i) {
+    return str("row ", launcher::data::sequence_of(i, rows, shuffle, seed), " of the arrays");
   };
   return out;
 }
@@ -165,7 +174,8 @@ std::string run_training(Session& session, State& state, const SampleData& data,
   TrainOptions options = options_of(given);
   if (validation)
     options.validation =
-        Validation{*validation, step_function(nb::cast<nb::callable>(measure)), samples, every};
+        Validation{*validation, step_function(nb::cast<nb::callable>(measure), "the validation's function"),
+                   samples, every};
   if (validation && !measured.is_none())
     options.validation->measured = [&measured](const std::map<std::string, double>& metrics) {
       nb::gil_scoped_acquire python;

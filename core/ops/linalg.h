@@ -37,8 +37,9 @@ Tensor cholesky(Tensor x, Here at = Here::current());
 // dims broadcast. Gradients: a^-T dy, and minus that times y^T in the part that is read. As PyTorch's
 // linalg.solve_triangular.
 Tensor solve_triangular(Tensor a, Tensor b, bool upper, Here at = Here::current());
-// y with a y = b, by elimination with row exchanges: a [..., n, n], b [..., n, m]; leading dims broadcast.
-// Infinite or NaN where a is singular. Gradients as in solve_triangular, of all of a. As PyTorch's
+// y with a y = b, by elimination with row exchanges: a [..., n, n], b [..., n, m]; leading dims broadcast. b
+// may be one right-hand side, [n], or one for each matrix, [..., n]; so is y then. Infinite or NaN where a is
+// singular. Gradients as in solve_triangular, of all of a. As PyTorch's
 // linalg.solve.
 Tensor solve(Tensor a, Tensor b, Here at = Here::current());
 // x^-1; infinite or NaN where x is singular. Gradient: -y^T dy y^T. As PyTorch's linalg.inv.

@@ -105,6 +105,12 @@ std::pair<Tensor, Tensor> equation(std::string_view name, const Tensor& a, const
   };
   return {led(a), led(b)};
 }
+// Whether b is one right-hand side: [n], or one for each matrix, the dims of a without the last.
+bool one_each(const Tensor& a, const Tensor& b) {
+  Shape rows = a.shape();
+  if (!rows.empty()) rows.pop_back();
+  return b.ndim() == 1 || b.shape() == rows;
+}
 Tensor rounded(const Tensor& y, DType dtype) { return y.dtype() == dtype ? y : convert(y, dtype); }
 
 // y of a y = b with gradients: what solves with a, and with a^T, and the part of a that is read.
@@ -156,6 +162,7 @@ Tensor solve_triangular(Tensor a, Tensor b, bool upper, Here at) {
 Tensor solve(Tensor a, Tensor b, Here at) {
   need("solve", {a, b}, at);
   InFunction line(a, at);
+  if (one_each(a, b)) return squeeze(solve(a, unsqueeze(b, -1), at), -1);
   const Precision unrounded(a, DType::f32);
   const Solver solver = [](const Tensor& m, const Tensor& r) { return eliminate(m, r).solution; };
   return rounded(solved(equation("solve", a, b, at), solver, solver, [](const Tensor& da) { return da; }),

@@ -1,4 +1,5 @@
 // trainrun explain: one word, looked up in every table that a user can meet.
+#include <algorithm>
 #include <ostream>
 
 #include "core/base/env.h"
@@ -120,6 +121,9 @@ int explain(const std::string& word, std::ostream& out) {
     if (row.path == word || row.path.rfind(word + ".", 0) == 0 || row.path.ends_with("." + word))
       explain_key(row, out), found = true;
     known.push_back(row.path);
+    const auto& choices = row.rule.choices;
+    if (std::find(choices.begin(), choices.end(), word) != choices.end())
+      out << row.path << "=" << word << ": " << row.help << "\n", found = true;
   }
   for (const auto& entry : fixed_words()) {
     if (entry.name == word) out << entry.text << "\n", found = true;
@@ -159,10 +163,12 @@ int explain(const std::string& word, std::ostream& out) {
     return kExitOk;
   }
   auto near = word.size() < 100 ? nearest(word, known) : "";
-  throw UserError(str("explain: nothing is called \"", shortened(word, 60), "\"",
-                      near.empty() ? "" : str("; did you mean ", near, "?"),
-                      "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables, log "
-                      "topics and words such as lane, bucket and certificate"));
+  throw UserError(
+      str("explain: nothing is called \"", shortened(word, 60), "\"",
+          near.empty() ? "" : str("; did you mean ", near, "?"),
+          "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables, log "
+          "topics and words such as lane, bucket and certificate; functions that are no ops are told in "
+          "Python, by help(lockstep.NAME)"));
 }
 
 }  // namespace lockstep::launcher::cli

@@ -109,6 +109,29 @@ constexpr HouseWord kWords[] = {
     {"roofline",
      "A table of a device's rates, from which plan predicts the time of a step: --roofline "
      "h200|cpu|FILE.json."},
+    {"val_loss | val_perplexity | val_accuracy",
+     "Columns of metrics.jsonl, of the samples that data.validation keeps, after every train.eval_every "
+     "steps: "
+     "the mean loss, e^loss where the loss counts tokens, and the task's metrics as val_NAME. train.monitor "
+     "and "
+     "optim.schedule.metric name one."},
+    {"grad_norm",
+     "A column of metrics.jsonl: the norm of all gradients of the step, before optim.clip, exact on any "
+     "number "
+     "of ranks."},
+    {"step_ms", "A column of metrics.jsonl: the milliseconds of the step."},
+    {"tokens_per_s | samples_per_s", "A column of metrics.jsonl: what all ranks together read in a second."},
+    {"busy_ms_max | busy_ms_median | busy_ms_min | slowest_rank",
+     "Columns of metrics.jsonl: the ranks' own work per step, without waiting; a rank far above the median "
+     "slows all."},
+    {"passed_over",
+     "A column of metrics.jsonl: steps whose update was not made (train.on_nonfinite, "
+     "train.on_spike)."},
+    {"solve | solve_triangular | inverse | det | slogdet | cholesky | matrix_power | matrix_norm | trace | "
+     "diagonal | "
+     "diag | diag_embed",
+     "A function of matrices, [..., n, n], of at most 64 rows; composed of ops, with its gradient. In Python "
+     "help(lockstep.solve), in C++ core/ops/linalg.h."},
     {"master | masters", "The fp32 weights of a bf16 run: only the rank that updates them needs them."},
 };
 }  // namespace

@@ -29,6 +29,8 @@ std::map<std::string, std::function<Tensors(const Tensors&)>> matrices() {
       {"solve_lower", [](const Tensors& x) -> Tensors { return {solve_triangular(x[0], x[1], false)}; }},
       {"solve_upper", [](const Tensors& x) -> Tensors { return {solve_triangular(x[0], x[1], true)}; }},
       {"solve", [](const Tensors& x) -> Tensors { return {solve(x[0], x[1])}; }},
+      {"solve_vector", [](const Tensors& x) -> Tensors { return {solve(x[0], x[1])}; }},
+      {"solve_vectors", [](const Tensors& x) -> Tensors { return {solve(x[0], x[1])}; }},
       {"solve_broadcast", [](const Tensors& x) -> Tensors { return {solve(x[0], x[1])}; }},
       {"inverse", [](const Tensors& x) -> Tensors { return {inverse(x[0])}; }},
       {"det", [](const Tensors& x) -> Tensors { return {det(x[0])}; }},

@@ -107,6 +107,13 @@ TEST_F(Commands, ExplainAndEnv) {
   EXPECT_HAS(said({"explain", "width"}), "model.width: features per token");
   EXPECT_HAS(said({"explain", "75"}), "Exit code 75");
   EXPECT_HAS(said({"explain", "cross_entropy"}), "op cross_entropy\n");
+  EXPECT_HAS(said({"explain", "plateau"}), "optim.schedule.kind=plateau: how the learning rate falls");
+  EXPECT_HAS(said({"explain", "val_loss"}),
+             "Columns of metrics.jsonl, of the samples that data.validation keeps");
+  EXPECT_HAS(said({"explain", "solve"}), "A function of matrices, [..., n, n], of at most 64 rows");
+  const auto unknown = trainrun({"explain", "zzqx"});
+  EXPECT_EQ(unknown.code, kExitUser);
+  EXPECT_HAS(unknown.output, "functions that are no ops are told in Python, by help(lockstep.NAME)");
   auto env = said({"env"});
   for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE",
                            "collectives", "\nCUDA:"})

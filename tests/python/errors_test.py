@@ -37,6 +37,33 @@ class Errors(Programs):
         self.told("def broken(x, y):\n    if x > 0:\n        return 1\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
                   "TypeError: a tensor, bool[4,8], is neither true nor false while a step is traced", "where(condition, a, b)", code=1)
 
+    def test_arguments_of_layers_and_optimizers(self):
+        """Which argument is wrong, its value, and what is taken."""
+        for line, words in (
+            ('ls.Sgd(state / "o", lr=-0.5)', "[Sgd] program.py:LINE: [schedule] lr is -0.5; it must be a number of at least 0"),
+            ('ls.Sgd(state / "o", learning_rate=0.5)',
+             "there is no argument learning_rate, which is 0.5; did you mean lr?; it takes at, and by keyword lr, momentum"),
+            ('ls.AdamW(state / "o", weight_decy=0.5)', "there is no argument weight_decy, which is 0.5; did you mean weight_decay?"),
+            ('ls.AdamW(state / "o", lr="fast")', "[AdamW] program.py:LINE: lr is 'fast'; it must be a number or a Schedule"),
+            ('ls.AdamW(state / "o", betas=0.9)', "betas is 0.9; it must be 2 numbers"),
+            ('ls.AdamW(state / "o", 0.1)', "argument 2 in order is 0.1, and it takes 1 so; it takes at, and by keyword lr"),
+            ("ls.Linear(8, 4)", "[Linear] program.py:LINE: at is 8; it must be a Scope, as state / \"name\""),
+            ('ls.Linear(state / "b", 8)', "[Linear] program.py:LINE: out is missing; it takes at, in_, out, bias, start"),
+            ('ls.Linear(state / "b", 8, 4, out=4)', "out is given twice: in order, 4, and by its name, 4"),
+            ('ls.Linear(state / "b", in_features=8, out=4)', "there is no argument in_features, which is 8; did you mean in_?"),
+            ('ls.Conv2d(state / "c", 3, 8, 3, stridee=2)', "[Conv2d] program.py:LINE: there is no argument stridee, which is 2; did you mean stride?"),
+            ('ls.Conv2d(state / "c", 3, 8, 3, padding_mode="zero")', "padding_mode is 'zero'; it must be \"reflect\", \"replicate\""),
+            ('ls.AdamW(state / "o", groups=[ls.AdamWOptions(lrr=1)])', "[AdamWOptions] program.py:LINE: there is no argument lrr, which is 1; did you mean lr?"),
+        ):
+            with self.subTest(line):
+                file = self.write("program.py", STEP + line + "\n")
+                number = len(open(file, encoding="utf-8").read().rstrip("\n").split("\n"))
+                self.assertIn(words.replace("LINE", str(number)), self.alone(file, code=2))
+        # What converts does as before, and a signature has no word of it.
+        file = self.write("program.py", STEP + "ls.AdamW(state / 'o', lr=1)\nls.Linear(state / 'l', np.int64(8), 4)\n"
+                          "print('args' in ls._core.__doc__ if ls._core.__doc__ else 'made')\n")
+        self.assertNotIn("Error", self.alone(file))
+
     def test_first_reflexes_of_pytorch(self):
         compile_ = "\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n"
         for line, kind, words in (
@@ -200,6 +227,12 @@ def pick(ids, y):
                 "program.py", program + compiled + "one(np.arange(8) + 2**31, np.zeros((8, 4), np.float32))\n"
             ),
             code=2,
+        )
+        many = train.format("np.arange(8) + np.array([0, 0, 0, 2**31] + [0] * 4)")
+        self.assertIn(
+            '[data] field "ids" has 2147483651 in row 3, and integers are i32 here, -2147483648 to 2147483647; '
+            "mend the value, or give the field as float32",
+            self.alone(self.write("program.py", program + many), code=2),
         )
         self.assertIn(
             '[data] field "ids" has 2147483648 (i64), and the step reads i32, -2147483648 to 2147483647', said

@@ -63,7 +63,17 @@ class Training(Programs):
         self.assertGreater(columns["samples_per_s"].min(), 0)
         wrong = self.write("wrong.py", CLASSIFIER + measured.replace("to(ls.i32)), 32,", "to(ls.i32)), 30,"))
         said = self.alone(wrong, "runs/x", code=2)
-        self.assertIn("validation.samples is 30, and a micro-batch has 4: take a multiple of it", said)
+        self.assertIn("validation.samples is 30, and a micro-batch has 4: take a multiple of it, 28 or 32", said)
+        for given, words in (
+            ("64,", "validation.samples is 64, and its data has 32 rows, so that some would be measured twice: take 32"),
+            ("2,", "validation.samples is 2, and a micro-batch has 4: take a multiple of it, 4"),
+        ):
+            file = self.write("wrong.py", CLASSIFIER + measured.replace("to(ls.i32)), 32,", "to(ls.i32)), " + given))
+            self.assertIn(words, self.alone(file, "runs/x", code=2))
+        nothing = self.write("nothing.py", CLASSIFIER + measured.replace(
+            "lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32))", "lambda x, label: None"))
+        self.assertIn("the validation's function gave None; it must return the Loss",
+                      self.alone(nothing, "runs/x", code=2))
         trains = self.write("trains.py", CLASSIFIER + measured.replace(
             "lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32))", "step"))
         said = self.alone(trains, "runs/y", code=2)
@@ -146,12 +156,24 @@ class Training(Programs):
             1,
         )
         stopped = self.write("stopped.py", broken.replace("run, steps =", "word = 'stop'\nrun, steps ="))
-        self.assertIn("step 5: the loss is nan", self.alone(stopped, "runs/c", 10, code=2))
+        said = self.alone(stopped, "runs/c", 10, code=2)
+        self.assertIn("step 5: the loss is nan", said)
+        self.assertIn('the data is not finite: field "x" is nan at [0] of sample 0 of the batch (row 64 of the arrays)', said)
         wrong = self.write("wrong.py", broken.replace("run, steps =", "word = 'skipp'\nrun, steps ="))
         self.assertIn(
             'on_nonfinite is "skipp"; choose stop | skip | rewind; did you mean skip?',
             self.alone(wrong, "runs/d", 10, code=2),
         )
+
+    def test_what_a_resumed_program_has_otherwise_is_listed(self):
+        plain = CLASSIFIER.replace("ls.warmup_cosine(1e-2, 5, 40)", "1e-2") + TRAIN
+        program = self.write("rate.py", plain)
+        self.alone(program, "runs/a", 10)
+        self.assertNotIn("differ", self.alone(program, "runs/a", 20))
+        other = self.write("other.py", plain.replace("lr=1e-2", "lr=2e-2"))
+        said = self.ranks(2, other, "runs/a", 30)
+        self.assertIn("the program is not that of the checkpoint: 1 value differs", said)
+        self.assertRegex(said, r"optim\.lr +0\.01 +0\.02 +another learning rate from step 21 on")
 
     def test_an_option_of_another_type_is_named(self):
         wrong = self.write("wrong.py", CLASSIFIER + TRAIN.replace("save_every=10", "patience='three'"))

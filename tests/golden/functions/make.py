@@ -343,6 +343,8 @@ case("inverse", L.inv, M(2, 4, 4))
 case("det", L.det, M(2, 4, 4))
 case("det_1", L.det, M(1, 1))
 case("slogdet", L.slogdet, M(2, 3, 3))
+case("solve_vector", L.solve, M(3, 3), F(3))
+case("solve_vectors", L.solve, M(2, 3, 3), F(2, 3))
 
 path = pathlib.Path(__file__).parent / "functions.json"
 lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
