@@ -5,6 +5,7 @@
 #include "compiler/forward.h"
 #include "compiler/laws/check_op.h"
 #include "compiler/register_pass.h"
+#include "compiler/steps_by_shape.h"
 #include "core/base/philox.h"
 #include "core/models/families.h"
 #include "core/models/gpt.h"
@@ -61,5 +62,6 @@ using compiler::StepFunction;
 using compiler::StepInput;
 using compiler::StepPlan;
 using compiler::StepResult;
+using compiler::StepsByShape;
 
 }  // namespace lockstep

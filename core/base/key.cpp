@@ -20,6 +20,14 @@ std::string range_text(const Rule& rule) {
   return out;
 }
 
+std::optional<std::pair<ConfigKey, ConfigKey>> type_conflict(std::span<const ConfigKey> keys,
+                                                             std::span<const ConfigKey> others) {
+  for (const ConfigKey& row : keys)
+    for (const ConfigKey& other : others)
+      if (row.path == other.path && row.type != other.type) return std::pair(row, other);
+  return {};
+}
+
 std::string range_error(const ConfigKey& row, const Json& value) {
   if (value.is_array())
     for (const auto& element : value)

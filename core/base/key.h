@@ -69,6 +69,10 @@ struct ConfigKey {
   std::vector<std::string> kinds = {};  // a key of some kinds of models or tasks: which; else empty
 };
 
+// The first key that both tables have with different types, as each has it; nothing where there is none.
+std::optional<std::pair<ConfigKey, ConfigKey>> type_conflict(std::span<const ConfigKey> keys,
+                                                             std::span<const ConfigKey> others);
+
 // "" when the numbers of a value lie within the bounds of its key, else what is wrong: "width is 0; it must
 // be at least 1".
 std::string range_error(const ConfigKey& row, const Json& value);

@@ -1,16 +1,52 @@
 // The list of families.
 #include "core/models/families.h"
 
+#include <deque>
+
 #include "core/nn/layers.h"
 
 namespace lockstep::models {
 
-std::span<const Family* const> families() {
-  static const Family* const all[] = {
-      &gpt(),  &llama(), &qwen(), &gemma(),  &mistral(),  &bert(), &bert_classifier(),
-      &t5(),   &lstm(),  &vit(),  &resnet(), &convnext(), &unet(), &mixer(),
-      &dlrm(), &vae(),   &dcgan()};
+namespace {
+std::vector<const Family*>& list() {
+  static std::vector<const Family*> all = {&gpt(),   &llama(), &qwen(), &gemma(),  &mistral(),  &bert(), &bert_classifier(),
+                                           &t5(),    &lstm(),  &vit(),  &resnet(), &convnext(), &unet(),
+                                           &mixer(), &dlrm(),  &vae(),  &dcgan()};
   return all;
+}
+// A registered family, and the words that its row points to.
+struct Registered {
+  explicit Registered(Family given)
+      : kind(given.kind), about(given.about), task(given.task), family(std::move(given)) {
+    family.kind = kind, family.about = about, family.task = task;
+  }
+  Registered(const Registered&) = delete;
+  std::string kind, about, task;
+  Family family;
+};
+}  // namespace
+
+std::span<const Family* const> families() { return list(); }
+
+void register_model(Family family, Here line) {
+  const std::string kind(family.kind);
+  auto refuse = [&](const std::string& what) {
+    throw UserError(str("[register_model] \"", kind, "\" at ", line_of(line).text(), ": ", what));
+  };
+  if (kind.empty()) refuse("its kind is empty; give the word that a config writes as model.kind");
+  if (!family.keys || !family.make) refuse("it has no keys or no make; family_of<Options>({...}) gives both");
+  for (const ConfigKey& row : family.keys())
+    if (row.path == "kind")
+      refuse("an option has the name \"kind\", which is model.kind; give it another name");
+  for (const Family* known : families()) {
+    if (known->kind == kind) refuse("another model has this kind; give one of them another name");
+    if (const auto conflict = type_conflict(family.keys(), known->keys()))
+      refuse(str("its option ", conflict->first.path, " has the type ", conflict->first.type, ", and model.",
+                 conflict->second.path, " of ", known->kind, " the type ", conflict->second.type,
+                 "; give it that type, or another name"));
+  }
+  static std::deque<Registered> registered;
+  list().push_back(&registered.emplace_back(std::move(family)).family);
 }
 
 std::vector<std::string> family_names() {

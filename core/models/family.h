@@ -119,8 +119,15 @@ Family family_of(const FamilyOf<Options>& of) {
   return out;
 }
 
-// All families, in the order of help and messages.
+// All families, in the order of help and messages: those of this folder, then those registered. The span
+// holds until the next is registered.
 std::span<const Family* const> families();
+// Adds a family of one's own, for the life of the process; its words are copied. A library of
+// compile.load_ops calls it, and a config then names the family and its keys:
+// register_model(family_of<Options>({...})). UserError, naming the line, when the kind is taken or empty, or
+// an option has the name "kind", or that of an option of another family with another type. Not while other
+// threads read families().
+void register_model(Family family, Here line = Here::current());
 std::vector<std::string> family_names();
 const Family& family(std::string_view kind);  // UserError naming the kinds, and the nearest
 

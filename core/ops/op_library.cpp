@@ -1,7 +1,8 @@
-// Opening a library of ops.
+// Opening libraries of ops.
 #include "core/ops/op_library.h"
 
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 
@@ -10,16 +11,36 @@
 
 namespace lockstep {
 
+namespace {
+struct Libraries {
+  std::mutex mutex;
+  std::map<std::string, TrustedLibrary> open;  // by absolute path, for the life of the process
+};
+Libraries& libraries() {
+  static Libraries all;
+  return all;
+}
+std::string absolute(const std::string& path) {
+  std::error_code none;
+  const auto out = std::filesystem::absolute(path, none).lexically_normal();
+  return none ? path : out.string();
+}
+}  // namespace
+
+bool has_loaded_ops(const std::string& path) {
+  std::lock_guard lock(libraries().mutex);
+  return libraries().open.count(absolute(path)) > 0;
+}
+
 void load_ops(const std::string& path) {
   const std::string
       subject = "[load_ops] ",
       exported = "; build the program with its symbols exported (CMake: ENABLE_EXPORTS; else -rdynamic)";
   if (path.empty())
     throw UserError("[load_ops] the path of the library is empty; write one, as ./libmine.so");
-  static std::mutex mutex;
-  static std::map<std::string, TrustedLibrary> known;  // for the life of the process
-  std::lock_guard lock(mutex);
-  if (known.count(path)) return;
+  Libraries& all = libraries();
+  std::lock_guard lock(all.mutex);
+  if (path.find('/') != std::string::npos && all.open.count(absolute(path))) return;
   TrustedLibrary opened = open_trusted_library(path, subject, "", exported);
   using Entry = const OpLibrary* (*)();
   const auto entry = reinterpret_cast<Entry>(opened.find("lockstep_op_library"));
@@ -37,7 +58,7 @@ void load_ops(const std::string& path) {
                         " has an op table of its own, so that this program would not see its ops", exported));
   if (!library->add) throw UserError(str(subject, path, ": its `add` is null"));
   library->add();
-  known.emplace(path, std::move(opened));
+  all.open.emplace(absolute(path), std::move(opened));
 }
 
 }  // namespace lockstep

@@ -15,14 +15,17 @@ struct OpLibrary {
   void (*add)() = nullptr;
 };
 
-// Opens the library at `path`, once in a process, and lets it register its ops (and passes). Its path is
-// trusted as that of a device plugin: it has a slash, and the file and every folder on the way are root's or
-// this user's and not writable for others (core/base/trusted_path.h). Every rank loads the same libraries:
-// the ops' definitions are compared before a step is compiled. The library's calls must reach this program's
-// op table: it is linked as a module, and the program with its symbols exported (CMake: ENABLE_EXPORTS; else
-// -rdynamic). UserError when the library is not trusted, cannot be opened, has no entry, was built against
-// other headers or by another compiler, or has an op table of its own; and what register_op throws.
+// Opens the library at `path`, once in a process, and lets it register its ops (passes, models, tasks). Its
+// path is trusted as that of a device plugin: it has a slash, and the file and every folder on the way are
+// root's or this user's and not writable for others (core/base/trusted_path.h). Every rank loads the same
+// libraries: the ops' definitions are compared before a step is compiled. The library's calls must reach this
+// program's op table: it is linked as a module, and the program with its symbols exported (CMake:
+// ENABLE_EXPORTS; else -rdynamic). UserError when the library is not trusted, cannot be opened, has no entry,
+// was built against other headers or by another compiler, or has an op table of its own; and what register_op
+// throws.
 void load_ops(const std::string& path);
+// Whether this process has opened it, by whatever path.
+bool has_loaded_ops(const std::string& path);
 
 }  // namespace lockstep
 

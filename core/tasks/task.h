@@ -75,8 +75,13 @@ Task task_of(const TaskOf<Options>& of) {
           }};
 }
 
-// All tasks, in the order of help and messages.
+// All tasks, in the order of help and messages: those of this folder, then those registered. The span holds
+// until the next is registered.
 std::span<const Task* const> tasks();
+// Adds a task of one's own, as models::register_model adds a family: register_task(task_of<Options>({...})).
+// UserError, naming the line, when the kind is taken, empty or "auto", it takes no output, or an option has
+// the name "kind", or that of an option of another task with another type.
+void register_task(Task task, Here line = Here::current());
 std::vector<std::string> task_names();
 const Task& task(std::string_view kind);  // UserError naming the kinds, and the nearest
 bool fits(const Task& task, const models::Family& family);

@@ -1,15 +1,54 @@
 // The list of tasks.
 #include <algorithm>
+#include <deque>
 
 #include "core/tasks/all.h"
 
 namespace lockstep::tasks {
 
-std::span<const Task* const> tasks() {
-  static const Task* const all[] = {&causal_lm(),      &masked_lm(),    &seq2seq(),
-                                    &classification(), &segmentation(), &regression(),
-                                    &binary(),         &autoencoding(), &adversarial()};
+namespace {
+std::vector<const Task*>& list() {
+  static std::vector<const Task*> all = {&causal_lm(),      &masked_lm(),    &seq2seq(),
+                                         &classification(), &segmentation(), &regression(),
+                                         &binary(),         &autoencoding(), &adversarial()};
   return all;
+}
+// A registered task, and the words that its row points to.
+struct Registered {
+  explicit Registered(Task given)
+      : kind(given.kind), about(given.about), unit(given.unit), task(std::move(given)) {
+    task.kind = kind, task.about = about, task.unit = unit;
+  }
+  Registered(const Registered&) = delete;
+  std::string kind, about, unit;
+  Task task;
+};
+}  // namespace
+
+std::span<const Task* const> tasks() { return list(); }
+
+void register_task(Task task, Here line) {
+  const std::string kind(task.kind);
+  auto refuse = [&](const std::string& what) {
+    throw UserError(str("[register_task] \"", kind, "\" at ", line_of(line).text(), ": ", what));
+  };
+  if (kind.empty() || kind == "auto")
+    refuse("its kind is \"\" or \"auto\"; give the word that a config writes as task.kind");
+  if (task.takes.empty()) refuse("it takes no output of a model; name at least one in `takes`");
+  if (!task.keys || !task.fields || !task.objectives)
+    refuse("it has no keys, no fields or no objectives; task_of<Options>({...}) gives them");
+  for (const ConfigKey& row : task.keys())
+    if (row.path == "kind")
+      refuse("an option has the name \"kind\", which is task.kind; give it another name");
+  for (const Task* known : tasks()) {
+    if (known->kind == kind) refuse("another task has this kind; give one of them another name");
+    if (const auto conflict = type_conflict(task.keys(), known->keys()))
+      refuse(str("its option ", conflict->first.path, " has the type ", conflict->first.type, ", and task.",
+                 conflict->second.path, " of ", known->kind, " the type ", conflict->second.type,
+                 "; give it that type, or another name"));
+  }
+  static std::deque<Registered> registered;
+  list().push_back(&registered.emplace_back(std::move(task)).task);
 }
 
 std::vector<std::string> task_names() {

@@ -83,8 +83,9 @@ int replay(const ReplayArguments& arguments, std::ostream& out);
 // trainrun report RUN [--out FILE.html]: what a run has recorded, and its plan beside it, as one page.
 // UserError where there is no such run, it has no rows yet, or the file is no .html or cannot be written.
 struct ReportArguments {
-  std::string run;  // a name below runs/, or a path
-  std::string out;  // "": report.html in the run's folder
+  std::string run;       // a name below runs/, or a path
+  std::string out;       // "": report.html in the run's folder
+  std::string load_ops;  // the libraries of the run's config, which are not opened unless they are named here
 };
 int report(const ReportArguments& arguments, std::ostream& out);
 

@@ -185,6 +185,11 @@ void add_report_flags(CLI::App& app, Flags& flags) {
   app.add_option("--out", flags.report.out,
                  "the page that is written; default: report.html in the run's folder")
       ->type_name("FILE.html");
+  app.add_option(
+         "--compile.load_ops", flags.report.load_ops,
+         "the libraries of ops and models that the run was trained with, named here with their absolute "
+         "paths")
+      ->type_name("[PATH,...]");
 }
 
 std::vector<std::string> names_of(const CLI::App& app) {

@@ -135,6 +135,7 @@ constexpr int kLooks = 100;
 std::unique_ptr<Loaded> load(const std::string& path, const std::string& device, const std::string& tokenizer,
                              const std::string& load_ops) {
   std::vector<Override> overrides;
+  open_libraries("", path, {"--compile.load_ops=" + load_ops});
   if (!load_ops.empty()) overrides.push_back({"compile.load_ops", load_ops});
   if (!tokenizer.empty()) overrides.push_back({"data.tokenizer", tokenizer});
   if (!device.empty()) overrides.push_back({"train.device", device});

@@ -75,6 +75,7 @@ class Gathered {
     if (then_.program) throw UserError("it is of a program of its own, whose model no config says");
     if (device_choice(config.train.device).kind == "plugin")
       throw UserError("its device is a plugin, which a report does not load");
+    if (const std::string closed = unopened_libraries(config); !closed.empty()) throw UserError(closed);
     const PlannedRun planned(config, std::max<int64_t>(1, attempts_.ranks), "");
     plan_ = std::make_unique<PlanReport>(planned.report(0));
   } catch (const Error& error) {

@@ -110,6 +110,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     other = str("give this one a folder of its own: trainrun --name=OTHER ", path);
   } else {
     refuse_program_without_slash(arguments.target);
+    open_libraries(arguments.target, stored_in(arguments.target), arguments.rest);
     const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
     RunConfig resolved = load_config(arguments.target, overrides);
     if (arguments.profile) resolved.log.profile = arguments.profile;

@@ -27,6 +27,12 @@ std::vector<std::string> with_joined_values(const std::vector<std::string>& word
   for (size_t i = 0; i < words.size(); ++i) {
     out.push_back(words[i]);
     const ConfigKey* key = spaced_key(words[i]);
+    // An option of a model or a task that a library registers later; a config behind it is the command's.
+    const bool of_library = !key && (words[i].starts_with("--model.") || words[i].starts_with("--task.")) &&
+                            words[i].find('=') == std::string::npos;
+    if (of_library && i + 1 < words.size() && !words[i + 1].starts_with("--") &&
+        !words[i + 1].ends_with(".json"))
+      out.back() += "=" + words[++i];
     if (!key || i + 1 == words.size() || words[i + 1].starts_with("--")) continue;
     if (key->fallback.is_boolean() && words[i + 1] != "true" && words[i + 1] != "false") continue;
     out.back() += "=" + words[++i];

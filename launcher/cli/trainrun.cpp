@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "launcher/cli/command_config.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
@@ -29,22 +30,6 @@ namespace {
 
 // Those that take config keys, or explain them.
 const char* const kOfConfigs[] = {"run", "plan", "show", "replay", "import-hf", "explain"};
-
-// Of what reads no data.
-RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command) {
-  if (flags.target.empty())
-    throw UserError(str("no config given; name one, as in: trainrun ", command, " configs/quickstart.json"));
-  return load_config(flags.target, parse_overrides(app.remaining(), names_of(app)), DataPaths::may_be_empty);
-}
-
-// The same for a command that opens the config's device: a stored config does not say which library that is.
-RunConfig config_to_open(const Flags& flags, const CLI::App& app, const char* command) {
-  RunConfig config = config_of(flags, app, command);
-  refuse_stored_plugin(config, flags.target, stored_in(flags.target),
-                       parse_overrides(app.remaining(), names_of(app)),
-                       str("trainrun ", command, " ", flags.target));
-  return config;
-}
 
 // What a rank that is a process does: a run by its config, or a replay by its task.
 using WorkerBody = std::function<int(const WorkerPlace&)>;
@@ -168,6 +153,9 @@ class CommandLine {
     for (const char* of_graph : {"--nproc", "--rank", "--roofline"}) app->get_option(of_graph)->needs(graph);
     app->callback([this, app] {
       act_ = [this, app] {
+        if (flags_.reference || flags_.schema)
+          open_libraries(flags_.target, flags_.target.empty() ? "" : stored_in(flags_.target),
+                         app->remaining());
         if (flags_.reference) return show_reference(out_);
         if (flags_.schema) return show_schema(out_);
         if (!program_.empty()) return show_program(*app);
@@ -267,6 +255,7 @@ class CommandLine {
       flags_.replay.nproc = threads ? threads : parse_nproc(flags_.nproc);
       flags_.replay.threads = threads > 0;
       flags_.replay.self = std::filesystem::read_symlink("/proc/self/exe");
+      open_libraries("", flags_.replay.run, app->remaining());
       flags_.replay.overrides = parse_overrides(app->remaining(), names_of(*app));
       flags_.replay.program = program_;
       act_ = [this] { return replay(flags_.replay, out_); };
@@ -288,7 +277,12 @@ class CommandLine {
   void add_report() {
     auto* app = app_.add_subcommand("report", "a run as one HTML page: curves, a step, memory, events");
     add_report_flags(*app, flags_);
-    app->callback([this] { act_ = [this] { return report(flags_.report, out_); }; });
+    app->callback([this] {
+      act_ = [this] {
+        open_libraries("", flags_.report.run, {"--compile.load_ops=" + flags_.report.load_ops});
+        return report(flags_.report, out_);
+      };
+    });
   }
 
   void add_flight() {
@@ -329,6 +323,7 @@ class CommandLine {
     app->add_option("config", flags_.target)->required();
     app->add_flag("--replay", flags_.replay_task);
     app->callback([this, app] {
+      open_libraries(flags_.target, stored_in(flags_.target), app->remaining());
       act_ = [this, target = flags_.target, overrides = parse_overrides(app->remaining())] {
         if (flags_.replay_task)
           worker_ = [target](const WorkerPlace& at) { return replay_worker(target, at); };

@@ -11,7 +11,7 @@
 namespace lockstep::launcher {
 
 // The table of keys, in the order of RunConfig's fields: those of RunConfig, and behind model.kind and
-// task.kind the options of all kinds. Read once.
+// task.kind the options of all kinds: of those, too, that a library has registered by now.
 std::span<const ConfigKey> config_keys();
 // The row of a path ("optim.lr"), or null.
 const ConfigKey* find_key(const std::string& path);
@@ -48,6 +48,10 @@ RunConfig parse_config(const std::string& text, const std::string& where,
 // The same for a file. UserError when it cannot be read, or is larger than kJsonBytes.
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides = {},
                       DataPaths paths = DataPaths::needed);
+
+// compile.load_ops of a config's text and overrides, of which nothing else is looked at; none where it cannot
+// be read, which parse_config tells.
+std::vector<std::string> libraries_of(const std::string& text, const std::vector<Override>& overrides);
 
 // Every violated rule and cross check, one line each: "batch.global is 30, not a multiple of batch.micro, 4;
 // 28 and 32 are".

@@ -1,5 +1,7 @@
 // The table of keys: read off RunConfig, and off the options of every kind of model and task.
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "core/base/error.h"
 #include "core/models/family.h"
@@ -41,15 +43,12 @@ struct Section {
   KindConfig& (*of)(RunConfig&);
   std::string (*kind)(const RunConfig&);
 };
-const Section& model_section() {
-  static const Section section{"model", model_kinds(), [](RunConfig& c) -> KindConfig& { return c.model; },
-                               [](const RunConfig& c) { return c.model.kind; }};
-  return section;
+Section model_section() {
+  return {"model", model_kinds(), [](RunConfig& c) -> KindConfig& { return c.model; },
+          [](const RunConfig& c) { return c.model.kind; }};
 }
-const Section& task_section() {
-  static const Section section{"task", task_kinds(), [](RunConfig& c) -> KindConfig& { return c.task; },
-                               task_kind};
-  return section;
+Section task_section() {
+  return {"task", task_kinds(), [](RunConfig& c) -> KindConfig& { return c.task; }, task_kind};
 }
 
 Json option_of(const Section& section, const RunConfig& config, const std::string& name,
@@ -96,23 +95,35 @@ Json own_options(const RunConfig& config, const Section& section) {
   return out;
 }
 
-std::vector<ConfigKey> whole_table() {
-  std::vector<ConfigKey> out;
-  for (ConfigKey& row : read_keys<RunConfig>()) {
-    out.push_back(std::move(row));
-    std::vector<ConfigKey> more;
-    if (out.back().path == "model.kind") more = section_keys(model_section());
-    if (out.back().path == "task.kind") more = section_keys(task_section());
-    out.insert(out.end(), more.begin(), more.end());
+// The keys of the families and tasks that there were when it was made.
+struct Table {
+  Section model = model_section(), task = task_section();
+  std::vector<ConfigKey> rows;
+
+  Table() {
+    for (ConfigKey& row : read_keys<RunConfig>()) {
+      rows.push_back(std::move(row));
+      std::vector<ConfigKey> more;
+      if (rows.back().path == "model.kind") more = section_keys(model);
+      if (rows.back().path == "task.kind") more = section_keys(task);
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
   }
-  return out;
+  Table(const Table&) = delete;  // rows point to the sections
+};
+// A table is never freed: what was read off it stays valid when a library registers more.
+const Table& table() {
+  static std::mutex mutex;
+  static std::map<size_t, Table> made;  // by the number of families and tasks, to which are only added
+  std::lock_guard lock(mutex);
+  return made[models::families().size() + tasks::tasks().size()];
 }
 }  // namespace
 
 int64_t ModelConfig::integer(std::string_view name, int64_t otherwise) const {
   const std::string of(name);
   if (options.contains(of)) return options[of].get<int64_t>();
-  const ConfigKey* own = own_row(kind, model_section().kinds, of);
+  const ConfigKey* own = own_row(kind, table().model.kinds, of);
   return own ? own->fallback.get<int64_t>() : otherwise;
 }
 
@@ -123,10 +134,7 @@ std::string task_kind(const RunConfig& config) {
   return "";
 }
 
-std::span<const ConfigKey> config_keys() {
-  static const std::vector<ConfigKey> table = whole_table();
-  return table;
-}
+std::span<const ConfigKey> config_keys() { return table().rows; }
 
 const ConfigKey* find_key(const std::string& path) { return row_of(config_keys(), path); }
 
@@ -134,7 +142,7 @@ Json get_key(const RunConfig& config, const ConfigKey& key) { return key.get(&co
 
 Json default_of(const RunConfig& config, const ConfigKey& key) {
   if (key.kinds.empty()) return key.fallback;
-  const Section& section = key.path.starts_with("model.") ? model_section() : task_section();
+  const Section& section = key.path.starts_with("model.") ? table().model : table().task;
   const ConfigKey* own =
       own_row(section.kind(config), section.kinds, key.path.substr(section.name.size() + 1));
   return own ? own->fallback : key.fallback;
@@ -146,7 +154,7 @@ bool has_meaning(const RunConfig& config, const ConfigKey& key) {
   return std::find(key.kinds.begin(), key.kinds.end(), kind) != key.kinds.end();
 }
 
-Json model_options(const RunConfig& config) { return own_options(config, model_section()); }
-Json task_options(const RunConfig& config) { return own_options(config, task_section()); }
+Json model_options(const RunConfig& config) { return own_options(config, table().model); }
+Json task_options(const RunConfig& config) { return own_options(config, table().task); }
 
 }  // namespace lockstep::launcher

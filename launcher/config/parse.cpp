@@ -6,6 +6,7 @@
 #include "core/base/json_text.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
+#include "launcher/config/stored.h"
 
 namespace lockstep::launcher {
 
@@ -26,11 +27,14 @@ class Errors {
   }
   void more(int64_t count) { more_ += count; }
   bool none() const { return lines_.empty() && !more_; }
-  [[noreturn]] void fail(const std::string& where) const {
-    if (lines_.size() == 1 && !more_) throw UserError(str(where, ": ", lines_[0]));
+  // `note`: said behind them.
+  [[noreturn]] void fail(const std::string& where, const std::string& note = "") const {
+    if (lines_.size() == 1 && !more_)
+      throw UserError(str(where, ": ", lines_[0], note.empty() ? "" : "\n  ", note));
     std::string text = str(where, ": ", static_cast<int64_t>(lines_.size()) + more_, " errors");
     for (const auto& line : lines_) text += "\n  " + line;
     if (more_) text += str("\n  and ", more_, " more");
+    if (!note.empty()) text += "\n  " + note;
     throw UserError(text);
   }
 
@@ -216,6 +220,19 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
   return out;
 }
 
+std::vector<std::string> libraries_of(const std::string& text, const std::vector<Override>& overrides) {
+  RunConfig config;
+  const ConfigKey& key = *find_key("compile.load_ops");
+  const JsonText read = read_json(text);
+  if (const auto at = Json::json_pointer("/compile/load_ops"); read.readable && read.value.contains(at))
+    key.set(&config, read.value[at]);
+  for (const Override& entry : overrides)
+    if (entry.path == key.path) try {
+        key.set(&config, override_value(key, entry.value));
+      } catch (const UserError&) {}
+  return config.compile.load_ops;
+}
+
 RunConfig parse_config(const std::string& text, const std::string& where,
                        const std::vector<Override>& overrides, DataPaths paths) {
   Target target;
@@ -248,7 +265,7 @@ RunConfig parse_config(const std::string& text, const std::string& where,
                                    [&](const auto& path) { return line.find(path) != std::string::npos; });
     if (!about_unset) errors.add(std::move(line));
   }
-  if (!errors.none()) errors.fail(where);
+  if (!errors.none()) errors.fail(where, unopened_libraries(target.config));
   return target.config;
 }
 

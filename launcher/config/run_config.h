@@ -292,10 +292,10 @@ struct CompileConfig {
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
   std::vector<std::string> skip_passes = key(&skip_passes, "compile.skip_passes", {},
                                              "rows of the pipeline to leave out, for tests and diagnosis");
-  std::vector<std::string> load_ops = key(
-      &load_ops, "compile.load_ops", {},
-      "shared libraries with ops and passes of one's own (LOCKSTEP_OP_LIBRARY), opened before the step is "
-      "compiled; their code runs as you");
+  std::vector<std::string> load_ops = key(&load_ops, "compile.load_ops", {},
+                                          "shared libraries with ops, passes, models and tasks of one's own "
+                                          "(LOCKSTEP_OP_LIBRARY), opened before the "
+                                          "rest of the config is read; their code runs as you");
   std::vector<std::string> extra_passes =
       key(&extra_passes, "compile.extra_passes", {},
           "compiler passes of one's own, registered by register_pass of a library of compile.load_ops");

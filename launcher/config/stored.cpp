@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
+#include "core/ops/op_library.h"
 
 namespace lockstep::launcher {
 
@@ -40,6 +42,16 @@ std::string absolute_path(const std::string& path) {
   if (path.find('/') == std::string::npos) return "";
   const fs::path absolute = fs::absolute(path, none);
   return none ? "" : absolute.lexically_normal().string();
+}
+void make_absolute(std::vector<std::string>& libraries) {
+  for (std::string& path : libraries) {
+    if (path.find('/') == std::string::npos)
+      throw UserError(str("compile.load_ops \"", shortened(printable(path), 120),
+                          "\" names no place, and a library's owner is checked before it is opened; write a "
+                          "path, as in ./",
+                          path, " or /usr/lib/", path));
+    if (const std::string absolute = absolute_path(path); !absolute.empty()) path = absolute;
+  }
 }
 // As it may be typed again.
 std::string to_type(const std::string& path) {
@@ -112,15 +124,34 @@ void refuse_stored_plugin(const RunConfig& config, const std::string& where, con
                       "`; or compute elsewhere: --train.device=cpu"));
 }
 
+void open_libraries(const std::string& config, const std::string& folder,
+                    const std::vector<std::string>& words) {
+  constexpr std::string_view kFlag = "--compile.load_ops=";
+  std::vector<Override> named;
+  for (const std::string& word : words)
+    if (word.starts_with(kFlag)) named = {{"compile.load_ops", word.substr(kFlag.size())}};
+  std::vector<std::string> paths = libraries_of(config.empty() ? "{}" : read_text(config).text, named);
+  const auto is_absolute = [](const std::string& path) { return path.starts_with('/'); };
+  if (!folder.empty() && (named.empty() || !std::all_of(paths.begin(), paths.end(), is_absolute))) return;
+  make_absolute(paths);
+  for (const std::string& path : paths) load_ops(path);
+}
+
+std::string unopened_libraries(const RunConfig& config) {
+  std::vector<std::string> closed;
+  for (const std::string& path : config.compile.load_ops)
+    if (!has_loaded_ops(path)) closed.push_back(path);
+  if (closed.empty()) return "";
+  for (std::string& path : closed) path = to_type(path);
+  return str(
+      "compile.load_ops names libraries that are not open here, so that models, tasks and keys of theirs "
+      "are not known: a stored config opens none; name them on the command line, with absolute paths, if "
+      "you trust them: --compile.load_ops=[",
+      join(closed, ","), "]");
+}
+
 void make_plugin_absolute(RunConfig& config) {
-  for (std::string& path : config.compile.load_ops) {
-    if (path.find('/') == std::string::npos)
-      throw UserError(str("compile.load_ops \"", shortened(printable(path), 120),
-                          "\" names no place, and a library's owner is checked before it is opened; write a "
-                          "path, as in ./",
-                          path, " or /usr/lib/", path));
-    if (const std::string absolute = absolute_path(path); !absolute.empty()) path = absolute;
-  }
+  make_absolute(config.compile.load_ops);
   const DeviceChoice choice = device_choice(config.train.device);
   if (choice.kind != "plugin" || choice.path.starts_with('/')) return;
   if (choice.path.find('/') == std::string::npos)

@@ -20,6 +20,18 @@ std::string stored_in(const std::string& file);
 void refuse_stored_plugin(const RunConfig& config, const std::string& where, const std::string& folder,
                           const std::vector<Override>& overrides, const std::string& command);
 
+// Opens the libraries that a command's config names (compile.load_ops), before its keys are read: they may
+// register families and tasks, whose options are keys. `words`: the command's arguments, whose
+// --compile.load_ops=VALUE goes before what the file `config` names; "": no file. `folder`: as above; a
+// stored config opens what `words` name with absolute paths, or nothing, and is left to refuse_stored_plugin.
+// UserError for a name without a slash, and what load_ops throws.
+void open_libraries(const std::string& config, const std::string& folder,
+                    const std::vector<std::string>& words);
+// Behind errors of a config that names libraries which are not open: what they may come from, and the way
+// out;
+// "" where all are open.
+std::string unopened_libraries(const RunConfig& config);
+
 // The config with absolute paths of its plugin and its libraries of ops, so that what is stored means the
 // same in every folder. UserError for a name without a slash.
 void make_plugin_absolute(RunConfig& config);

@@ -1,5 +1,6 @@
 // The ranks of a config's replay: threads of this process, or processes.
 #include "core/base/error.h"
+#include "core/ops/op_library.h"
 #include "distributed/open_world.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/worker/ranks_in_place.h"
@@ -64,6 +65,7 @@ int replay_worker(const std::string& file, const WorkerPlace& at) {
   if (!json.is_object())
     throw UserError(
         str("cannot read ", file, "; it is written by trainrun replay, which starts its ranks itself"));
+  for (const std::string& path : libraries_of(json["config"].dump(), {})) load_ops(path);
   const ReplayRequest request = replay_request(json["task"].get<std::string>());
   const ConfigReplay asked{parse_config(json["config"].dump(), file), request.task};
   ReplayResult result;
