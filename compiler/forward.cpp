@@ -48,6 +48,7 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   executable_ = std::make_unique<Executable>(graph_, kernels_, options);
 }
 Forward::~Forward() = default;
+Forward::Forward(Forward&&) noexcept = default;
 
 const void* Forward::run(const std::vector<void*>& batch) {
   if (!state_.allocated())

@@ -19,6 +19,7 @@ class Forward {
           const std::function<Tensor(const std::vector<Tensor>&)>& function, const CompileOptions& options,
           Here at = Here::current());
   ~Forward();
+  Forward(Forward&&) noexcept;
   // One pointer per batch field; the result is dense, of result_shape(), valid until the next run. UserError
   // for an id outside what the function reads by it.
   const void* run(const std::vector<void*>& batch);

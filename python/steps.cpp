@@ -1,22 +1,41 @@
 // A compiled step for a loop of one's own, a compiled function, and checkpoints.
 #include <cstring>
+#include <map>
+#include <memory>
 
+#include "core/base/log.h"
 #include "launcher/supervise/worker_side.h"
 #include "python/arrays.h"
 
 namespace lockstep::python {
 
 namespace {
-// A compiled step and the number of the next one.
+// A step function compiled for the shapes that came, and the number of the next step. The collector of Python
+// finds the user's function here, which may hold the step in turn.
 struct OwnStep {
-  compiler::Step step;
+  std::shared_ptr<nb::callable> function;
   FieldTypes fields;
-  int64_t global_batch;
+  std::unique_ptr<compiler::StepsByShape> steps;
+  compiler::Step* last;  // that ran, or the first
   int64_t done = 0;
 };
+int visit_function(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  if (const auto& function = nb::inst_ptr<OwnStep>(self)->function) Py_VISIT(function->ptr());
+  return 0;
+}
+int clear_function(PyObject* self) {
+  if (const auto& function = nb::inst_ptr<OwnStep>(self)->function) *function = nb::callable();
+  return 0;
+}
+PyType_Slot kOwnStepSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_function)},
+                               {Py_tp_clear, reinterpret_cast<void*>(clear_function)},
+                               {0, nullptr}};
 
 OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64_t global_batch,
-                     int64_t micro_batch, int64_t lanes, int64_t threads, int64_t memory_budget) {
+                     int64_t micro_batch, int64_t lanes, int64_t threads, int64_t memory_budget,
+                     int64_t max_shapes) {
   FieldTypes types = field_types(fields);
   std::vector<compiler::BatchField> batch;
   for (const auto& field : types) {
@@ -30,12 +49,41 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
   options.precision = state.compute_dtype() == DType::bf16  ? "bf16"
                       : state.compute_dtype() == DType::f16 ? "fp16"
                                                             : "fp32";
-  compiler::StepFunction traced = step_function(function);
+  auto held = std::make_shared<nb::callable>(function);
+  compiler::StepFunction traced = [held](const std::vector<Tensor>& tensors) {
+    nb::gil_scoped_acquire python;
+    return step_function(*held)(tensors);
+  };
   CallingLine line;
   Computing elsewhere;
   nb::gil_scoped_release release;
-  return {compiler::compile(state, batch, {global_batch, micro_batch, lanes}, traced, options), types,
-          global_batch};
+  auto steps = std::make_unique<compiler::StepsByShape>(
+      state, batch, compiler::BatchShape{global_batch, micro_batch, lanes}, traced, options,
+      static_cast<size_t>(std::max<int64_t>(0, max_shapes)));
+  compiler::Step* first = &steps->first();
+  return {std::move(held), types, std::move(steps), first};
+}
+
+// The step for these arrays: each [samples, ...], as many samples in each.
+compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
+  std::vector<Shape> samples;
+  for (size_t f = 0; f < arrays.size(); ++f) {
+    const auto& field = self.fields[f];
+    Shape whole = shape_of(arrays[f]);
+    if (whole.empty() || is_float(dtype_of(arrays[f].dtype())) != is_float(field.dtype)) {
+      whole = field.shape;
+      whole.insert(whole.begin(), self.last->plan().micro_batches * self.last->plan().fields[f].shape[0]);
+      check_array(field.name, arrays[f], whole, field.dtype);
+    }
+    if (whole[0] != static_cast<int64_t>(arrays[0].shape(0)))
+      throw UserError(str("[data] field \"", field.name, "\" has ", whole[0], " samples, and \"",
+                          self.fields[0].name, "\" ", arrays[0].shape(0)));
+    samples.emplace_back(whole.begin() + 1, whole.end());
+  }
+  CallingLine line;
+  Computing elsewhere;
+  nb::gil_scoped_release release;
+  return self.steps->at(static_cast<int64_t>(arrays.at(0).shape(0)), samples);
 }
 
 // The global batch by field: each rank reads the rows of its own micro-batches.
@@ -50,19 +98,17 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
       value = by_name[field.name.c_str()];
     else
       throw UserError(str("[step] ", python_line().text(), ": field \"", field.name, "\" is missing"));
-    Shape whole = field.shape;
-    whole.insert(whole.begin(), self.global_batch);
     arrays.push_back(host_array(value));
-    check_array(field.name, arrays.back(), whole, field.dtype);
   }
   if (nb::len(in_order) + nb::len(by_name) != self.fields.size())
     throw UserError(str("[step] ", python_line().text(), ": ", nb::len(in_order) + nb::len(by_name),
                         " arrays are given, and the step reads ", self.fields.size()));
+  self.last = &step_for(self, arrays);
   std::vector<DType> dtypes;
   for (const HostArray& array : arrays) dtypes.push_back(dtype_of(array.dtype()));
   compiler::StepInput input{self.done + 1, [&](int64_t first, int64_t count, const std::vector<void*>& to) {
                               for (size_t f = 0; f < to.size(); ++f) {
-                                const int64_t row = numel(self.fields[f].shape);
+                                const int64_t row = numel(shape_of(arrays[f])) / shape_of(arrays[f])[0];
                                 const auto* from = static_cast<const std::byte*>(arrays[f].data()) +
                                                    static_cast<size_t>(first * row) * size_of(dtypes[f]);
                                 copy_elements(self.fields[f].name, from, dtypes[f], to[f],
@@ -74,7 +120,7 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   {
     Computing elsewhere;
     nb::gil_scoped_release release;
-    result = self.step.run(input);
+    result = self.last->run(input);
   }
   raise_interrupt();
   ++self.done;
@@ -85,46 +131,108 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   return out;
 }
 
-// A function without a loss, compiled: arrays in, an array out.
+// A function without a loss, compiled for the shapes that came: arrays in, an array out.
 struct OwnForward {
-  compiler::Forward forward;
-  FieldTypes fields;
-  DType dtype;
-};
+  struct Compiled {
+    compiler::Forward forward;
+    FieldTypes fields;
+    DType dtype;
+  };
+  OwnForward(State& at, nb::callable of, FieldTypes first, size_t shapes)
+      : state(&at), function(std::move(of)), fields(std::move(first)), most(shapes) {}
+  OwnForward(const OwnForward&) = delete;
 
-OwnForward* compile_forward(State& state, nb::dict fields, nb::callable function) {
-  FieldTypes types = field_types(fields);
-  std::vector<compiler::BatchField> batch;
-  for (const auto& field : types) batch.push_back({field.name, field.dtype, field.shape});
-  DType dtype = DType::f32;
-  CallingLine line;
-  return new OwnForward{
-      compiler::Forward(
-          state, batch,
-          [&](const std::vector<Tensor>& inputs) {
-            nb::list arguments;
-            for (const Tensor& x : inputs) arguments.append(x);
-            nb::object result = function(*arguments);
-            if (!nb::isinstance<Tensor>(result))
-              throw UserError(str("[forward] the function gave ", nb::cast<std::string>(nb::repr(result)),
-                                  "; it must return a Tensor"));
-            dtype = nb::cast<Tensor>(result).dtype();
-            return nb::cast<Tensor>(result);
-          },
-          CompileOptions{}),
-      types, dtype};
+  State* state;
+  nb::callable function;
+  FieldTypes fields;  // of the first shape
+  size_t most;
+  std::map<std::vector<Shape>, Compiled> by_shape;
+};
+int visit_forward(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<OwnForward>(self)->function.ptr());
+  return 0;
+}
+int clear_forward(PyObject* self) {
+  nb::inst_ptr<OwnForward>(self)->function = nb::callable();
+  return 0;
+}
+PyType_Slot kOwnForwardSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_forward)},
+                                  {Py_tp_clear, reinterpret_cast<void*>(clear_forward)},
+                                  {0, nullptr}};
+
+std::vector<Shape> shapes_of(const FieldTypes& fields) {
+  std::vector<Shape> out;
+  for (const auto& field : fields) out.push_back(field.shape);
+  return out;
+}
+std::string words_of(const FieldTypes& fields) {
+  std::vector<std::string> out;
+  for (const auto& field : fields) out.push_back(str(field.name, " ", shape_text(field.dtype, field.shape)));
+  return join(out, ", ");
 }
 
-nb::object run_forward(OwnForward& self, nb::args arrays) {
-  if (nb::len(arrays) != self.fields.size())
+OwnForward::Compiled& forward_for(OwnForward& self, const FieldTypes& fields) {
+  if (const auto found = self.by_shape.find(shapes_of(fields)); found != self.by_shape.end())
+    return found->second;
+  if (self.by_shape.size() >= self.most)
+    throw UserError(
+        str("[forward] ", python_line().text(), ": ", words_of(fields), " is shape ",
+            self.by_shape.size() + 1, " of this function, and at most ", self.most,
+            " are kept, since each is compiled for itself and has memory of its own (the first is ",
+            words_of(self.fields), "); pad inputs to fewer shapes, or raise max_shapes"));
+  if (!self.by_shape.empty())
+    logs::info(str("the function is compiled for ", words_of(fields), ": shape ", self.by_shape.size() + 1,
+                   " of at most ", self.most));
+  std::vector<compiler::BatchField> batch;
+  for (const auto& field : fields) batch.push_back({field.name, field.dtype, field.shape});
+  DType dtype = DType::f32;
+  CallingLine line;
+  compiler::Forward made(
+      *self.state, batch,
+      [&](const std::vector<Tensor>& inputs) {
+        nb::list arguments;
+        for (const Tensor& x : inputs) arguments.append(x);
+        nb::object result = self.function(*arguments);
+        if (!nb::isinstance<Tensor>(result))
+          throw UserError(str("[forward] the function gave ", nb::cast<std::string>(nb::repr(result)),
+                              "; it must return a Tensor"));
+        dtype = nb::cast<Tensor>(result).dtype();
+        return nb::cast<Tensor>(result);
+      },
+      CompileOptions{});
+  return self.by_shape.emplace(shapes_of(fields), OwnForward::Compiled{std::move(made), fields, dtype})
+      .first->second;
+}
+
+OwnForward* compile_forward(State& state, nb::dict fields, nb::callable function, int64_t max_shapes) {
+  if (max_shapes < 1)
+    throw UserError(str("[forward] ", python_line().text(), ": max_shapes is ", max_shapes,
+                        "; a function has at least 1"));
+  auto out =
+      std::make_unique<OwnForward>(state, function, field_types(fields), static_cast<size_t>(max_shapes));
+  forward_for(*out, out->fields);
+  return out.release();
+}
+
+nb::object run_forward(OwnForward& own, nb::args arrays) {
+  if (nb::len(arrays) != own.fields.size())
     throw UserError(str("[forward] ", python_line().text(), ": ", nb::len(arrays),
-                        " arrays are given, and the function reads ", self.fields.size()));
+                        " arrays are given, and the function reads ", own.fields.size()));
+  FieldTypes given = own.fields;
+  for (size_t f = 0; f < given.size(); ++f) {
+    const HostArray array = host_array(arrays[f]);
+    if (array.ndim() != given[f].shape.size())
+      check_array(given[f].name, array, given[f].shape, given[f].dtype);  // refuses
+    given[f].shape = shape_of(array);
+    check_array(given[f].name, array, given[f].shape, given[f].dtype);
+  }
+  OwnForward::Compiled& self = forward_for(own, given);
   std::vector<std::vector<std::byte>> held;
   std::vector<void*> at;
   for (size_t f = 0; f < self.fields.size(); ++f) {
     const auto& field = self.fields[f];
     HostArray array = host_array(arrays[f]);
-    check_array(field.name, array, field.shape, field.dtype);
     const int64_t count = numel(field.shape);
     held.emplace_back(static_cast<size_t>(count) * size_of(field.dtype));
     copy_elements(field.name, array.data(), dtype_of(array.dtype()), held.back().data(), field.dtype, count);
@@ -142,12 +250,14 @@ nb::object run_forward(OwnForward& self, nb::args arrays) {
 }  // namespace
 
 void bind_steps(nb::module_& m) {
-  nb::class_<OwnForward>(m, "Forward",
-                         "A compiled function without a loss: forward(x) with arrays, gives an array.")
+  nb::class_<OwnForward>(
+      m, "Forward", nb::type_slots(kOwnForwardSlots),
+      "A compiled function without a loss: forward(x) with arrays, gives an array. Arrays of "
+      "other sizes are compiled for when they first come, up to max_shapes of them.")
       .def("__call__", &run_forward, nb::arg("arrays"),
            "NumPy arrays, or any that speak DLPack, in the order of the fields.");
   m.def("forward", &compile_forward, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-        nb::keep_alive<0, 1>(), nb::rv_policy::take_ownership,
+        nb::arg("max_shapes") = compiler::kMostShapes, nb::keep_alive<0, 1>(), nb::rv_policy::take_ownership,
         "Compiles function(x, ...) for inputs of these dtypes and shapes, {\"x\": (f32, [8, 20])}: "
         "evaluation, generation. On one rank.");
   m.def(
@@ -159,9 +269,11 @@ void bind_steps(nb::module_& m) {
       "A number in [0, 1) that follows from its four keys alone: random data as a function of the sample's "
       "number.");
 
-  nb::class_<OwnStep>(m, "Step",
-                      "A compiled step: step(x, y) with arrays of the whole global batch, [global_batch, "
-                      "...] each; gives its metrics.")
+  nb::class_<OwnStep>(
+      m, "Step", nb::type_slots(kOwnStepSlots),
+      "A compiled step: step(x, y) with arrays of the whole global batch, [global_batch, "
+      "...] each; gives its metrics. A batch of another size, or of samples of other sizes, is "
+      "compiled when it first comes, up to max_shapes of them.")
       .def("__call__", &run_step, nb::arg("arrays"), nb::arg("by_name"),
            "Runs one step. NumPy arrays, or any that speak DLPack, in the order of the fields or by name; "
            "the same on every rank. Gives a dict: loss, "
@@ -171,19 +283,24 @@ void bind_steps(nb::module_& m) {
           "done", &OwnStep::done,
           "Steps that are done: what schedules and random numbers count. Set it after Checkpoint.resume().")
       .def_prop_ro(
-          "certificate", [](const OwnStep& self) { return self.step.certificate(); },
-          "Equal certificates promise equal bits.")
+          "certificate", [](const OwnStep& self) { return self.last->certificate(); },
+          "Of the shape that ran last. Equal certificates promise equal bits.")
+      .def_prop_ro(
+          "shapes", [](const OwnStep& self) { return self.steps->size(); },
+          "How many shapes of batches it is compiled for.")
       .def(
-          "describe", [](const OwnStep& self) { return self.step.describe(); },
-          "The plan of the body as text.");
-  m.def("compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-        nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes") = 0, nb::arg("threads") = 0,
-        nb::arg("memory_budget") = -1, nb::keep_alive<0, 1>(),
-        "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
-        "backward, communication and update to one "
-        "step. function(x, ...) returns the Loss. threads: 0 takes the cores of the host over its ranks; "
-        "memory_budget: bytes of activations, "
-        "beyond which they are computed again. Collective.");
+          "describe", [](const OwnStep& self) { return self.last->describe(); },
+          "The plan of the body as text, of the shape that ran last.");
+  m.def(
+      "compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
+      nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes") = 0, nb::arg("threads") = 0,
+      nb::arg("memory_budget") = -1, nb::arg("max_shapes") = compiler::kMostShapes, nb::keep_alive<0, 1>(),
+      "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
+      "backward, communication and update to one "
+      "step. function(x, ...) returns the Loss. threads: 0 takes the cores of the host over its ranks; "
+      "memory_budget: bytes of activations, "
+      "beyond which they are computed again; max_shapes: shapes of batches that the step may be called with, "
+      "each of which is compiled when it first comes. Collective.");
   nb::class_<Checkpoint>(m, "Checkpoint", "Checkpoints of a run folder: DIR/ckpt/step-N.")
       .def(
           "__init__",

@@ -147,7 +147,18 @@ class Errors(Programs):
 
     def test_array_of_another_shape(self):
         self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 7), np.float32), np.zeros((8, 4)))\n",
-                  'UserError: [data] field "x" is f32[8,7]; the step reads f32[8,8]', code=2)
+                  "UserError: [linear] ", "program.py:7", "f32[4,7]", code=2)
+
+    def test_one_shape_too_many(self):
+        call = "step = ls.compile(state, fields, step, global_batch=8, micro_batch=4, max_shapes=2)\nstate.materialize()\nfor n in (8, 6, 8, 4):\n    step(np.zeros((n, 8)), np.zeros((n, 4)))\n"
+        self.told(call, "UserError: [step] ", "program.py:16", "a batch of x f32[4,8], y f32[4,4] is shape 3 of this step, and at most 2 are kept",
+                  "the first is x f32[8,8], y f32[8,4]", "pad batches to fewer shapes, or raise max_shapes", code=2)
+
+    def test_samples_that_do_not_fit_together(self):
+        call = "step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\n"
+        self.told(call + "step(np.zeros((8, 8)), np.zeros((6, 4)))\n", 'field "y" has 6 samples, and "x" 8', code=2)
+        self.told(call + "step(np.zeros((8, 8, 1)), np.zeros((8, 4)))\n",
+                  'a sample of field "x" is f32[8,1], and the step was written for f32[8]', "not the number of dims", code=2)
 
     def test_array_of_another_kind(self):
         self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 8), int), np.zeros((8, 4)))\n",

@@ -24,6 +24,23 @@ A = rng.standard_normal((3, 4, 5)).astype(np.float32)
 B = rng.standard_normal((3, 4, 5)).astype(np.float32)
 
 
+class Shapes(unittest.TestCase):
+    def test_a_function_is_compiled_for_each_shape(self):
+        state = ls.State(session.mesh)
+        state.materialize()
+        total = ls.forward(state, {"x": (ls.f32, [3, 4])}, lambda x: x.sum(1), max_shapes=3)
+        for shape in ((3, 4), (2, 4), (3, 7), (3, 4), (2, 4)):
+            x = rng.standard_normal(shape).astype(np.float32)
+            np.testing.assert_allclose(total(x), x.sum(1), rtol=1e-5, atol=1e-6)
+        with self.assertRaisesRegex(ls.UserError, r"x f32\[5,5\] is shape 4 of this function, and at most 3 are kept.*"
+                                    r"the first is x f32\[3,4\].*raise max_shapes"):
+            total(np.zeros((5, 5), np.float32))
+        with self.assertRaisesRegex(ls.UserError, r'field "x" is f32\[5\]; the step reads f32\[3,4\]'):
+            total(np.zeros(5, np.float32))
+        with self.assertRaisesRegex(ls.UserError, "max_shapes is 0; a function has at least 1"):
+            ls.forward(state, {"x": (ls.f32, [3, 4])}, lambda x: x, max_shapes=0)
+
+
 class Tensors(unittest.TestCase):
     def test_operators(self):
         for operator in (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a + 2 - b * 3,

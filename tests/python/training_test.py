@@ -236,6 +236,54 @@ print(f"step {compiled.done}: state {state.hash()}")
         self.ranks(2, loop_program, "runs/c", 25)
         self.assertIn("state " + want, self.ranks(2, loop_program, "runs/c", 40))
 
+    def test_batches_of_other_sizes_and_lengths_are_compiled_and_go_on(self):
+        program = self.write("shapes.py", """
+import gc, weakref
+session = ls.Session()
+state = ls.State(session.mesh, seed=1)
+token, out = ls.Embedding(state / "token", 17, 8), ls.Linear(state / "out", 8, 17)
+adamw = ls.AdamW(state / "optim", lr=1e-2)
+def step(ids, target):
+    loss = ls.cross_entropy(out(ls.tanh(token(ids))), target)
+    adamw.update(ls.grad(loss, state.parameters()))
+    return loss
+batches = [(8, 6), (6, 6), (8, 9), (5, 6), (8, 6), (6, 6)]
+def batch(i):
+    count, length = batches[i % len(batches)]
+    ids = (np.arange(count * length).reshape(count, length) * 7 + i) % 17
+    return ids.astype(np.int32), (ids + 1) % 17
+if session.argument(0, "") == "apart":
+    steps = [ls.compile(state, {"ids": (ls.i32, [t]), "target": (ls.i32, [t])}, step, global_batch=n, micro_batch=m)
+             for (n, t), m in zip(batches[:4], (4, 3, 4, 1))]
+    of = lambda i: steps[i % len(batches) % 4]
+else:
+    one = ls.compile(state, {"ids": (ls.i32, [6]), "target": (ls.i32, [6])}, step, global_batch=8, micro_batch=4)
+    of = lambda i: one
+state.materialize()
+for i in range(12):
+    compiled = of(i)
+    compiled.done = i
+    result = compiled(*batch(i))
+print(f"step 12: state {state.hash()}")
+if session.argument(0, "") != "apart":
+    assert one.shapes == 4, one.shapes
+    class Callable:
+        def __call__(self, ids, target):
+            return step(ids, target)
+    function = Callable()
+    function.step = ls.compile(state, {"ids": (ls.i32, [6]), "target": (ls.i32, [6])}, function, global_batch=8, micro_batch=4)
+    seen = weakref.ref(function)
+    del function
+    gc.collect()
+    assert seen() is None, "the collector does not see that a step holds its function"
+""")
+        want = self.state_of(self.alone(program, "apart"))
+        said = self.alone(program)
+        self.assertEqual(self.state_of(said), want)
+        self.assertIn("the step is compiled for a batch of ids i32[5,6], target i32[5,6], in micro-batches of 1: shape 4 of at most 8", said)
+        for nproc in (2, 3):
+            self.assertEqual(self.state_of(self.ranks(nproc, program)), want)
+
     def test_samples_of_a_function(self):
         sampled = "ls.train(session, state, ls.SampleData({'x': (ls.f32, [20]), 'label': (ls.i32, [])}, lambda i: {'label': label[i % 256], 'x': x[i % 256]}), step, run=run, steps=steps)\n"
         program = self.write("sampled.py", CLASSIFIER + sampled)

@@ -1,0 +1,86 @@
+// Steps of one function, by the shape of their batch.
+#include "compiler/steps_by_shape.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+
+namespace lockstep::compiler {
+
+namespace {
+int64_t largest_divisor(int64_t of, int64_t most) {
+  int64_t out = std::min(of, most);
+  while (of % out) --out;
+  return out;
+}
+}  // namespace
+
+StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape,
+                           StepFunction function, CompileOptions options, size_t most, Here at)
+    : state_(state),
+      batch_(std::move(batch)),
+      shape_(shape),
+      function_(std::move(function)),
+      options_(std::move(options)),
+      most_(most) {
+  if (most_ < 1)
+    throw UserError(str("[step] ", line_of(at).text(), ": at most ", most_,
+                        " shapes are to be kept, and a step has at least 1"));
+  first_.first = shape_.global;
+  for (const BatchField& field : batch_)
+    first_.second.emplace_back(field.shape.begin() + (field.shape.empty() ? 0 : 1), field.shape.end());
+  steps_.emplace(first_, compile(state_, batch_, shape_, function_, options_));
+}
+
+std::vector<BatchField> StepsByShape::fields_of(const Key& key, int64_t micro) const {
+  std::vector<BatchField> out = batch_;
+  for (size_t f = 0; f < out.size(); ++f) {
+    out[f].shape = key.second[f];
+    out[f].shape.insert(out[f].shape.begin(), micro);
+  }
+  return out;
+}
+
+std::string StepsByShape::words(const Key& key) const {
+  std::vector<std::string> out;
+  for (const BatchField& field : fields_of(key, key.first))
+    out.push_back(str(field.name, " ", shape_text(field.dtype, field.shape)));
+  return join(out, ", ");
+}
+
+Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here at) {
+  auto refuse = [&](const std::string& what) {
+    throw UserError(str("[step] ", line_of(at).text(), ": ", what));
+  };
+  if (global < 1) refuse(str("a batch of ", global, " samples; a step needs at least 1"));
+  if (samples.size() != batch_.size())
+    refuse(str("shapes of ", samples.size(), " fields are given, and the step reads ", batch_.size()));
+  for (size_t f = 0; f < samples.size(); ++f)
+    if (samples[f].size() != first_.second[f].size())
+      refuse(str("a sample of field \"", batch_[f].name, "\" is ", shape_text(batch_[f].dtype, samples[f]),
+                 ", and the step was written for ", shape_text(batch_[f].dtype, first_.second[f]),
+                 ": sizes may differ from batch to batch, not the number of dims"));
+  const Key key{global, samples};
+  if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
+  if (steps_.size() >= most_)
+    refuse(str("a batch of ", words(key), " is shape ", steps_.size() + 1, " of this step, and at most ",
+               most_, " are kept, since each is compiled for itself and has memory of its own (the first is ",
+               words(first_), "); pad batches to fewer shapes, or raise max_shapes"));
+  return compiled(key);
+}
+
+Step& StepsByShape::compiled(const Key& key) {
+  BatchShape shape = shape_;
+  shape.global = key.first;
+  shape.micro = largest_divisor(key.first, shape_.micro);
+  if (shape.lanes && (shape.global / shape.micro) % shape.lanes) shape.lanes = 0;
+  if (state_.mesh().world->rank() == 0)
+    logs::info(str("the step is compiled for a batch of ", words(key), ", in micro-batches of ", shape.micro,
+                   ": shape ", steps_.size() + 1, " of at most ", most_));
+  return steps_.emplace(key, compile(state_, fields_of(key, shape.micro), shape, function_, options_))
+      .first->second;
+}
+
+}  // namespace lockstep::compiler

@@ -1,0 +1,48 @@
+// StepsByShape: one step function for batches of several shapes, as a loop meets them: a last batch that is
+// smaller, sequences of other lengths. Each shape is a step of its own, compiled when it is first asked for.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "compiler/compile.h"
+
+namespace lockstep::compiler {
+
+inline constexpr size_t kMostShapes = 8;  // that are kept, where nobody says another number
+
+class StepsByShape {
+ public:
+  // Compiles the step of the first shape, as compile() does. `most`: shapes that may be asked for, at
+  // least 1. The state must outlive it.
+  StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape, StepFunction function,
+               CompileOptions options, size_t most = kMostShapes, Here at = Here::current());
+
+  // The step for `global` samples; `samples`: their shapes, field by field, with as many dims as in the first
+  // shape. All steps work on the one state, each with the bits of a step that is compiled for its shape
+  // alone. Micro-batches are of the first shape's size, or the largest size below it that divides `global`;
+  // lanes as given where they divide the micro-batches. A shape that is new is compiled, which is collective:
+  // all ranks ask for the same. UserError where it has no samples, another number of fields or dims, or is
+  // one shape more than `most`; and what compile() throws.
+  Step& at(int64_t global, const std::vector<Shape>& samples, Here at = Here::current());
+  Step& first() { return steps_.at(first_); }
+  size_t size() const { return steps_.size(); }
+
+ private:
+  using Key = std::pair<int64_t, std::vector<Shape>>;
+  std::vector<BatchField> fields_of(const Key& key, int64_t micro) const;
+  std::string words(const Key& key) const;  // "ids i32[8,16], mask f32[8,16]"
+  Step& compiled(const Key& key);
+
+  State& state_;
+  std::vector<BatchField> batch_;
+  BatchShape shape_;
+  StepFunction function_;
+  CompileOptions options_;
+  size_t most_;
+  Key first_;
+  std::map<Key, Step> steps_;
+};
+
+}  // namespace lockstep::compiler
