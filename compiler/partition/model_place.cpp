@@ -26,6 +26,9 @@ class ModelPlacer {
         forms_(old.values.size()),
         weight_(old.values.size()),
         counted_(old.values.size()),
+        of_body_(old.values.size()),
+        of_sums_(old.values.size()),
+        whole_(old.values.size()),
         users_(users_of(old)),
         refusals_(old, context, dim) {}
 
@@ -47,6 +50,7 @@ class ModelPlacer {
     parallel_ = sharded && context_.options.sequence_parallel && tokens_.size() == 2;
     if (sharded) refusals_.check_sizes(parallel_ ? tokens_[1] : 0), refusals_.end();
     find_wanted();
+    find_whole();
     PerNode<bool> done(old_.nodes.size());
     for (NodeId n : old_.node_ids()) {
       if (done[n]) continue;
@@ -192,6 +196,45 @@ class ModelPlacer {
     }
   }
 
+  static bool is_product(const Node& node) { return node.op == ops::dot || node.op == ops::linear; }
+  // What belongs to updates. Products behind the sums over micro-batches, such as those that make a momentum
+  // orthogonal, are done by every rank on whole matrices: what they are computed from, one tensor from
+  // another, is gathered once, at its beginning.
+  void find_whole() {
+    std::vector<ValueId> sums;
+    for (const Node& node : old_.nodes)
+      if (node.op == ops::sum_lanes && is_float(old_[node.outputs[0]].dtype)) sums.push_back(node.outputs[0]);
+    of_sums_ = depends_on(old_, sums);
+    for (NodeId n : old_.node_ids().backward()) {
+      const Node& node = old_.node(n);
+      bool body = node.op == ops::sum_lanes || node.op == ops::lane_rows;
+      for (ValueId v : node.outputs) body = body || of_body_[v];
+      if (body)
+        for (ValueId v : node.inputs) of_body_[v] = true;
+    }
+    for (NodeId n : old_.node_ids().backward()) {
+      const Node& node = old_.node(n);
+      if (node.outputs.size() != 1 || !of_sums_[node.outputs[0]]) continue;
+      if (is_product(node))
+        for (ValueId v : node.inputs) whole_[v] = true;
+      else if (whole_[node.outputs[0]])
+        if (const ValueId v = only_tensor(node); v != kNoValue) whole_[v] = true;
+    }
+  }
+  // The input that a view, or arithmetic of one tensor with numbers, is computed from.
+  ValueId only_tensor(const Node& node) const {
+    const OpKind kind = op_row(node.op).kind;
+    if (kind != OpKind::view && kind != OpKind::pointwise) return kNoValue;
+    ValueId found = kNoValue;
+    for (ValueId v : node.inputs) {
+      const NodeId made = old_[v].producer;
+      if (made.valid() && (old_.node(made).op == ops::broadcast || numel(old_[v].shape) == 1)) continue;
+      if (found != kNoValue && found != v) return kNoValue;
+      found = v;
+    }
+    return found != kNoValue && of_sums_[found] ? found : kNoValue;
+  }
+
   void place(const Node& node) {
     reader_ = node.at;
     if (node.op == ops::sum_lanes) {
@@ -228,6 +271,7 @@ class ModelPlacer {
     // The stream of tokens begins at the embedding.
     const bool begins = node.op == ops::embedding && !node.outputs.empty() && of_tokens(node.outputs[0]);
     auto ways = shard_ways(old_, node, ranks_, groups);
+    if (reads_whole(node)) ways.resize(1);
     if ((!split && !begins) || (node.outputs.size() == 1 && counted_[node.outputs[0]])) return ways[0];
     std::optional<Weighed> best;
     for (const auto& way : ways)
@@ -237,6 +281,10 @@ class ModelPlacer {
     for (ValueId v : node.inputs)
       if (!weight_[v].empty()) refusals_.add_weight(weight_[v], node);
     return ways[0];
+  }
+  bool reads_whole(const Node& node) const {
+    return node.outputs.size() == 1 && of_sums_[node.outputs[0]] &&
+           std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return whole_[v]; });
   }
   // Bytes that a way moves. Of equal bytes: the weight's own letter, then parts, then whole values, then
   // terms. Products are not done by every rank alike (rank -1).
@@ -262,8 +310,7 @@ class ModelPlacer {
     }
     if (begins && way.out[0] == Shard(1) && out.bytes < kNever) out.bytes = -1;
     out.rank = weight ? 3 : parts ? 2 : terms ? 0 : 1;
-    const bool heavy = node.op == ops::dot || node.op == ops::linear;
-    if (heavy && way.in == ways[0].in && ways.size() > 1) out.rank = -1;
+    if (is_product(node) && way.in == ways[0].in && ways.size() > 1) out.rank = -1;
     return out;
   }
   static bool better(const Weighed& one, const Weighed& than) {
@@ -281,13 +328,17 @@ class ModelPlacer {
              });
     });
   }
-  // Letters on which an input is cut, or will be: terms become a shard of the tokens.
+  // Letters on which an input is cut, or will be: terms become a shard of the tokens. In updates a number
+  // that was broadcast says nothing: others of its shape share it, and statistics of columns would be cut by
+  // columns beside a matrix that is cut by rows.
   bool reachable(const Node& node, const ShardWay& way, bool begins) const {
+    const bool update = !node.outputs.empty() && !of_body_[node.outputs[0]];
     bool any = begins;
     bool whole = true;
     for (size_t i = 0; i < way.in.size(); ++i) {
       if (way.in[i] == Replicate()) continue;
       whole = false;
+      if (update && light(node.inputs[i], 1)) continue;
       for (const Form& have : forms_[node.inputs[i]])
         any = any || have.place == way.in[i] ||
               (have.place.kind == Kind::partial && of_tokens(node.inputs[i]) && way.in[i] == Shard(1));
@@ -311,6 +362,9 @@ class ModelPlacer {
   PerValue<std::vector<Form>> forms_;
   PerValue<std::string> weight_;  // the FQN of a sharded parameter that it is
   PerValue<bool> counted_;        // only counts of tokens, and the data they are of
+  PerValue<bool> of_body_;        // what a sum over micro-batches is computed from
+  PerValue<bool> of_sums_;        // computed from gradients that are summed over micro-batches
+  PerValue<bool> whole_;          // see find_whole
   PerValue<std::vector<NodeId>> users_;
   PerValue<std::optional<Placement>> wanted_;
   Shape tokens_;           // [sequences, tokens] of the batch

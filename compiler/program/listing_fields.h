@@ -90,8 +90,8 @@ void fields(auto& f, Is<ProgramBlock> auto& x) {
 // Besides its lists.
 void fields(auto& f, Is<StepProgram> auto& x) {
   f("rank", x.rank)("mesh", x.mesh)("micro_batches", x.micro_batches)("lanes", x.lanes)("flights", x.flights)(
-      "votes", x.votes)("block_names", x.block_names)("metrics", x.metrics)("gates", x.gates)("put", x.put)(
-      "replicas", x.replicas);
+      "votes", x.votes)("block_names", x.block_names)("metrics", x.metrics)("gates", x.gates)(
+      "updated", x.updated)("put", x.put)("replicas", x.replicas);
 }
 
 }  // namespace lockstep::compiler::listing_detail

@@ -196,6 +196,7 @@ struct StepProgram {
   std::vector<Instr> instrs;   // each step
   int flights = 0;
   std::vector<StepOutput> metrics, gates;
+  std::vector<Span> updated;      // rows of the state that updates replace
   std::vector<Span> put;          // sparse tables and their moments: a step replaces rows of each
   Span votes;                     // two i64, summed over the ranks: of stopping, and the word about replicas
   std::vector<Replica> replicas;  // in the order of ChecksumSpans::parts

@@ -54,6 +54,10 @@ class Walk {
     for (size_t r = 0; r < program_.regions.size(); ++r)
       if (program_.regions[r].kind == Region::Kind::result)
         refuse_none(bytes_, program_.whole(static_cast<int>(r)), "writes a part of ");
+    for (const Span& rows : program_.updated)
+      if (!is_updated(rows))
+        throw InternalError(str("step program of rank ", program_.rank, ": nothing updates ",
+                                program_.regions[rows.region].name));
     for (const Span& table : program_.put)
       if (!is_updated(table))
         throw InternalError(str("step program of rank ", program_.rank, ": nothing replaces rows of ",

@@ -88,7 +88,9 @@ bool trivial(const Graph& graph, const Node& node) {
           size_of(graph[node.outputs[0]].dtype) > size_of(graph[node.inputs[0]].dtype));
 }
 
+// Collectives of model dims run inside phases, beside plain nodes.
 bool is_lane_node(const Node& node) {
+  if (op_row(node.op).of_model) return false;
   OpKind kind = op_row(node.op).kind;
   return kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::update;
 }
@@ -175,8 +177,7 @@ class PhaseCutter {
   // Known before the body runs, which divides by counts.
   bool between_sums(ValueId v) const { return after_count_[v] && !after_exchange_[v]; }
   bool of_body(const Node& node) const {
-    return op_row(node.op).of_model || node.op == ops::lane_exchange_start ||
-           (makes_lane_value(node) && node.op != ops::wait);
+    return node.op == ops::lane_exchange_start || (makes_lane_value(node) && node.op != ops::wait);
   }
 
   void find_sums() {
@@ -300,10 +301,12 @@ class PhaseCutter {
     const PerValue<bool> wanted = read_by_tail();
     const std::set<NodeId> head(out_.head.begin(), out_.head.end());
     std::vector<NodeId> plain;
+    std::set<NodeId> waited;
     for (NodeId n : whole_.node_ids()) {
       const Node& node = whole_.node(n);
-      if (of_body(node) || head.count(n) || reduces_count(node)) continue;
+      if (of_body(node) || head.count(n) || reduces_count(node) || waited.count(n)) continue;
       if (is_lane_node(node)) {
+        add_waits(plain, waited);
         add_fragment(plain);
         out_.tail.push_back({n, -1});
         if (op_row(node.op).kind == OpKind::update)
@@ -318,6 +321,15 @@ class PhaseCutter {
       }
     }
     add_fragment(plain);
+  }
+  // What a fragment starts on a model dim it waits for, too.
+  void add_waits(std::vector<NodeId>& plain, std::set<NodeId>& waited) const {
+    const std::set<NodeId> inside(plain.begin(), plain.end());
+    for (NodeId n : inside)
+      if (const Node& start = whole_.node(n);
+          op_row(start.op).of_model && op_row(start.op).half == CollectiveHalf::start)
+        for (NodeId wait : users_[start.outputs[0]])
+          if (!inside.count(wait)) plain.push_back(wait), waited.insert(wait);
   }
   // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
   // of its own (iota, full).

@@ -47,12 +47,13 @@ const PlacementRule* rule_for(const std::string& fqn, std::string_view dim,
   }
   return found;
 }
-// The rule of a moment's parameter, unless it splits into groups what the moment has one of: statistics of
-// all rows or columns.
+// The rule of a moment's parameter, unless it splits what the moment has one of: statistics of all rows or
+// columns lie whole.
 const PlacementRule* of_parameter(const Spec& moment, const PlacementRule* rule) {
-  if (!rule || rule->place.kind != Placement::Kind::shard || rule->place.groups < 2) return rule;
+  if (!rule || rule->place.kind != Placement::Kind::shard) return rule;
   const auto dim = static_cast<size_t>(rule->place.dim);
-  return dim < moment.shape.size() && moment.shape[dim] % rule->place.groups ? nullptr : rule;
+  if (dim >= moment.shape.size()) return rule;
+  return moment.shape[dim] == 1 || moment.shape[dim] % rule->place.groups ? nullptr : rule;
 }
 
 Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& policy) {

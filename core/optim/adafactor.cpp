@@ -65,7 +65,6 @@ Adafactor::Adafactor(Scope at, AdafactorOptions options, std::vector<AdafactorOp
             for (const AdafactorOptions& group : groups) {
               check(group, OptionChecks("adafactor", line));
               out.groups.push_back(rule_group(group, moments, adafactor, rates));
-              out.groups.back().whole = true;
             }
             return out;
           }(),

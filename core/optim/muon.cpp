@@ -72,7 +72,6 @@ Muon::Muon(Scope at, MuonOptions options, AdamWOptions others, Here line)
                                     ", and Muon makes matrices orthogonal; leave it to AdamW"));
             Rule out{.kind = "muon", .clip = options.clip};
             out.groups.push_back(rule_group(options, like_parameter({"momentum_buffer"}), muon));
-            out.groups[0].whole = true;
             out.groups.push_back(adamw_group(others, OptionChecks("muon, adamw", line)));
             out.rest = 1;
             return out;

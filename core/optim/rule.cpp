@@ -122,13 +122,6 @@ std::map<std::string, double> RuleOptimizer::scalars(int64_t step) const {
 }
 
 void RuleOptimizer::update(const Gradients& gradients, Here at) {
-  const Mesh& mesh = state_->mesh().words;
-  const bool whole = std::any_of(rule_.groups.begin(), rule_.groups.end(),
-                                 [](const RuleGroup& group) { return group.whole; });
-  if (whole && mesh.size("tp") > 1)
-    throw UserError(str("[", rule_.kind, "] ", line_of(at).text(), ": the mesh splits weights over tp (",
-                        mesh.size("tp"), " ranks), and ", rule_.kind,
-                        " needs each whole; use the data dims (dp_replicate, dp_shard), or adamw"));
   const Tensor scale = begin(gradients, rule_.clip, at).scale;
   const Precision f32(scale, DType::f32);  // a policy is for the model
   for (const auto& [name, value] : named(path_, rule_.groups, 1)) lockstep::scalar(scale, name);

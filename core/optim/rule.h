@@ -53,7 +53,6 @@ struct RuleGroup {
   std::function<State::Scalars(int64_t step)> scalars = {};
   // The new parameter, then the new moments.
   std::function<std::vector<Tensor>(const RuleInput&)> step = {};
-  bool whole = false;  // the rule reads whole tensors: update() refuses a mesh with tp
   // Of a sparse table: the same for the rows of a step, [n, width], of the table and of moments [rows, ...].
   // Without it such a table is refused, because of what `all_rows` says.
   std::function<std::vector<Tensor>(const RuleInput&)> rows = {};

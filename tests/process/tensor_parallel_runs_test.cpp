@@ -53,6 +53,38 @@ TEST_F(TensorParallelRuns, OnADeviceWithItsOwnMemory) {
   expect_same_run("host", "far");
 }
 
+// Updates that look at whole matrices, or at their rows and columns: ranks that are processes, threads, on
+// data dims beside tp and on a device with its own memory have one set of bits; a checkpoint goes on
+// elsewhere.
+TEST_F(TensorParallelRuns, MuonAndAdafactorTrainOnSplitMatrices) {
+  write_tiny();
+  for (const std::string kind : {"muon", "adafactor"}) {
+    SCOPED_TRACE(kind);
+    auto named = [&](const std::string& name) {
+      return std::vector<std::string>{"c.json", "--train.steps=4", "--optim.kind=" + kind,
+                                      "--name=" + kind + "-" + name};
+    };
+    const std::vector<std::string> both{"--mesh.shape=[2,2]", "--mesh.dim_names=[dp_shard,tp]"};
+    train(words({"--nproc", "2"}, words(named("two"), kTp)));
+    train(words({"--simulate", "2"}, words(named("threads"), kTp)));
+    train(words({"--nproc", "4"}, words(named("four"), both)));
+    train(words({"--nproc", "2", "--train.device=plugin:" FAR_DEVICE}, words(named("far"), kTp)));
+    train(words({"--nproc", "1"}, named("one")));
+    for (const char* name : {"-threads", "-four", "-far"}) expect_same_run(kind + name, kind + "-two");
+    const auto two = column(metrics(kind + "-two"), "loss"), one = column(metrics(kind + "-one"), "loss");
+    ASSERT_EQ(two.size(), one.size());
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_NEAR(number(two[i]), number(one[i]), 1e-4 * number(one[i])) << i;
+    auto plan = trainrun(words({"plan", "--long", "--nproc", "2"}, words(named("two"), kTp)));
+    EXPECT_EQ(plan.code, kExitOk) << plan.output;
+    EXPECT_HAS(plan.output, "model_gather");
+    auto resumed = trainrun(
+        {"--nproc", "1", "c.json", "--name=" + kind + "-two", "--train.steps=6", "--optim.kind=" + kind});
+    EXPECT_EQ(resumed.code, kExitOk) << resumed.output;
+    EXPECT_HAS(resumed.output, "(step 4, state ");
+  }
+}
+
 TEST_F(TensorParallelRuns, RowsOfTheConfigOverrideTheModels) {
   write_tiny();
   train(words(

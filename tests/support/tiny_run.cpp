@@ -33,7 +33,11 @@ TinyResult train_tiny(const TinyRun& run) {
                     {"depth", run.depth}, {"heads", run.heads},     {"dropout", run.dropout}};
     if (run.model == "llama") options.update({{"kv_heads", run.kv_heads}, {"hidden", 40}});
     auto model = models::build(state.root(), run.model, options);
-    AdamW adamw(state / "optim", {.lr = warmup_cosine(1e-2, 2, 10), .clip = run.clip});
+    const std::unique_ptr<Optimizer> optimizer =
+        run.optimizer
+            ? run.optimizer(state)
+            : std::make_unique<AdamW>(state / "optim",
+                                      AdamWOptions{.lr = warmup_cosine(1e-2, 2, 10), .clip = run.clip});
     state.place_by_default(model.placements);
     if (!run.rows.empty()) state.place(run.rows);
     Shape shape{run.micro, run.context};
@@ -42,7 +46,7 @@ TinyResult train_tiny(const TinyRun& run) {
         {run.global, run.micro, run.lanes},
         [&](const std::vector<Tensor>& batch) {
           Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
-          adamw.update(grad(loss, state.parameters()));
+          optimizer->update(grad(loss, state.parameters()));
           return loss;
         },
         run.options);

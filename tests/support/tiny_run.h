@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "compiler/compile.h"
 #include "compiler/runtime/step_recorder.h"
 #include "core/models/family.h"
+#include "core/optim/optimizer.h"
 
 namespace lockstep::tests {
 
@@ -31,6 +33,8 @@ struct TinyRun {
   std::string load = {}, save = {};  // folders of checkpoints: the run goes on from the newest in `load`, and
                                      // leaves one in `save` at its end
   std::vector<PlacementRule> rows = {};  // beside the model's own
+  // Of the state; empty: AdamW with a rate of 1e-2 behind two steps of warm-up.
+  std::function<std::unique_ptr<Optimizer>(State& state)> optimizer = {};
   // Called on every rank after its last step, one rank at a time.
   std::function<void(const LiveMesh& mesh, const compiler::Step& step)> observe = {};
   // The last step is traced where this is there: called before observe, as it is.

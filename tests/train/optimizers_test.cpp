@@ -35,7 +35,7 @@ struct Result {
 
 // Five steps in which the gradients are given: the loss is the sum of weight times data, over one sample.
 Result run(const Make& make, const Mesh& words = {{1}, {"dp_replicate"}}, double average = -1,
-           bool tall = false, int zero = 3, bool split = false) {
+           bool tall = false, int zero = 3) {
   Result out;
   const Shape shape = tall ? Shape{4, 3} : Shape{3, 4};
   local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
@@ -43,10 +43,7 @@ Result run(const Make& make, const Mesh& words = {{1}, {"dp_replicate"}}, double
     state.zero(zero);
     Parameter weight = state.root().parameter("weight", shape, init::zeros());
     Parameter bias = state.root().parameter("bias", {3}, init::zeros());
-    if (split)
-      state.place({{"tp", "weight", Shard(1)}});
-    else
-      state.place_by_default({{"tp", "weight", Shard(0, static_cast<int>(shape[0]))}});  // no tp here
+    state.place_by_default({{"tp", "weight", Shard(0, static_cast<int>(shape[0]))}});  // no tp here
     Made optimizer = make(state);
     std::unique_ptr<WeightAverage> mean;
     if (average >= 0) mean = std::make_unique<WeightAverage>(state / "ema", average);
@@ -285,9 +282,6 @@ TEST(Optimizers, WhatIsWrongIsRefused) {
   refused([] { run(made_of<Adafactor>(AdafactorOptions{.d = 0.5})); }, "d is 0.5; it must be at least 1");
   refused([] { run(made_of<Adafactor>(AdafactorOptions{.beta2_decay = 0.8})); },
           "beta2_decay is 0.8; it must be at most 0");
-  for (const Make& whole : {muon(MuonOptions{}), made_of<Adafactor>(AdafactorOptions{})})
-    refused([&] { run(whole, {{1, 2}, {"dp_replicate", "tp"}}, -1, false, 3, true); },
-            "needs each whole; use the data dims (dp_replicate, dp_shard), or adamw");
   refused([] { run(made_of<Sgd>(SgdOptions{}), {{1}, {"dp_replicate"}}, 1.0); },
           "decay is 1; it must be at least 0 and less than 1");
 }

@@ -283,6 +283,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
            {"hsdp", {{2, 2}, {"dp_replicate", "dp_shard"}}, 4, ""},
            {"tp", {{2}, {"tp"}}, 2, ""},
            {"dp x tp", {{2, 2}, {"dp_replicate", "tp"}}, 2, ""},
+           {"muon tp", {{2}, {"tp"}}, 1, ""},
+           {"adafactor tp", {{2}, {"tp"}}, 1, ""},
            {"sparse", {{1}, {"dp_replicate"}}, 2, ""},
            {"sparse ddp", {{2}, {"dp_replicate"}}, 3, ""},
            {"sparse zero 3", {{2}, {"dp_shard"}}, 3, ""}}) {
@@ -291,7 +293,11 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
     std::vector<std::string> dims;
     for (const auto& dim : mesh.dim_names) dims.push_back("\"" + dim + "\"");
     const bool sparse = name.starts_with("sparse");
-    Mutations all{mesh, programs_of(sparse ? kSparse : kGpt,
+    const std::string optim = str(R"(, "optim": {"kind": ")", name.substr(0, name.find(' ')), "\"}"),
+                      whole = name.starts_with("muon") || name.starts_with("adafactor") ? kGpt + optim : "";
+    Mutations all{mesh, programs_of(sparse           ? kSparse
+                                    : !whole.empty() ? whole
+                                                     : kGpt,
                                     str("{\"shape\": ", mesh.shape, ", \"dim_names\": [", join(dims, ", "),
                                         "]", gather, "}"),
                                     mesh.size(), micro_batches, more)};
@@ -307,6 +313,7 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                             " from before its update: copy ",
                             "updates token.weight twice: update ",
                             "updates emb_l.0.weight twice: replace ",
+                            "nothing updates blocks.0.mlp.",
                             "nothing replaces rows of emb_l.1.weight",
                             " is still writing it: ",
                             " is under way: ",
