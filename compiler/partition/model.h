@@ -12,7 +12,8 @@ namespace lockstep::compiler {
 //     split leaves terms (Partial). They flow on where ops are linear, and else become a shard of the tokens
 //     (sequence parallelism: dim 1 of [sequences, tokens, ...]) or whole.
 //   - Gradients end in the placement of their parameter, losses and metrics whole. Counts are taken of whole
-//     targets.
+//     targets. In updates, behind the gradients' sums, products are done by every rank on whole values, which
+//     are gathered where what they are computed from begins.
 //   - Collectives are model_gather_start and model_exchange_start, each with its model_wait. Sums over ranks
 //     are plain `sum` nodes in rank order, in f32 for halves. The rank's coordinate is the scalar input
 //     "mesh.tp": the program is the same on every rank.
