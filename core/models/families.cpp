@@ -9,9 +9,10 @@ namespace lockstep::models {
 
 namespace {
 std::vector<const Family*>& list() {
-  static std::vector<const Family*> all = {&gpt(),   &llama(), &qwen(), &gemma(),  &mistral(),  &bert(), &bert_classifier(),
-                                           &t5(),    &lstm(),  &vit(),  &resnet(), &convnext(), &unet(),
-                                           &mixer(), &dlrm(),  &vae(),  &dcgan()};
+  static std::vector<const Family*> all = {
+      &gpt(),  &llama(), &qwen(), &gemma(),  &mistral(),  &bert(), &bert_classifier(),
+      &t5(),   &lstm(),  &vit(),  &resnet(), &convnext(), &unet(), &mixer(),
+      &dlrm(), &vae(),   &dcgan()};
   return all;
 }
 // A registered family, and the words that its row points to.

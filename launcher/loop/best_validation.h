@@ -20,8 +20,8 @@ class BestValidation {
   // UserError where train.monitor is none of the numbers that a validation measures: {"loss", "accuracy"}.
   void check(const std::vector<std::string>& measured) const;
   // After the validation of `step`, which measured these: {"loss": 2.5, "accuracy": 0.6}. True where it is
-  // the best so far, by however little; never where the loss is not finite. UserError where train.monitor is not
-  // among them.
+  // the best so far, by however little; never where the loss is not finite. UserError where train.monitor is
+  // not among them.
   bool better(int64_t step, const std::map<std::string, double>& measured);
   // train.patience validations in a row were not better, by more than train.min_delta, than the last one that
   // was: the run ends.

@@ -15,9 +15,9 @@ namespace lockstep::launcher::data {
 class Tokenizer {
  public:
   // BPE over bytes (gpt2, llama 3, qwen) or over characters with a fallback to bytes (llama 2, mistral,
-  // gemma), Unigram (t5, xlm-roberta, albert) and WordPiece (bert), of a tokenizer.json; what ends with .model
-  // is a model of SentencePiece, of any type. UserError naming the file, the member and the way out for what is
-  // not read.
+  // gemma), Unigram (t5, xlm-roberta, albert) and WordPiece (bert), of a tokenizer.json; what ends with
+  // .model is a model of SentencePiece, of any type. UserError naming the file, the member and the way out
+  // for what is not read.
   explicit Tokenizer(const std::string& path);
   struct Impl;
 
