@@ -140,13 +140,8 @@ std::string nearest_dim(const std::string& name, const std::vector<std::string>&
   if (auto found = elsewhere.find(name); found != elsewhere.end()) return found->second;
   return name.size() < 100 ? nearest(name, known) : "";
 }
-}  // namespace
-
-Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size) {
-  if (shape.empty()) throw UserError("mesh.shape is empty; [-1] uses every rank");
-  if (shape.size() != dim_names.size())
-    throw UserError(str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(),
-                        " names; give one name per size"));
+// Names are known dims, each once.
+void check_dim_names(const std::vector<std::string>& dim_names) {
   std::vector<std::string> known;
   for (std::string_view dim : kMeshDims)
     if (!is_unsplit(dim)) known.emplace_back(dim);
@@ -162,6 +157,12 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
     }
     if (!seen.insert(name).second) throw UserError(str("mesh.dim_names: \"", name, "\" is named twice"));
   }
+}
+// The sizes that are given, multiplied, and how many are left open.
+struct Sizes {
+  int64_t product = 1, free = 0;
+};
+Sizes sizes_of(const Shape& shape) {
   int64_t product = 1, free_dims = 0;
   for (int64_t size : shape) {
     if (size == -1)
@@ -175,31 +176,45 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
   if (free_dims > 1)
     throw UserError(
         str("mesh.shape ", str(shape), " has ", free_dims, " sizes of -1; at most one may be left open"));
-  Mesh mesh{shape, dim_names};
-  if (free_dims == 1 && world_size % product == 0) {
-    for (auto& size : mesh.shape)
-      if (size == -1) size = world_size / product;
-  } else if (free_dims == 1 || product != world_size) {
-    // Nearest shapes that fit: vary the first dim below and above.
-    std::string advice;
-    int64_t rest = 1;
-    for (size_t i = 1; i < shape.size(); ++i) rest *= shape[i] == -1 ? 1 : shape[i];
-    if (world_size % rest == 0 && world_size / rest >= 1) {
-      Shape fit = shape;
-      for (auto& size : fit)
-        if (size == -1) size = 1;
-      fit[0] = world_size / rest;
-      advice += str("; ", str(fit), " fits ", world_size, " ranks");
-    }
-    Shape data(shape.size(), 1);
-    data[0] = world_size;
-    if (advice.find(str(data)) == std::string::npos)
-      advice += advice.empty() ? str("; ", str(data), " fits ", world_size, " ranks")
-                               : str("; so does ", str(data));
-    if (free_dims == 0) advice += str("; or start with --nproc ", product);
-    throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", free_dims ? "a multiple of " : "",
-                        product, ", but there are ", world_size, " ranks", advice));
+  return {product, free_dims};
+}
+// Shapes near this one that fit: its first dim changed, and data ranks alone.
+std::string shapes_that_fit(const Shape& shape, int64_t world_size) {
+  std::string advice;
+  int64_t rest = 1;
+  for (size_t i = 1; i < shape.size(); ++i) rest *= shape[i] == -1 ? 1 : shape[i];
+  if (world_size % rest == 0 && world_size / rest >= 1) {
+    Shape fit = shape;
+    for (auto& size : fit)
+      if (size == -1) size = 1;
+    fit[0] = world_size / rest;
+    advice += str("; ", str(fit), " fits ", world_size, " ranks");
   }
+  Shape data(shape.size(), 1);
+  data[0] = world_size;
+  if (advice.find(str(data)) == std::string::npos)
+    advice +=
+        advice.empty() ? str("; ", str(data), " fits ", world_size, " ranks") : str("; so does ", str(data));
+  return advice;
+}
+}  // namespace
+
+Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size) {
+  if (shape.empty()) throw UserError("mesh.shape is empty; [-1] uses every rank");
+  if (shape.size() != dim_names.size())
+    throw UserError(str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(),
+                        " names; give one name per size"));
+  check_dim_names(dim_names);
+  const Sizes given = sizes_of(shape);
+  const bool fits = given.free == 1 ? world_size % given.product == 0 : given.product == world_size;
+  if (!fits)
+    throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", given.free ? "a multiple of " : "",
+                        given.product, ", but there are ", world_size, " ranks",
+                        shapes_that_fit(shape, world_size),
+                        given.free ? "" : str("; or start with --nproc ", given.product)));
+  Mesh mesh{shape, dim_names};
+  for (auto& size : mesh.shape)
+    if (size == -1) size = world_size / given.product;
   return mesh;
 }
 

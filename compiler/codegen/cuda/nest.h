@@ -131,6 +131,7 @@ class Nest {
 
   // nest_rows.cpp
   void row_kernel(bool column_sums);
+  void open_column_sums(const ChunkStatements& statements, const std::vector<size_t>& columns);
   void stage_rows(const ChunkStatements& statements, bool column_sums, bool wide, int block);
   void one_row(ChunkStatements& statements);
   // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for

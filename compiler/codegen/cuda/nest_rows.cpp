@@ -44,25 +44,7 @@ void Nest::row_kernel(bool column_sums) {
   for (size_t k = 0; k < plan_.reductions.size(); ++k)
     if (reduction(k).column) columns.push_back(k);
   if (column_sums) {
-    for (size_t k : columns) {
-      text_.line(str(type(reduction(k)), " e", k, "[", form_.steps, "][", form_.width, "];"));
-      text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ",
-                     form_.width, "] = ", folding_.neutral(reduction(k)), ";"));
-    }
-    if (unrolled_) {
-      std::vector<int> all;
-      for (const auto& some : roots(statements)) all.insert(all.end(), some.begin(), some.end());
-      hoist_columns(statements, all, form_.steps);
-    }
-    if (!hoisted_.empty()) {
-      text_.line("#pragma unroll");
-      text_.open(str("for (int k = 0; k < ", form_.steps, "; ++k) {"));
-      text_.line(str("const int q = lane + k * ", form_.lanes, ";"));
-      if (form_.chunks % form_.lanes != 0) text_.line(str("if (q >= ", form_.chunks, ") break;"));
-      text_.line(str("const ", number_, " c0 = (", number_, ")q * ", form_.width, ";"));
-      write_hoisted(statements);
-      text_.close();
-    }
+    open_column_sums(statements, columns);
     if (staged_bytes_ > 0) {
       text_.line(str("const ", number_, " first = (", number_, ")blockIdx.x * ", form_.block_rows,
                      " + team, end = first - team + ", form_.block_rows, ", limit = end < ", plan_.rows,
@@ -97,6 +79,28 @@ void Nest::row_kernel(bool column_sums) {
   kept_values_.clear();
   computed_.clear();
   hoisted_.clear();
+}
+
+// The column sums of a team, and what its columns hold alone, before the loop over rows.
+void Nest::open_column_sums(const ChunkStatements& statements, const std::vector<size_t>& columns) {
+  for (size_t k : columns) {
+    text_.line(str(type(reduction(k)), " e", k, "[", form_.steps, "][", form_.width, "];"));
+    text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ",
+                   form_.width, "] = ", folding_.neutral(reduction(k)), ";"));
+  }
+  if (unrolled_) {
+    std::vector<int> all;
+    for (const auto& some : roots(statements)) all.insert(all.end(), some.begin(), some.end());
+    hoist_columns(statements, all, form_.steps);
+  }
+  if (hoisted_.empty()) return;
+  text_.line("#pragma unroll");
+  text_.open(str("for (int k = 0; k < ", form_.steps, "; ++k) {"));
+  text_.line(str("const int q = lane + k * ", form_.lanes, ";"));
+  if (form_.chunks % form_.lanes != 0) text_.line(str("if (q >= ", form_.chunks, ") break;"));
+  text_.line(str("const ", number_, " c0 = (", number_, ")q * ", form_.width, ";"));
+  write_hoisted(statements);
+  text_.close();
 }
 
 // Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums arrive there

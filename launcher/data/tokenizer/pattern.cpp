@@ -34,54 +34,66 @@ std::string class_of(char escape) {
 }
 constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 
+// What stands for the escape whose letter is from[i]; i moves to its last character.
+std::string escaped(const std::string& from, size_t& i, bool in_class, const std::string& who) {
+  const char escape = from[i];
+  std::string out = class_of(escape);
+  if (out.empty()) {
+    if (escape == 'w')
+      out = in_class ? std::string(kWord) : str('[', kWord, ']');
+    else if (escape == 'W' && !in_class)
+      out = str("[^", kWord, ']');
+    else if (std::string_view("pPrntfvx").find(escape) != std::string_view::npos ||
+             !std::isalnum(static_cast<unsigned char>(escape)))
+      out = {'\\', escape};
+    else
+      refuse(who, from, str("has \\", escape, ", which is not read"));
+  }
+  if (std::string_view("pPx").find(escape) != std::string_view::npos && i + 1 < from.size() &&
+      from[i + 1] == '{')  // the name of a property, or a code point
+    while (i + 1 < from.size() && from[i] != '}') out += from[++i];
+  return out;
+}
+// Refuses what stands at from[i] where two dialects read it in two ways.
+void check_plain(const std::string& from, size_t i, bool in_class, const std::string& who) {
+  const char c = from[i], next = i + 1 < from.size() ? from[i + 1] : '\0';
+  if (in_class) {
+    if (c == '&' && next == '&') refuse(who, from, "intersects classes (&&)");
+    if (c == '[' && next != ':') refuse(who, from, "nests classes");
+  } else if (c == '^' || c == '$' || c == '.') {
+    refuse(who, from, str("has ", c, ", which means lines"));
+  } else if (c == '}' && next == '+') {
+    refuse(who, from, "has }+, which two dialects read in two ways");
+  }
+}
+
 // The same expression for PCRE2.
 std::string translated(const std::string& from, const std::string& who) {
   std::string out;
-  int depth = 0;  // of brackets
+  bool in_class = false;
   for (size_t i = 0; i < from.size(); ++i) {
     const char c = from[i];
     if (c == '\\' && i + 1 < from.size()) {
-      const char escape = from[++i];
-      if (const std::string found = class_of(escape); !found.empty())
-        out += found;
-      else if (escape == 'w')
-        out += depth ? std::string(kWord) : str('[', kWord, ']');
-      else if (escape == 'W' && !depth)
-        out += str("[^", kWord, ']');
-      else if (std::string_view("pPrntfvx").find(escape) != std::string_view::npos ||
-               !std::isalnum(static_cast<unsigned char>(escape)))
-        out += {c, escape};
-      else
-        refuse(who, from, str("has \\", escape, ", which is not read"));
-      if (std::string_view("pPx").find(escape) != std::string_view::npos && i + 1 < from.size() &&
-          from[i + 1] == '{')  // the name of a property, or a code point
-        while (i + 1 < from.size() && from[i] != '}') out += from[++i];
+      out += escaped(from, ++i, in_class, who);
       continue;
     }
-    if (depth) {
-      if (c == '&' && i + 1 < from.size() && from[i + 1] == '&') refuse(who, from, "intersects classes (&&)");
-      if (c == '[' && (i + 1 >= from.size() || from[i + 1] != ':')) refuse(who, from, "nests classes");
-    } else if (c == '^' || c == '$' || c == '.') {
-      refuse(who, from, str("has ", c, ", which means lines"));
-    } else if (c == '}' && i + 1 < from.size() && from[i + 1] == '+') {
-      refuse(who, from, "has }+, which two dialects read in two ways");
-    }
-    if (c == '[' && depth == 0) {
-      depth = 1;
+    check_plain(from, i, in_class, who);
+    if (c == '[' && !in_class) {
+      in_class = true;
       out += c;
       // A bracket right behind the opening one is a character.
       if (i + 1 < from.size() && from[i + 1] == '^') out += from[++i];
       if (i + 1 < from.size() && from[i + 1] == ']') out += "\\]", ++i;
       continue;
     }
-    if (c == '[' && depth) {  // [:alpha:]
+    if (c == '[') {  // [:alpha:]
       const size_t end = from.find(":]", i);
       if (end == std::string::npos) refuse(who, from, "has a class that does not end");
       out += from.substr(i, end + 2 - i);
       i = end + 1;
       continue;
     }
-    if (c == ']' && depth) depth = 0;
+    if (c == ']') in_class = false;
     out += c;
   }
   return out;

@@ -78,28 +78,48 @@ void PreTokenizer::add_marked_words(const nlohmann::json& metaspace, const std::
   add_cut(Pattern::literal(mark, who), Behaviour::with_next);
 }
 
+PreTokenizer::Behaviour PreTokenizer::behaviour_in(const nlohmann::json& described, const std::string& who) {
+  const std::string word = word_in(described, "behavior", who);
+  const std::pair<const char*, Behaviour> known[] = {{"Isolated", Behaviour::isolated},
+                                                     {"Removed", Behaviour::removed},
+                                                     {"MergedWithPrevious", Behaviour::with_previous},
+                                                     {"MergedWithNext", Behaviour::with_next},
+                                                     {"Contiguous", Behaviour::contiguous}};
+  for (const auto& [name, behaviour] : known)
+    if (word == name) return behaviour;
+  throw UserError(str(who, ": the behavior ", word,
+                      " is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous"));
+}
+
+void PreTokenizer::add_sequence(const nlohmann::json& list, const std::string& who) {
+  auto is = [&](size_t i, const char* name) { return word_in(list[i], "type", who) == name; };
+  // Metaspace adds text to each word then; all of them are marked, whatever stands before.
+  const bool words = list.size() == 2 && is(0, "WhitespaceSplit") && is(1, "Metaspace") &&
+                     list[1].value("prepend_scheme", "always") == "always" &&
+                     flag_in(list[1], "split", true) && flag_in(list[1], "add_prefix_space", true);
+  if (words) return add_marked_words(list[1], who);
+  for (const auto& each : list) add(each, who);
+}
+
+void PreTokenizer::add_metaspace(const nlohmann::json& described, const std::string& who) {
+  const std::string mark = word_in(described, "replacement", who);
+  const std::string scheme = described.contains("prepend_scheme") ? word_in(described, "prepend_scheme", who)
+                             : flag_in(described, "add_prefix_space", true) ? "always"
+                                                                            : "never";
+  if (scheme != "always" && scheme != "first" && scheme != "never")
+    throw UserError(str(who, ": prepend_scheme is ", scheme, ", none of always, first, never"));
+  edit("Metaspace", who, [mark, scheme](MarkedText& text) {
+    text.each_part([&](std::string_view part, std::string& out) { out += text_with(part, " ", mark); });
+    if (scheme == "never" || (scheme == "first" && !text.first)) return;
+    if (!text.text.empty() && !text.text.starts_with(mark)) text.prepend(mark);
+  });
+  if (flag_in(described, "split", true)) add_cut(Pattern::literal(mark, who), Behaviour::with_next);
+}
+
 void PreTokenizer::add(const nlohmann::json& described, const std::string& who) {
-  auto behaviour_of = [&](const std::string& word) {
-    const std::pair<const char*, Behaviour> known[] = {{"Isolated", Behaviour::isolated},
-                                                       {"Removed", Behaviour::removed},
-                                                       {"MergedWithPrevious", Behaviour::with_previous},
-                                                       {"MergedWithNext", Behaviour::with_next},
-                                                       {"Contiguous", Behaviour::contiguous}};
-    for (const auto& [name, behaviour] : known)
-      if (word == name) return behaviour;
-    throw UserError(str(who, ": the behavior ", word,
-                        " is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous"));
-  };
   const std::string type = word_in(described, "type", who);
   if (type == "Sequence") {
-    const auto& list = list_in(described, "pretokenizers", who);
-    auto is = [&](size_t i, const char* name) { return word_in(list[i], "type", who) == name; };
-    // Metaspace adds text to each word then; all of them are marked, whatever stands before.
-    const bool words = list.size() == 2 && is(0, "WhitespaceSplit") && is(1, "Metaspace") &&
-                       list[1].value("prepend_scheme", "always") == "always" &&
-                       flag_in(list[1], "split", true) && flag_in(list[1], "add_prefix_space", true);
-    if (words) return add_marked_words(list[1], who);
-    for (const auto& each : list) add(each, who);
+    add_sequence(list_in(described, "pretokenizers", who), who);
   } else if (type == "ByteLevel") {
     byte_level_ = true;
     if (flag_in(described, "add_prefix_space", true))
@@ -108,15 +128,14 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
       });
     if (flag_in(described, "use_regex", true)) add_cut({kByteLevelWords, who}, Behaviour::isolated);
   } else if (type == "Split") {
-    add_cut(pattern_in(described, "pattern", who), behaviour_of(word_in(described, "behavior", who)),
+    add_cut(pattern_in(described, "pattern", who), behaviour_in(described, who),
             flag_in(described, "invert", false));
   } else if (type == "Digits") {
     add_cut({"\\p{N}", who},
             flag_in(described, "individual_digits", false) ? Behaviour::isolated : Behaviour::contiguous);
   } else if (type == "Punctuation") {
-    add_cut({"[\\p{P}$+<=>\\^`|~]", who}, described.contains("behavior")
-                                              ? behaviour_of(word_in(described, "behavior", who))
-                                              : Behaviour::isolated);
+    add_cut({"[\\p{P}$+<=>\\^`|~]", who},
+            described.contains("behavior") ? behaviour_in(described, who) : Behaviour::isolated);
   } else if (type == "Whitespace") {
     add_cut({"\\w+|[^\\w\\s]+", who}, Behaviour::removed, true);
   } else if (type == "WhitespaceSplit") {
@@ -125,19 +144,7 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
     add_cut({"\\s", who}, Behaviour::removed);
     add_cut({"[\\p{P}$+<=>\\^`|~]", who}, Behaviour::isolated);
   } else if (type == "Metaspace") {
-    const std::string mark = word_in(described, "replacement", who);
-    const std::string scheme = described.contains("prepend_scheme")
-                                   ? word_in(described, "prepend_scheme", who)
-                               : flag_in(described, "add_prefix_space", true) ? "always"
-                                                                              : "never";
-    if (scheme != "always" && scheme != "first" && scheme != "never")
-      throw UserError(str(who, ": prepend_scheme is ", scheme, ", none of always, first, never"));
-    edit(type, who, [mark, scheme](MarkedText& text) {
-      text.each_part([&](std::string_view part, std::string& out) { out += text_with(part, " ", mark); });
-      if (scheme == "never" || (scheme == "first" && !text.first)) return;
-      if (!text.text.empty() && !text.text.starts_with(mark)) text.prepend(mark);
-    });
-    if (flag_in(described, "split", true)) add_cut(Pattern::literal(mark, who), Behaviour::with_next);
+    add_metaspace(described, who);
   } else {
     throw UserError(
         str(who, " is ", type,

@@ -33,6 +33,9 @@ class PreTokenizer {
     bool invert;
   };
   void add(const nlohmann::json& described, const std::string& who);
+  static Behaviour behaviour_in(const nlohmann::json& described, const std::string& who);
+  void add_sequence(const nlohmann::json& list, const std::string& who);
+  void add_metaspace(const nlohmann::json& described, const std::string& who);
   void add_marked_words(const nlohmann::json& metaspace, const std::string& who);
   void add_cut(const Pattern& pattern, Behaviour behaviour, bool invert = false);
   void edit(const std::string& type, const std::string& who, std::function<void(MarkedText&)> change);
