@@ -147,7 +147,7 @@ class Errors(Programs):
 
     def test_array_of_another_shape(self):
         self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 7), np.float32), np.zeros((8, 4)))\n",
-                  "UserError: [linear] ", "program.py:7", "f32[4,7]", code=2)
+                  "UserError: [linear] ", "program.py:9", "f32[4,7]", code=2)
 
     def test_one_shape_too_many(self):
         call = "step = ls.compile(state, fields, step, global_batch=8, micro_batch=4, max_shapes=2)\nstate.materialize()\nfor n in (8, 6, 8, 4):\n    step(np.zeros((n, 8)), np.zeros((n, 4)))\n"
