@@ -313,7 +313,7 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                             " from before its update: copy ",
                             "updates token.weight twice: update ",
                             "updates emb_l.0.weight twice: replace ",
-                            "nothing updates blocks.0.mlp.",
+                            "nothing updates blocks.0.",
                             "nothing replaces rows of emb_l.1.weight",
                             " is still writing it: ",
                             " is under way: ",
