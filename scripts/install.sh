@@ -55,6 +55,7 @@ make_python() {
     touch "$here/nanobind-$nanobind"
     echo "install: nanobind $nanobind and numpy"
   else
+    rm -rf "$here"  # a half of it would be taken for the whole by the build
     echo "install: nanobind $nanobind and numpy could not be fetched ($(tail -n 1 "$log")); the Python package is left out of the build" >&2
   fi
   rm -f "$log"
