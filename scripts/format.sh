@@ -14,7 +14,9 @@ for place in packages/clang-format/clang_format/data/bin/clang-format clang-form
   if is_it "$place"; then tool=$place; break; fi
 done
 if [[ -z "$tool" ]]; then
-  python3 -m pip install -q --upgrade --target packages/clang-format "clang-format==$version" >/tmp/clang-format.$$ 2>&1 || true
+  python=packages/python/bin/python  # of scripts/install.sh; Debian's python3 has no pip
+  [[ -x "$python" ]] || python=python3
+  "$python" -m pip install -q --upgrade --target packages/clang-format "clang-format==$version" >/tmp/clang-format.$$ 2>&1 || true
   tool=packages/clang-format/clang_format/data/bin/clang-format
   if ! is_it "$tool"; then
     echo "format: clang-format $version could not be fetched: $(tail -n 1 /tmp/clang-format.$$)" >&2

@@ -30,7 +30,9 @@ fetch_cudnn_frontend() {
   local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/packages/cudnn-frontend
   if ! have_cuda || [[ -e "$here/include/cudnn_frontend.h" ]]; then return 0; fi
   local work; work=$(mktemp -d)
-  if python3 -m pip download -q --no-deps --only-binary=:all: -d "$work" "nvidia-cudnn-frontend==$frontend" >"$work/log" 2>&1; then
+  local python; python=$(dirname "$here")/python/bin/python  # Debian's python3 has no pip, an environment has
+  [[ -x "$python" ]] || python=python3
+  if "$python" -m pip download -q --no-deps --only-binary=:all: -d "$work" "nvidia-cudnn-frontend==$frontend" >"$work/log" 2>&1; then
     mkdir -p "$here"
     python3 - "$work" "$here" <<'UNPACK'
 import glob, sys, zipfile
@@ -43,7 +45,6 @@ UNPACK
   fi
   rm -rf "$work"
 }
-fetch_cudnn_frontend
 
 # What binds the Python package and what its tests read, in an environment of its own.
 nanobind=3.1.0
@@ -70,6 +71,7 @@ done
 if ((${#missing[@]} == 0)); then
   echo "install: all ${#packages[@]} packages are there"
   make_python
+  fetch_cudnn_frontend
   exit 0
 fi
 
@@ -85,3 +87,4 @@ echo "install: ${missing[*]}"
 "${as_root[@]}" apt-get update -q
 "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
 make_python
+fetch_cudnn_frontend
