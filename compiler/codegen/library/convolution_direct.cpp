@@ -41,7 +41,8 @@ struct Block {
 class DirectConvolution : public HostCall {
  public:
   explicit DirectConvolution(const ConvolutionShape& shape) : s_(shape) {
-    widens_ = s_.dtype == DType::f16 || (s_.dtype == DType::bf16 && !multiplies_bf16());
+    widens_ = s_.dtype == DType::f16 ||
+              (s_.dtype == DType::bf16 && (!multiplies_bf16() || odd_outputs_of_one_place()));
     type_ = s_.dtype == DType::bf16 && !widens_ ? memory::data_type::bf16 : memory::data_type::f32;
     parts_ = count_parts();
     const int64_t runs = s_.which == Which::weight
@@ -89,6 +90,11 @@ class DirectConvolution : public HostCall {
     int64_t weights = 0, wide_weights = 0, bias = 0, threads = 0, per_thread = 0, bytes = 0;
   };
   size_t size() const { return size_of(s_.dtype); }
+  // oneDNN 2.6 multiplies bf16 in pairs of outputs, and in jit_bf16_1x1:avx512_core_bf16 (processors that
+  // have no AMX) the last of an odd number has the next position's for its other half: wrong sums.
+  bool odd_outputs_of_one_place() const {
+    return s_.which == Which::input && s_.places() == 1 && s_.outputs / s_.groups % 2 == 1;
+  }
   bool forward() const { return s_.which == Which::forward; }
   // Channels that parts cut: what is written.
   int64_t cut() const { return s_.which == Which::input ? s_.channels : s_.outputs; }
