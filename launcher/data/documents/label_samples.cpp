@@ -9,9 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "launcher/data/documents/document_files.h"
 #include "launcher/data/documents/labels.h"
-#include "launcher/data/order.h"
+#include "launcher/data/documents/row_samples.h"
 
 namespace lockstep::launcher::data {
 
@@ -97,18 +96,17 @@ struct Row {
   int32_t store, tokens, label;
 };
 
-class LabelSamples : public Samples {
+class LabelSamples : public RowSamples<Row> {
  public:
   LabelSamples(const DataOptions& options, const std::vector<SampleField>& fields, DocumentMaker maker)
-      : options_(options),
-        files_(options, maker),
+      : RowSamples(options, maker, "texts"),
         context_(fields[0].shape.at(0)),
         padding_(maker.pad().value_or(0)),
         behind_(maker.behind()),
         classes_(options, fields[2].below) {
-    for (const auto& [store, starts, kept] : files_.ranges(options_.validation))
-      for (size_t i = 0; i + 1 < starts.size(); ++i)
-        add(store, starts[i], starts[i + 1], static_cast<int64_t>(i) < kept ? train_ : validation_);
+    each_document([this](int32_t store, int64_t begin, int64_t end, std::vector<Row>& to) {
+      add(store, begin, end, to);
+    });
     if (const auto places = classes_.finish(); !places.empty())
       for (auto* rows : {&train_, &validation_})
         for (Row& row : *rows) row.label = places[static_cast<size_t>(row.label)];
@@ -121,29 +119,7 @@ class LabelSamples : public Samples {
       logs::info(str("data: ", longer_, " of ", files_.documents, " texts are longer than model.context, ",
                      context_, ": their ends are left out"));
     tell_classes(fields[2].below);
-    files_.tell(options_, maker,
-                str(train_.size(), " training texts, ", validation_.size(), " validation texts"),
-                static_cast<int64_t>(validation_.size()));
-  }
-
-  int64_t validation() const override { return static_cast<int64_t>(validation_.size()); }
-  void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count,
-            const std::vector<void*>& fields) const override {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t which = sequence_of(step * global_batch + first + i, static_cast<int64_t>(train_.size()),
-                                        options_.order == "shuffle", options_.seed);
-      row(train_[static_cast<size_t>(which)], i, fields);
-    }
-  }
-  void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
-    for (int64_t i = 0; i < count; ++i) row(validation_[static_cast<size_t>(first + i)], i, fields);
-  }
-  const std::vector<DataFile>& contents() const override { return files_.contents; }
-  const std::string& fingerprint() const override { return files_.fingerprint; }
-  const std::string& read_as() const override { return files_.read_as; }
-  std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
-  std::pair<std::string, std::string> counts() const override {
-    return {"texts", str(train_.size(), " for training, ", validation_.size(), " for validation")};
+    tell(maker);
   }
 
  private:
@@ -176,7 +152,7 @@ class LabelSamples : public Samples {
   }
 
   // What ends a text stays where it is cut.
-  void row(const Row& of, int64_t at, const std::vector<void*>& fields) const {
+  void row(const Row& of, int64_t at, const std::vector<void*>& fields) const override {
     auto* ids = static_cast<int32_t*>(fields[0]) + at * context_;
     const int64_t length = std::min<int64_t>(of.tokens, context_),
                   ends = of.tokens > context_ && behind_ < context_ ? behind_ : 0;
@@ -191,13 +167,10 @@ class LabelSamples : public Samples {
     static_cast<int32_t*>(fields[2])[at] = of.label;
   }
 
-  DataOptions options_;
-  DocumentFiles files_;
   int64_t context_;
   int32_t padding_;
   int64_t behind_;  // tokens that end a text
   Classes classes_;
-  std::vector<Row> train_, validation_;
   int64_t longer_ = 0;
 };
 }  // namespace

@@ -6,8 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/ops/functions/losses.h"
-#include "launcher/data/documents/document_files.h"
-#include "launcher/data/order.h"
+#include "launcher/data/documents/row_samples.h"
 
 namespace lockstep::launcher::data {
 
@@ -18,17 +17,16 @@ struct Pair {
   int32_t store;
 };
 
-class PairSamples : public Samples {
+class PairSamples : public RowSamples<Pair> {
  public:
   PairSamples(const DataOptions& options, const std::vector<SampleField>& fields, DocumentMaker maker)
-      : options_(options),
-        files_(options, maker),
+      : RowSamples(options, maker, "pairs"),
         source_(fields[0].shape.at(0)),
         target_(fields[1].shape.at(0)),
         padding_(maker.pad().value_or(maker.padding())) {
-    for (const auto& [store, starts, kept] : files_.ranges(options_.validation))
-      for (size_t i = 0; i + 1 < starts.size(); ++i)
-        add(store, starts[i], starts[i + 1], static_cast<int64_t>(i) < kept ? train_ : validation_);
+    each_document([this](int32_t store, int64_t begin, int64_t end, std::vector<Pair>& to) {
+      add(store, begin, end, to);
+    });
     if (train_.empty()) files_.refuse_empty(options_);
     if (one_sided_)
       logs::info(str("data: ", one_sided_, " of ", files_.documents,
@@ -37,29 +35,7 @@ class PairSamples : public Samples {
       logs::info(str("data: ", longer_, " of ", files_.documents,
                      " records are longer than model.source_context, ", source_, ", or model.context, ",
                      target_, ": the ends of these sides are left out"));
-    files_.tell(options_, maker,
-                str(train_.size(), " training pairs, ", validation_.size(), " validation pairs"),
-                static_cast<int64_t>(validation_.size()));
-  }
-
-  int64_t validation() const override { return static_cast<int64_t>(validation_.size()); }
-  void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count,
-            const std::vector<void*>& fields) const override {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t which = sequence_of(step * global_batch + first + i, static_cast<int64_t>(train_.size()),
-                                        options_.order == "shuffle", options_.seed);
-      row(train_[static_cast<size_t>(which)], i, fields);
-    }
-  }
-  void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
-    for (int64_t i = 0; i < count; ++i) row(validation_[static_cast<size_t>(first + i)], i, fields);
-  }
-  const std::vector<DataFile>& contents() const override { return files_.contents; }
-  const std::string& fingerprint() const override { return files_.fingerprint; }
-  const std::string& read_as() const override { return files_.read_as; }
-  std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
-  std::pair<std::string, std::string> counts() const override {
-    return {"pairs", str(train_.size(), " for training, ", validation_.size(), " for validation")};
+    tell(maker);
   }
 
  private:
@@ -79,7 +55,7 @@ class PairSamples : public Samples {
     to.push_back({begin, answer, std::min(last, answer + target_), store});
   }
 
-  void row(const Pair& pair, int64_t at, const std::vector<void*>& fields) const {
+  void row(const Pair& pair, int64_t at, const std::vector<void*>& fields) const override {
     auto* ids = static_cast<int32_t*>(fields[0]) + at * source_;
     auto* decoder = static_cast<int32_t*>(fields[1]) + at * target_;
     auto* targets = static_cast<int32_t*>(fields[2]) + at * target_;
@@ -97,11 +73,8 @@ class PairSamples : public Samples {
   }
   static int32_t id_of(uint32_t token) { return static_cast<int32_t>(token & ~kCounts); }
 
-  DataOptions options_;
-  DocumentFiles files_;
   int64_t source_, target_;
   int32_t padding_;
-  std::vector<Pair> train_, validation_;
   int64_t longer_ = 0, one_sided_ = 0;
 };
 }  // namespace
