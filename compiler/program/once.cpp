@@ -88,7 +88,7 @@ void StepBuilder::name_outputs() {
       program_.metrics.push_back({output.name, at_[output.value], whole_[output.value].dtype});
   for (const Node& node : whole_.nodes) {
     if (node.op == ops::put_rows) program_.put.push_back(at_[node.inputs[0]]);
-    if (op_row(node.op).kind != OpKind::update) continue;
+    if (node.op == ops::put_rows || op_row(node.op).kind != OpKind::update) continue;
     for (int i : replaced_inputs(node))
       if (i != kReplacesNothing) program_.updated.push_back(at_[node.inputs[i]]);
   }

@@ -134,10 +134,10 @@ TEST_F(Supervise, TooFewDescriptorsAreTold) {
   GTEST_SKIP() << "UndefinedBehaviorSanitizer looks at an object's type through a pipe, for which there are "
                   "no descriptors here";
 #endif
-  Process few(
-      {"/bin/sh", "-c",
-       str("ulimit -n 16; exec ", FAKE_TRAINRUN, " ", folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")},
-      scratch_path() / "out");
+  Process few({"/bin/sh", "-c",
+               str("exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 16; exec ", FAKE_TRAINRUN, " ",
+                   folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")},
+              scratch_path() / "out");
   EXPECT_EQ(few.wait(10), kExitUser);
   EXPECT_HAS(few.output(), "Too many open files; each rank takes two files of this process: raise ulimit -n");
 }
