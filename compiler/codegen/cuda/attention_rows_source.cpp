@@ -24,14 +24,16 @@ struct Piece { long long batch, batches, head, rows; };
   const long long at = (b * a.heads + h) * a.queries + row; \
   const Real scale = (Real)a.scale;
 
-__device__ __forceinline__ static Real score(const Args& a, const Real* s, long long b, long long h, int row, int c, Real scale) {
+__device__ __forceinline__ static Real score(const Args& a, const Real* s, long long b, long long h, int row, int c,
+                                             Real scale) {
   return seen(a, b, h, row, c) ? biased(a, s[c] * scale, b, h, row, c) : -INFTY;
 }
 )";
 
 const char* const kWeights = R"(
 // Rows of weights, softmax of the scores; of a row that sees nothing they are 0, and so is its log-sum-exp.
-extern "C" __global__ void __launch_bounds__(256) sdpa_weights(Args a, Piece part, const Real* scores, Stored* weights) {
+extern "C" __global__ void __launch_bounds__(256) sdpa_weights(Args a, Piece part, const Real* scores,
+                                                               Stored* weights) {
   ROW(part)
   const Real* s = scores + r * LD;
   Stored* to = weights + r * LD;
@@ -69,8 +71,9 @@ const char* const kGradients = R"(
 // p = exp(score - lse), and of its gradient dp that of the scores: p (dp - sum of p dp) scale. Both are stored as
 // the operands of products; the bias's gradient is that of the scores before the scale. They may lie where scores
 // and dp lie.
-extern "C" __global__ void __launch_bounds__(256) sdpa_score_gradients(Args a, Piece part, const Real* scores, const Real* dp,
-                                                                       Stored* weights, Stored* dscores) {
+extern "C" __global__ void __launch_bounds__(256) sdpa_score_gradients(Args a, Piece part, const Real* scores,
+                                                                       const Real* dp, Stored* weights,
+                                                                       Stored* dscores) {
   ROW(part)
   const Real *s = scores + r * LD, *d = dp + r * LD, lse = a.lse[at];
   Real delta = 0;

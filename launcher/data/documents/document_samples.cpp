@@ -90,10 +90,8 @@ class DocumentSamples : public Samples {
   void lay_range(int32_t store, const std::vector<int64_t>& starts, int64_t from, int64_t until,
                  PackedPieces& rows) {
     if (from == until) return;
-    if (options_.pack == "stream")
-      return cut(store, starts[static_cast<size_t>(from)], starts[static_cast<size_t>(until)], rows);
-    for (int64_t i = from; i < until; ++i)
-      cut(store, starts[static_cast<size_t>(i)], starts[static_cast<size_t>(i) + 1], rows);
+    if (options_.pack == "stream") return cut(store, starts[from], starts[until], rows);
+    for (int64_t i = from; i < until; ++i) cut(store, starts[i], starts[static_cast<size_t>(i) + 1], rows);
   }
 
   // Tokens [from, until) as pieces of at most `context` inputs; those without a target are left out.
@@ -107,7 +105,7 @@ class DocumentSamples : public Samples {
         if (count == context) rows.alone({at, store, static_cast<int32_t>(count)}), any = true;
         continue;
       }
-      if (!window_.any_counts(files_.stores[static_cast<size_t>(store)], store, at + 1, count)) continue;
+      if (!window_.any_counts(files_.stores[store], store, at + 1, count)) continue;
       any = true;
       const RowPiece piece{at, store, static_cast<int32_t>(count)};
       if (options_.pack == "documents")
@@ -148,10 +146,10 @@ class DocumentSamples : public Samples {
     int32_t document = 0;
     for (const RowPiece* piece = rows.begin(i); piece != rows.end(i); ++piece, ++document) {
       tokens.resize(static_cast<size_t>(piece->count) + (whole_rows_ ? 0 : 1));
-      files_.stores[static_cast<size_t>(piece->store)].read(piece->begin, tokens);
+      files_.stores[piece->store].read(piece->begin, tokens);
       for (int32_t k = 0; k < piece->count; ++k, ++t) {
         const uint32_t next = whole_rows_ ? 0 : tokens[static_cast<size_t>(k) + 1];
-        put(to, t, static_cast<int32_t>(tokens[static_cast<size_t>(k)] & ~kCounts),
+        put(to, t, static_cast<int32_t>(tokens[k] & ~kCounts),
             next & kCounts ? static_cast<int32_t>(next & ~kCounts) : static_cast<int32_t>(kIgnoreIndex),
             document, k);
       }

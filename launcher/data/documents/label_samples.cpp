@@ -47,7 +47,7 @@ class Classes {
     if (!names_.empty() || index_.empty()) return {};
     std::vector<int32_t> out(index_.size());
     for (const auto& [name, taken] : index_) {
-      out[static_cast<size_t>(taken)] = static_cast<int32_t>(names_.size());
+      out[taken] = static_cast<int32_t>(names_.size());
       names_.push_back(name);
     }
     if (several_)
@@ -109,7 +109,7 @@ class LabelSamples : public RowSamples<Row> {
     });
     if (const auto places = classes_.finish(); !places.empty())
       for (auto* rows : {&train_, &validation_})
-        for (Row& row : *rows) row.label = places[static_cast<size_t>(row.label)];
+        for (Row& row : *rows) row.label = places[row.label];
     if (train_.empty())
       throw UserError(str("data.paths: ", files_.documents, files_.documents == 1 ? " record" : " records",
                           " in ", join(options_.paths, ", "),
@@ -133,8 +133,8 @@ class LabelSamples : public RowSamples<Row> {
   }
 
   void tell_classes(int64_t count) const {
-    std::vector<int64_t> texts(static_cast<size_t>(count));
-    for (const Row& row : train_) ++texts[static_cast<size_t>(row.label)];
+    std::vector<int64_t> texts(count);
+    for (const Row& row : train_) ++texts[row.label];
     std::vector<std::string> each, without;
     for (size_t i = 0; i < texts.size(); ++i) {
       const std::string name =
@@ -156,8 +156,8 @@ class LabelSamples : public RowSamples<Row> {
     auto* ids = static_cast<int32_t*>(fields[0]) + at * context_;
     const int64_t length = std::min<int64_t>(of.tokens, context_),
                   ends = of.tokens > context_ && behind_ < context_ ? behind_ : 0;
-    const TokenStore& store = files_.stores[static_cast<size_t>(of.store)];
-    std::vector<uint32_t> tokens(static_cast<size_t>(length));
+    const TokenStore& store = files_.stores[of.store];
+    std::vector<uint32_t> tokens(length);
     store.read(of.begin, std::span(tokens).first(static_cast<size_t>(length - ends)));
     store.read(of.begin + of.tokens - ends, std::span(tokens).last(static_cast<size_t>(ends)));
     std::transform(tokens.begin(), tokens.end(), ids,

@@ -40,8 +40,8 @@ class PairSamples : public RowSamples<Pair> {
 
  private:
   void add(int32_t store, int64_t begin, int64_t end, std::vector<Pair>& to) {
-    std::vector<uint32_t> tokens(static_cast<size_t>(end - begin));
-    files_.stores[static_cast<size_t>(store)].read(begin, tokens);
+    std::vector<uint32_t> tokens(end - begin);
+    files_.stores[store].read(begin, tokens);
     auto counts = [](uint32_t token) { return (token & kCounts) != 0; };
     // The last run of tokens that are learnt.
     const auto until = std::find_if(tokens.rbegin(), tokens.rend(), counts).base();
@@ -62,8 +62,8 @@ class PairSamples : public RowSamples<Pair> {
     std::fill_n(ids, source_, padding_);
     std::fill_n(decoder, target_, padding_);
     std::fill_n(targets, target_, static_cast<int32_t>(kIgnoreIndex));
-    const TokenStore& store = files_.stores[static_cast<size_t>(pair.store)];
-    std::vector<uint32_t> tokens(static_cast<size_t>(std::min(pair.answer - pair.begin, source_)));
+    const TokenStore& store = files_.stores[pair.store];
+    std::vector<uint32_t> tokens(std::min(pair.answer - pair.begin, source_));
     store.read(pair.begin, tokens);
     std::transform(tokens.begin(), tokens.end(), ids, id_of);
     tokens.resize(static_cast<size_t>(pair.end - pair.answer));
