@@ -40,12 +40,18 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_
   plan.count = lower(plan.phases.count.graph);
   plan.seed = lower(plan.phases.seed.graph);
   plan.body = lower(plan.phases.body.graph);
+  plan.copies = lower(plan.phases.copies.graph);
   for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
   return plan;
 }
 
-// What cannot have sparse tables.
-void check_sparse(const Graph& traced, const Mesh& mesh, const CompileOptions& options) {
+bool is_sparse(const State& state, const std::string& fqn) {
+  const Parameter found = state.find_spec(fqn);
+  return found && found.spec().sparse;
+}
+
+// What cannot have sparse tables, or split ones.
+void check_sparse(const Graph& traced, const State& state, const Mesh& mesh, const CompileOptions& options) {
   for (const Node& node : traced.nodes) {
     if (node.op != ops::lane_rows) continue;
     const std::string table =
@@ -59,6 +65,18 @@ void check_sparse(const Graph& traced, const Mesh& mesh, const CompileOptions& o
       throw UserError(str(table, "whose rows are summed and replaced on the CPU alone, and the step runs on ",
                           target_of(options).device().describe(),
                           "; make the table dense, or train on the CPU"));
+  }
+  if (options.backend == Backend::reference || target_of(options).takes_rows()) return;
+  for (const auto& input : traced.inputs) {
+    if (input.kind != InputKind::state || !is_sparse(state, input.name)) continue;
+    const int dim = mesh.find("dp_shard");
+    if (dim < 0 || state.layout(input.name).on(dim) == Replicate()) continue;
+    throw UserError(str("[sparse] ", state.find_spec(input.name).spec().at.text(), ": \"", input.name,
+                        "\" is a sparse table whose rows are split over dp_shard (", mesh.shape[dim],
+                        " ranks), which the CPU alone can do, and the step runs on ",
+                        target_of(options).device().describe(),
+                        "; keep it whole (mesh.zero 1 or 2, or a placement: replicate on dp_shard), or make "
+                        "it dense"));
   }
 }
 
@@ -95,6 +113,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   PassContext context{
       with_data_dim(mesh), [&state](const std::string& fqn) { return state.layout(fqn); }, options,
       [&state](const std::string& fqn, const std::string& dim) { return state.row_of(fqn, dim); }};
+  context.is_sparse = [&state](const std::string& fqn) { return is_sparse(state, fqn); };
   context.gradients_travel_as_they_are = plan.order == LaneOrder::interleaved && options.invariant;
   const bool scaled = state.compute_dtype() == DType::f16;
   Graph traced = trace(
@@ -103,7 +122,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
         return scaled ? with_loss_scale(state.loss_scale(), fields, function) : function(fields);
       },
       state.policy(), plan.micro_batches);
-  check_sparse(traced, mesh, options);
+  check_sparse(traced, state, mesh, options);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   plan.ids = id_bounds(traced);
@@ -135,7 +154,8 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
       if (!known) sources.push_back(std::move(source));
     }
   };
-  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(kernels_of(*graph, plan.options));
+  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body, &plan.copies})
+    add(kernels_of(*graph, plan.options));
   for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
   add(update_kernels(plan.phases, plan.options));
   return sources;

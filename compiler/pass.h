@@ -62,6 +62,10 @@ struct CompileOptions {
   std::string precision = "fp32";  // fp32, tf32, bf16, fp16: of compute; named in the numerics certificate
 };
 
+// Along dp_shard: rows of a sparse table that each rank has for itself, those of the ids that it owns. Every
+// rank has the whole size of dim 0: what is over belongs to no id.
+inline Placement OwnedRows() { return Shard(0, 0); }
+
 struct PassContext {
   Mesh mesh;
   std::function<Layout(const std::string&)> layout_of;  // of state, by FQN
@@ -69,6 +73,8 @@ struct PassContext {
   // The row of placements that says where a tensor lies on a mesh dim, as text; "" for none. Names a wrong
   // row in errors; may be empty.
   std::function<std::string(const std::string& fqn, const std::string& mesh_dim)> row_of = {};
+  std::function<bool(const std::string& fqn)> is_sparse =
+      {};                                // a sparse table, or a moment of one; empty: none
   std::vector<ValueId> recomputed = {};  // what `rematerialize` gives up: chosen by plan_step
   bool gradients_travel_as_they_are =
       false;  // in rounds, and invariant numerics; else in f32, as partial sums

@@ -91,6 +91,7 @@ class CpuTarget : public Target {
     return compiler::make_library_call(node, in, out);
   }
   bool sums_rows() const override { return true; }
+  bool takes_rows() const override { return true; }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return make_cpu_reductions(options.threads);
   }

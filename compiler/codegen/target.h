@@ -97,18 +97,37 @@ class Reductions {
 
   // Rows of equal ids are added in the order in which they stand. The distinct ids, ascending, come first,
   // with their sums and the squares of these in f64; the last of them fills up the rest, with squares of 0.
-  // UserError for an id outside of [0, table_rows). Only where Target::sums_rows().
+  // UserError for an id outside of [0, table_rows). Only where Target::sums_rows(). Of ids outside of [first,
+  // first + owned) nothing is kept, and ids are told from `first` on; where none is kept, all are -1, with
+  // rows of 0. Less than the whole table is asked only where Target::takes_rows().
   struct Rows {
     const int32_t* ids = nullptr;  // [count]
     const float* rows = nullptr;   // [count, width]
     int64_t count = 0, width = 0, table_rows = 0;
+    int64_t first = 0, owned = -1;  // -1: all
     int32_t* out_ids = nullptr;
     float* out_rows = nullptr;
     double* squares = nullptr;  // [count]
   };
   virtual void sum_rows(const Rows&, Stream&) { throw InternalError("this device sums no rows of tables"); }
+  // Per part to[i] = row ids[i] of a table of which the rows [first, first + rows) are at `table`; zeros for
+  // other ids. UserError for an id outside of [0, table_rows), where table_rows is not 0. Only where
+  // Target::takes_rows().
+  struct Taken {
+    const float* table = nullptr;
+    int64_t first = 0, rows = 0, width = 0, table_rows = 0;
+    struct Part {
+      const int32_t* ids = nullptr;  // [count]
+      float* to = nullptr;           // [count, width]
+      int64_t count = 0;
+    };
+    std::vector<Part> parts;
+  };
+  virtual void take_rows(const Taken&, Stream&) {
+    throw InternalError("this device takes no rows of split tables");
+  }
   // Row ids[i] of the table becomes rows[i], unless a gate is beyond its limit, or no number. Equal ids stand
-  // side by side.
+  // side by side; -1 is no row.
   struct Placed {
     float* table = nullptr;
     const int32_t* ids = nullptr;
@@ -176,7 +195,8 @@ class Target {
   virtual std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                          const std::vector<Operand>& out,
                                                          const TargetOptions& options) const = 0;
-  virtual bool sums_rows() const { return false; }  // whether its Reductions have sum_rows and put_rows
+  virtual bool sums_rows() const { return false; }   // whether its Reductions have sum_rows and put_rows
+  virtual bool takes_rows() const { return false; }  // and take_rows, and sums those of owners
   virtual std::unique_ptr<Reductions> make_reductions(
       const TargetOptions& options) const = 0;  // with scratch of its own: one per step
   virtual std::string library_version()

@@ -1,7 +1,9 @@
 // Partition over the data dims.
 #include "compiler/partition/data.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/ir/walk.h"
@@ -57,6 +59,7 @@ class Partitioner {
     for (const auto& input : old_.inputs)
       if (input.kind == InputKind::batch || input.name == "rng.sample") data.push_back(input.value);
     of_data_ = depends_on(old_, data);
+    find_sparse();
     for (const Node& node : old_.nodes) rewrite(node);
     for (const auto& output : old_.outputs) {
       const int level =
@@ -138,7 +141,10 @@ class Partitioner {
     if (node.op == ops::sum_lanes) return sum_lanes(node);
     if (node.op == ops::lane_rows) return lane_rows(node);
     if (node.op == ops::put_rows) return put_rows(node);
+    if (node.op == ops::take && sparse_[node.inputs[0]]) return take_rows(node);
     if (node.op == ops::global_norm) return global_norm(node);
+    if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return owned_[v]; }))
+      return of_owned(node);
     // A rounded copy of rows is rows: what is gathered is the smaller copy.
     const bool smaller =
         node.op == ops::convert && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
@@ -203,31 +209,119 @@ class Partitioner {
     f.row_squares = sums[1].id();
   }
 
-  // Rows of all micro-batches, on every rank, which adds those of one id; each rank counts the squares of its
-  // part of them.
+  // Sparse tables and their moments, and values that are known only once the body runs, or behind it.
+  void find_sparse() {
+    sparse_ = owned_ = PerValue<bool>(old_.values.size());
+    std::vector<ValueId> of_step, summed;
+    for (const auto& input : old_.inputs) {
+      if (input.kind != InputKind::state) continue;
+      sparse_[input.value] = context_.is_sparse && context_.is_sparse(input.name);
+      const ValueId next = old_.find_output(input.name);
+      if (sparse_[input.value] || (next != kNoValue && next != input.value)) of_step.push_back(input.value);
+    }
+    for (const Node& node : old_.nodes) {
+      if (op_row(node.op).kind != OpKind::lanes) continue;
+      of_step.insert(of_step.end(), node.outputs.begin(), node.outputs.end());
+      if (node.op == ops::lane_rows) summed.insert(summed.end(), node.outputs.begin(), node.outputs.end());
+    }
+    of_step_ = depends_on(old_, of_step), summed_ = depends_on(old_, summed);
+  }
+  bool is_split(ValueId table) { return forms(table).level[1] != kNoValue; }
+  ValueId held(ValueId table) { return forms(table).level[is_split(table) ? 1 : 0]; }
+
+  // Rows of a sparse table. Those that a micro-batch reads come to it before its body runs, where their ids
+  // follow from data: the table's rows may be other ranks'. Those of summed gradients are their owner's.
+  void take_rows(const Node& node) {
+    const ValueId table = node.inputs[0], old_ids = node.inputs[1];
+    Attrs attrs = node.attrs;
+    if (!summed_[old_ids] && !of_step_[old_ids]) {
+      const auto [found, fresh] = fetched_.try_emplace({table, first_alike(old_ids)}, node.outputs[0]);
+      if (!fresh) {
+        forms(node.outputs[0]).level[0] = forms(found->second).level[0];
+        return;
+      }
+      attrs.set("fetch", true);
+    } else if (is_split(table) && !owned_[old_ids]) {
+      refuse_ids(node);
+    }
+    const Tensor ids = tensor(whole(old_ids, node.at));
+    forms(node.outputs[0]).level[0] = emit(ops::take, {tensor(held(table)), ids}, attrs, node.at)[0].id();
+    owned_[node.outputs[0]] = owned_[old_ids];
+  }
+  // The first value that is computed as v is; backward may compute ids again.
+  ValueId first_alike(ValueId v) {
+    if (!old_[v].producer.valid()) return v;
+    if (const auto known = alike_.find(v); known != alike_.end()) return known->second;
+    const Node& node = old_.producer(v);
+    if (node.op == ops::reshape && node.attrs.flag("again")) return alike_[v] = first_alike(node.inputs[0]);
+    auto inputs_of = [&](const Node& of) {
+      std::vector<ValueId> out;
+      for (ValueId input : of.inputs) out.push_back(first_alike(input));
+      return out;
+    };
+    const auto inputs = inputs_of(node);
+    for (ValueId other : distinct_)
+      if (const Node& first = old_.producer(other); first.op == node.op && first.attrs == node.attrs &&
+                                                    old_[other].index == old_[v].index &&
+                                                    inputs_of(first) == inputs)
+        return alike_[v] = other;
+    distinct_.push_back(v);
+    return alike_[v] = v;
+  }
+  [[noreturn]] void refuse_ids(const Node& node) const {
+    std::string name;
+    for (const auto& input : old_.inputs)
+      if (input.value == node.inputs[0]) name = input.name;
+    throw UserError(str("[take] ", node.at.text(), ": ids of the sparse table \"", name,
+                        "\" follow from weights or sums of the step, and its rows are split over dp_shard (",
+                        context_.mesh.size("dp_shard"),
+                        " ranks), which send them before a micro-batch begins: take rows by ids that follow "
+                        "from the batch and from buffers that stay, or keep the table whole (mesh.zero 1 or "
+                        "2, or a placement: replicate on dp_shard)"));
+  }
+
+  // Rows of all micro-batches, on every rank. Where the table is whole, each rank adds those of every id, and
+  // counts the squares of its part of them; else it adds those of the ids that it owns, and counts their
+  // squares: along dp_replicate, where all have the same rows, of its part.
   void lane_rows(const Node& node) {
-    Attrs gather = on_data(), sum = on_data();
+    Attrs gather = on_data(), sum = on_data(), part = on_data();
     gather.set("of", node.attrs.word("of"));
     sum.set("rows", node.attrs.integer("rows"));
+    const bool split = is_split(old_.find_input(node.attrs.word("of")));
+    if (split) sum.set("owners", dim_name(dims_[0]));
+    if (split) part = {{"mesh_dim", Attr(dim_name(dims_.back()))}};
     const Tensor ids = tensor(whole(node.inputs[0], node.at));
-    Tensor rows = tensor(whole(node.inputs[1], node.at));
-    if (!of_data_[node.inputs[1]]) rows = of_micro_batch(rows, node.at);
-    const Tensor handle = emit(ops::lane_gather_start, {ids, rows}, gather, node.at)[0];
+    Tensor taken = tensor(whole(node.inputs[1], node.at));
+    if (!of_data_[node.inputs[1]]) taken = of_micro_batch(taken, node.at);
+    const Tensor handle = emit(ops::lane_gather_start, {ids, taken}, gather, node.at)[0];
     const Value &all_ids = old_[node.outputs[0]], &all_rows = old_[node.outputs[1]];
     const std::string types =
         str(shape_text(all_ids.dtype, all_ids.shape), ";", shape_text(all_rows.dtype, all_rows.shape));
     const auto made =
         emit(ops::sum_rows, emit(ops::wait, {handle}, {{"types", Attr(types)}}, node.at), sum, node.at);
-    forms(node.outputs[0]).level[0] = made[0].id();
-    forms(node.outputs[1]).level[0] = made[1].id();
-    forms(node.outputs[1]).row_squares = emit(ops::local_rows, {made[2]}, on_data(), node.at)[0].id();
+    for (size_t o = 0; o < 2; ++o)
+      forms(node.outputs[o]).level[0] = made[o].id(), owned_[node.outputs[o]] = split;
+    forms(node.outputs[1]).row_squares =
+        split && rows() == 1 ? made[2].id() : emit(ops::local_rows, {made[2]}, part, node.at)[0].id();
   }
-  // Every rank holds the whole table, and replaces the same rows of it.
+  // Who has the table replaces its rows: every rank those of all ids, or those that it owns.
   void put_rows(const Node& node) {
-    LS_CHECK(forms(node.inputs[0]).level[0] != kNoValue, "a sparse table lies split");
+    const ValueId table = node.inputs[0];
+    const int level = is_split(table) ? 1 : 0;
+    LS_CHECK(level == (owned_[node.inputs[1]] ? 1 : 0), "a sparse table and its ids are split differently");
+    std::vector<Tensor> inputs{tensor(held(table))};
+    for (size_t i = 1; i < node.inputs.size(); ++i) inputs.push_back(tensor(whole(node.inputs[i], node.at)));
+    forms(node.outputs[0]).level[level] = apply_again(node, inputs, made_)[0].id();
+  }
+  // Arithmetic on rows of owners is theirs.
+  void of_owned(const Node& node) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.push_back(tensor(whole(v, node.at)));
-    forms(node.outputs[0]).level[0] = apply_again(node, inputs, made_)[0].id();
+    auto outputs = apply_again(node, inputs, made_);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      forms(node.outputs[i]).level[0] = outputs[i].id();
+      owned_[node.outputs[i]] = true;
+    }
   }
 
   // A value that no data reaches (a constant count, the gradient of a parameter that the loss reads alone)
@@ -280,6 +374,13 @@ class Partitioner {
   PerValue<Forms> forms_;   // per value of the old graph
   std::vector<int> dims_;   // data dims of the mesh in the order of splits
   PerValue<bool> of_data_;  // computed from a micro-batch
+  PerValue<bool> sparse_;   // inputs
+  // Computed from what the step replaces, sums, or takes of sparse tables; from summed rows of these; rows
+  // that their owners have.
+  PerValue<bool> of_step_, summed_, owned_;
+  std::map<std::pair<ValueId, ValueId>, ValueId> fetched_;  // table and ids: the first take
+  std::map<ValueId, ValueId> alike_;
+  std::vector<ValueId> distinct_;
 };
 }  // namespace
 

@@ -8,7 +8,9 @@ namespace lockstep::compiler {
 
 // The data dims are dp_shard and dp_replicate, in this order of splits. A value is whole, or its rows (dim 0)
 // are split over dp_shard, or over both: then each rank has the rows that it updates.
-//   - lane_rows becomes lane_gather_start, wait, sum_rows: each rank gets the rows of all micro-batches;
+//   - lane_rows becomes lane_gather_start, wait, sum_rows: each rank gets the rows of all micro-batches, and
+//     adds those of every id, or, where the table is split, those of the ids that it owns;
+//   - take of a sparse table by ids that follow from data is a fetch: its rows come before the body runs;
 //   - sum_lanes of a float becomes lane_exchange_start, wait, lane_sum: each rank gets its rows of dim 0,
 //     summed over all lanes by the tree.
 //   - sum_lanes of an integer becomes lane_count, all_reduce_start, wait.

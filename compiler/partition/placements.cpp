@@ -106,6 +106,7 @@ class Placer {
       return reader.all(reader.in[0]);
     if (node.op == ops::norm_limbs && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim)
       return reader.all(Partial());
+    if (node.op == ops::take && node.attrs.flag("fetch") && is_data_dim(mesh_dim)) return fetched(reader);
     const OpKind kind = op_row(node.op).kind;
     if (kind != OpKind::lanes && kind != OpKind::collective) return by_rule(reader);
     if (node.op == ops::wait) return reader.all(reader.in[0]);
@@ -122,7 +123,8 @@ class Placer {
     const Node& node = reader.node;
     const bool inner = (node.op == ops::all_gather_start || node.op == ops::local_rows) &&
                        mesh_dim == "dp_shard" && node.attrs.word("mesh_dim") == "dp_replicate";
-    if (inner && !reader.in.empty() && (reader.in[0] == Shard(0) || reader.in[0] == Replicate())) {
+    const bool owned = node.op == ops::local_rows && !reader.in.empty() && reader.in[0] == OwnedRows();
+    if (inner && !reader.in.empty() && (owned || reader.in[0] == Shard(0) || reader.in[0] == Replicate())) {
       want_all(reader, reader.in[0], "values that travel together are split in the same way");
       return reader.all(reader.in[0]);
     }
@@ -146,7 +148,9 @@ class Placer {
     }
     if (node.op == ops::sum_rows) {
       want_all(reader, Replicate(), "rows of one id are added from all micro-batches; gather them first");
-      return reader.all(Replicate());
+      const bool owned =
+          node.attrs.has("owners") && node.attrs.word("owners") == graph_.mesh.dim_names[reader.dim];
+      return reader.all(owned ? OwnedRows() : Replicate());
     }
     if (node.op == ops::lane_count) {
       want(reader, 0, PerLane(), "a count is summed over the micro-batches of this rank");
@@ -167,10 +171,41 @@ class Placer {
       return reader.all(Shard(0));
     }
     if (node.op == ops::norm_limbs) {
-      want_all(reader, Shard(0), "each row is counted once");
+      for (size_t i = 0; i < reader.in.size(); ++i)
+        if (!(reader.in[i] == OwnedRows())) want(reader, i, Shard(0), "each row is counted once");
       return reader.all(Partial());
     }
     return by_rule(reader);
+  }
+
+  // Rows of a sparse table that come to a micro-batch, from whoever has them.
+  std::vector<Placement> fetched(const Reader& reader) const {
+    if (!(reader.in[0] == Shard(0))) want(reader, 0, Replicate(), "rows are fetched of a table of the state");
+    if (!(reader.in[1] == PerLane())) want(reader, 1, Replicate(), "rows are fetched by a micro-batch's ids");
+    return reader.all(PerLane());
+  }
+
+  // Rows are taken and replaced by who has the table: by all ranks, or by the owners of the rows.
+  std::vector<Placement> by_owners(const Reader& reader) const {
+    const bool put = reader.node.op == ops::put_rows;
+    want(reader, 0, Shard(0), "rows of owners are of a table that lies split");
+    if (put) want(reader, 2, OwnedRows(), "an owner replaces rows that it owns");
+    return reader.all(put ? Shard(0) : OwnedRows());
+  }
+
+  // Whether a value has the same in all rows of dim 0, as a constant has.
+  bool alike_in_rows(ValueId v) const {
+    if (graph_[v].shape.empty()) return true;
+    if (!graph_[v].producer.valid()) return false;
+    const Node& node = graph_.producer(v);
+    if (node.op == ops::full) return true;
+    if (node.op == ops::broadcast) {
+      const auto& dims = node.attrs.list("dims");
+      return std::find(dims.begin(), dims.end(), 0) == dims.end() ||
+             graph_[node.inputs[0]].shape[0] != graph_[v].shape[0];
+    }
+    return op_row(node.op).kind == OpKind::pointwise &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return alike_in_rows(in); });
   }
 
   // Any other op: whole and per-lane values mix freely; shards and partials go by the op's rule.
@@ -180,6 +215,8 @@ class Placer {
       if (reader.in[i].kind == Kind::per_lane && reader.in[i].dim >= 0)
         fail(node, str(reads(reader, i), "; only the sum over lanes may read it"));
     if (op_row(node.op).kind == OpKind::update) check_update(reader);
+    if ((node.op == ops::take || node.op == ops::put_rows) && reader.in[1] == OwnedRows())
+      return by_owners(reader);
     const bool partial = reader.any(Kind::partial), shard = reader.any(Kind::shard);
     if (reader.any(Kind::per_lane)) {
       if (partial || shard)
@@ -243,7 +280,8 @@ class Placer {
       groups = in[i].groups;
     }
     for (size_t i = 0; i < in.size(); ++i)
-      if (in[i].kind == Kind::replicate && rule.in[i].find(letter) != std::string::npos)
+      if (in[i].kind == Kind::replicate && rule.in[i].find(letter) != std::string::npos &&
+          !(groups == OwnedRows().groups && alike_in_rows(node.inputs[i])))
         fail(node, str(reads(reader, i), "; beside a shard it must be split the same way"));
     std::vector<Placement> out;
     for (const std::string& letters : rule.out) {

@@ -73,6 +73,13 @@ struct Finder {
     read(sum.ids), read(sum.rows);
     write(sum.out_ids), write(sum.out_rows), write(sum.squares);
   }
+  void operator()(const TakeRows& take) {
+    read(take.table);
+    for (const auto& piece : take.pieces) {
+      read(piece.ids);
+      write(piece.to);
+    }
+  }
   void operator()(const PutRows& put) {
     read(put.ids), read(put.rows), read(put.table);
     for (const Span& span : put.gates) read(span);

@@ -12,8 +12,12 @@ StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const Program
 }
 
 StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const ProgramRank& rank) {
-  StepBlocks blocks{
-      plan_block({plan.count}, plan.options), plan_block({plan.seed}, plan.options), std::move(body), {}};
+  ProgramBlock copies = plan_copies(plan, body.micro_batches);
+  StepBlocks blocks{plan_block({plan.count}, plan.options),
+                    plan_block({plan.seed}, plan.options),
+                    std::move(body),
+                    std::move(copies),
+                    {}};
   return StepBuilder(plan, std::move(blocks), rank).build_inspection();
 }
 

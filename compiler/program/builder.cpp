@@ -36,6 +36,7 @@ StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramR
   add_block("count", std::move(blocks.count));
   add_block("seed", std::move(blocks.seed));
   add_block("body", std::move(blocks.body));
+  add_block("copies", std::move(blocks.copies));
   for (size_t f = 0; f < blocks.fragments.size(); ++f)
     add_block(str("tail ", f), std::move(blocks.fragments[f]));
 }
@@ -45,6 +46,7 @@ StepProgram StepBuilder::build() {
   for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
   make_buckets();
   make_rows();
+  make_fetches();
   for (const auto& step : plan_.phases.tail)
     if (step.node.valid()) prepare(whole_.node(step.node));
   gates_ = update_gates(whole_);
@@ -54,6 +56,7 @@ StepProgram StepBuilder::build() {
   head();
   find_replicas();
   counts();
+  fetch_rows();
   bodies();
   tail();
   name_outputs();
@@ -64,16 +67,19 @@ StepProgram StepBuilder::build_inspection() {
   inspects_ = true;
   declare_inputs();
   for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
+  make_fetches();
   writer_.into(program_.instrs);
   head();
   counts();
+  fetch_rows();
   bodies();
   return std::move(program_);
 }
 
 void StepBuilder::add_block(std::string name, ProgramBlock block) {
   Arenas arenas;
-  for (int64_t j = 0; j < block.micro_batches; ++j)
+  const bool none = static_cast<int>(program_.blocks.size()) == kCopiesBlock && block.outputs.empty();
+  for (int64_t j = 0; j < block.micro_batches && !none; ++j)
     arenas.own.push_back(writer_.region(
         Kind::arena, block.micro_batches > 1 ? str(name, " of micro-batch ", j) : name, block.own_bytes));
   if (block.shared_bytes) arenas.shared = writer_.region(Kind::arena, name + " shared", block.shared_bytes);
@@ -173,6 +179,7 @@ void StepBuilder::counts() {
     run_all(kCountBlock, inputs);
     for (int64_t c = 0; c < counted; ++c)
       writer_.put(AddCounts{totals.part(c * 8, 8), output_of(kCountBlock, c, inputs)});
+    keep_ids(j, inputs);
   }
   writer_.set_micro_batch(-1);
   writer_.put(AddCounts{totals.part(counted * 8, 16), vote_});

@@ -58,10 +58,20 @@ class StepBuilder {
   void prepare(const Node& node);
   void make_buckets();
   void make_rows();
+  void make_fetches();
 
   void round_weights();
   void head();
   void counts();
+  // Rows of sparse tables for micro-batches: their ids, as count gives them; those of split tables from their
+  // owners, for all micro-batches at once; those of whole ones before each body.
+  void keep_ids(int64_t slot, const std::vector<Span>& inputs);
+  void fetch_rows();
+  void gather_ids();
+  void take_owned();
+  Span ids_at(const Phases::Fetch& fetch, int64_t slot) const;
+  Span rows_at(size_t fetch, int64_t slot) const;
+  void bring_rows(int64_t slot, int64_t arena, bool idle);
   void all_reduce(const std::string& along, Span at, const std::string& label);
   ValueId summed_count(NodeId count) const;
 
@@ -101,6 +111,7 @@ class StepBuilder {
   void start_rows(const Node& node);
   void wait_for_rows(const Node& node);
   void sum_rows(const Node& node);
+  void take_rows(const Node& node);
   void put_rows(const Node& node);
   void norm_limbs(const Node& node);
   bool counted_elsewhere(const Node& norm, size_t input) const;
@@ -134,6 +145,18 @@ class StepBuilder {
   };
   std::vector<Rows> rows_;  // as Phases::rows
   size_t rows_of(ValueId handle) const;
+  // What is fetched of split tables: the ids of this rank's micro-batches, one behind another, and of all
+  // ranks' along dp_shard; the rows that this rank owns of them; and the rows of its own.
+  struct Fetched {
+    Span ids, all_ids, owned, received, rows;
+    int64_t words = 0, elements = 0, spaced = 0;      // of a micro-batch; spaced: elements in `rows`
+    std::vector<int64_t> ids_at, rows_at, spaced_at;  // per fetch, in a micro-batch's; -1: its table is whole
+    std::vector<int64_t> counts;                      // micro-batches of each rank along dp_shard
+  };
+  Fetched fetched_;
+  Span copied_ids_;                     // for whole tables, slot by slot
+  std::vector<int64_t> copied_ids_at_;  // per fetch, in a slot's; -1: its ids lie in the batch
+  int64_t copied_words_ = 0;
   struct Field {
     Span all;
     int64_t bytes = 0, stride = 0;  // of a micro-batch

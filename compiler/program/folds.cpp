@@ -53,8 +53,12 @@ HeldBytes held_bytes(const StepProgram& program) {
 int64_t touched_bytes(const StepProgram& program, const Instr& instr) {
   if (const auto* put = std::get_if<PutRows>(&instr.what))  // of the table, these rows
     return put->ids.bytes + 2 * put->rows.bytes;
-  const Access access = access_of(program, instr);
   int64_t bytes = 0;
+  if (const auto* take = std::get_if<TakeRows>(&instr.what)) {
+    for (const auto& piece : take->pieces) bytes += piece.ids.bytes + 2 * piece.to.bytes;
+    return bytes;
+  }
+  const Access access = access_of(program, instr);
   for (const auto* spans : {&access.reads, &access.writes})
     for (const Span& span : *spans) bytes += span.bytes;
   return bytes;

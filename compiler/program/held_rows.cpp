@@ -1,6 +1,7 @@
 // Rows by coordinate.
 #include "compiler/program/held_rows.h"
 
+#include "compiler/pass.h"
 #include "core/mesh/layout.h"
 
 namespace lockstep::compiler {
@@ -25,7 +26,8 @@ HeldRows::Range HeldRows::of(const Value& value, const std::vector<int64_t>& at)
   const int64_t row = rows ? numel(value.shape) / rows : 0;
   for (const char* name : {"dp_shard", "dp_replicate"}) {
     const int dim = mesh_.find(name);
-    if (dim < 0 || value.layout.on(dim).kind != Placement::Kind::shard) continue;
+    if (dim < 0 || value.layout.on(dim).kind != Placement::Kind::shard || value.layout.on(dim) == OwnedRows())
+      continue;
     auto [offset, count] = balanced(rows, mesh_.shape[dim], at[dim]);
     first += offset, rows = count;
   }

@@ -12,10 +12,10 @@ namespace lockstep::compiler::listing_detail {
 template <class T, class Of>
 concept Is = std::same_as<std::remove_const_t<T>, Of>;
 
-inline constexpr std::array<std::string_view, 15> kInstrWords{
-    "run",           "start",          "wait",        "accumulate", "sum_trees",
-    "copy",          "zero",           "add_counts",  "update",     "sum_squares",
-    "norm_of_words", "checksum_spans", "show_output", "sum_rows",   "put_rows"};
+inline constexpr std::array<std::string_view, 16> kInstrWords{
+    "run",         "start",      "wait",     "accumulate",  "sum_trees",     "copy",
+    "zero",        "add_counts", "update",   "sum_squares", "norm_of_words", "checksum_spans",
+    "show_output", "sum_rows",   "put_rows", "take_rows"};
 inline constexpr std::array<std::string_view, 5> kCallWords{"kernel", "library", "evaluate", "start", "wait"};
 inline constexpr std::array<Region::Kind, 7> kRegionKinds{
     Region::Kind::state,   Region::Kind::input,   Region::Kind::arena, Region::Kind::value,
@@ -54,8 +54,12 @@ void fields(auto& f, Is<UpdateTensors> auto& x) {
   f("tensors", x.tensors)("gates", x.gates)("limits", x.limits);
 }
 void fields(auto& f, Is<SumRows> auto& x) {
-  f("ids", x.ids)("rows", x.rows)("width", x.width)("of", x.table_rows)("to", x.out_ids)("", x.out_rows)(
-      "squares", x.squares);
+  f("ids", x.ids)("rows", x.rows)("width", x.width)("of", x.table_rows)("first", x.first)("owned", x.owned)(
+      "to", x.out_ids)("", x.out_rows)("squares", x.squares);
+}
+void fields(auto& f, Is<TakeRows::Piece> auto& x) { f("", x.ids)("to", x.to); }
+void fields(auto& f, Is<TakeRows> auto& x) {
+  f("", x.table)("width", x.width)("of", x.table_rows)("first", x.first)("pieces", x.pieces);
 }
 void fields(auto& f, Is<PutRows> auto& x) {
   f("", x.table)("ids", x.ids)("rows", x.rows)("width", x.width)("gates", x.gates)("limits", x.limits);

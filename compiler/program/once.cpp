@@ -51,7 +51,7 @@ void StepBuilder::prepare(const Node& node) {
     for (ValueId v : node.outputs)
       if (!in_place(node, v)) own(v, str(what, v), 1);
   }
-  if (node.op == ops::sum_rows)
+  if (node.op == ops::sum_rows || node.op == ops::take)
     for (ValueId v : node.outputs) own(v, str("rows %", v));
   if (op_row(node.op).kind == OpKind::update) {
     const std::vector<int> replaced = replaced_inputs(node);
@@ -140,6 +140,8 @@ void StepBuilder::node(NodeId n) {
     local_rows(node);
   else if (node.op == ops::put_rows)
     put_rows(node);
+  else if (node.op == ops::take)
+    take_rows(node);
   else if (op_row(node.op).kind == OpKind::update)
     update(n, node);
   else if (node.op == ops::lane_gather_start)

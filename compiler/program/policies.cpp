@@ -51,6 +51,7 @@ void StepBuilder::bodies() {
 }
 
 StepBuilder::Turn StepBuilder::turn_of(int64_t slot, int64_t arena) {
+  bring_rows(slot, arena, micro_batch(slot) < 0);
   return {slot, arena, micro_batch(slot) < 0, inputs_of(plan_.phases.body, slot), 0, 0};
 }
 

@@ -12,9 +12,9 @@
 namespace lockstep::compiler {
 
 std::string_view kind_of(const Instr& instr) {
-  static constexpr std::string_view names[] = {"run",  "start",     "wait",       "accumulate", "sum trees",
-                                               "copy", "zero",      "add counts", "update",     "sum squares",
-                                               "norm", "checksums", "show",       "sum rows",   "put rows"};
+  static constexpr std::string_view names[] = {
+      "run",    "start",       "wait", "accumulate", "sum trees", "copy",     "zero",     "add counts",
+      "update", "sum squares", "norm", "checksums",  "show",      "sum rows", "put rows", "take rows"};
   return names[instr.what.index()];
 }
 
@@ -103,7 +103,16 @@ struct Writer {
   }
   std::string operator()(const SumRows& sum) const {
     return str("add rows of equal ids of ", at(sum.rows), ", ", sum.ids.bytes / 4, " ids below ",
-               sum.table_rows, ", into ", at(sum.out_rows), " and ", at(sum.out_ids));
+               sum.table_rows,
+               sum.owned < sum.table_rows ? str(", of which it owns ", sum.owned, " from ", sum.first, " on")
+                                          : std::string(),
+               ", into ", at(sum.out_rows), " and ", at(sum.out_ids));
+  }
+  std::string operator()(const TakeRows& take) const {
+    int64_t ids = 0;
+    for (const auto& piece : take.pieces) ids += piece.ids.bytes / 4;
+    return str("take rows of ", at(take.table), " by ", ids, " ids, zeros for rows of other ranks, into ",
+               at(take.pieces.at(0).to), and_more(take.pieces.size()));
   }
   std::string operator()(const PutRows& put) const {
     return str("replace up to ", put.ids.bytes / 4, " rows of ", at(put.table), " by ", at(put.rows),
@@ -284,7 +293,8 @@ std::string print(const StepProgram& program) {
   for (const auto& [kind, both] : held)
     out += str("  ", name(kind), ": ", both.first, both.first == 1 ? " region, " : " regions, ",
                amount(both.second), "\n");
-  for (size_t b = 0; b < program.blocks.size(); ++b) out += "\n" + block_text(program, b);
+  for (size_t b = 0; b < program.blocks.size(); ++b)
+    if (b != kCopiesBlock || !program.blocks[b].calls.empty()) out += "\n" + block_text(program, b);
   if (!program.refresh.empty())
     out += str("\nbefore the first step, and after somebody else wrote the state\n",
                instrs_text(program, program.refresh));

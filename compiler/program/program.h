@@ -131,11 +131,26 @@ struct UpdateTensors {
 
 // Rows of equal ids, added in the order in which they stand: the distinct ids, ascending, with their sums and
 // the sums of their squares in f64; the last of them fills up the rest, with squares of 0.
+// Of ids beyond [first, first + owned) nothing is kept, and ids are told from `first` on; where none is kept,
+// they are -1, which is no row.
 struct SumRows {
   Span ids, rows;
   int64_t width = 0, table_rows = 0;
+  int64_t first = 0, owned = 0;
   Span out_ids, out_rows, squares;
   bool operator==(const SumRows&) const = default;
+};
+// Rows of a table whose part [first, ...) this rank has: per piece one row for each id, zeros where the rank
+// has it not. An id is below `table_rows`; 0: -1 may stand for no row.
+struct TakeRows {
+  struct Piece {
+    Span ids, to;
+    bool operator==(const Piece&) const = default;
+  };
+  Span table;
+  int64_t width = 0, table_rows = 0, first = 0;
+  std::vector<Piece> pieces;
+  bool operator==(const TakeRows&) const = default;
 };
 // Rows of a table replaced, where ids are as SumRows leaves them; beyond a gate's limit none is.
 struct PutRows {
@@ -171,7 +186,7 @@ struct ShowOutput {
 
 struct Instr {
   std::variant<RunBlock, StartCollective, Wait, Accumulate, SumTrees, CopySpans, ZeroSpan, AddCounts,
-               UpdateTensors, SumSquares, NormOfWords, ChecksumSpans, ShowOutput, SumRows, PutRows>
+               UpdateTensors, SumSquares, NormOfWords, ChecksumSpans, ShowOutput, SumRows, PutRows, TakeRows>
       what;
   int micro_batch = -1;  // of the step, over all ranks; -1: once
   int stage = 0;         // of a pipeline
@@ -186,7 +201,7 @@ struct StepOutput {
 };
 
 // Places in StepProgram::blocks.
-enum StepBlock : int { kCountBlock, kSeedBlock, kBodyBlock, kTailBlocks };
+enum StepBlock : int { kCountBlock, kSeedBlock, kBodyBlock, kCopiesBlock, kTailBlocks };
 
 struct StepProgram {
   std::vector<Region> regions;

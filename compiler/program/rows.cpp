@@ -4,6 +4,7 @@
 
 #include "compiler/program/builder.h"
 #include "core/base/error.h"
+#include "core/mesh/layout.h"
 
 namespace lockstep::compiler {
 
@@ -95,11 +96,20 @@ void StepBuilder::wait_for_rows(const Node& node) {
   writer_.put(std::move(unpack), node.at);
 }
 
+// Of a split table, those of the ids that this rank owns.
 void StepBuilder::sum_rows(const Node& node) {
+  const int64_t rows = node.attrs.integer("rows");
+  std::pair<int64_t, int64_t> owned{0, rows};
+  if (node.attrs.has("owners")) {
+    const std::string& along = node.attrs.word("owners");
+    owned = balanced(rows, held_.size(along), rank_.mesh.coordinate(rank_.rank)[rank_.mesh.dim(along)]);
+  }
   writer_.put(SumRows{.ids = at_[node.inputs[0]],
                       .rows = at_[node.inputs[1]],
                       .width = whole_[node.inputs[1]].shape[1],
-                      .table_rows = node.attrs.integer("rows"),
+                      .table_rows = rows,
+                      .first = owned.first,
+                      .owned = owned.second,
                       .out_ids = at_[node.outputs[0]],
                       .out_rows = at_[node.outputs[1]],
                       .squares = at_[node.outputs[2]]},

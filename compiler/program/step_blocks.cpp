@@ -6,9 +6,13 @@
 namespace lockstep::compiler {
 
 int64_t StepBlocks::arena_bytes() const {
-  int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes();
+  int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes() + copies.arena_bytes();
   for (const auto& fragment : fragments) bytes += fragment.arena_bytes();
   return bytes;
+}
+
+ProgramBlock plan_copies(const StepPlan& plan, int64_t micro_batches) {
+  return plan_block({plan.copies, {}, {}, {}, micro_batches}, plan.options);
 }
 
 StepBlocks plan_blocks(const StepPlan& plan) {
@@ -24,13 +28,18 @@ StepBlocks plan_blocks(const StepPlan& plan) {
   for (const auto& rows : plan.phases.rows) groups.push_back({rows.ids, rows.rows});
   out.body = plan_block(
       {plan.body, groups, streamed, gather_options(plan.options), layers ? lanes.slots(0) : 1}, plan.options);
+  out.copies = plan_copies(plan, out.body.micro_batches);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
   return out;
 }
 
 StepBlocks blocks_of(std::vector<ProgramBlock> all) {
-  StepBlocks out{std::move(all.at(0)), std::move(all.at(1)), std::move(all.at(2)), {}};
-  for (size_t f = 3; f < all.size(); ++f) out.fragments.push_back(std::move(all[f]));
+  StepBlocks out{std::move(all.at(kCountBlock)),
+                 std::move(all.at(kSeedBlock)),
+                 std::move(all.at(kBodyBlock)),
+                 std::move(all.at(kCopiesBlock)),
+                 {}};
+  for (size_t f = kTailBlocks; f < all.size(); ++f) out.fragments.push_back(std::move(all[f]));
   return out;
 }
 

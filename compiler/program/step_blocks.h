@@ -11,11 +11,13 @@ namespace lockstep::compiler {
 
 // The planned blocks of a step's phases.
 struct StepBlocks {
-  ProgramBlock count, seed, body;
+  ProgramBlock count, seed, body, copies;
   std::vector<ProgramBlock> fragments;
   int64_t arena_bytes() const;
 };
 StepBlocks plan_blocks(const StepPlan& plan);
+// Of rows of sparse tables, for as many micro-batches at once as the body runs.
+ProgramBlock plan_copies(const StepPlan& plan, int64_t micro_batches);
 // From StepProgram::blocks.
 StepBlocks blocks_of(std::vector<ProgramBlock> blocks);
 

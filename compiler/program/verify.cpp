@@ -49,6 +49,7 @@ class Walk {
         fail(*turn.newest, str("calls from ", turn.reached, " on are never run"));
     const bool counts =
         std::any_of(done_.begin(), done_.end(), [](const auto& block) { return block.second >= 0; });
+    if (program_.votes.there()) counted_.insert(program_.votes.region);
     for (int region : counted_)
       refuse_none(added_, counts ? program_.whole(region) : program_.votes, "adds to a part of ");
     for (size_t r = 0; r < program_.regions.size(); ++r)
@@ -138,8 +139,7 @@ class Walk {
       if (stale && program_.regions[to.region].kind == Region::Kind::state)
         fail(str("brings ", program_.regions[to.region].name, " from before its update"));
       if (stale) stale_[to.region] = true;
-      const bool staged = program_.regions[to.region].kind == Region::Kind::staging;
-      write(to, staged ? ByteState::once : ByteState::plain);
+      write_copy(to);
     }
   }
   void operator()(const ZeroSpan& zero) {
@@ -169,6 +169,13 @@ class Walk {
   void operator()(const SumRows& sum) {
     look(sum.ids), look(sum.rows);
     for (const Span& span : {sum.out_ids, sum.out_rows, sum.squares}) write(span, ByteState::plain);
+  }
+  void operator()(const TakeRows& take) {
+    look(take.table);
+    for (const auto& piece : take.pieces) {
+      look(piece.ids);
+      write_copy(piece.to);
+    }
   }
   void operator()(const PutRows& put) {
     for (const Span& span : {put.ids, put.rows, put.table}) look(span);
@@ -288,6 +295,12 @@ class Walk {
       if (is_unread(state)) fail(str("writes ", stretch(span), " of which nothing read what it held"));
       return as;
     });
+  }
+  // What is packed to be sent is sent.
+  void write_copy(const Span& to) {
+    if (!to.there()) return;
+    const bool staged = program_.regions[to.region].kind == Region::Kind::staging;
+    write(to, staged ? ByteState::once : ByteState::plain);
   }
   void update_once(const Span& state) {
     updated_.each(state, [&](ByteState before) {

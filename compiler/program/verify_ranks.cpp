@@ -77,6 +77,10 @@ void compare(const std::vector<StepProgram>& programs, const std::vector<int64_t
     }
   }
   for (size_t i = 0; !of.empty() && i < of[0].size(); ++i) {
+    for (size_t m = 1; m < of.size() && of[0][i]->verb == Verb::reduce_scatter; ++m)
+      if (of[m][i]->send != of[0][i]->send)
+        throw InternalError(str("\"", of[0][i]->label, "\" along ", along, ": ranks ", ranks[0], " and ",
+                                ranks[m], " cut what they sum into other parts"));
     if (of[0][i]->verb != Verb::all_to_all && of[0][i]->verb != Verb::all_gather) continue;
     for (size_t a = 0; a < of.size(); ++a)
       for (size_t b = 0; b < of.size(); ++b)

@@ -54,7 +54,12 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
   // Recomputing repeats nodes and changes no bit: the certificate is that of the step without it.
   const Graph& body = plan.plain_body ? *plan.plain_body : plan.body;
   for (const Graph* graph : {&plan.count, &plan.seed, &body}) add(*graph);
-  for (const Graph& graph : plan.fragments) add(graph);
+  // Copies of rows change no bit, and only where a table is whole a phase makes them.
+  std::set<size_t> copies;
+  for (const TailStep& step : plan.phases.tail)
+    if (step.takes) copies.insert(static_cast<size_t>(step.fragment));
+  for (size_t f = 0; f < plan.fragments.size(); ++f)
+    if (!copies.count(f)) add(plan.fragments[f]);
   for (const Node& node : plan.phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update) {
       text += node.op.name();
@@ -69,7 +74,8 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
   } else {
     text += target_of(plan.options).library_version() + "\n" + blocks.count.algorithms() +
             blocks.seed.algorithms() + body_algorithms(plan, blocks);
-    for (const ProgramBlock& fragment : blocks.fragments) text += fragment.algorithms();
+    for (size_t f = 0; f < blocks.fragments.size(); ++f)
+      if (!copies.count(f)) text += blocks.fragments[f].algorithms();
     for (const auto& kernel : update_kernels(plan.phases, plan.options)) text += kernel.name + "\n";
   }
   for (const auto& [name, hash] : own) text += str("own ", name, " ", hash, "\n");

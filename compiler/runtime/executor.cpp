@@ -201,10 +201,24 @@ Executor::Action Executor::bind(const SumRows& sum) {
                               .count = sum.ids.bytes / static_cast<int64_t>(sizeof(int32_t)),
                               .width = sum.width,
                               .table_rows = sum.table_rows,
+                              .first = sum.first,
+                              .owned = sum.owned,
                               .out_ids = as<int32_t>(sum.out_ids),
                               .out_rows = as<float>(sum.out_rows),
                               .squares = as<double>(sum.squares)};
   return [this, rows](Stream& stream) { parts_.reductions.sum_rows(rows, stream); };
+}
+Executor::Action Executor::bind(const TakeRows& take) {
+  Reductions::Taken taken{.table = as<const float>(take.table),
+                          .first = take.first,
+                          .rows = take.table.bytes / (take.width * static_cast<int64_t>(sizeof(float))),
+                          .width = take.width,
+                          .table_rows = take.table_rows,
+                          .parts = {}};
+  for (const auto& piece : take.pieces)
+    taken.parts.push_back({as<const int32_t>(piece.ids), as<float>(piece.to),
+                           piece.ids.bytes / static_cast<int64_t>(sizeof(int32_t))});
+  return [this, taken](Stream& stream) { parts_.reductions.take_rows(taken, stream); };
 }
 Executor::Action Executor::bind(const PutRows& put) {
   Reductions::Placed placed{.table = as<float>(put.table),

@@ -68,6 +68,7 @@ class Executor {
   Action bind(const UpdateTensors& update);
   Action bind(const SumRows& sum);
   Action bind(const PutRows& put);
+  Action bind(const TakeRows& take);
   Action bind(const SumSquares& sum);
   Action bind(const NormOfWords& norm);
   Action bind(const ChecksumSpans& checked);

@@ -13,73 +13,6 @@
 namespace lockstep::compiler {
 
 namespace {
-// The input that a value is, or is gathered from as it is; kNoValue for another value.
-ValueId gathered_input(const Graph& whole, ValueId v) {
-  while (whole[v].producer.valid()) {
-    const Node& node = whole.producer(v);
-    if (node.op != ops::wait) return kNoValue;
-    const Node& start = whole.producer(node.inputs[0]);
-    if (start.op != ops::all_gather_start) return kNoValue;
-    v = start.inputs[whole[v].index];
-  }
-  return v;
-}
-
-// The nodes needed for `outputs`, stopping at values in `given` and at graph inputs.
-Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std::set<ValueId>& given) {
-  PerValue<bool> needed(whole.values.size());
-  std::set<NodeId> nodes;
-  std::vector<ValueId> open = outputs;
-  while (!open.empty()) {
-    ValueId v = open.back();
-    open.pop_back();
-    if (needed[v]) continue;
-    needed[v] = true;
-    if (given.count(v) || !whole[v].producer.valid()) continue;
-    nodes.insert(whole[v].producer);
-    for (ValueId input : whole.producer(v).inputs) open.push_back(input);
-  }
-  Phase phase;
-  PerValue<ValueId> map(whole.values.size(), kNoValue);
-  auto add_input = [&](InputKind kind, const std::string& label, ValueId v) {
-    map[v] = phase.graph.add_input(kind, label, whole[v].dtype, whole[v].shape);
-    phase.inputs.push_back(v);
-  };
-  // A weight is the same input of the phase whether it lies whole or was gathered: the phase is the same on
-  // every mesh.
-  std::map<ValueId, ValueId> gathered;
-  for (ValueId v : given)
-    if (needed[v] && whole[v].producer.valid())
-      if (ValueId input = gathered_input(whole, v); input != kNoValue) gathered[input] = v;
-  for (const auto& input : whole.inputs) {
-    if (needed[input.value]) add_input(input.kind, input.name, input.value);
-    if (auto found = gathered.find(input.value); found != gathered.end())
-      add_input(input.kind, input.name, found->second);
-  }
-  // A given value's name is its place among the given ones, not its id: ids differ where programs differ
-  // elsewhere.
-  int place = 0;
-  for (ValueId v : given)
-    if (needed[v] && whole[v].producer.valid() && map[v] == kNoValue)
-      add_input(InputKind::value, str("given", place++), v);
-  for (NodeId n : nodes) {
-    const Node& node = whole.node(n);
-    std::vector<ValueId> inputs;
-    for (ValueId v : node.inputs) inputs.push_back(map[v]);
-    std::vector<std::pair<DType, Shape>> types;
-    for (ValueId v : node.outputs) types.emplace_back(whole[v].dtype, whole[v].shape);
-    auto made = phase.graph.append(node.op, inputs, node.attrs, types, node.at);
-    for (size_t i = 0; i < made.size(); ++i)
-      if (map[node.outputs[i]] == kNoValue) map[node.outputs[i]] = made[i];
-  }
-  for (ValueId v : outputs) {
-    phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), map[v]);
-    phase.outputs.push_back(v);
-  }
-  phase.graph.mesh = Mesh{};
-  return phase;
-}
-
 // Work that the body may as well do again: no arithmetic, or a convert that only makes the value larger.
 bool trivial(const Graph& graph, const Node& node) {
   OpKind kind = op_row(node.op).kind;
@@ -98,7 +31,7 @@ bool is_lane_node(const Node& node) {
 void stream_weights(Phases& phases, const std::string& mesh_dim) {
   const Graph& whole = phases.whole;
   std::set<ValueId> elsewhere;
-  for (const Phase* phase : {&phases.count, &phases.seed})
+  for (const Phase* phase : {&phases.count, &phases.seed, &phases.copies})
     elsewhere.insert(phase->inputs.begin(), phase->inputs.end());
   for (const Phase& fragment : phases.fragments)
     elsewhere.insert(fragment.inputs.begin(), fragment.inputs.end());
@@ -151,6 +84,7 @@ class PhaseCutter {
   Phases cut() {
     find_sums();
     find_head();
+    find_fetches();
     find_counts();
     find_seeds_of_counts();
     find_seeds_of_state();
@@ -159,6 +93,7 @@ class PhaseCutter {
     out_.seed = extract(whole_, {seeds_.begin(), seeds_.end()}, given);
     std::set<ValueId> made_before = seeds_;
     made_before.insert(gathered_.begin(), gathered_.end());
+    for (const auto& fetch : out_.fetches) made_before.insert(fetch.rows);
     out_.body = extract(whole_, gradients_, made_before);
     cut_tail();
     return std::move(out_);
@@ -220,7 +155,37 @@ class PhaseCutter {
       counts.push_back(node.inputs[0]);
       refuse_trained_state(whole_, extract(whole_, {node.inputs[0]}, gathered_), node);
     }
+    for (auto& fetch : out_.fetches) {
+      if (!whole_[fetch.ids].producer.valid()) continue;
+      const auto found = std::find(counts.begin(), counts.end(), fetch.ids);
+      fetch.counted = static_cast<int>(found - counts.begin());
+      if (found == counts.end()) counts.push_back(fetch.ids);
+    }
     out_.count = extract(whole_, counts, gathered_);
+  }
+
+  bool is_split(ValueId table) const {
+    const auto& splits = whole_[table].layout.splits;
+    return std::any_of(splits.begin(), splits.end(),
+                       [](const auto& one) { return one.second.kind == Placement::Kind::shard; });
+  }
+  void find_fetches() {
+    std::vector<ValueId> copied;
+    std::set<ValueId> ids;
+    for (const Node& node : whole_.nodes) {
+      if (node.op != ops::take || !node.attrs.flag("fetch")) continue;
+      Phases::Fetch& fetch = out_.fetches.emplace_back();
+      fetch.table = node.inputs[0], fetch.ids = node.inputs[1], fetch.rows = node.outputs[0];
+      if (is_split(fetch.table)) continue;
+      fetch.copied = static_cast<int>(copied.size());
+      copied.push_back(fetch.rows), ids.insert(fetch.ids);
+    }
+    out_.copies = extract(whole_, copied, ids);
+  }
+  // Rows of a table of the state, by ids that a sum gave.
+  bool takes_rows(const Node& node) const {
+    return node.op == ops::take && !whole_[node.inputs[0]].producer.valid() &&
+           after_exchange_[node.inputs[1]];
   }
 
   // Counts that are sums over all ranks.
@@ -317,7 +282,10 @@ class PhaseCutter {
         for (ValueId v : node.inputs)
           LS_CHECK(!replaced.count(v), node.op, " at ", node.at.text(), " reads %", v,
                    " behind its update, which is in place");
-        plain.push_back(n);
+        if (takes_rows(node))
+          add_take(n, plain);
+        else
+          plain.push_back(n);
       }
     }
     add_fragment(plain);
@@ -350,8 +318,26 @@ class PhaseCutter {
     return node.op == ops::lane_count ||
            ((node.op == ops::all_reduce_start || node.op == ops::wait) && between_sums(node.outputs[0]));
   }
-  // Its outputs: what something else reads.
+  // Of a whole table in a fragment of its own, of a split one as a node: what computes with the rows is the
+  // same fragment on every mesh.
+  void add_take(NodeId n, std::vector<NodeId>& plain) {
+    const Node& take = whole_.node(n);
+    if (std::find(plain.begin(), plain.end(), whole_[take.inputs[1]].producer) != plain.end())
+      add_fragment(plain);
+    if (is_split(take.inputs[0]))
+      out_.tail.push_back({n, -1});
+    else
+      takes_.push_back(n);
+  }
   void add_fragment(std::vector<NodeId>& plain) {
+    if (!takes_.empty()) {
+      add_fragment_of(takes_);
+      out_.tail.back().takes = true;
+    }
+    add_fragment_of(plain);
+  }
+  // Its outputs: what something else reads.
+  void add_fragment_of(std::vector<NodeId>& plain) {
     if (plain.empty()) return;
     const std::set<NodeId> nodes(plain.begin(), plain.end());
     std::vector<ValueId> outputs;
@@ -380,6 +366,7 @@ class PhaseCutter {
   PerValue<std::vector<NodeId>> users_;
   Phases out_;
   std::vector<ValueId> gradients_;  // outputs of the body
+  std::vector<NodeId> takes_;       // of rows of whole tables, before the next fragment
   std::set<ValueId> gathered_, seeds_;
   // after_exchange_: of what is exchanged, or made by an update.
   PerValue<bool> after_count_, after_exchange_, after_state_, state_seen_;

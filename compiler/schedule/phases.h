@@ -5,26 +5,22 @@
 #include <vector>
 
 #include "compiler/pass.h"
+#include "compiler/schedule/phase.h"
 
 namespace lockstep::compiler {
-
-// A sub-graph and where its arguments come from in the whole program.
-struct Phase {
-  Graph graph;  // inputs are named as in the whole program, or "%ID" for a value made by an earlier phase
-  std::vector<ValueId> inputs;   // per graph input: the value of the whole program
-  std::vector<ValueId> outputs;  // per graph output: the value of the whole program
-};
 
 // One step of the tail, which is run node by node: a node of the whole program, or a fragment of plain ops on
 // whole values.
 struct TailStep {
   NodeId node;  // of the whole program; kNoNode: run `fragment`
   int fragment = -1;
+  bool takes = false;  // the fragment copies rows of whole sparse tables, and does nothing else
 };
 
 struct Phases {
   Graph whole;  // the typed program: what is printed and checked
-  Phase count;  // per micro-batch, of data and buffers: the token counts (before backward)
+  Phase count;  // per micro-batch, of data and buffers: the token counts (before backward), and the ids of
+                // rows that the body reads of sparse tables
   Phase seed;   // once, on whole values: what the body reads of the counts (1 / count) and of state alone
                 // (weights in bf16)
   Phase body;   // per micro-batch: forward and backward; the same on every data mesh
@@ -37,6 +33,15 @@ struct Phases {
     int ids = 0, rows = 0;
   };
   std::vector<Rows> rows;
+  // Rows of sparse tables that a micro-batch reads: they come before its body, which has them as inputs on
+  // every mesh. Where the table is whole, the phase `copies` copies them; else their owners send them.
+  struct Fetch {
+    ValueId table, ids, rows;  // of `whole`
+    int counted = -1;          // ids: this output of count; -1: a batch field as it is
+    int copied = -1;           // rows: this output of the phase `copies`; -1: the table is split
+  };
+  std::vector<Fetch> fetches;
+  Phase copies;              // per micro-batch: rows of whole tables
   std::vector<NodeId> head;  // before the body: weights that lie as rows, rounded (convert) and gathered
                              // (start, wait), in order
   // Gathers that are not in the head: each body gathers these weights for itself, and frees them. Input of

@@ -18,6 +18,7 @@ std::string text(const Placement& p) {
     case Placement::Kind::replicate:
       return "Replicate";
     case Placement::Kind::shard:
+      if (p.groups == 0) return str("Shard(", p.dim, ",owned)");
       return p.groups > 1 ? str("Shard(", p.dim, ",groups=", p.groups, ")") : str("Shard(", p.dim, ")");
     case Placement::Kind::partial:
       return str("Partial(", name(p.op), ")");
@@ -50,6 +51,7 @@ Placement parse_placement(std::string_view given) {
   if (auto inside = argument("perlane"); !inside.empty() && number(inside, dim)) return PerLane(dim);
   if (auto inside = argument("shard"); !inside.empty()) {
     auto parts = split(inside, ',');
+    if (parts.size() == 2 && parts[1] == "owned" && number(parts[0], dim)) return Shard(dim, 0);
     bool good = number(parts[0], dim) && parts.size() <= 2;
     if (good && parts.size() == 2) {
       std::string second = parts[1].rfind("groups=", 0) == 0 ? parts[1].substr(7) : parts[1];

@@ -30,7 +30,7 @@ struct Spec {
   SourceLine at;               // the user's line that recorded it
   DType compute = DType::f32;  // what layers read it as: State::compute_dtype for a parameter, else `dtype`
   // A table [rows, width] of which a step takes rows by ids, or a moment of one: its gradient is of these
-  // rows alone, and so is its update. It lies whole on every rank.
+  // rows alone, and so is its update. With ZeRO 3 it is split by rows over dp_shard, else it is whole.
   bool sparse = false;
   bool projection = false;  // a weight [out, in] that projected() alone reads: an adapter may stand beside it
   bool adapter = false;     // a matrix of an adapter

@@ -57,7 +57,9 @@ const PlacementRule* of_parameter(const Spec& moment, const PlacementRule* rule)
 }
 
 Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& policy) {
-  if (!is_data_dim(dim) || spec.role == Role::buffer || spec.sparse) return Replicate();
+  if (!is_data_dim(dim) || spec.role == Role::buffer) return Replicate();
+  // The rows of a sparse table and those of its moments have one owner.
+  if (spec.sparse) return dim == "dp_shard" && policy.zero == 3 ? Shard(0) : Replicate();
   if (spec.role == Role::moment || policy.masters) return Shard(0);
   return dim == "dp_shard" && policy.zero == 3 ? Shard(0) : Replicate();
 }
@@ -67,11 +69,10 @@ Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& pol
 void check_fit(const Spec& spec, const PlacementRule& rule) {
   const Placement& place = rule.place;
   if (place.kind != Placement::Kind::shard) return;
-  if (spec.sparse)
-    throw UserError(
-        str("[place] ", text(rule), ": \"", spec.fqn,
-            "\" is sparse, and a sparse table lies whole on every rank; leave the rule out, or make "
-            "the table dense"));
+  if (spec.sparse && (rule.dim != "dp_shard" || !(place == Shard(0))))
+    throw UserError(str("[place] ", text(rule), ": \"", spec.fqn,
+                        "\" is sparse, and a sparse table is split by rows over dp_shard alone; say "
+                        "shard(0) on dp_shard, leave the rule out, or make the table dense"));
   int dims = static_cast<int>(spec.shape.size());
   if (place.dim < 0 || place.dim >= dims)
     throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ",
@@ -84,16 +85,34 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
                         ", which does not divide into ", place.groups, " groups"));
 }
 
+namespace {
+// Sparse moments lie as their table does, row by row.
+const PlacementRule* of_table(const Spec& moment, const PlacementRule* mine, const PlacementRule* table,
+                              const Placement& by_default) {
+  const Placement wanted = table ? table->place : by_default;
+  if (mine && !(mine->place == wanted))
+    throw UserError(str("[place] ", text(*mine), ": \"", moment.fqn, "\" is a moment of the sparse table \"",
+                        moment.of, "\", which is ", text(wanted), " on ", mine->dim,
+                        ": both are split alike; give the table the rule, too, or leave it out"));
+  return table;
+}
+}  // namespace
+
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
                   const std::vector<PlacementRule>& defaults, const Mesh& mesh, const StatePolicy& policy) {
   Layout layout;
   bool rule_on_shard = false;
   for (std::string_view dim : {"tp", "dp_shard", "dp_replicate", "cp", "pp"}) {
     const PlacementRule* rule = nullptr;
+    const PlacementRule* table = nullptr;
     for (const auto* list : {&rules, &defaults}) {
       if (!rule) rule = rule_for(spec.fqn, dim, *list);
-      if (!rule && spec.role == Role::moment) rule = of_parameter(spec, rule_for(spec.of, dim, *list));
+      if (spec.role != Role::moment) continue;
+      if (!table) table = rule_for(spec.of, dim, *list);
+      if (!rule && !spec.sparse) rule = of_parameter(spec, rule_for(spec.of, dim, *list));
     }
+    if (spec.sparse && spec.role == Role::moment)
+      rule = of_table(spec, rule, table, by_name(spec, dim, policy));
     if (spec.shape.empty()) continue;
     if (rule) check_fit(spec, *rule);
     const int at = mesh.find(dim), outer = mesh.find("dp_shard");
@@ -103,6 +122,7 @@ Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
     const bool whole =
         dim == "dp_replicate" && outer >= 0 && layout.on(outer) == Replicate() && rule_on_shard;
     layout.set(at, rule ? rule->place : whole ? Replicate() : by_name(spec, dim, policy));
+    if (spec.sparse && mesh.shape[at] == 1) layout.set(at, Replicate());  // one owner has it whole
     if (dim == "dp_shard") rule_on_shard = rule != nullptr;
   }
   return layout;

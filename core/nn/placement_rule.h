@@ -37,11 +37,11 @@ struct StatePolicy {
 // rule that names its parameter; else the same from `defaults`; else the name of the mesh dim says it:
 //   parameter: Replicate on dp_replicate; on dp_shard Shard(0) for ZeRO 3, else Replicate; a master: Shard(0)
 //   on both; moment: Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows; buffer:
-//   Replicate.
+//   Replicate; a sparse table, as its moments: Shard(0) on dp_shard for ZeRO 3, Replicate elsewhere.
 // dp_replicate splits further what dp_shard has split: what a rule keeps whole on dp_shard stays whole on
 // dp_replicate. Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1
-// are kept, so that a layout does not depend on sizes. UserError when two rules of one list name one tensor
-// on one mesh dim, or a placement does not fit the shape.
+// are kept, but for sparse tables, so that no layout depends on other sizes. UserError when two rules of one
+// list name one tensor on one mesh dim, or a placement does not fit the shape.
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
                   const std::vector<PlacementRule>& defaults, const Mesh& mesh,
                   const StatePolicy& policy = {});

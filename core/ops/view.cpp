@@ -328,8 +328,10 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({3, 5}), f32({3, 1}), f32({3, 2})}, {{"dim", 1}}),
                    floats({f32({2, 3}), f32({1, 3})}, {{"dim", 0}}),
                    integers({i32({3}), i32({0}), i32({5})}, {{"dim", 0}})}},
+      // fetch: of a sparse table, and these rows come to each micro-batch before its body runs.
       {.id = ops::take,
        .kind = OpKind::index,
+       .attrs = {{"fetch", AttrType::flag, true}},
        .infer = infer_take,
        .split = split_take,
        .vjp =

@@ -160,7 +160,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.state = state.bytes_per_rank();
   out.arena = step.held.arena;
   out.reduction = step.held.reduction();
-  const int64_t body = program.blocks[kBodyBlock].arena_bytes(),
+  const int64_t body = program.blocks[kBodyBlock].arena_bytes() + program.blocks[kCopiesBlock].arena_bytes(),
                 seed = program.blocks[kSeedBlock].arena_bytes(),
                 count = program.blocks[kCountBlock].arena_bytes();
   for (const MemoryPart& part :

@@ -287,7 +287,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
            {"adafactor tp", {{2}, {"tp"}}, 1, ""},
            {"sparse", {{1}, {"dp_replicate"}}, 2, ""},
            {"sparse ddp", {{2}, {"dp_replicate"}}, 3, ""},
-           {"sparse zero 3", {{2}, {"dp_shard"}}, 3, ""}}) {
+           {"sparse zero 3", {{2}, {"dp_shard"}}, 3, ""},
+           {"sparse hsdp", {{2, 3}, {"dp_replicate", "dp_shard"}}, 5, ""}}) {
     SCOPED_TRACE(name);
     const std::string gather = name == "zero 3" ? R"(, "gather": "micro_batch")" : "";
     std::vector<std::string> dims;

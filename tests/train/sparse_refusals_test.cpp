@@ -133,13 +133,27 @@ TEST(SparseRefusals, OptimizersOfSparseTablesWantSome) {
              {"[sparse_adam] ", "\"dense.weight\" is dense, and sparse_adam updates sparse tables"});
 }
 
-TEST(SparseRefusals, TablesHaveTwoDimsAndLieWhole) {
+TEST(SparseRefusals, TablesHaveTwoDimsAndAreSplitByRows) {
   State state(solo_mesh(), 1);
   expect_all(refusal([&] { state.root().sparse("cube", {2, 3, 4}, init::zeros()); }),
              {"\"cube\"", "is sparse and f32[2,3,4]; a sparse table is [rows, width]"});
-  Setting s;
-  expect_all(refusal([&] { s.state.place({{"dp_shard", "table.weight", Shard(0)}}); }),
-             {"[place] ", "\"table.weight\" is sparse, and a sparse table lies whole on every rank"});
+  for (const PlacementRule& rule :
+       {PlacementRule{"dp_replicate", "table.weight", Shard(0)},
+        PlacementRule{"tp", "table.weight", Shard(0)}, PlacementRule{"dp_shard", "table.weight", Shard(1)}}) {
+    Setting s;
+    expect_all(
+        refusal([&] { s.state.place({rule}); }),
+        {"[place] ", "\"table.weight\" is sparse, and a sparse table is split by rows over dp_shard alone",
+         "say shard(0) on dp_shard"});
+  }
+  Setting s(Mesh{{2}, {"dp_shard"}});
+  SparseAdam adam(s.state / "optim");
+  expect_all(refusal([&] {
+               s.state.place({{"dp_shard", "optim.table.weight.exp_avg", Replicate()}});
+               s.plan(s.step(adam));
+             }),
+             {"[place] ", "\"optim.table.weight.exp_avg\" is a moment of the sparse table \"table.weight\"",
+              "which is Shard(0) on dp_shard: both are split alike"});
 }
 
 TEST(SparseRefusals, ALossThatTakesNoRowsHasNoGradient) {
@@ -228,6 +242,54 @@ TEST(SparseRefusals, ADeviceThatSumsNoRowsIsNamed) {
       {"[sparse] ", "on the CPU alone, and the step runs on ", "make the table dense, or train on the CPU"});
 }
 
+TEST(SparseRefusals, ASplitTableOnAnotherDeviceIsNamed) {
+  class Summing : public OtherTarget {
+   public:
+    bool sums_rows() const override { return true; }
+  };
+  const Summing other;
+  CompileOptions options;
+  options.target = &other;
+  Setting s(Mesh{{2}, {"dp_shard"}});
+  Sgd sgd(s.state / "optim");
+  const auto words = {"[sparse] sparse_refusals_test.cpp:",
+                      "\"table.weight\" is a sparse table whose rows are split over dp_shard (2 ranks)",
+                      "which the CPU alone can do", "keep it whole (mesh.zero 1 or 2"};
+  expect_all(refusal([&] { s.plan(s.step(sgd), options); }), words);
+  expect_all(refusal([&] { s.plan([&](const Batch& b) { return s.loss(b); }, options); }), words);
+  s.state.zero(2);
+  EXPECT_EQ(refusal([&] { s.plan(s.step(sgd), options); }), "");
+}
+
+// Rows of other ranks come before the body: their ids cannot follow from what it computes.
+TEST(SparseRefusals, IdsThatFollowFromWeightsWantAWholeTable) {
+  auto said = [](const Mesh& words, int zero, bool nested) {
+    Setting s(words);
+    s.state.zero(zero);
+    const Linear out(s.state / "out", kWidth, kWidth);
+    Sgd sgd(s.state / "optim");
+    return refusal([&] {
+      s.plan([&](const Batch& b) {
+        const Tensor rows = s.table(b[0]);
+        const Tensor chosen =
+            argmax(nested ? rows : out(broadcast_dims(convert(b[0], DType::f32), {2, 3, kWidth}, {0, 1})), 2);
+        Loss made{sum(square(s.table(chosen)), {0, 1, 2}), full(b[0], {}, 1, DType::i64)};
+        sgd.update(grad(made, s.state.parameters()));
+        return made;
+      });
+    });
+  };
+  for (bool nested : {true, false}) {
+    expect_all(
+        said({{2}, {"dp_shard"}}, 3, nested),
+        {"[take] sparse_refusals_test.cpp:", "ids of the sparse table \"table.weight\" follow from weights",
+         "split over dp_shard (2 ranks)", "take rows by ids that follow from the batch",
+         "keep the table whole"});
+    EXPECT_EQ(said({{2}, {"dp_shard"}}, 2, nested), "");
+    EXPECT_EQ(said({{2}, {"dp_replicate"}}, 3, nested), "");
+  }
+}
+
 // The typed program without what gathers rows, or what takes this rank's part of their squares.
 Graph without(const Graph& graph, OpId op, bool twice) {
   Rewriter rewriter(graph);
@@ -276,6 +338,41 @@ TEST(SparseRefusals, WrongCommunicationDoesNotCompile) {
              {"[sum_rows] sparse_refusals_test.cpp:", "which is PerLane", "gather them first"});
   expect_all(said(ops::lane_gather_start, true), {"[lane_gather_start] ", "still belongs to one"});
   expect_all(said(ops::local_rows, false), {"[norm_limbs] ", "each row is counted once"});
+}
+TEST(SparseRefusals, WrongCommunicationOfOwnersDoesNotCompile) {
+  Setting s(Mesh{{2, 2}, {"dp_replicate", "dp_shard"}});
+  SparseAdam adam(s.state / "optim");
+  const StepPlan plan = s.plan(s.step(adam));
+  const PassContext context{
+      plan.phases.whole.mesh, [&](const std::string& fqn) { return s.state.layout(fqn); }, {}};
+  auto said = [&](const std::function<void(Graph&, Node&)>& change) {
+    Graph mutant = plan.phases.whole;
+    for (Node& node : mutant.nodes) change(mutant, node);
+    return refusal([&] { place_values(mutant, context); });
+  };
+  EXPECT_EQ(said([](Graph&, Node&) {}), "");
+  auto drop = [](OpId op, const char* attr) {
+    return [op, attr](Graph&, Node& node) {
+      if (node.op != op) return;
+      Attrs kept;
+      for (const auto& [name, value] : node.attrs.items())
+        if (name != attr) kept.set(name, value);
+      node.attrs = kept;
+    };
+  };
+  expect_all(said(drop(ops::sum_rows, "owners")),
+             {"[norm_limbs] ", "which is Replicate on dp_shard", "each row is counted once"});
+  expect_all(said(drop(ops::take, "fetch")), {"[take] ", "mixes values of micro-batches with shards"});
+  // Rows of all ids put into a shard; the squares of replicas counted by each.
+  ValueId ids;
+  expect_all(said([&](Graph&, Node& node) {
+               if (node.op == ops::wait && node.outputs.size() == 2) ids = node.outputs[0];
+               if (node.op == ops::put_rows) node.inputs[1] = ids;
+             }),
+             {"[put_rows] ", "on dp_shard"});
+  Graph uncounted = without(plan.phases.whole, ops::local_rows, false);
+  expect_all(refusal([&] { place_values(uncounted, context); }),
+             {"[norm_limbs] ", "each row is counted once"});
 }
 
 }  // namespace

@@ -121,6 +121,9 @@ class CpuReductions : public Reductions {
   void sum_rows(const Rows& rows, Stream& stream) override {
     stream.run([this, rows] { row_sums_.sum(rows, threads_); });
   }
+  void take_rows(const Taken& taken, Stream& stream) override {
+    stream.run([this, taken] { compiler::take_rows(taken, threads_); });
+  }
   void put_rows(const Placed& placed, Stream& stream) override {
     stream.run([this, placed] { compiler::put_rows(placed, threads_); });
   }

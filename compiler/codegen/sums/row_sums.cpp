@@ -16,17 +16,23 @@ constexpr int kDigitBits = 11;
 constexpr int64_t kDigits = int64_t{1} << kDigitBits;
 constexpr int64_t kParallel = 1 << 15;  // elements from which threads are worth their start
 constexpr int64_t kBlock = 2048;        // squares are added in blocks of so many, as those of other gradients
+void check(int32_t id, int64_t position, int64_t table_rows) {
+  if (id < 0 || id >= table_rows)
+    throw UserError(
+        str("index ", id, " at position ", position, " is outside the table of ", table_rows, " rows"));
+}
 }  // namespace
 
-void RowSums::sort(const int32_t* ids, int64_t count, int64_t table_rows) {
-  sorted_.resize(count), other_.resize(count);
-  for (int64_t i = 0; i < count; ++i) {
-    if (ids[i] < 0 || ids[i] >= table_rows)
-      throw UserError(
-          str("index ", ids[i], " at position ", i, " is outside the table of ", table_rows, " rows"));
-    sorted_[i] = {ids[i], static_cast<int32_t>(i)};
+void RowSums::sort(const Reductions::Rows& all) {
+  sorted_.clear();
+  const int64_t owned = all.owned < 0 ? all.table_rows : all.owned;
+  for (int64_t i = 0; i < all.count; ++i) {
+    check(all.ids[i], i, all.table_rows);
+    if (all.ids[i] >= all.first && all.ids[i] < all.first + owned)
+      sorted_.push_back({static_cast<int32_t>(all.ids[i] - all.first), static_cast<int32_t>(i)});
   }
-  for (int shift = 0; shift < 31 && (table_rows - 1) >> shift > 0; shift += kDigitBits) {
+  other_.resize(sorted_.size());
+  for (int shift = 0; shift < 31 && (owned - 1) >> shift > 0; shift += kDigitBits) {
     std::array<int64_t, kDigits + 1> at{};
     auto digit = [shift](const Entry& entry) { return (entry.id >> shift) & (kDigits - 1); };
     for (const Entry& entry : sorted_) ++at[digit(entry) + 1];
@@ -37,12 +43,13 @@ void RowSums::sort(const int32_t* ids, int64_t count, int64_t table_rows) {
 }
 
 void RowSums::sum(const Reductions::Rows& all, int threads) {
-  sort(all.ids, all.count, all.table_rows);
+  sort(all);
   first_.clear();
-  for (int64_t i = 0; i < all.count; ++i)
+  const auto kept = static_cast<int64_t>(sorted_.size());
+  for (int64_t i = 0; i < kept; ++i)
     if (i == 0 || sorted_[i].id != sorted_[i - 1].id) first_.push_back(i);
   const auto distinct = static_cast<int64_t>(first_.size()), width = all.width;
-  first_.push_back(all.count);
+  first_.push_back(kept);
   const LaneKernels& kernels = lane_kernels();
   const auto bytes = static_cast<size_t>(width) * sizeof(float);
 #pragma omp parallel for num_threads(threads) \
@@ -60,8 +67,27 @@ void RowSums::sum(const Reductions::Rows& all, int threads) {
     all.squares[k] = squares;
   }
   for (int64_t k = distinct; k < all.count; ++k) {
-    all.out_ids[k] = all.out_ids[distinct - 1], all.squares[k] = 0;
-    std::memcpy(all.out_rows + k * width, all.out_rows + (distinct - 1) * width, bytes);
+    all.out_ids[k] = distinct ? all.out_ids[distinct - 1] : -1, all.squares[k] = 0;
+    float* out = all.out_rows + k * width;
+    distinct ? std::memcpy(out, all.out_rows + (distinct - 1) * width, bytes) : std::memset(out, 0, bytes);
+  }
+}
+
+void take_rows(const Reductions::Taken& taken, int threads) {
+  const int64_t width = taken.width;
+  const auto bytes = static_cast<size_t>(width) * sizeof(float);
+  for (const auto& part : taken.parts) {
+    for (int64_t i = 0; i < part.count && taken.table_rows > 0; ++i) check(part.ids[i], i, taken.table_rows);
+#pragma omp parallel for num_threads(threads) \
+    schedule(static) if (threads > 1 && part.count * width > kParallel)
+    for (int64_t i = 0; i < part.count; ++i) {
+      const int64_t row = part.ids[i] - taken.first;
+      float* to = part.to + i * width;
+      if (row >= 0 && row < taken.rows)
+        std::memcpy(to, taken.table + row * width, bytes);
+      else
+        std::memset(to, 0, bytes);
+    }
   }
 }
 
@@ -73,7 +99,7 @@ void put_rows(const Reductions::Placed& placed, int threads) {
 #pragma omp parallel for num_threads(threads) \
     schedule(static) if (threads > 1 && placed.count * width > kParallel)
   for (int64_t k = 0; k < placed.count; ++k)
-    if (k == 0 || ids[k] != ids[k - 1])
+    if (ids[k] >= 0 && (k == 0 || ids[k] != ids[k - 1]))
       std::memcpy(placed.table + ids[k] * width, placed.rows + k * width,
                   static_cast<size_t>(width) * sizeof(float));
 }

@@ -15,7 +15,7 @@ class RowSums {
   void sum(const Reductions::Rows& rows, int threads);
 
  private:
-  void sort(const int32_t* ids, int64_t count, int64_t table_rows);
+  void sort(const Reductions::Rows& rows);
 
   // {id, place}, by id and then by place.
   struct Entry {
@@ -24,6 +24,9 @@ class RowSums {
   std::vector<Entry> sorted_, other_;
   std::vector<int64_t> first_;  // per distinct id: its first entry; and the end
 };
+
+// See Reductions::take_rows.
+void take_rows(const Reductions::Taken& taken, int threads);
 
 // See Reductions::put_rows.
 void put_rows(const Reductions::Placed& placed, int threads);
