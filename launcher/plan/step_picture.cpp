@@ -109,8 +109,15 @@ class Rows {
 
   void add_work(const Timeline::Work& work) {
     const compiler::Instr& instr = program_.instrs[work.instr];
-    if (!in_micro_batch(program_, instr))
-      return compute(work.begin, work.end, kOnce, last_micro_batch_ < -1 ? "counts" : "sums, norm, update");
+    if (!in_micro_batch(program_, instr)) {
+      const auto* run = std::get_if<compiler::RunBlock>(&instr.what);
+      const bool rows = (run && run->block == compiler::kCopiesBlock) ||
+                        std::holds_alternative<compiler::TakeRows>(instr.what);
+      return compute(work.begin, work.end, kOnce,
+                     rows                     ? "rows of sparse tables"
+                     : last_micro_batch_ < -1 ? "counts"
+                                              : "sums, norm, update");
+    }
     mark_micro_batch(work, instr.micro_batch);
     const std::string of = str(", micro-batch ", instr.micro_batch);
     const auto* run = std::get_if<compiler::RunBlock>(&instr.what);

@@ -182,6 +182,11 @@ std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std:
 
 bool in_micro_batch(const StepProgram& program, const Instr& instr) {
   if (instr.micro_batch < 0 || std::holds_alternative<AddCounts>(instr.what)) return false;
+  // Ids of rows are kept as they are counted.
+  if (const auto* copy = std::get_if<CopySpans>(&instr.what); copy && !copy->copies.empty()) {
+    const Region& to = program.regions[copy->copies[0].to.region];
+    if (to.kind == Region::Kind::staging && to.name.starts_with("ids ")) return false;
+  }
   const auto* run = std::get_if<RunBlock>(&instr.what);
   return !run || program.block_names[run->block] == "body";
 }

@@ -45,7 +45,8 @@ struct Timeline {
   double end = 0;
 };
 
-// Whether an instruction computes a micro-batch or adds up its gradients; counts are not of it.
+// Whether an instruction computes a micro-batch or adds up its gradients; counts, and rows of
+// sparse tables that come before, are not of it.
 bool in_micro_batch(const compiler::StepProgram& program, const compiler::Instr& instr);
 
 // What a call takes its time for: what it computes at the roofline's rate, or what it reads and writes at the

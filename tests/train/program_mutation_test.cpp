@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/program/listing.h"
 #include "compiler/program/print.h"
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
@@ -303,6 +304,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                                         "]", gather, "}"),
                                     mesh.size(), micro_batches, more)};
     all.rank = all.programs.size() - 1;
+    const std::string listed = listing(all.programs[all.rank]);
+    EXPECT_EQ(listing(parse_program(listed)), listed);
     all.run();
     said.insert(all.words.begin(), all.words.end());
   }

@@ -262,5 +262,80 @@ TEST(CpuReductions, ChecksumsAreSumsOfWords) {
   }
 }
 
+// Rows by id: what owners of parts of a table sum is what one rank sums of it; an owner without an id has no
+// row.
+TEST(CpuReductions, OwnersSumTheRowsOfTheirIds) {
+  std::mt19937 rng(6);
+  constexpr int64_t kRows = 37, kWidth = 5, kCount = 200;
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < kCount; ++i) ids.push_back(static_cast<int32_t>(rng() % 23));
+  const auto rows = random(kCount * kWidth, rng);
+  struct Summed {
+    std::vector<int32_t> ids = std::vector<int32_t>(kCount, 99);
+    std::vector<float> rows = std::vector<float>(kCount * kWidth, kPoison);
+    std::vector<double> squares = std::vector<double>(kCount, 99);
+  };
+  auto stream = inline_stream();
+  auto summed = [&](int64_t first, int64_t owned) {
+    Summed out;
+    make_cpu_reductions(2)->sum_rows({ids.data(), rows.data(), kCount, kWidth, kRows, first, owned,
+                                      out.ids.data(), out.rows.data(), out.squares.data()},
+                                     *stream);
+    return out;
+  };
+  const Summed whole = summed(0, -1);
+  int64_t at = 0;
+  for (auto [first, owned] : {std::pair<int64_t, int64_t>{0, 10}, {10, 9}, {19, 0}, {19, 9}, {28, 9}}) {
+    const Summed part = summed(first, owned);
+    int64_t distinct = 0;
+    while (part.ids[distinct] >= 0 && (distinct == 0 || part.ids[distinct] != part.ids[distinct - 1]))
+      ++distinct;
+    for (int64_t k = 0; k < distinct; ++k, ++at) {
+      EXPECT_EQ(part.ids[k] + first, whole.ids[at]);
+      EXPECT_EQ(part.squares[k], whole.squares[at]);
+      EXPECT_EQ(std::memcmp(&part.rows[k * kWidth], &whole.rows[at * kWidth], kWidth * sizeof(float)), 0);
+    }
+    for (int64_t k = distinct; k < kCount; ++k) {
+      EXPECT_EQ(part.ids[k], distinct ? part.ids[distinct - 1] : -1);
+      EXPECT_EQ(part.squares[k], 0);
+      EXPECT_TRUE(distinct || part.rows[k * kWidth] == 0);
+    }
+  }
+  EXPECT_EQ(at, 23) << "each id has one owner";
+}
+
+TEST(CpuReductions, OwnersTakeAndPutRowsThatTheyHave) {
+  constexpr int64_t kWidth = 3;
+  std::vector<float> table{1, 2, 3, 4, 5, 6};  // rows 4 and 5 of 9
+  std::vector<float> to(4 * kWidth, kPoison);
+  auto stream = inline_stream();
+  auto reductions = make_cpu_reductions(1);
+  auto take = [&](std::vector<int32_t> ids, int64_t first, int64_t table_rows) {
+    reductions->take_rows({table.data(), first, 2, kWidth, table_rows, {{ids.data(), to.data(), 4}}},
+                          *stream);
+  };
+  take({5, 0, 8, 4}, 4, 9);
+  EXPECT_TRUE(same_bits(to, {4, 5, 6, 0, 0, 0, 0, 0, 0, 1, 2, 3}));
+  take({1, 1, -1, -1}, 0, 0);  // ids of sum_rows
+  EXPECT_TRUE(same_bits(to, {4, 5, 6, 4, 5, 6, 0, 0, 0, 0, 0, 0}));
+  for (int32_t id : {-1, 9}) {
+    std::string said;
+    try {
+      take({5, id, 0, 0}, 4, 9);
+    } catch (const UserError& error) { said = error.what(); }
+    EXPECT_EQ(said, str("index ", id, " at position 1 is outside the table of 9 rows"));
+  }
+  const std::vector<int32_t> none(4, -1), one{1, 1, 1, 1};
+  const std::vector<float> given(4 * kWidth, 7);
+  Reductions::Placed placed;
+  placed.table = table.data(), placed.ids = none.data(), placed.rows = given.data();
+  placed.count = 4, placed.width = kWidth;
+  reductions->put_rows(placed, *stream);
+  EXPECT_TRUE(same_bits(table, {1, 2, 3, 4, 5, 6}));
+  placed.ids = one.data();
+  reductions->put_rows(placed, *stream);
+  EXPECT_TRUE(same_bits(table, {1, 2, 3, 7, 7, 7}));
+}
+
 }  // namespace
 }  // namespace lockstep
