@@ -22,7 +22,7 @@ class Bert {
         head_norm_(at / "cls" / "predictions" / "transform" / "LayerNorm", o.width, o.eps),
         bias_((at / "cls" / "predictions").parameter("bias", {o.vocab}, init::zeros(), line)) {}
   Tensor operator()(Tensor ids, Here at = Here::current()) const {
-    Tensor x = encoder_(ids, {}, at);
+    Tensor x = encoder_(ids, {}, {}, at);
     Tensor y = head_norm_(gelu_erf(head_(x)));
     Tensor table = encoder_.table().computed(y), bias = bias_.computed(y);
     return linear(y, table, bias);

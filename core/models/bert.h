@@ -2,7 +2,7 @@
 // and bert_classifier are made of. Devlin et al., arXiv 1810.04805.
 //
 // Shapes: B sequences of a micro-batch, T tokens (at most `context`), C = width, F = hidden, V = vocab. FQNs
-// are those of Hugging Face; the segment of every token is 0.
+// are those of Hugging Face.
 //
 //   bert.embeddings.word_embeddings.weight [V,C]
 //   bert.embeddings.position_embeddings.weight [context,C]
@@ -58,8 +58,10 @@ class BertEncoder {
  public:
   // `at` is the scope "bert"; `who` is named where ids do not fit.
   BertEncoder(std::string_view who, const Scope& at, const BertKeys& keys, Here line);
-  // i32 [B,T] -> [B,T,C]; `lengths` as in a block.
-  Tensor operator()(Tensor ids, const Tensor& lengths = {}, Here at = Here::current()) const;
+  // i32 [B,T] -> [B,T,C]; `lengths` as in a block. `segments`: i32 [B,T], 0 for a token of the first text and
+  // 1 for one of the second; empty: all are 0.
+  Tensor operator()(Tensor ids, const Tensor& lengths = {}, const Tensor& segments = {},
+                    Here at = Here::current()) const;
   const Parameter& table() const { return token_.weight; }  // of tokens: [V,C]
 
  private:

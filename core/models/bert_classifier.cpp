@@ -1,5 +1,6 @@
-// BERT for classes of texts: what the first token is at the end of the encoder of bert.h, through a dense
-// layer and tanh (the pooler) and dropout, to a logit for each class. Devlin et al., arXiv 1810.04805.
+// BERT for classes of texts, and of pairs of texts: what the first token is at the end of the encoder of
+// bert.h, through a dense layer and tanh (the pooler) and dropout, to a logit for each class. Devlin et al.,
+// arXiv 1810.04805.
 //
 // K = classes. FQNs, those of Hugging Face's BertForSequenceClassification: those of bert.h, and
 //
@@ -23,8 +24,9 @@ class BertClassifier {
         pooler_(at / "bert" / "pooler" / "dense", o.width, o.width),
         dropout_(at / "dropout", o.dropout),
         classifier_(at / "classifier", o.width, o.classes) {}
-  Tensor operator()(Tensor ids, const Tensor& lengths, Here at = Here::current()) const {
-    Tensor first = select(encoder_(ids, lengths, at), 1, 0);
+  Tensor operator()(Tensor ids, const Tensor& lengths, const Tensor& segments,
+                    Here at = Here::current()) const {
+    Tensor first = select(encoder_(ids, lengths, segments, at), 1, 0);
     return classifier_(dropout_(tanh(pooler_(first))));
   }
 
@@ -39,15 +41,17 @@ Model make(Scope at, const BertClassifierOptions& o, Here line) {
   BertClassifier net(at, o, line);
   std::vector<Field> inputs = token_inputs(o.context, o.vocab);
   inputs.push_back({"lengths", DType::i32, {}, o.context + 1});
-  return {inputs, [net](const std::vector<Tensor>& in) { return std::vector{net(in[0], in[1])}; }, o.classes,
-          bert_placements()};
+  inputs.push_back({"token_type_ids", DType::i32, {o.context}, 2});
+  return {inputs, [net](const std::vector<Tensor>& in) { return std::vector{net(in[0], in[1], in[2])}; },
+          o.classes, bert_placements()};
 }
 }  // namespace
 
 const Family& bert_classifier() {
   static const Family row = family_of<BertClassifierOptions>(
       {.kind = "bert_classifier",
-       .about = "BERT for classes of texts: its encoder, a pooler of the first token (Devlin et al., 2018)",
+       .about = "BERT for classes of texts and of pairs: its encoder, a pooler of the first token (Devlin et "
+                "al., 2018)",
        .output = Output::classes,
        .task = "classification",
        .make = make,

@@ -39,10 +39,10 @@ BertEncoder::BertEncoder(std::string_view who, const Scope& at, const BertKeys& 
   for (int64_t i = 0; i < keys.depth; ++i) blocks_.emplace_back(at / "encoder" / "layer" / i, keys);
 }
 
-Tensor BertEncoder::operator()(Tensor ids, const Tensor& lengths, Here at) const {
+Tensor BertEncoder::operator()(Tensor ids, const Tensor& lengths, const Tensor& segments, Here at) const {
   check_ids(who_, ids, context_, at);
   Tensor tokens = token_(ids), places = position_(iota(ids, {ids.size(1)}, 0, DType::i32)),
-         segment = select(segment_.weight.computed(ids), 0, 0);
+         segment = segments.defined() ? segment_(segments) : select(segment_.weight.computed(ids), 0, 0);
   Tensor x = dropout_(norm_(tokens + (places + segment)));
   for (const BertBlock& block : blocks_) x = block(x, lengths);
   return x;

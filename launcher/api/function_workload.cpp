@@ -169,14 +169,6 @@ bool FunctionWorkload::follows_validations() const {
   return options_.validation && options_.validation->measured && options_.validation->every > 0;
 }
 
-std::string FunctionWorkload::shown(const StepResult& step) const {
-  std::vector<std::string> out;
-  for (const auto& [name, value] : step.metrics)
-    if (name != "loss" && name != "tokens")
-      out.push_back(str(name, " ", number_text(static_cast<float>(value))));
-  return join(out, "  ");
-}
-
 std::string FunctionWorkload::in_words(const std::string& text) const { return in_options(text); }
 
 }  // namespace lockstep

@@ -39,7 +39,6 @@ class FunctionWorkload : public launcher::Workload {
   std::string_view pace_unit() const override { return "samples"; }
   int64_t read_in(const compiler::StepResult&) const override { return options_.global_batch; }
   int64_t planned_units() const override { return options_.global_batch; }
-  std::string shown(const compiler::StepResult& step) const override;
   std::string in_words(const std::string& text) const override;
 
  private:

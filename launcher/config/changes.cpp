@@ -32,6 +32,7 @@ const std::map<std::string, Effect>& effects() {
       {"data.completion", Effect::samples},
       {"data.messages", Effect::samples},
       {"data.label", Effect::samples},
+      {"data.text_pair", Effect::samples},
       {"data.classes", Effect::samples},
       {"data.template", Effect::samples},
       {"data.pack", Effect::samples},

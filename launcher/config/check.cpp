@@ -257,9 +257,10 @@ void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
   only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
   only_for(c, errors, "data.kind", c.data.kind, "jsonl",
            {"data.text", "data.prompt", "data.completion", "data.messages", "data.template", "data.pack",
-            "data.label", "data.classes"});
+            "data.label", "data.text_pair", "data.classes"});
   if (c.data.kind == "jsonl")
-    only_for(c, errors, "task.kind", task_kind(c), "classification", {"data.label", "data.classes"});
+    only_for(c, errors, "task.kind", task_kind(c), "classification",
+             {"data.label", "data.text_pair", "data.classes"});
   check_classes(c, errors);
   only_for(
       c, errors, "data.kind", c.data.kind, "images",

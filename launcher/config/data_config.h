@@ -65,6 +65,10 @@ struct DataConfig {
       &label, "data.label", "label",
       "jsonl, task.kind classification: the member with the class of a record's text, an integer from 0 on "
       "or a name");
+  std::string text_pair = key(&text_pair, "data.text_pair", "text_pair",
+                              "jsonl, task.kind classification: the member with a record's second text, as a "
+                              "hypothesis or a question; a record without it is of one text (beside "
+                              "sentence1 it is sentence2)");
   std::vector<std::string> classes = key(
       &classes, "data.classes", {},
       "jsonl, task.kind classification: the names of the classes in their order, as many as model.classes; "

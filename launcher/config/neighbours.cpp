@@ -67,6 +67,7 @@ constexpr Row kRows[] = {
     {"chat_template conversation_template prompt_template", "did you mean data.template (chatml, llama3)?"},
     {"packing sample_packing pack_sequences", "did you mean data.pack (documents, none, stream)?"},
     {"text_column text_field dataset_text_field text_key", "did you mean data.text?"},
+    {"second_text sentence2 sentence2_key text_b pair_column", "did you mean data.text_pair?"},
     {"label_column label_field label_key target_column", "did you mean data.label?"},
     {"class_names label_names id2label label_list",
      "did you mean data.classes, as in [\"negative\",\"positive\"]?"},

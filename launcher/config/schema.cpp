@@ -39,7 +39,8 @@ Json value_schema(const std::string& type, const Rule& rule) {
               {"prompt", text},
               {"completion", text},
               {"messages", text},
-              {"label", text}}},
+              {"label", text},
+              {"text_pair", text}}},
             {"required", {"paths"}},
             {"additionalProperties", false}};
   }

@@ -1,7 +1,9 @@
 // A row of the key `data.sources`: {"paths": ["a.jsonl"], "weight": 2}, and the members of its records where
-// they are not those of `data`: "text", "prompt", "completion", "messages", "label".
+// they are not those of `data`: "text", "prompt", "completion", "messages", "label", "text_pair".
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,15 @@ namespace lockstep::launcher {
 struct SourceRow {
   std::vector<std::string> paths;
   double weight = 1;
-  std::string text = {}, prompt = {}, completion = {}, messages = {}, label = {};  // "": as data says
+  std::string text = {}, prompt = {}, completion = {}, messages = {}, label = {},
+              text_pair = {};  // "": as data says
   bool operator==(const SourceRow&) const = default;
+
+  struct Member {
+    const char* name;
+    std::string SourceRow::* of;
+  };
+  static const Member kMembers[6];
 
   static constexpr const char* kKeyType = "{paths, weight} row";
   static bool is_written_as(const Json& v) {
@@ -22,32 +31,31 @@ struct SourceRow {
       if (!path.is_string()) return false;
     for (const auto& [name, value] : v.items()) {
       if (name == "paths") continue;
-      const bool member =
-          name == "text" || name == "prompt" || name == "completion" || name == "messages" || name == "label";
+      const bool member = std::any_of(std::begin(kMembers), std::end(kMembers),
+                                      [&](const auto& m) { return name == m.name; });
       if (!(name == "weight" ? value.is_number() : member && value.is_string())) return false;
     }
     return true;
   }
 };
+inline constexpr SourceRow::Member SourceRow::kMembers[6] = {{"text", &SourceRow::text},
+                                                             {"prompt", &SourceRow::prompt},
+                                                             {"completion", &SourceRow::completion},
+                                                             {"messages", &SourceRow::messages},
+                                                             {"label", &SourceRow::label},
+                                                             {"text_pair", &SourceRow::text_pair}};
+
 inline void to_json(Json& json, const SourceRow& row) {
   json = {{"paths", row.paths}, {"weight", row.weight}};
-  for (auto [name, value] : {std::pair{"text", &row.text},
-                             {"prompt", &row.prompt},
-                             {"completion", &row.completion},
-                             {"messages", &row.messages},
-                             {"label", &row.label}})
-    if (!value->empty()) json[name] = *value;
+  for (const auto& [name, of] : SourceRow::kMembers)
+    if (const std::string& value = row.*of; !value.empty()) json[name] = value;
 }
 inline void from_json(const Json& json, SourceRow& row) {
   row = {};
   row.paths = json.at("paths").get<std::vector<std::string>>();
   row.weight = json.value("weight", 1.0);
-  for (auto [name, value] : {std::pair{"text", &row.text},
-                             {"prompt", &row.prompt},
-                             {"completion", &row.completion},
-                             {"messages", &row.messages},
-                             {"label", &row.label}})
-    if (json.contains(name)) *value = json[name].get<std::string>();
+  for (const auto& [name, of] : SourceRow::kMembers)
+    if (json.contains(name)) row.*of = json[name].get<std::string>();
 }
 
 }  // namespace lockstep::launcher

@@ -11,8 +11,8 @@ namespace lockstep::launcher::data {
 struct DataSource {
   std::vector<std::string> paths;
   double weight = 1;
-  std::string text_key = {}, prompt_key = {}, completion_key = {}, messages_key = {},
-              label_key = {};  // "": those of DataOptions
+  std::string text_key = {}, prompt_key = {}, completion_key = {}, messages_key = {}, label_key = {},
+              pair_key = {};  // "": those of DataOptions
 };
 
 // How pictures become samples (image_samples.h).
@@ -45,8 +45,9 @@ struct DataOptions {
   // documents: documents (several in a row, apart), none (one in a row), stream (as one text).
   std::string text_key = "text", prompt_key = "prompt", completion_key = "completion",
               messages_key = "messages", chat_template = "chatml", pack = "documents";
-  // Of jsonl with classes: the member of a record, and the names of the classes in their order.
-  std::string label_key = "label";
+  // Of jsonl with classes: members of a record (its second text, where it has one), and the names of the
+  // classes in their order.
+  std::string label_key = "label", pair_key = "text_pair";
   std::vector<std::string> classes = {};
   bool of_several = false;  // one of the sources of a mixture
   PictureOptions image = {};

@@ -37,6 +37,8 @@ class Samples {
     return "";
   }
   virtual std::string validation_name(int64_t /*sample*/) const { return ""; }
+  // Names of the classes that labels stand for, in their order; empty: labels are numbers, or there are none.
+  virtual std::vector<std::string> class_names() const { return {}; }
 
   // As Dataset's.
   virtual const std::vector<DataFile>& contents() const = 0;

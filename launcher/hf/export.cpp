@@ -145,13 +145,23 @@ class Held {
   Held(const std::string& step)
       : step_(step),
         files_(hold_checkpoint(step)),  // its run may remove it from here on
-        config_(parse_config(read_manifest(step, *files_).config.dump(), step + "/manifest.json", {},
-                             DataPaths::may_be_empty)),
+        manifest_(read_manifest(step, *files_)),
+        config_(parse_config(manifest_.config.dump(), step + "/manifest.json", {}, DataPaths::may_be_empty)),
         state_(solo_mesh(), 0) {
     build_model(config_, state_);
   }
   const RunConfig& config() const { return config_; }
   const State& state() const { return state_; }
+  // Names that the config lists, else those that the run found in its data.
+  std::vector<std::string> classes() const {
+    if (!config_.data.classes.empty() || !manifest_.extra.is_object()) return config_.data.classes;
+    const Json found = manifest_.extra.value("classes", Json::array());
+    std::vector<std::string> out;
+    for (const Json& name : found)
+      if (name.is_string()) out.push_back(name);
+    return static_cast<int64_t>(out.size()) == config_.model.integer("classes") ? out
+                                                                                : std::vector<std::string>();
+  }
   // The last one that was asked for is kept, since its parts are asked for one after another.
   Array read(const std::string& fqn) {
     if (kept_.fqn != fqn) kept_ = read_tensor(step_, fqn, *files_);
@@ -168,6 +178,7 @@ class Held {
  private:
   std::string step_;
   std::unique_ptr<Storage> files_;
+  Manifest manifest_;
   RunConfig config_;
   State state_;
   Array kept_, merged_;
@@ -222,7 +233,7 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   if (request.adapter) return export_adapters(request, run, step, family, held, dtype, out);
   const Named weights = named(family, held, dtype);
   const Json words = config_of(family, complete(family, model_options(config), weights.hidden),
-                               carried_config(run), word_of(dtype), config.data.classes);
+                               carried_config(run), word_of(dtype), held.classes());
 
   refuse_files_in(request.folder);
   fs::create_directories(request.folder);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
+#include "core/base/text.h"
 #include "launcher/memory/host.h"
 
 namespace lockstep::launcher {
@@ -25,6 +27,14 @@ std::optional<double> Workload::rate(int64_t i) {
     found = std::find_if(scalars.begin(), scalars.end(),
                          [](const auto& scalar) { return scalar.first.ends_with(".lr"); });
   return found == scalars.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string Workload::shown(const compiler::StepResult& step) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : step.metrics)
+    if (name != "loss" && name != "tokens" && !name.starts_with("grad_norm"))
+      out.push_back(str(name, " ", number_text(static_cast<float>(value))));
+  return join(out, "  ");
 }
 
 int64_t Workload::memory_in_use() const {

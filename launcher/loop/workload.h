@@ -69,8 +69,9 @@ class Workload {
   // A sentence that names keys of a config, in the words of the one who reads it.
   virtual std::string in_words(const std::string& text) const { return text; }
   virtual bool perplexity() const { return false; }  // e^loss has a meaning
-  // Beside the loss in the progress line: "accuracy 0.5", or nothing.
-  virtual std::string shown(const compiler::StepResult& /*step*/) const { return ""; }
+  // Beside the loss in the progress line: "accuracy 0.5", or nothing. Norms of gradients are rows of
+  // metrics.jsonl alone.
+  static std::string shown(const compiler::StepResult& step);
 
   const LiveMesh& mesh() { return state().mesh(); }
   int rank() { return mesh().world->rank(); }

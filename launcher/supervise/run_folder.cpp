@@ -23,14 +23,25 @@ namespace fs = std::filesystem;
 
 RunFolder::RunFolder(std::string path, const std::string& other, double patience) : path_(std::move(path)) {
   std::string lock = path_ + "/lock";
-  if (make_private_folders(path_) == 0) fd_ = open_private(lock, O_RDWR).take();
-  if (fd_ < 0)
-    throw UserError(str("cannot write the run's folder ", path_, ": ", std::strerror(errno),
-                        "; start where you may write, or ", other));
-  fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
+  auto open_lock = [&] {
+    std::error_code unknown;
+    made_ = !fs::exists(path_, unknown);
+    if (make_private_folders(path_) == 0) fd_ = open_private(lock, O_RDWR).take();
+    if (fd_ < 0)
+      throw UserError(str("cannot write the run's folder ", path_, ": ", std::strerror(errno),
+                          "; start where you may write, or ", other));
+    fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
+  };
+  open_lock();
   warn_of_others();
   auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
-  while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  for (;;) {
+    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+      if (is_its_own()) break;
+      close(fd_), fd_ = -1;  // the folder was removed by the one who held it
+      open_lock();
+      continue;
+    }
     if (std::chrono::steady_clock::now() > until) {
       char holder[32] = "";
       ssize_t n = pread(fd_, holder, sizeof holder - 1, 0);
@@ -61,6 +72,23 @@ void RunFolder::warn_of_others() const {
   else if (at.st_uid != 0 && at.st_uid != geteuid())
     logs::warn(str(path_, " belongs to another user (uid ", at.st_uid, ", mode ", mode,
                    "), who can change what this run loads"));
+}
+
+// Whether the file that is open is the one that the folder has.
+bool RunFolder::is_its_own() const {
+  struct stat held{}, there{};
+  return fstat(fd_, &held) == 0 && stat((path_ + "/lock").c_str(), &there) == 0 &&
+         held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+bool RunFolder::remove_unused() const {
+  if (!made_) return false;
+  std::error_code failed;
+  for (fs::directory_iterator at(path_, failed), end; !failed && at != end; at.increment(failed))
+    if (const auto name = at->path().filename(); name != "lock" && name != "logs") return false;
+  if (failed) return false;
+  fs::remove_all(path_, failed);
+  return !failed;
 }
 
 RunFolder::~RunFolder() {

@@ -18,12 +18,17 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
+  // Where this object made the folder, and no run began in it (it holds the lock and logs, nothing else):
+  // removes it, and says so. False, and nothing done, otherwise.
+  bool remove_unused() const;
   // Creates and returns logs/attempt-K for the first K that is free, from 1; 0700.
   std::string new_attempt() const;
 
  private:
   void warn_of_others() const;
+  bool is_its_own() const;
   std::string path_;
+  bool made_ = false;  // the folder was not there before
   int fd_ = -1;
 };
 

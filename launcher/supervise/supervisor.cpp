@@ -79,7 +79,9 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
     console.notice(str("root cause: ", outcome.cause));
     append_private(log_dir + "/launcher.log", str("root cause: ", outcome.cause, "\n"));
     for (const auto& line : outcome.others) console.notice(str("  then ", line));
-    console.notice(str("logs: ", log_dir));
+    // A mistake in a config that is found before step 1 is told whole: nothing is left of it.
+    if (outcome.exit_code != kExitUser || !options.heeds_stop || !folder.remove_unused())
+      console.notice(str("logs: ", log_dir));
     if (restart == 0) first_cause = outcome.cause;
     const bool further = progress.advance(facts.furthest_step, newest_checkpoint(folder.path()));
     fruitless = further || restart == 0 ? 0 : fruitless + 1;

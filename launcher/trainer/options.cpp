@@ -18,7 +18,8 @@ data::DataOptions data_options(const RunConfig& config) {
   const DataConfig& d = config.data;
   std::vector<data::DataSource> sources;
   for (const auto& row : d.sources)
-    sources.push_back({row.paths, row.weight, row.text, row.prompt, row.completion, row.messages, row.label});
+    sources.push_back({row.paths, row.weight, row.text, row.prompt, row.completion, row.messages, row.label,
+                       row.text_pair});
   return {.kind = d.kind,
           .paths = d.paths,
           .sources = std::move(sources),
@@ -40,6 +41,7 @@ data::DataOptions data_options(const RunConfig& config) {
           .chat_template = d.chat_template,
           .pack = d.pack,
           .label_key = d.label,
+          .pair_key = d.text_pair,
           .classes = d.classes,
           .image = {d.image.crop, d.image.crop_share, d.image.flip, d.image.mean, d.image.deviation}};
 }

@@ -1,10 +1,13 @@
 // Config, data, certificate: then and now.
 #include "launcher/worker/resume_changes.h"
 
+#include <algorithm>
 #include <map>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "launcher/config/changes.h"
 
 namespace lockstep::launcher {
@@ -52,6 +55,25 @@ void tell_data(const checkpoint::LoadedInfo& loaded, const data::Samples& data) 
                  files.empty() ? "" : ": ", join(files, ", "),
                  more ? str(", and ", more, " files more") : ""));
 }
+// "" unless a class of the checkpoint, whose logit its weights know, has another name now.
+std::string other_classes_error(const checkpoint::LoadedInfo& loaded, const RunConfig& config,
+                                const data::Samples& data) {
+  const auto& allowed = config.resume.allow;
+  if (!loaded.extra.is_object() || !loaded.extra.contains("classes") ||
+      std::find(allowed.begin(), allowed.end(), "model") != allowed.end())
+    return "";
+  const Json was = loaded.extra["classes"];
+  const std::vector<std::string> is = data.class_names();
+  for (size_t i = 0; was.is_array() && i < std::min(was.size(), is.size()); ++i)
+    if (was[i] != is[i])
+      return str(loaded.path, " was trained with class ", i, " as ", shortened(printable(was[i].dump()), 60),
+                 ", and the data names it \"", shortened(printable(is[i]), 60), "\"; ",
+                 config.data.kind == "jsonl"
+                     ? "list the classes in data.classes, in the order of the checkpoint"
+                     : "give the folders of the classes the names that they had",
+                 ", start afresh under another --name, or, where it is meant, add --resume.allow=model");
+  return "";
+}
 }  // namespace
 
 void tell_rewritten(const data::Samples& data, std::set<std::string>& told) {
@@ -65,6 +87,7 @@ void tell_rewritten(const data::Samples& data, std::set<std::string>& told) {
 Json remembered(const data::Samples& data, const std::string& library) {
   Json out = {{"data", data.fingerprint()}, {"data_read", data.read_as()}, {"library", library}};
   if (data.contents().size() <= kNamedFiles) out["data_files"] = files_json(data);
+  if (auto names = data.class_names(); !names.empty()) out["classes"] = names;
   return out;
 }
 
@@ -75,6 +98,7 @@ void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config,
   const auto changes = config_changes(loaded.config, config, loaded.step, other);
   if (auto refused = other_model_error(changes, config, loaded.path); !refused.empty())
     throw UserError(refused);
+  if (auto refused = other_classes_error(loaded, config, data); !refused.empty()) throw UserError(refused);
   if (!speaks || !computed) return;
   if (other)
     logs::warn(str("bits may change at step ", loaded.step + 1, ": the checkpoint was made with certificate ",

@@ -15,7 +15,7 @@ Json remembered(const data::Samples& data, const std::string& library);
 
 // Compares config, data and certificate with the checkpoint's; rank 0 (`speaks`) warns of each difference
 // with what it does to bits. UserError on all ranks alike where the config makes another model of the
-// checkpoint's weights and resume.allow does not name it.
+// checkpoint's weights, or the data other classes of its logits, and resume.allow does not name it.
 void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config, const data::Samples& data,
                   const std::string& certificate, bool speaks);
 

@@ -22,7 +22,8 @@ int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, do
                    [&](const WorkerPlace& at, std::shared_ptr<distributed::World> world,
                        const RunHooks& hooks) { return run_rank(config, at, std::move(world), hooks); });
   if (!outcome.cause.empty()) {
-    tell_failure(outcome, options.log_dir, console);
+    const bool unused = outcome.exit_code == kExitUser && folder.remove_unused();
+    tell_failure(outcome, unused ? "" : options.log_dir, console);
     if (outcome.restartable) console.notice("the same command continues from the last checkpoint");
   } else if (outcome.exit_code == kExitStopped) {
     console.notice("stopped on request, saved; the same command continues the run");

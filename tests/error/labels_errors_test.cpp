@@ -3,10 +3,13 @@
 
 #include "core/base/error.h"
 #include "launcher/data/kinds/open_samples.h"
+#include "launcher/data/tokenizer/frames.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher::data {
 namespace {
+
+using Json = nlohmann::json;
 
 class LabelsErrors : public testing::Test {
  protected:
@@ -14,6 +17,7 @@ class LabelsErrors : public testing::Test {
     try {
       open_samples(options, {{"ids", DType::i32, {8}, 256},
                              {"lengths", DType::i32, {}, 9},
+                             {"token_type_ids", DType::i32, {8}, 2},
                              {"labels", DType::i32, {}, classes}});
     } catch (const UserError& error) { return error.what(); }
     return "no error";
@@ -45,10 +49,46 @@ TEST_F(LabelsErrors, Members) {
     EXPECT_EQ(
         of(std::string("{\"text\": \"a\", \"label\": ") + label + "}\n"),
         place(1) + ": \"label\" is " + label + ", and should be a class: an integer from 0 on, or a name");
-  EXPECT_EQ(of("{\"text\": \"a\", \"text_pair\": \"b\", \"label\": 0}\n"),
+}
+
+TEST_F(LabelsErrors, SecondTexts) {
+  EXPECT_EQ(
+      of("{\"text\": \"a\", \"text_pair\": \"b\", \"label\": 0}\n"),
+      place(1) +
+          ": the record has a second text, and text as bytes has nothing that stands between two; name a "
+          "tokenizer.json with a post_processor in data.tokenizer, or write both into one member");
+  EXPECT_EQ(of("{\"sentence1\": \"a\", \"sentence2\": \" \", \"label\": 0}\n"),
+            place(1) + ": \"sentence2\" is empty, and has nothing to tell its class by; take the record out");
+  EXPECT_EQ(
+      of("{\"text\": \"a\", \"text_pair\": 7, \"label\": 0}\n"),
+      place(1) + ": \"text_pair\" is 7, and should be a text; take the record out, or name another member");
+  EXPECT_EQ(of("{\"text\": \"a\", \"text_pair\": null, \"label\": 0}\n"), "no error");
+  DataOptions o = options("{\"premise\": \"a\", \"hypothsis\": \"b\", \"label\": 0}\n");
+  o.text_key = "premise", o.pair_key = "hypothesis";
+  EXPECT_EQ(refusal(o, 2),
             place(1) +
-                ": the record has a second text, \"text_pair\", and a classifier reads one; write both into "
-                "one member, and name it in data.text");
+                ": the record has no \"hypothesis\"; it has: premise, hypothsis, label; name the member "
+                "with the second text in data.text_pair, or leave it out");
+  const Json template_of = {{"type", "TemplateProcessing"},
+                            {"single", Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
+                            {"pair", Json::array({{{"Sequence", {{"id", "B"}, {"type_id", 0}}}}})},
+                            {"special_tokens", Json::object()}};
+  auto with = [&](const Json& after) {
+    try {
+      read_frames(after, "t.json: post_processor");
+    } catch (const UserError& error) { return std::string(error.what()); }
+    return std::string("no error");
+  };
+  EXPECT_EQ(with(template_of),
+            "t.json: post_processor: the template of two texts is "
+            "[{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}], and A and then B are read, each once");
+  Json third = template_of;
+  third["pair"] = Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 2}}}}});
+  EXPECT_EQ(with(third), "t.json: post_processor: a type_id is 2, and segments 0 and 1 are read");
+  third["pair"] = Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}});
+  EXPECT_EQ(with(third),
+            "t.json: post_processor: the template of two texts is "
+            "[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}], and A and then B are read, each once");
 }
 
 TEST_F(LabelsErrors, Classes) {

@@ -1,5 +1,7 @@
 // Chats as JSON lines, from a tokenizer.json to the last loss: the same on any number of ranks, and on going
 // on.
+#include <regex>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -136,6 +138,7 @@ TEST_F(JsonlRun, TrainsAClassifierOfTexts) {
     ASSERT_EQ(result.code, kExitOk) << result.output;
     EXPECT_HAS(result.output, "data: training texts of each class: 0 bad: 54, 1 good: 54");
     EXPECT_HAS(result.output, "108 training texts, 12 validation texts");
+    EXPECT_HAS(result.output, "  accuracy 1");  // beside the loss, as steps go by
   }
   ASSERT_EQ(losses("c1").size(), 40u);
   for (const char* which : {"loss", "accuracy", "val_loss", "val_accuracy"}) {
@@ -153,11 +156,58 @@ TEST_F(JsonlRun, TrainsAClassifierOfTexts) {
                             {"plan", "--nproc", "2", "classes.json"},
                             {"export-hf", "runs/c1", "exported"}})
     EXPECT_EQ(trainrun(words).code, kExitOk) << words[0];
+  const Json exported = Json::parse(file_text("exported/config.json"));
+  EXPECT_EQ(exported["id2label"], Json({{"0", "bad"}, {"1", "good"}}));  // found in the data
+  // A class that means another one by now.
+  scratch_.write("texts.jsonl", std::regex_replace(lines, std::regex("\"bad\""), "\"worse\""));
+  auto other = trainrun({"--nproc", "2", "classes.json", "--name=c2", "--train.steps=41"});
+  EXPECT_EQ(other.code, kExitUser);
+  EXPECT_HAS(
+      other.output,
+      "was trained with class 0 as \"bad\", and the data names it \"good\"; list the classes in "
+      "data.classes, in the order of the checkpoint, start afresh under another --name, or, where it is "
+      "meant, add --resume.allow=model");
+  EXPECT_TRUE(std::filesystem::exists("runs/c2/ckpt"));
+  EXPECT_EQ(trainrun({"classes.json", "--name=c2", "--train.steps=41", "--data.classes=[\"worse\", \"good\"]",
+                      "--resume.allow=model"})
+                .code,
+            kExitOk);
   // What is wrong with a record is told with its place, before a step.
   scratch_.write("texts.jsonl", lines + R"({"text": "neither"})");
   auto refused = trainrun({"--nproc", "2", "classes.json", "--name=d"});
   EXPECT_EQ(refused.code, kExitUser);
   EXPECT_HAS(refused.output, "texts.jsonl, line 121: the record has no \"label\"; it has: text");
+  EXPECT_EQ(refused.output.find("logs: "), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists("runs/d"));  // nothing of it is left
+  refused = trainrun({"--simulate", "2", "classes.json", "--name=d"});
+  EXPECT_EQ(refused.code, kExitUser);
+  EXPECT_FALSE(std::filesystem::exists("runs/d"));
+}
+
+// Pairs of texts: whether the second says the number of the first; the same bits on any number of ranks.
+TEST_F(JsonlRun, TrainsAClassifierOfPairs) {
+  std::string lines;
+  for (int i = 0; i < 120; ++i)
+    lines += str(R"({"sentence1": "it is )", i % 3 ? "one" : "two", R"(", "sentence2": "the number is )",
+                 i % 2 ? "one" : "two", R"(", "label": )", (i % 3 != 0) == (i % 2 != 0), "}\n");
+  scratch_.write("pairs.jsonl", lines);
+  scratch_.write("pairs.json",
+                 str(R"({"model": {"kind": "bert_classifier", "vocab": 900, "context": 24, "width": 32,
+        "depth": 2, "heads": 2},
+      "data": {"kind": "jsonl", "paths": ["pairs.jsonl"], "tokenizer": ")",
+                     PAIR_TOKENIZER, R"(", "eos": "none", "validation": 0.1},
+      "batch": {"global": 12, "micro": 2}, "optim": {"lr": 0.003},
+      "train": {"steps": 60, "eval_every": 30}, "log": {"every": 1}})"));
+  for (const char* ranks : {"1", "2", "3"}) {
+    auto result = trainrun({"--nproc", ranks, "pairs.json", str("--name=p", ranks)});
+    ASSERT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, "data: 120 of 120 texts are pairs");
+  }
+  for (const char* which : {"loss", "val_loss", "val_accuracy"}) {
+    EXPECT_EQ(losses("p2", which), losses("p1", which)) << which;
+    EXPECT_EQ(losses("p3", which), losses("p1", which)) << which;
+  }
+  EXPECT_LT(std::stod(losses("p1").back().substr(3)), 0.5);
 }
 
 // A model that sees no borders is refused before anything is compiled.

@@ -28,7 +28,7 @@ inline std::vector<double> flat(const Json& nested) {
   return out;
 }
 
-// What make.py gives to the models: ids, or images. Of texts for a classifier the second has two tokens.
+// What make.py gives to the models: ids, or images. Of pairs for a classifier the second has two tokens.
 inline std::vector<std::byte> golden_inputs(bool images) {
   std::vector<int32_t> ids;
   std::vector<float> pixels;
@@ -56,11 +56,12 @@ inline std::vector<float> golden_logits(const std::string& name, int64_t step) {
   const Shape shape = images ? Shape{2, 2, 8, 8} : Shape{2, 4};
   std::vector<compiler::BatchField> fields = {{model.inputs[0].name, model.inputs[0].dtype, shape}};
   std::vector<std::byte> given = golden_inputs(images);
-  int32_t lengths[] = {4, 2};
+  int32_t lengths[] = {4, 2}, segments[] = {0, 0, 1, 1, 0, 1, 0, 0};
   std::vector<void*> values = {given.data()};
-  if (model.inputs.size() == 2) {
+  if (model.inputs.size() == 3) {
     fields.push_back({model.inputs[1].name, model.inputs[1].dtype, {2}});
-    values.push_back(lengths);
+    fields.push_back({model.inputs[2].name, model.inputs[2].dtype, {2, 4}});
+    values.insert(values.end(), {lengths, segments});
   }
   compiler::Forward forward(
       state, fields,

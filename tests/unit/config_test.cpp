@@ -74,6 +74,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                                             "data.completion",
                                             "data.messages",
                                             "data.label",
+                                            "data.text_pair",
                                             "data.classes",
                                             "data.template",
                                             "data.pack",

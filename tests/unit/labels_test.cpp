@@ -10,7 +10,7 @@ namespace lockstep::launcher::data {
 namespace {
 
 struct Row {
-  std::vector<int32_t> ids;
+  std::vector<int32_t> ids, segments;
   int32_t length, label;
   std::string text() const { return {ids.begin(), ids.begin() + length}; }
   bool operator==(const Row&) const = default;
@@ -24,11 +24,12 @@ class Labels : public testing::Test {
   static std::unique_ptr<Samples> open(const DataOptions& options, int64_t classes) {
     return open_samples(options, {{"ids", DType::i32, {kContext}, options.vocab},
                                   {"lengths", DType::i32, {}, kContext + 1},
+                                  {"token_type_ids", DType::i32, {kContext}, 2},
                                   {"labels", DType::i32, {}, classes}});
   }
   static Row row(const Samples& samples, int64_t i, bool validation = false) {
-    Row out{std::vector<int32_t>(kContext, 77), 77, 77};
-    const std::vector<void*> to = {out.ids.data(), &out.length, &out.label};
+    Row out{std::vector<int32_t>(kContext, 77), std::vector<int32_t>(kContext, 77), 77, 77};
+    const std::vector<void*> to = {out.ids.data(), &out.length, out.segments.data(), &out.label};
     validation ? samples.fill_validation(i, 1, to) : samples.fill(i, 1, 0, 1, to);
     return out;
   }
@@ -40,7 +41,7 @@ TEST_F(Labels, ATextIsARowAndItsNumberTheClass) {
   const auto samples = open(options("{\"text\": \"yes\", \"label\": 1}\n\n"
                                     "{\"label\": 0, \"text\": \"longer than it\", \"id\": 7}\n"),
                             2);
-  EXPECT_EQ(row(*samples, 0), (Row{{'y', 'e', 's', 0, 0, 0, 0, 0}, 3, 1}));
+  EXPECT_EQ(row(*samples, 0), (Row{{'y', 'e', 's', 0, 0, 0, 0, 0}, std::vector<int32_t>(kContext), 3, 1}));
   EXPECT_EQ(row(*samples, 1).text(), "longer t");
   EXPECT_EQ(row(*samples, 1).label, 0);
   EXPECT_EQ(row(*samples, 2), row(*samples, 0));  // the next epoch

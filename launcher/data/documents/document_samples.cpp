@@ -186,7 +186,7 @@ std::unique_ptr<Samples> document_samples(const DataOptions& options,
   DataOptions of = options;
   of.context = fields[0].shape.empty() ? 0 : fields[0].shape[0];
   if (names == "ids decoder_ids targets ") return pair_samples(of, fields);
-  if (names == "ids lengths labels ") return label_samples(of, fields);
+  if (names == "ids lengths token_type_ids labels ") return label_samples(of, fields);
   if (names == "ids ") {
     if (options.pack == "none")
       throw UserError(

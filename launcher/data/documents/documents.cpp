@@ -74,10 +74,10 @@ DocumentMaker::DocumentMaker(const DataOptions& options, RecordKind kind)
     throw UserError(str("model.vocab is ", options.vocab, ", and ",
                         tokenizer_ ? tokenizer_->path() + " (data.tokenizer)" : "text as bytes", " has ", ids,
                         " ids; set model.vocab to ", ids, " or more"));
-  fingerprint_ =
-      hash_hex(str(tokenizer_ ? tokenizer_->fingerprint() : "bytes", " ", end_ ? *end_ : -1, " ",
-                   kind == RecordKind::labelled ? str("label ", options.text_key, " ", options.label_key)
-                                                : reader_.text()));
+  fingerprint_ = hash_hex(str(tokenizer_ ? tokenizer_->fingerprint() : "bytes", " ", end_ ? *end_ : -1, " ",
+                              kind == RecordKind::labelled ? str("texts ", options.text_key, " ",
+                                                                 options.pair_key, " ", options.label_key)
+                                                           : reader_.text()));
 }
 
 std::optional<int32_t> DocumentMaker::pad() const {
@@ -86,24 +86,55 @@ std::optional<int32_t> DocumentMaker::pad() const {
   return {};
 }
 
-int64_t DocumentMaker::behind() const {
-  return tokenizer_ ? static_cast<int64_t>(tokenizer_->behind().size()) + end_.has_value() : 0;
+DocumentMaker::Around DocumentMaker::around(bool pair) const {
+  if (!tokenizer_) return {};
+  auto size = [](const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.size()); };
+  const int64_t end = end_.has_value();
+  if (!pair) return {size(tokenizer_->before()), 0, size(tokenizer_->behind()) + end, {}};
+  if (!tokenizer_->pair_frame()) return {};
+  const Tokenizer::Frame& f = *tokenizer_->pair_frame();
+  return {size(f.before.ids),
+          size(f.between.ids),
+          size(f.behind.ids) + end,
+          {f.before.segment, f.first, f.between.segment, f.second, f.behind.segment}};
 }
 
 std::vector<uint32_t> DocumentMaker::labelled(const LabelledText& text, const std::string& where) const {
-  std::vector<uint32_t> out = label_head(text.label);
-  auto put = [&](const std::vector<int32_t>& ids) { out.insert(out.end(), ids.begin(), ids.end()); };
-  if (!tokenizer_) {
-    for (unsigned char byte : text.text) out.push_back(byte);
+  std::vector<uint32_t> tokens;
+  auto put = [&](const std::vector<int32_t>& ids) { tokens.insert(tokens.end(), ids.begin(), ids.end()); };
+  auto joined = [&](int64_t first) {
+    std::vector<uint32_t> out = label_head(text.label, first);
+    out.insert(out.end(), tokens.begin(), tokens.end());
     return out;
+  };
+  if (text.second && (!tokenizer_ || !tokenizer_->pair_frame()))
+    throw UserError(str(where, ": the record has a second text, and ",
+                        tokenizer_ ? tokenizer_->path() + " (data.tokenizer)" : "text as bytes",
+                        " has nothing that stands between two; name a tokenizer.json with a post_processor "
+                        "in data.tokenizer, or write both into one member"));
+  if (!tokenizer_) {
+    for (unsigned char byte : text.text) tokens.push_back(byte);
+    return joined(-1);
   }
-  try {
-    const std::vector<int32_t> ids = tokenizer_->encode(text.text);
+  auto encoded = [&](const std::string& one) {
+    std::vector<int32_t> ids = tokenizer_->encode(one);
     if (ids.empty()) throw UserError("the text has no token of the tokenizer; take the record out");
-    put(tokenizer_->before()), put(ids), put(tokenizer_->behind());
+    return ids;
+  };
+  int64_t first = -1;
+  try {
+    const std::vector<int32_t> ids = encoded(text.text);
+    if (text.second) {
+      const Tokenizer::Frame& frame = *tokenizer_->pair_frame();
+      first = static_cast<int64_t>(ids.size());
+      put(frame.before.ids), put(ids), put(frame.between.ids), put(encoded(*text.second));
+      put(frame.behind.ids);
+    } else {
+      put(tokenizer_->before()), put(ids), put(tokenizer_->behind());
+    }
   } catch (const UserError& error) { throw UserError(where + ": " + error.what()); }
-  if (end_) out.push_back(static_cast<uint32_t>(*end_));
-  return out;
+  if (end_) put({*end_});
+  return joined(first);
 }
 
 std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::string& where) const {

@@ -24,8 +24,9 @@ class DocumentMaker {
 
   // The tokens of a record: kCounts marks those that are learnt.
   std::vector<uint32_t> document(const Record& record, const std::string& where) const;
-  // A text's label and its tokens; what the tokenizer puts around a text is with them, and data.eos where it
-  // names a token.
+  // A text's label and its tokens, or a pair's; what the tokenizer puts around them is with them, and
+  // data.eos where it names a token. UserError for a pair where the tokenizer's file has no frame of two
+  // texts.
   std::vector<uint32_t> labelled(const LabelledText& text, const std::string& where) const;
   // The documents of a file, from the cache where it has them. UserError naming file and line for a line that
   // is no JSON object, text that is not UTF-8, and records that RecordReader refuses.
@@ -33,7 +34,12 @@ class DocumentMaker {
   const std::string& fingerprint() const { return fingerprint_; }  // of all that decides the tokens
   int32_t padding() const { return end_.value_or(0); }
   std::optional<int32_t> pad() const;  // the tokenizer's token that fills rows
-  int64_t behind() const;              // tokens that are put behind a labelled text
+  // What is put around a labelled text, or around and between two: how many tokens, of which segment.
+  struct Around {
+    int64_t before = 0, between = 0, behind = 0;
+    int32_t segments[5] = {0, 0, 0, 0, 0};  // of before, the first text, between, the second, behind
+  };
+  Around around(bool pair) const;
 
   int64_t made = 0;  // bytes that were read now, rather than before
   double seconds = 0;

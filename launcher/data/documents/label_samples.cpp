@@ -90,11 +90,21 @@ class Classes {
   std::optional<std::pair<Label, std::string>> first_;
 };
 
-// A text's tokens in a store, and its class.
+// A text's tokens in a store, and its class. `first`: tokens of a pair's first text; -1 for one text.
 struct Row {
   int64_t begin;
-  int32_t store, tokens, label;
+  int32_t store, tokens, label, first;
 };
+
+// How many tokens of two texts, together at most `room`, are kept: of the longer one its end goes first, as
+// the packages of Hugging Face cut (longest_first).
+std::pair<int64_t, int64_t> kept_of(int64_t first, int64_t second, int64_t room) {
+  if (first + second <= room) return {first, second};
+  const int64_t half = room / 2;
+  if (first <= half) return {first, room - first};
+  if (second <= half) return {room - second, second};
+  return first > second ? std::pair(room - half, half) : std::pair(half, room - half);
+}
 
 class LabelSamples : public RowSamples<Row> {
  public:
@@ -102,8 +112,9 @@ class LabelSamples : public RowSamples<Row> {
       : RowSamples(options, maker, "texts"),
         context_(fields[0].shape.at(0)),
         padding_(maker.pad().value_or(0)),
-        behind_(maker.behind()),
-        classes_(options, fields[2].below) {
+        single_(maker.around(false)),
+        pair_(maker.around(true)),
+        classes_(options, fields[3].below) {
     each_document([this](int32_t store, int64_t begin, int64_t end, std::vector<Row>& to) {
       add(store, begin, end, to);
     });
@@ -115,21 +126,24 @@ class LabelSamples : public RowSamples<Row> {
                           " in ", join(options_.paths, ", "),
                           ", and none is left to train on; is data.validation ", options_.validation,
                           " too much?"));
+    if (pairs_) logs::info(str("data: ", pairs_, " of ", files_.documents, " texts are pairs"));
     if (longer_)
       logs::info(str("data: ", longer_, " of ", files_.documents, " texts are longer than model.context, ",
                      context_, ": their ends are left out"));
-    tell_classes(fields[2].below);
+    tell_classes(fields[3].below);
     tell(maker);
   }
+  std::vector<std::string> class_names() const override { return classes_.names(); }
 
  private:
   void add(int32_t store, int64_t begin, int64_t end, std::vector<Row>& to) {
-    int64_t tokens = 0;
     const auto which = static_cast<size_t>(store);
-    const Label label = label_of(files_.stores[which], begin, end, tokens);
-    longer_ += end - tokens > context_;
-    to.push_back(
-        {tokens, store, static_cast<int32_t>(end - tokens), classes_.take(label, files_.paths[which])});
+    const StoredLabel stored = label_of(files_.stores[which], begin, end);
+    const int64_t tokens = end - stored.tokens;
+    longer_ += tokens > context_;
+    pairs_ += stored.first >= 0;
+    to.push_back({stored.tokens, store, static_cast<int32_t>(tokens),
+                  classes_.take(stored.label, files_.paths[which]), static_cast<int32_t>(stored.first)});
   }
 
   void tell_classes(int64_t count) const {
@@ -151,27 +165,38 @@ class LabelSamples : public RowSamples<Row> {
                          : "; is model.classes too many?"));
   }
 
-  // What ends a text stays where it is cut.
+  // What stands around and between texts stays where they are cut.
   void row(const Row& of, int64_t at, const std::vector<void*>& fields) const override {
+    const bool pair = of.first >= 0;
+    const DocumentMaker::Around& around = pair ? pair_ : single_;
+    const int64_t frame = around.before + around.between + around.behind,
+                  first = pair ? of.first : of.tokens - frame, second = pair ? of.tokens - frame - first : 0;
+    const auto [keep, keep_second] = kept_of(first, second, std::max<int64_t>(context_ - frame, 0));
+    const int64_t whole[] = {around.before, first, around.between, second, around.behind},
+                  kept[] = {around.before, keep, around.between, keep_second, around.behind};
     auto* ids = static_cast<int32_t*>(fields[0]) + at * context_;
-    const int64_t length = std::min<int64_t>(of.tokens, context_),
-                  ends = of.tokens > context_ && behind_ < context_ ? behind_ : 0;
-    const TokenStore& store = files_.stores[of.store];
-    std::vector<uint32_t> tokens(length);
-    store.read(of.begin, std::span(tokens).first(static_cast<size_t>(length - ends)));
-    store.read(of.begin + of.tokens - ends, std::span(tokens).last(static_cast<size_t>(ends)));
-    std::transform(tokens.begin(), tokens.end(), ids,
+    auto* segments = static_cast<int32_t*>(fields[2]) + at * context_;
+    std::vector<uint32_t> tokens(context_);
+    int64_t from = of.begin, length = 0;
+    for (int part = 0; part < 5; from += whole[part++]) {
+      const int64_t n = std::min(kept[part], context_ - length);
+      files_.stores[of.store].read(from, std::span(tokens).subspan(length, n));
+      std::fill_n(segments + length, n, around.segments[part]);
+      length += n;
+    }
+    std::transform(tokens.begin(), tokens.begin() + length, ids,
                    [](uint32_t token) { return static_cast<int32_t>(token); });
     std::fill(ids + length, ids + context_, padding_);
+    std::fill(segments + length, segments + context_, 0);
     static_cast<int32_t*>(fields[1])[at] = static_cast<int32_t>(length);
-    static_cast<int32_t*>(fields[2])[at] = of.label;
+    static_cast<int32_t*>(fields[3])[at] = of.label;
   }
 
   int64_t context_;
   int32_t padding_;
-  int64_t behind_;  // tokens that end a text
+  DocumentMaker::Around single_, pair_;
   Classes classes_;
-  int64_t longer_ = 0;
+  int64_t longer_ = 0, pairs_ = 0;
 };
 }  // namespace
 

@@ -11,8 +11,9 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr size_t kHead =
-    2;  // words in front of a label's bytes: the line, twice the number of bytes + is it a number
+// Words in front of a label's bytes: the line, tokens of a pair's first text + 1, twice the number of bytes +
+// is it a number.
+constexpr size_t kHead = 3;
 
 Label label_in(const Json& record, const std::string& member, const std::string& where) {
   if (!record.contains(member))
@@ -35,44 +36,53 @@ int64_t Label::value() const {
 
 LabelledText read_labelled(const Json& record, const DataOptions& options, const std::string& where,
                            int64_t line) {
-  const std::string member =
-      !record.contains(options.text_key) && record.contains("sentence") ? "sentence" : options.text_key;
-  for (const char* second : {"text_pair", "sentence2"})
-    if (record.contains(second) && options.text_key != second && options.label_key != second)
-      throw UserError(
-          str(where, ": the record has a second text, \"", second,
-              "\", and a classifier reads one; write both into one member, and name it in data.text"));
+  std::string member = options.text_key, second = options.pair_key;
+  if (!record.contains(member))
+    for (const char* other : {"sentence", "sentence1"})
+      if (record.contains(other)) member = other;
+  if (member == "sentence1" && !record.contains(second)) second = "sentence2";
   if (!record.contains(member))
     throw UserError(str(where, ": the record has no \"", member, "\"; it has: ", members_of(record),
                         "; name the member with the text in data.text"));
-  LabelledText out{text_in(record, member, where), label_in(record, options.label_key, where)};
-  if (trim(out.text).empty())
-    throw UserError(
-        str(where, ": \"", member, "\" is empty, and has nothing to tell its class by; take the record out"));
+  auto text = [&](const std::string& name) {
+    const std::string out = text_in(record, name, where);
+    if (trim(out).empty())
+      throw UserError(
+          str(where, ": \"", name, "\" is empty, and has nothing to tell its class by; take the record out"));
+    return out;
+  };
+  LabelledText out{text(member), std::nullopt, label_in(record, options.label_key, where)};
+  if (record.contains(second) && !record[second].is_null())
+    out.second = text(second);
+  else if (options.pair_key != DataOptions().pair_key)
+    throw UserError(str(where, ": the record has no \"", second, "\"; it has: ", members_of(record),
+                        "; name the member with the second text in data.text_pair, or leave it out"));
   out.label.line = line;
   return out;
 }
 
-std::vector<uint32_t> label_head(const Label& label) {
+std::vector<uint32_t> label_head(const Label& label, int64_t first) {
   std::vector<uint32_t> out = {static_cast<uint32_t>(std::min<int64_t>(label.line, (int64_t{1} << 31) - 1)),
+                               static_cast<uint32_t>(first + 1),
                                static_cast<uint32_t>(label.text.size() * 2 + label.number)};
   for (unsigned char byte : label.text) out.push_back(byte);
   return out;
 }
 
-Label label_of(const TokenStore& store, int64_t begin, int64_t end, int64_t& tokens) {
+StoredLabel label_of(const TokenStore& store, int64_t begin, int64_t end) {
   std::vector<uint32_t> words(static_cast<size_t>(std::min<int64_t>(end - begin, 64)));
   store.read(begin, words);
   LS_CHECK(words.size() >= kHead, words.size());
-  const size_t bytes = words[1] / 2;
-  tokens = begin + static_cast<int64_t>(kHead + bytes);
-  LS_CHECK(tokens <= end, bytes, " bytes of a label in ", end - begin, " words");
+  const size_t bytes = words[2] / 2;
+  StoredLabel out{.label = {.number = words[2] % 2 == 1, .line = words[0]},
+                  .first = static_cast<int64_t>(words[1]) - 1,
+                  .tokens = begin + static_cast<int64_t>(kHead + bytes)};
+  LS_CHECK(out.tokens <= end, bytes, " bytes of a label in ", end - begin, " words");
   if (words.size() < kHead + bytes) {
     words.resize(kHead + bytes);
     store.read(begin, words);
   }
-  Label out{.number = words[1] % 2 == 1, .line = words[0]};
-  for (size_t i = 0; i < bytes; ++i) out.text += static_cast<char>(words[kHead + i]);
+  for (size_t i = 0; i < bytes; ++i) out.label.text += static_cast<char>(words[kHead + i]);
   return out;
 }
 

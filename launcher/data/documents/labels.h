@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,18 +21,25 @@ struct Label {
 };
 struct LabelledText {
   std::string text;
+  std::optional<std::string> second;
   Label label;
 };
-// The members data.text (or "sentence") and data.label, an integer or a text. UserError naming `where` (file
-// and line) for a record without one of them, with another value in one, with a second text, or of white
-// space alone.
+// The members data.text (or "sentence", "sentence1"), data.label, an integer or a text, and, where it is
+// there, data.text_pair (or "sentence2" beside "sentence1"). UserError naming `where` (file and line) for a
+// record without one of the first two, or without a second text that the config names, with another value in
+// one, or a text of white space alone.
 LabelledText read_labelled(const Json& record, const DataOptions& options, const std::string& where,
                            int64_t line);
 
 // In a store the label stands in front of the tokens, so that a store says what its file says, whatever
-// classes a model has.
-std::vector<uint32_t> label_head(const Label& label);
-// Of the document of tokens [begin, end); `tokens` is set to where its tokens begin.
-Label label_of(const TokenStore& store, int64_t begin, int64_t end, int64_t& tokens);
+// classes a model has. `first`: of a pair, the tokens of its first text; -1 for one text.
+std::vector<uint32_t> label_head(const Label& label, int64_t first);
+struct StoredLabel {
+  Label label;
+  int64_t first = -1;
+  int64_t tokens = 0;  // where the document's tokens begin
+};
+// Of the document of tokens [begin, end).
+StoredLabel label_of(const TokenStore& store, int64_t begin, int64_t end);
 
 }  // namespace lockstep::launcher::data

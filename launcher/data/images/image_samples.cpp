@@ -87,6 +87,9 @@ class ImageSamples : public Samples {
       if (labels_) static_cast<int32_t*>(fields[1])[i] = entry.label;
     });
   }
+  std::vector<std::string> class_names() const override {
+    return labels_ ? classes_ : std::vector<std::string>();
+  }
   const std::vector<DataFile>& contents() const override { return contents_; }
   const std::string& fingerprint() const override { return fingerprint_; }
   const std::string& read_as() const override { return read_as_; }

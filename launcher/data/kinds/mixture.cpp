@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 
 namespace lockstep::launcher::data {
 
@@ -97,6 +98,7 @@ class MixedSamples : public Samples {
     const size_t source = keeping_[place.source];
     return of_source(source, sources_[source]->validation_name(place.index));
   }
+  std::vector<std::string> class_names() const override { return classes_; }
   const std::vector<DataFile>& contents() const override { return contents_; }
   const std::string& fingerprint() const override { return fingerprint_; }
   const std::string& read_as() const override { return read_as_; }
@@ -134,11 +136,24 @@ class MixedSamples : public Samples {
                             {&source.prompt_key, &own.prompt_key},
                             {&source.completion_key, &own.completion_key},
                             {&source.messages_key, &own.messages_key},
-                            {&source.label_key, &own.label_key}})
+                            {&source.label_key, &own.label_key},
+                            {&source.pair_key, &own.pair_key}})
       if (!from->empty()) *to = *from;
     try {
       sources_.push_back(open_source(own, fields));
     } catch (const UserError& error) { throw UserError(str("data.sources[", i, "]: ", error.what())); }
+    join_classes(i, sources_.back()->class_names());
+  }
+  // A class is the same in all sources.
+  void join_classes(size_t source, const std::vector<std::string>& names) {
+    for (size_t c = 0; c < std::min(names.size(), classes_.size()); ++c)
+      if (names[c] != classes_[c])
+        throw UserError(str("data.sources[", source, "]: class ", c, " is \"",
+                            shortened(printable(names[c]), 60), "\", and in the sources before it is \"",
+                            shortened(printable(classes_[c]), 60),
+                            "\"; name all folders in data.paths, which makes one set of classes of them, or "
+                            "give each source the same classes"));
+    if (names.size() > classes_.size()) classes_ = names;
   }
 
   void set_validation(const DataOptions& options) {
@@ -168,6 +183,7 @@ class MixedSamples : public Samples {
   std::vector<size_t> keeping_;
   int64_t kept_ = 0;
   std::vector<DataFile> contents_;
+  std::vector<std::string> classes_;
   std::string fingerprint_, read_as_;
 };
 }  // namespace

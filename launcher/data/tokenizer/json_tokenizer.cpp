@@ -6,6 +6,7 @@
 #include "launcher/data/tokenizer/added_tokens.h"
 #include "launcher/data/tokenizer/bpe.h"
 #include "launcher/data/tokenizer/decode.h"
+#include "launcher/data/tokenizer/frames.h"
 #include "launcher/data/tokenizer/normalize.h"
 #include "launcher/data/tokenizer/pre_tokenize.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
@@ -103,34 +104,9 @@ struct JsonTokenizer : Tokenizer::Impl {
     }
     special.resize(tokens.size());
     for (const auto& token : added) special[static_cast<size_t>(token.id)] = token.special;
-    if (const auto& after = member(json, "post_processor"); !after.is_null()) surround(after);
-  }
-
-  // What is put around a single text.
-  void surround(const nlohmann::json& after) {
-    const std::string where = who + ": post_processor", type = word_in(after, "type", where);
-    if (type == "Sequence") {
-      for (const auto& each : list_in(after, "processors", where)) surround(each);
-    } else if (type == "TemplateProcessing") {
-      const auto& known = object_in(after, "special_tokens", where);
-      std::vector<int32_t>* to = &before;
-      for (const auto& piece : list_in(after, "single", where)) {
-        if (!piece.contains("SpecialToken")) {
-          to = &behind;
-          continue;
-        }
-        const std::string token = word_in(object_in(piece, "SpecialToken", where), "id", where);
-        for (const auto& id : list_in(object_in(known, token.c_str(), where), "ids", where))
-          if (id.is_number_integer()) to->push_back(id.get<int32_t>());
-      }
-    } else if (type == "RobertaProcessing" || type == "BertProcessing") {
-      for (auto [name, to] : {std::pair{"cls", &before}, std::pair{"sep", &behind}})
-        if (const auto& row = list_in(after, name, where); row.size() == 2 && row[1].is_number_integer())
-          to->push_back(row[1].get<int32_t>());
-    } else if (type != "ByteLevel") {
-      throw UserError(str(where, " is ", type,
-                          ", which is not read; TemplateProcessing, RobertaProcessing, BertProcessing, "
-                          "ByteLevel and Sequence of them are"));
+    if (const auto& after = member(json, "post_processor"); !after.is_null()) {
+      const Frames frames = read_frames(after, who + ": post_processor");
+      before = frames.before, behind = frames.behind, pair_frame = frames.pair;
     }
   }
 

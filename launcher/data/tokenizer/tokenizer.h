@@ -35,6 +35,17 @@ class Tokenizer {
   const std::vector<int32_t>& before() const;
   const std::vector<int32_t>& behind() const;
 
+  // What it puts around two texts. A segment, 0 or 1, is what BERT tells them apart by (token_type_ids).
+  struct Frame {
+    struct Part {
+      std::vector<int32_t> ids = {};
+      int32_t segment = 0;
+    };
+    Part before = {}, between = {}, behind = {};
+    int32_t first = 0, second = 1;  // segments of the texts
+  };
+  const std::optional<Frame>& pair_frame() const;  // none: the file says nothing of two texts
+
   std::string decode(std::span<const int32_t> ids) const;  // special tokens as their names
   std::optional<int32_t> id(std::string_view token) const;
   std::string token(int32_t id) const;  // as the file spells it; "" for none

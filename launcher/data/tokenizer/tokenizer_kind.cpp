@@ -52,6 +52,7 @@ bool Tokenizer::special(int32_t id) const {
 int64_t Tokenizer::ids() const { return static_cast<int64_t>(impl_->tokens.size()); }
 const std::vector<int32_t>& Tokenizer::before() const { return impl_->before; }
 const std::vector<int32_t>& Tokenizer::behind() const { return impl_->behind; }
+const std::optional<Tokenizer::Frame>& Tokenizer::pair_frame() const { return impl_->pair_frame; }
 const std::string& Tokenizer::path() const { return impl_->path; }
 const std::string& Tokenizer::fingerprint() const { return impl_->fingerprint; }
 

@@ -19,6 +19,7 @@ struct Tokenizer::Impl {
 
   std::string path, fingerprint;
   std::vector<int32_t> before, behind;
+  std::optional<Frame> pair_frame;
   std::vector<std::string> tokens;  // by id
   std::vector<char> special;
 };

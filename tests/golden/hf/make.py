@@ -62,8 +62,9 @@ def inputs(name):
         count = 2 * 2 * 8 * 8
         return {"pixel_values": torch.tensor([(i * 37 % 101 - 50) / 64 for i in range(count)]).reshape(2, 2, 8, 8)}
     ids = {"input_ids": torch.tensor([[(7 * i + 3) * (b + 1) % VOCAB for i in range(TOKENS)] for b in range(2)])}
-    if name == "bert_classes":  # the second text is of two tokens
+    if name == "bert_classes":  # pairs of texts, the second one of two tokens
         ids["attention_mask"] = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+        ids["token_type_ids"] = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])
     return ids
 
 

@@ -206,9 +206,10 @@ def cases():
         **dict(TEXT, max_position_embeddings=8), intermediate_size=64, pad_token_id=None, num_labels=7,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
     xc, lengths, yc = ids("ids", (BATCH, 8), 7), ids("lengths", (BATCH,), 7) + 1, ids("targets", (BATCH,), 7)
+    types = ids("token_type_ids", (BATCH, 8), 2)
     seen = (torch.arange(8) < lengths[:, None]).long()
     yield ("bert_classifier", dict(OURS, classes=7), classifier,
-           lambda: F.cross_entropy(classifier(input_ids=xc, attention_mask=seen).logits, yc))
+           lambda: F.cross_entropy(classifier(input_ids=xc, attention_mask=seen, token_type_ids=types).logits, yc))
     yield "t5", dict(OURS, source_context=9, hidden=20, head_dim=6, buckets=8, max_distance=6), *t5(None)
 
     lstm = LstmModel(17, 8, 6, 2)
