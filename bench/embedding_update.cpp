@@ -2,7 +2,7 @@
 // updated, by sparse and by dense gradients; beside the least that a sparse update moves: each distinct row
 // of table and moments, in and out. One line of JSON for each.
 //
-//   bench-embedding-update [ROWS] [WIDTH] [IDS] [STEPS]
+//   bench-embedding-update [ROWS] [WIDTH] [IDS] [STEPS] [DEVICE]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/codegen/target.h"
 #include "compiler/compile.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -21,6 +22,7 @@
 #include "core/optim/rowwise_adagrad.h"
 #include "core/optim/sgd.h"
 #include "core/optim/sparse_adam.h"
+#include "launcher/machine/run_device.h"
 
 namespace lockstep {
 namespace {
@@ -82,13 +84,16 @@ void bench(const char* name, const Sizes& sizes, bool sparse, int tensors,
       how);
   state.materialize();
   std::vector<double> seconds;
-  for (int64_t i = 0; i < sizes.steps + 2; ++i) {
+  std::vector<int32_t> ids(static_cast<size_t>(sizes.ids));
+  const std::vector<float> gradients(static_cast<size_t>(sizes.ids * sizes.width), 0.01f);
+  for (int64_t i = 0; i < sizes.steps + 3; ++i) {  // the first are compiled calls, then a captured program
+    for (int64_t k = 0; k < sizes.ids; ++k) ids[static_cast<size_t>(k)] = id(sizes, i, k);
     const double start = now();
     step({i + 1, [&](int64_t, int64_t, const std::vector<void*>& to) {
-            for (int64_t k = 0; k < sizes.ids; ++k) static_cast<int32_t*>(to[0])[k] = id(sizes, i, k);
-            std::fill_n(static_cast<float*>(to[1]), sizes.ids * sizes.width, 0.01f);
+            std::copy(ids.begin(), ids.end(), static_cast<int32_t*>(to[0]));
+            std::copy(gradients.begin(), gradients.end(), static_cast<float*>(to[1]));
           }});
-    if (i >= 2) seconds.push_back(now() - start);
+    if (i >= 3) seconds.push_back(now() - start);
   }
   const Times step_ms = times_of(seconds), floor_ms = floor_of(sizes, tensors);
   std::printf("%s\n", Json({{"optimizer", name},
@@ -96,6 +101,7 @@ void bench(const char* name, const Sizes& sizes, bool sparse, int tensors,
                             {"rows", sizes.rows},
                             {"width", sizes.width},
                             {"ids", sizes.ids},
+                            {"device", compiler::target_of(how).device().describe()},
                             {"threads", how.threads},
                             {"step_ms", step_ms.median},
                             {"step_ms_min", step_ms.least},
@@ -123,6 +129,7 @@ int main(int argc, char** argv) {
     Sizes sizes;
     int64_t* fields[] = {&sizes.rows, &sizes.width, &sizes.ids, &sizes.steps};
     for (int i = 1; i < std::min(argc, 5); ++i) *fields[i - 1] = std::atoll(argv[i]);
+    compiler::set_default_target(launcher::run_target(argc > 5 ? argv[5] : "cpu", 0, 1));
     all(sizes);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());

@@ -62,9 +62,10 @@ void check_sparse(const Graph& traced, const State& state, const Mesh& mesh, con
               " ranks); sparse tables work on the data dims (dp_replicate, dp_shard): leave tp out, or "
               "make the table dense"));
     if (options.backend != Backend::reference && !target_of(options).sums_rows())
-      throw UserError(str(table, "whose rows are summed and replaced on the CPU alone, and the step runs on ",
-                          target_of(options).device().describe(),
-                          "; make the table dense, or train on the CPU"));
+      throw UserError(
+          str(table, "and the step runs on ", target_of(options).device().describe(),
+              ", which sums no rows by their ids (Target::sums_rows); make the table dense, or train "
+              "on the CPU or an NVIDIA GPU"));
   }
   if (options.backend == Backend::reference || target_of(options).takes_rows()) return;
   for (const auto& input : traced.inputs) {

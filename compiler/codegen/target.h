@@ -97,9 +97,9 @@ class Reductions {
 
   // Rows of equal ids are added in the order in which they stand. The distinct ids, ascending, come first,
   // with their sums and the squares of these in f64; the last of them fills up the rest, with squares of 0.
-  // UserError for an id outside of [0, table_rows). Only where Target::sums_rows(). Of ids outside of [first,
-  // first + owned) nothing is kept, and ids are told from `first` on; where none is kept, all are -1, with
-  // rows of 0. Less than the whole table is asked only where Target::takes_rows().
+  // UserError for an id outside of [0, table_rows), here or by check(). Only where Target::sums_rows(). Of ids
+  // outside of [first, first + owned) nothing is kept, and ids are told from `first` on; where none is kept,
+  // all are -1, with rows of 0. Less than the whole table is asked only where Target::takes_rows().
   struct Rows {
     const int32_t* ids = nullptr;  // [count]
     const float* rows = nullptr;   // [count, width]
@@ -132,7 +132,7 @@ class Reductions {
     float* table = nullptr;
     const int32_t* ids = nullptr;
     const float* rows = nullptr;
-    int64_t count = 0, width = 0;
+    int64_t count = 0, width = 0, table_rows = 0;
     struct Gate {
       const void* value = nullptr;
       DType dtype = DType::f32;
@@ -143,6 +143,9 @@ class Reductions {
   virtual void put_rows(const Placed&, Stream&) {
     throw InternalError("this device puts no rows into tables");
   }
+  // UserError for what was found wrong in work that is done: a device that runs behind the host tells it
+  // here, once. Call it when the stream was waited for.
+  virtual void check() {}
 
   struct Copy {
     void* to = nullptr;

@@ -221,12 +221,14 @@ Executor::Action Executor::bind(const TakeRows& take) {
   return [this, taken](Stream& stream) { parts_.reductions.take_rows(taken, stream); };
 }
 Executor::Action Executor::bind(const PutRows& put) {
-  Reductions::Placed placed{.table = as<float>(put.table),
-                            .ids = as<const int32_t>(put.ids),
-                            .rows = as<const float>(put.rows),
-                            .count = put.ids.bytes / static_cast<int64_t>(sizeof(int32_t)),
-                            .width = put.width,
-                            .gates = {}};
+  Reductions::Placed placed{
+      .table = as<float>(put.table),
+      .ids = as<const int32_t>(put.ids),
+      .rows = as<const float>(put.rows),
+      .count = put.ids.bytes / static_cast<int64_t>(sizeof(int32_t)),
+      .width = put.width,
+      .table_rows = put.width ? put.table.bytes / (put.width * static_cast<int64_t>(sizeof(float))) : 0,
+      .gates = {}};
   const std::vector<ValueId> gates = update_gates(parts_.whole);
   for (size_t k = 0; k < put.gates.size(); ++k)
     placed.gates.push_back({at(put.gates[k]), parts_.whole[gates[k]].dtype, as<const float>(put.limits[k])});

@@ -234,6 +234,7 @@ struct Step::Impl {
     if (device.addressable()) return compute->synchronize();
     auto end = compute->record();
     wait_on_host(*end, executor->groups());
+    reductions->check();
   }
 
   StepPlan plan;

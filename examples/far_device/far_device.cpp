@@ -256,6 +256,18 @@ class FarReductions : public Reductions {
   void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) override {
     cpu_->add(near(totals), near(addend), count, stream);
   }
+  void sum_rows(const Rows& given, Stream& stream) override {
+    Rows rows = given;
+    rows.ids = near(rows.ids), rows.rows = near(rows.rows);
+    rows.out_ids = near(rows.out_ids), rows.out_rows = near(rows.out_rows), rows.squares = near(rows.squares);
+    cpu_->sum_rows(rows, stream);
+  }
+  void put_rows(const Placed& given, Stream& stream) override {
+    Placed rows = given;
+    rows.table = near(rows.table), rows.ids = near(rows.ids), rows.rows = near(rows.rows);
+    for (auto& gate : rows.gates) gate.value = near(gate.value), gate.limit = near(gate.limit);
+    cpu_->put_rows(rows, stream);
+  }
 
  private:
   std::unique_ptr<Reductions> cpu_;
@@ -297,6 +309,7 @@ class FarTarget : public Target {
                                                  const TargetOptions& options) const override {
     return std::make_unique<FarCall>(cpu_target().make_library_call(node, in, out, options), in.size() + out.size());
   }
+  bool sums_rows() const override { return true; }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return std::make_unique<FarReductions>(cpu_target().make_reductions(options));
   }

@@ -7,7 +7,7 @@ import sys
 
 
 def is_timing(key):
-    return "_ms" in key or key in ("tokens_per_s", "slowest_rank")
+    return "_ms" in key or key in ("tokens_per_s", "samples_per_s", "slowest_rank")
 
 
 def rows(run):

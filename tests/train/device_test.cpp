@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "tests/process/trainrun_process.h"
+#include "tests/support/npy.h"
 
 namespace lockstep {
 namespace {
@@ -17,14 +18,14 @@ class FarDevice : public ::testing::Test {
  protected:
   // Runs trainrun and gives the metrics rows, without what depends on time.
   std::vector<Json> train(const std::string& name, int nproc, const std::string& device,
-                          std::vector<std::string> more = {}) {
+                          std::vector<std::string> more = {}, const std::string& config = CONFIG) {
     std::vector<std::string> argv{"/usr/bin/env",
                                   "-C",
                                   root_,
                                   TRAINRUN,
                                   "--nproc",
                                   str(nproc),
-                                  CONFIG,
+                                  config,
                                   "--name=" + name,
                                   "--train.device=" + device,
                                   "--train.steps=12",
@@ -40,7 +41,7 @@ class FarDevice : public ::testing::Test {
     std::ifstream file(folder(name) + "/metrics.jsonl");
     for (std::string line; std::getline(file, line);) {
       Json row = Json::parse(line);
-      for (const char* measured : {"tokens_per_s", "slowest_rank"}) row.erase(measured);
+      for (const char* measured : {"tokens_per_s", "samples_per_s", "slowest_rank"}) row.erase(measured);
       exposed_.clear();
       for (auto member = row.begin(); member != row.end();) {
         const std::string& key = member.key();
@@ -76,6 +77,36 @@ TEST_F(FarDevice, SameBitsAsTheCpu) {
   ASSERT_EQ(exposed().size(), 1u);
   EXPECT_GT(exposed().at("exposed_dp_replicate_ms"), 0);
   EXPECT_EQ(train("far_layers", 2, kFar, {"--mesh.dim_names=[dp_shard]", "--mesh.gather=layers"}), cpu);
+}
+
+// Rows of sparse tables are summed and put where they lie, under gates that lie there, too.
+TEST_F(FarDevice, SparseTablesHaveTheBitsOfTheCpu) {
+  constexpr int64_t kSamples = 96, kDense = 3, kRows[] = {5, 70};
+  std::vector<float> dense, targets;
+  std::vector<int32_t> categories;
+  for (int64_t i = 0; i < kSamples; ++i) {
+    for (int64_t k = 0; k < kDense; ++k) dense.push_back(static_cast<float>((i * 37 + k * 11) % 97) / 48 - 1);
+    for (int64_t rows : kRows) categories.push_back(static_cast<int32_t>(i * i % rows));
+    targets.push_back(categories.back() % 2 ? 1.0f : 0.0f);
+  }
+  const std::filesystem::path at = root();
+  auto write = [&](const char* name, const std::string& bytes) {
+    std::ofstream(at / name, std::ios::binary) << bytes;
+  };
+  write("dense.npy", tests::npy("<f4", "96, 3", dense));
+  write("categories.npy", tests::npy("<i4", "96, 2", categories));
+  write("targets.npy", tests::npy("<f4", "96, 1", targets));
+  write("clicks.json", R"({"name": "clicks", "batch": {"global": 24, "micro": 4},
+    "model": {"kind": "dlrm", "dense": 3, "rows": [5, 70], "width": 4, "bottom": [4], "top": [4], "sparse": true},
+    "data": {"kind": "arrays", "paths": ["dense.npy", "categories.npy", "targets.npy"], "validation": 0.2},
+    "optim": {"kind": "sparse_adam", "lr": 0.01, "clip": 0.5}})");
+  const std::string config = (at / "clicks.json").string();
+  const auto cpu = train("cpu", 1, "cpu", {}, config);
+  ASSERT_EQ(cpu.size(), 12u);
+  EXPECT_LT(cpu[11]["loss"], cpu[0]["loss"]);
+  EXPECT_EQ(train("far1", 1, kFar, {}, config), cpu);
+  EXPECT_EQ(train("far2", 2, kFar, {}, config), cpu);
+  EXPECT_EQ(train("far3", 3, kFar, {"--mesh.dim_names=[dp_shard]", "--mesh.zero=1"}, config), cpu);
 }
 
 TEST_F(FarDevice, ResumesWhatTheCpuSaved) {

@@ -237,9 +237,9 @@ TEST(SparseRefusals, ADeviceThatSumsNoRowsIsNamed) {
   const OtherTarget other;
   CompileOptions options;
   options.target = &other;
-  expect_all(
-      refusal([&] { s.plan(s.step(sgd), options); }),
-      {"[sparse] ", "on the CPU alone, and the step runs on ", "make the table dense, or train on the CPU"});
+  expect_all(refusal([&] { s.plan(s.step(sgd), options); }),
+             {"[sparse] ", "is a sparse table, and the step runs on ", ", which sums no rows by their ids",
+              "make the table dense, or train on the CPU or an NVIDIA GPU"});
 }
 
 TEST(SparseRefusals, ASplitTableOnAnotherDeviceIsNamed) {

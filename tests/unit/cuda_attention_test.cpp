@@ -1,16 +1,12 @@
 // Attention of the CUDA target without a GPU: pieces of a call, refusals, kernels through NVRTC, and the
 // kernels' arithmetic on the host.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "compiler/codegen/cpu/compiler.h"
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/error.h"
 #include "tests/unit/attention_case.h"
+#include "tests/unit/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {
 namespace {
@@ -164,89 +160,17 @@ TEST(CudaAttention, EveryKernelCompiles) {
   for (const std::string& source : sources) EXPECT_GT(compile_cubin(source, "sm_90").size(), 1000u);
 }
 
-// The kernels as C++: 256 contexts per block, each run up to its next barrier in turn.
-const char* const kHost = R"(
-#include <math.h>
-#include <ucontext.h>
-#include <functional>
-#include <vector>
-#define __device__
-#define __global__
-#define __launch_bounds__(n)
-#define __forceinline__ inline
-struct Index { unsigned x; };
-static Index threadIdx, blockIdx;
+// Memory that the blocks of a launch share, poisoned before each.
+const char* const kShared = R"(
 alignas(64) static char shared_memory[232448];
 #define SHARED(memory) Real* memory = (Real*)shared_memory;
-static ucontext_t host_context, threads[256];
-static bool ended[256];
-static std::function<void()> body;
-static double exchanged[256];
-static void __syncthreads() { swapcontext(&threads[threadIdx.x], &host_context); }
-template <class T>
-static T __shfl_xor_sync(unsigned, T x, int lane) {
-  exchanged[threadIdx.x] = x;
-  __syncthreads();
-  T other = (T)exchanged[threadIdx.x ^ lane];
-  __syncthreads();
-  return other;
-}
-static void begin() { body(); ended[threadIdx.x] = true; }
-static void run_grid(unsigned grid, std::function<void()> kernel) {
-  static std::vector<char> stacks(256 * 65536);
-  body = kernel;
-  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
-    for (char& c : shared_memory) c = (char)0xff;
-    for (unsigned t = 0; t < 256; ++t) {
-      ended[t] = false;
-      getcontext(&threads[t]);
-      threads[t].uc_stack.ss_sp = stacks.data() + t * 65536;
-      threads[t].uc_stack.ss_size = 65536;
-      threads[t].uc_link = &host_context;
-      makecontext(&threads[t], begin, 0);
-    }
-    for (bool more = true; more;) {
-      more = false;
-      for (unsigned t = 0; t < 256; ++t)
-        if (!ended[t]) threadIdx.x = t, swapcontext(&host_context, &threads[t]), more = true;
-    }
-  }
-}
+static const bool poisons = (before_block = [] { memset(shared_memory, 0xff, sizeof shared_memory); }, true);
 )";
 
-class HostKernels {
- public:
-  HostKernels(const AttentionShape& shape, int rows)
-      : HostKernels(attention_source(shape, rows), "", "",
-                    shape.backward ? std::vector<std::string>{"sdpa_delta", "sdpa_keys", "sdpa_queries"}
-                                   : std::vector<std::string>{"sdpa_forward"}) {}
-  // Kernels whose parameters after Args are `more`, passed as `passed`.
-  HostKernels(const std::string& text, const std::string& more, const std::string& passed,
-              const std::vector<std::string>& kernels) {
-    std::string source = kHost + text;
-    for (const std::string& kernel : kernels)
-      source += str("extern \"C\" void run_", kernel, "(unsigned grid, Args* args", more,
-                    ") { run_grid(grid, [=] { ", kernel, "(*args", passed, "); }); }\n");
-    path_ =
-        std::filesystem::temp_directory_path() / str("lockstep_attention_", getpid(), "_", count_++, ".so");
-    std::ofstream(path_, std::ios::binary)
-        << cpu::compile_units("g++", "-std=c++17 -O1 -w -shared -fPIC -ffp-contract=off", {source}, 1);
-    handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
-    std::filesystem::remove(path_);
-  }
-  ~HostKernels() { dlclose(handle_); }
-  void run(const AttentionLaunch& launch, AttentionArgs args) const {
-    auto kernel = reinterpret_cast<void (*)(unsigned, AttentionArgs*)>(find(launch.kernel));
-    ASSERT_NE(kernel, nullptr) << launch.kernel;
-    kernel(static_cast<unsigned>(launch.grid), &args);
-  }
-  void* find(const std::string& kernel) const { return dlsym(handle_, ("run_" + kernel).c_str()); }
-
- private:
-  inline static int count_ = 0;
-  std::filesystem::path path_;
-  void* handle_ = nullptr;
-};
+void run_kernel(const test::CudaOnHost& kernels, const AttentionLaunch& launch, AttentionArgs args) {
+  void* given[] = {&args};
+  kernels.launch(launch.kernel, static_cast<unsigned>(launch.grid), 256, given);
+}
 
 std::string run_on_host(const AttentionCase& c, double tolerance) {
   AttentionBlock block(c);
@@ -254,10 +178,14 @@ std::string run_on_host(const AttentionCase& c, double tolerance) {
   for (bool backward : {false, true}) {
     AttentionShape shape = attention_shape(c.node(backward), block.in(backward), block.out(backward));
     AttentionTiles tiles = attention_tiles(shape, 232448);
-    HostKernels kernels(shape, tiles.rows);
+    const test::CudaOnHost kernels(kShared + attention_source(shape, tiles.rows),
+                                   backward
+                                       ? std::vector<std::string>{"sdpa_delta", "sdpa_keys", "sdpa_queries"}
+                                       : std::vector<std::string>{"sdpa_forward"});
     std::vector<void*> args = block.args(backward, block.bytes.data());
     for (const AttentionLaunch& launch : attention_launches(shape, tiles))
-      kernels.run(launch, attention_args(shape, attention_pointers(shape, args.data()), delta.data()));
+      run_kernel(kernels, launch,
+                 attention_args(shape, attention_pointers(shape, args.data()), delta.data()));
   }
   return block.differs(block.bytes, true, tolerance);
 }
@@ -342,14 +270,13 @@ std::string rows_on_host(const AttentionCase& c, double tolerance) {
       if (backward) product(b, h, right, s.queries, s.keys, s.size, plain(grad, b, h), turned(v, b, h));
     });
     const std::string kernel = backward ? "sdpa_score_gradients" : "sdpa_weights";
-    const HostKernels host(attention_rows_source(s), ", Piece* part, Real* a, Real* b",
-                           backward ? ", *part, a, b, a, b" : ", *part, a, a", {kernel});
-    auto run =
-        reinterpret_cast<void (*)(unsigned, AttentionArgs*, int64_t*, float*, float*)>(host.find(kernel));
-    if (!run) return "no " + kernel;
+    const test::CudaOnHost host(kShared + attention_rows_source(s), {kernel});
     AttentionArgs packed = attention_args(s, p, nullptr);
     int64_t part[] = {0, s.batch, 0, rows};
-    run(static_cast<unsigned>((rows + 7) / 8), &packed, part, scores.data(), dp.data());
+    float *a = scores.data(), *b = dp.data();
+    std::vector<void*> given{&packed, part, &a, &a};
+    if (backward) given = {&packed, part, &a, &b, &a, &b};
+    host.launch(kernel, static_cast<unsigned>((rows + 7) / 8), 256, given.data());
     every_head([&](int64_t b, int64_t h) {
       if (!backward) return product(b, h, o, s.queries, s.size, s.keys, plain(left, b, h), plain(v, b, h));
       product(b, h, dv, s.keys, s.size, s.queries, turned(left, b, h), plain(grad, b, h));

@@ -33,6 +33,8 @@ std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node,
 inline constexpr int kRowPiece = 64;
 // CUDA C++ of its kernels.
 std::string row_sums_source(DType dtype);
+// Of those that sort ids alone: digits, scan, scatter (blocks of 256 threads, 2048 ids each), bounds.
+std::string row_sort_source();
 
 // convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add
 // in f32; f64 and what cuDNN refuses on a kernel of our own. UserError: no cuDNN.

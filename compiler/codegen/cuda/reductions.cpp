@@ -6,10 +6,12 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "compiler/codegen/cuda/reductions_source.h"
 #include "compiler/codegen/cuda/reductions_tables.h"
 #include "compiler/codegen/cuda/source_module.h"
+#include "compiler/codegen/cuda/table_rows.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {
@@ -67,6 +69,25 @@ class CudaReductions : public Reductions {
     copy_ = module_->function("copy");
     add_ = module_->function("add_int64");
     checksums_ = module_->function("checksums");
+  }
+
+  void sum_rows(const Rows& rows, Stream& stream) override {
+    if (!stray_) {
+      stray_ = Buffer(sizeof(StrayId), device_.staging());
+      *stray_.as<StrayId>() = {};
+    }
+    sum_table_rows(rows, scratch_for(static_cast<int64_t>(table_row_scratch(rows.count) / sizeof(double))),
+                   stray_.as<StrayId>(), table_launch(stream));
+  }
+  void put_rows(const Placed& placed, Stream& stream) override {
+    put_table_rows(placed, table_launch(stream));
+  }
+  void check() override {
+    if (!stray_) return;
+    const StrayId found = std::exchange(*stray_.as<StrayId>(), StrayId{});
+    if (found.number)
+      throw UserError(str("index ", found.id, " at position ", found.number - 1, " is outside the table of ",
+                          found.rows, " rows"));
   }
 
   void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to,
@@ -271,6 +292,13 @@ class CudaReductions : public Reductions {
     used += n;
   }
 
+  RowLaunch table_launch(Stream& stream) {
+    if (!table_rows_) table_rows_ = source_module(device_, table_rows_source(), cache_dir_);
+    return [this, &stream](const char* kernel, unsigned blocks, unsigned threads, void** args) {
+      cuda::launch(table_rows_->function(kernel), blocks, 1, 1, threads, 0, stream, args, kernel);
+    };
+  }
+
   // Captured graphs keep pointers into scratch: what was once given out stays.
   double* scratch_for(int64_t doubles) {
     const size_t bytes = doubles * sizeof(double);
@@ -291,6 +319,8 @@ class CudaReductions : public Reductions {
              add_ = nullptr, checksums_ = nullptr;
   std::map<std::pair<std::vector<int>, std::vector<bool>>, SumKernel> sums_;
   std::vector<Buffer> scratch_;
+  std::shared_ptr<const Module> table_rows_;  // null until a step has sparse tables
+  Buffer stray_;                              // a StrayId, in memory of the host
 };
 }  // namespace
 

@@ -19,8 +19,9 @@ LS_SHARED_WITH_DEVICE(
           kAccumulateElements = 8192, kCopyBytes = 32768, kLimbsDoubles = 8192,
           kChecksumWords = 8192,  // of a block
           kSumEntries = 62, kSumDeltas = 128, kTotalEntries = 100, kRunEntries = 120, kCopyEntries = 120,
-          kLimbsEntries = 160, kChecksumEntries = 100, kMaxLefts = 10};
+          kLimbsEntries = 160, kChecksumEntries = 100, kGateEntries = 100, kMaxLefts = 10};
     enum {kFlat = 0, kShort = 1, kPieces = 2, kKind = 3, kVector = 4, kStore = 8};  // flags of a SumEntry
+    enum {kGateF32 = 0, kGateF64 = 1, kGateBf16 = 2, kGateF16 = 3};
 
     struct SumEntry {
       const char* from;  // the first source; the others are at the table's deltas from it
@@ -95,6 +96,21 @@ LS_SHARED_WITH_DEVICE(
     struct ChecksumTable {
       long long entries;
       ChecksumEntry entry[kChecksumEntries];
+    };
+
+    struct GateEntry {
+      const void* value;
+      const float* limit;
+      long long kind;  // kGateF32, ...
+    };
+    struct GateTable {
+      long long entries;
+      GateEntry entry[kGateEntries];
+    };
+    struct StrayId {     // the first id outside of its table, in memory of the host
+      long long number;  // its position, from 1; 0: there is none
+      long long id;
+      long long rows;  // of the table
     };)
 #undef LS_SHARED_WITH_DEVICE
 
@@ -120,6 +136,7 @@ __device__ __forceinline__ int find_entry(const Table& table) {
 )";
 
 static_assert(sizeof(SumTable) <= 4096 && sizeof(TotalTable) <= 4096 && sizeof(RunTable) <= 4096 &&
-              sizeof(CopyTable) <= 4096 && sizeof(LimbsTable) <= 4080 && sizeof(ChecksumTable) <= 4080);
+              sizeof(CopyTable) <= 4096 && sizeof(LimbsTable) <= 4080 && sizeof(ChecksumTable) <= 4080 &&
+              sizeof(GateTable) <= 4000);
 
 }  // namespace lockstep::compiler::cuda

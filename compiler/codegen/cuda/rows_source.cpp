@@ -77,6 +77,25 @@ extern "C" __global__ void scan(u32* totals, long long count) {
   }
 }
 
+// A warp moves 32 neighbours to their places: next[digit] is the first free one of a digit, of this warp.
+static __device__ __forceinline__ void scatter_32(const int* ids, const u32* keys, const int* places, int i, int end, u32 rows, int shift,
+                                                  u32* next, u32* keys_out, int* places_out) {
+  int lane = threadIdx.x & 31;
+  u32 active = __ballot_sync(FULL, i < end);
+  u32 same = 0, digit = 0;
+  if (i < end) {
+    u32 key = key_at(ids, keys, i, rows);
+    digit = (key >> shift) & 255;
+    same = __match_any_sync(active, digit);
+    u32 to = next[digit] + __popc(same & ((1u << lane) - 1));
+    keys_out[to] = key;
+    places_out[to] = places ? places[i] : i;
+  }
+  __syncwarp();
+  if (i < end && lane == __ffs(same) - 1) next[digit] += __popc(same);
+  __syncwarp();
+}
+
 extern "C" __global__ void scatter(const int* ids, const u32* keys, const int* places, int n, u32 rows, int shift, const u32* totals,
                                    u32* keys_out, int* places_out) {
   __shared__ u32 next[8][256];
@@ -90,22 +109,7 @@ extern "C" __global__ void scatter(const int* ids, const u32* keys, const int* p
   __syncthreads();
   int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   int from = blockIdx.x * CHUNK + warp * 256 + lane;
-  for (int t = 0; t < 8; ++t) {
-    int i = from + t * 32;
-    u32 active = __ballot_sync(FULL, i < n);
-    u32 same = 0, digit = 0;
-    if (i < n) {
-      u32 key = key_at(ids, keys, i, rows);
-      digit = (key >> shift) & 255;
-      same = __match_any_sync(active, digit);
-      u32 to = next[warp][digit] + __popc(same & ((1u << lane) - 1));
-      keys_out[to] = key;
-      places_out[to] = places ? places[i] : i;
-    }
-    __syncwarp();
-    if (i < n && lane == __ffs(same) - 1) next[warp][digit] += __popc(same);
-    __syncwarp();
-  }
+  for (int t = 0; t < 8; ++t) scatter_32(ids, keys, places, from + t * 32, n, rows, shift, next[warp], keys_out, places_out);
 }
 
 // runs[row], runs[rows + row]: from where to where a row's indices stand in sorted order; both 0 for a row without any.
@@ -239,6 +243,8 @@ KERNELS(one, 1)
 KERNELS(wide, (int)(16 / sizeof(T_t)))
 )";
 }  // namespace
+
+std::string row_sort_source() { return kSort; }
 
 std::string row_sums_source(DType dtype) {
   return str(element_text("T", dtype), "typedef ", sum_type(dtype), " Sum;\n#define PIECE ", kRowPiece, "\n",

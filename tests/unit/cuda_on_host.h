@@ -1,0 +1,183 @@
+// CUDA C++ on the host: the text of kernels as C++, a context for each thread of a block, which runs up to
+// its next barrier in turn. Of a warp's functions those that kernels here use.
+#pragma once
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/cpu/compiler.h"
+#include "core/base/error.h"
+
+namespace lockstep::test {
+
+inline constexpr const char* kCudaOnHost = R"(
+#include <math.h>
+#include <string.h>
+#include <ucontext.h>
+#include <deque>
+#include <functional>
+#include <utility>
+#include <vector>
+#define __device__
+#define __global__
+#define __shared__ static
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __forceinline__ inline
+struct Index { unsigned x; };
+static Index threadIdx, blockIdx, blockDim, gridDim;
+static ucontext_t host_context, contexts[1024];
+static bool ended[1024];
+static unsigned alive;
+static std::function<void()> body, before_block = [] {};
+static unsigned long long exchanged[1024];
+
+// A thread waits here until all that are expected have come; those that have ended are expected nowhere.
+struct Barrier { unsigned arrived, turn; };
+static Barrier block_barrier;
+static std::deque<std::pair<unsigned, Barrier>> warp_barriers[32];  // one for each mask
+static void meet(Barrier& at, unsigned expected) {
+  const unsigned turn = at.turn;
+  ++at.arrived;
+  while (at.turn == turn) {
+    if (at.arrived >= (expected ? expected : alive)) {
+      at.arrived = 0;
+      ++at.turn;
+      return;
+    }
+    swapcontext(&contexts[threadIdx.x], &host_context);
+  }
+}
+static void __syncthreads() { meet(block_barrier, 0); }
+static unsigned warp_begin() { return threadIdx.x / 32 * 32; }
+static void meet_warp(unsigned mask) {
+  auto& all = warp_barriers[threadIdx.x / 32];
+  size_t i = 0;
+  while (i < all.size() && all[i].first != mask) ++i;
+  if (i == all.size()) all.push_back({mask, Barrier()});
+  meet(all[i].second, __builtin_popcount(mask));
+}
+static void __syncwarp() { meet_warp(0xffffffffu); }
+// What the lanes of a mask bring, as one of them sees it.
+template <class T, class Read>
+static auto exchange(unsigned mask, T x, Read read) {
+  exchanged[threadIdx.x] = 0;
+  memcpy(&exchanged[threadIdx.x], &x, sizeof x);
+  meet_warp(mask);
+  auto of = [](unsigned lane) {
+    T y;
+    memcpy(&y, &exchanged[warp_begin() + lane], sizeof y);
+    return y;
+  };
+  auto out = read(of);
+  meet_warp(mask);
+  return out;
+}
+static unsigned own_lane() { return threadIdx.x & 31; }
+template <class T>
+static T __shfl_sync(unsigned mask, T x, int from, int width = 32) {
+  return exchange(mask, x, [=](auto of) { return of((own_lane() & ~(width - 1)) | (from & (width - 1))); });
+}
+template <class T>
+static T __shfl_xor_sync(unsigned mask, T x, int lane) {
+  return exchange(mask, x, [=](auto of) { return of(own_lane() ^ lane); });
+}
+template <class T>
+static T __shfl_up_sync(unsigned mask, T x, int by) {
+  return exchange(mask, x, [=](auto of) { return of((int)own_lane() >= by ? own_lane() - by : own_lane()); });
+}
+template <class T>
+static unsigned lanes_where(unsigned mask, T x, std::function<bool(T)> holds) {
+  return exchange(mask, x, [=](auto of) {
+    unsigned out = 0;
+    for (unsigned lane = 0; lane < 32; ++lane)
+      if ((mask >> lane & 1) && holds(of(lane))) out |= 1u << lane;
+    return out;
+  });
+}
+static unsigned __ballot_sync(unsigned mask, int x) { return lanes_where<int>(mask, x, [](int y) { return y != 0; }); }
+template <class T>
+static unsigned __match_any_sync(unsigned mask, T x) { return lanes_where<T>(mask, x, [=](T y) { return y == x; }); }
+static int __popc(unsigned x) { return __builtin_popcount(x); }
+static int __ffs(unsigned x) { return __builtin_ffs((int)x); }
+template <class T>
+static T atomicAdd(T* at, T x) { T was = *at; *at += x; return was; }
+static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
+static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
+static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+
+static void begin() { body(); ended[threadIdx.x] = true; --alive; }
+// Blocks one after another, threads in turn; both from the last on where `backward`, which may change no bit.
+static void run_grid(unsigned grid, unsigned block, bool backward, std::function<void()> kernel) {
+  constexpr size_t stack = 65536;
+  static std::vector<char> stacks(1024 * stack);
+  body = kernel;
+  gridDim.x = grid, blockDim.x = block;
+  for (unsigned b = 0; b < grid; ++b) {
+    blockIdx.x = backward ? grid - 1 - b : b;
+    alive = block;
+    before_block();
+    for (unsigned t = 0; t < block; ++t) {
+      ended[t] = false;
+      getcontext(&contexts[t]);
+      contexts[t].uc_stack.ss_sp = stacks.data() + t * stack;
+      contexts[t].uc_stack.ss_size = stack;
+      contexts[t].uc_link = &host_context;
+      makecontext(&contexts[t], begin, 0);
+    }
+    while (alive > 0)
+      for (unsigned i = 0; i < block; ++i) {
+        const unsigned t = backward ? block - 1 - i : i;
+        if (!ended[t]) threadIdx.x = t, swapcontext(&host_context, &contexts[t]);
+      }
+  }
+}
+template <class... A, size_t... I>
+static void launch_kernel(void (*kernel)(A...), unsigned grid, unsigned block, bool backward, void** args, std::index_sequence<I...>) {
+  run_grid(grid, block, backward, [=] { kernel(*(typename std::remove_const<A>::type*)args[I]...); });
+}
+template <class... A>
+static void launch_kernel(void (*kernel)(A...), unsigned grid, unsigned block, bool backward, void** args) {
+  launch_kernel(kernel, grid, block, backward, args, std::index_sequence_for<A...>());
+}
+)";
+
+// The kernels of a text, launched on the host with pointers to the values of their parameters.
+class CudaOnHost {
+ public:
+  CudaOnHost(const std::string& text, const std::vector<std::string>& kernels) {
+    std::string source = kCudaOnHost + text;
+    for (const std::string& kernel : kernels)
+      source += str("extern \"C\" void run_", kernel,
+                    "(unsigned grid, unsigned block, bool backward, void** args) { launch_kernel(", kernel,
+                    ", grid, block, backward, args); }\n");
+    const auto path =
+        std::filesystem::temp_directory_path() / str("lockstep_kernels_", getpid(), "_", count_++, ".so");
+    std::ofstream(path, std::ios::binary) << compiler::cpu::compile_units(
+        "g++", "-std=c++17 -O1 -w -shared -fPIC -ffp-contract=off", {source}, 1);
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::filesystem::remove(path);
+    LS_CHECK(handle_, dlerror());
+  }
+  CudaOnHost(const CudaOnHost&) = delete;
+  CudaOnHost& operator=(const CudaOnHost&) = delete;
+  ~CudaOnHost() { dlclose(handle_); }
+  void launch(const std::string& kernel, unsigned grid, unsigned block, void** args,
+              bool backward = false) const {
+    auto run = reinterpret_cast<void (*)(unsigned, unsigned, bool, void**)>(
+        dlsym(handle_, ("run_" + kernel).c_str()));
+    LS_CHECK(run, "no kernel ", kernel);
+    run(grid, block, backward, args);
+  }
+
+ private:
+  inline static int count_ = 0;
+  void* handle_ = nullptr;
+};
+
+}  // namespace lockstep::test
