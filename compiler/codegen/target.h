@@ -97,9 +97,9 @@ class Reductions {
 
   // Rows of equal ids are added in the order in which they stand. The distinct ids, ascending, come first,
   // with their sums and the squares of these in f64; the last of them fills up the rest, with squares of 0.
-  // UserError for an id outside of [0, table_rows), here or by check(). Only where Target::sums_rows(). Of ids
-  // outside of [first, first + owned) nothing is kept, and ids are told from `first` on; where none is kept,
-  // all are -1, with rows of 0. Less than the whole table is asked only where Target::takes_rows().
+  // UserError for an id outside of [0, table_rows), here or by check(). Only where Target::sums_rows(). Of
+  // ids outside of [first, first + owned) nothing is kept, and ids are told from `first` on; where none is
+  // kept, all are -1, with rows of 0. Less than the whole table is asked only where Target::takes_rows().
   struct Rows {
     const int32_t* ids = nullptr;  // [count]
     const float* rows = nullptr;   // [count, width]
@@ -200,6 +200,8 @@ class Target {
                                                          const TargetOptions& options) const = 0;
   virtual bool sums_rows() const { return false; }   // whether its Reductions have sum_rows and put_rows
   virtual bool takes_rows() const { return false; }  // and take_rows, and sums those of owners
+  // What a person should know who trains sparse tables on it, behind "those of "; "": nothing.
+  virtual std::string sparse_caution() const { return ""; }
   virtual std::unique_ptr<Reductions> make_reductions(
       const TargetOptions& options) const = 0;  // with scratch of its own: one per step
   virtual std::string library_version()

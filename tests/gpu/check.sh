@@ -3,10 +3,10 @@
 #   tests/gpu/check.sh BIN_DIR   run from the root of the tree; BIN_DIR holds trainrun and the gpu_* tests. Needs mpirun, 4 GPUs for all of it;
 #   on fewer, runs take as many ranks as there are, and meshes that need more are left out.
 # HOSTS=2 runs twice as many ranks as there are GPUs, as if on two hosts (as_hosts.sh): what needs 4 GPUs, on 2.
-# ONLY="nccl bits mesh cross llama golden lost plan" chooses parts. Ends with the number of failures as its exit code.
+# ONLY="nccl bits mesh cross llama sparse golden lost plan" chooses parts. Ends with the number of failures as its exit code.
 set -u
 bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
-only=${ONLY:-units nccl bits mesh cross llama golden lost plan}
+only=${ONLY:-units nccl bits mesh cross llama sparse golden lost plan}
 gpus=$(nvidia-smi -L | wc -l) there=$gpus
 work=${WORK:-$(mktemp -d)}
 if ((${HOSTS:-1} > 1)); then
@@ -43,10 +43,11 @@ cat > "$work/small.json" <<CONFIG
  "optim": {"kind": "adamw", "lr": 1e-3, "schedule": {"kind": "constant", "warmup": 4}},
  "checkpoint": {"every": 12, "keep": 3}, "log": {"every": 1, "hash_every": 8}}
 CONFIG
+config=$work/small.json
 train() {  # NAME RANKS [--key=value ...]
-  local name=$1 ranks=$2 run=("$work/small.json" --name="$1"); shift 2
+  local name=$1 ranks=$2 run=("$config" --name="$1"); shift 2
   if ((${HOSTS:-1} > 1 && ranks > 1)); then  # each rank is a program that says it is on another host
-    "$bin/trainrun" show "$work/small.json" --name="$name" "$@" > "$work/$name.json"
+    "$bin/trainrun" show "$config" --name="$name" "$@" > "$work/$name.json"
     run=(tests/gpu/as_hosts.sh $there --name="$name" "$bin/trainrun" worker "$work/$name.json"); set --
   fi
   timeout 120 "$bin/trainrun" --nproc "$ranks" "${run[@]}" "$@" > "$work/$name.log" 2>&1 || { tail -n 5 "$work/$name.log"; fail "$name"; }
@@ -134,6 +135,45 @@ if wants llama; then
   l="--model.kind=llama --model.kv_heads=2 --model.hidden=512"
   train c_llama_1 1 $l --train.precision=bf16; train c_llama_n $n $l --train.precision=bf16; compare equal c_llama_1 c_llama_n
   train c_llama_cpu 1 $l --train.device=cpu; train c_llama_gpu 1 $l; compare close c_llama_cpu c_llama_gpu
+fi
+if wants sparse; then
+  # A click model with four sparse tables: its kernels alone, one set of bits on 1, 2 and 4 GPUs, resumed, captured or not; the CPU within rounding.
+  if ! wants units; then
+    timeout 200 "$bin/gpu_table_rows_test" > "$work/table_rows.log" 2>&1 && echo "PASS gpu_table_rows_test" || { tail -n 5 "$work/table_rows.log"; fail "gpu_table_rows_test"; }
+  fi
+  if command -v compute-sanitizer > /dev/null; then
+    for tool in memcheck racecheck; do
+      timeout 100 compute-sanitizer --tool $tool --error-exitcode 9 "$bin/gpu_table_rows_test" --gtest_filter='*stray*:*graph*:*gate*' > "$work/$tool.log" 2>&1 && echo "PASS $tool: $(tail -n 1 "$work/$tool.log")" || fail "$tool: $(tail -n 2 "$work/$tool.log")"
+    done
+  fi
+  python3 tests/gpu/make_clicks.py "$work/clicks"
+  config=$work/clicks/clicks.json two=$((gpus < 2 ? gpus : 2)) four=$((gpus < 4 ? gpus : 4)) s="--mesh.dim_names=[dp_shard]"
+  for o in sparse_adam rowwise_adagrad adagrad sgd; do for p in fp32 bf16; do
+    [[ $p == bf16 && ($o == adagrad || $o == sgd) ]] && continue
+    k="--optim.kind=$o --train.precision=$p" r=s_${o}_$p
+    [[ $o == sgd || $o == adagrad ]] && k="$k --optim.weight_decay=0"  # decay would change every row
+    fresh ${r}_{1,2,4,zero1,zero2,resume,cpu}
+    train ${r}_1 1 $k; train ${r}_2 $two $k; train ${r}_4 $four $k; train ${r}_zero1 $two $k $s --mesh.zero=1; train ${r}_zero2 $four $k $s --mesh.zero=2
+    train ${r}_resume $two $k --train.steps=15; train ${r}_resume 1 $k
+    compare equal ${r}_1 ${r}_2 ${r}_4 ${r}_zero1 ${r}_zero2 ${r}_resume
+    [[ $p == fp32 ]] && { train ${r}_cpu 1 $k --train.device=cpu; compare close ${r}_1 ${r}_cpu; }
+  done; done
+  # What is said of it, once.
+  words="sparse tables, and those of a GPU are tested on the host alone so far"
+  said=$(grep -c "$words" "$work/s_sparse_adam_fp32_2.log")
+  ((said == 1)) && echo "PASS caution" || fail "caution: said $said times: $words"
+  fresh s_uncaptured s_again s_zero3
+  LOCKSTEP_LOGS=plan train s_again 1; grep -q "captured program" "$work/s_again.log" || fail "s_again: the step was not captured"
+  train s_uncaptured 1 --compile.capture=false; compare equal s_sparse_adam_fp32_1 s_again s_uncaptured
+  if ((there >= 2)); then  # rows split over GPUs are refused
+    timeout 60 "$bin/trainrun" --nproc 2 "$config" --name=s_zero3 "$s" --mesh.zero=3 > "$work/s_zero3.log" 2>&1; code=$?
+    ((code == 2)) && grep -q "which the CPU alone can do" "$work/s_zero3.log" && echo "PASS split tables are refused" || fail "split tables: code $code: $(tail -n 3 "$work/s_zero3.log")"
+  fi
+  # 24,576 ids of a table: more than one block sorts.
+  b="--batch.global=24576 --batch.micro=4096 --train.steps=8"
+  fresh s_big_{1,2,cpu}
+  train s_big_1 1 $b; train s_big_2 $two $b; compare equal s_big_1 s_big_2; train s_big_cpu 1 $b --train.device=cpu; compare close s_big_1 s_big_cpu
+  config=$work/small.json
 fi
 if wants golden; then
   python3 - "$work/golden.json" <<'CONFIG'

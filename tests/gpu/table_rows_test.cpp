@@ -85,14 +85,14 @@ class GpuTableRows : public ::testing::Test {
             buffer_of(std::vector<double>(c.count, -77.25))};
   }
   static Reductions::Rows rows_of(const Case& c, const Held& at) {
-    return {at.ids.as<int32_t>(),
-            at.rows.as<float>(),
-            c.count,
-            c.width,
-            c.table_rows,
-            at.out_ids.as<int32_t>(),
-            at.out_rows.as<float>(),
-            at.squares.as<double>()};
+    return {.ids = at.ids.as<int32_t>(),
+            .rows = at.rows.as<float>(),
+            .count = c.count,
+            .width = c.width,
+            .table_rows = c.table_rows,
+            .out_ids = at.out_ids.as<int32_t>(),
+            .out_rows = at.out_rows.as<float>(),
+            .squares = at.squares.as<double>()};
   }
   Made made(const Case& c, const Held& at) {
     return {download<int32_t>(at.out_ids, c.count), download<float>(at.out_rows, c.count * c.width),
@@ -101,8 +101,14 @@ class GpuTableRows : public ::testing::Test {
   Made wanted(const Case& c) {
     Made out{std::vector<int32_t>(c.count), std::vector<float>(c.count * c.width),
              std::vector<double>(c.count)};
-    cpu_->sum_rows({c.ids.data(), c.rows.data(), c.count, c.width, c.table_rows, out.ids.data(),
-                    out.rows.data(), out.squares.data()},
+    cpu_->sum_rows({.ids = c.ids.data(),
+                    .rows = c.rows.data(),
+                    .count = c.count,
+                    .width = c.width,
+                    .table_rows = c.table_rows,
+                    .out_ids = out.ids.data(),
+                    .out_rows = out.rows.data(),
+                    .squares = out.squares.data()},
                    *host_);
     return out;
   }

@@ -10,6 +10,7 @@
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/cuda/reductions.h"
+#include "compiler/codegen/cuda/table_rows.h"
 #include "core/base/error.h"
 #include "core/ops/register.h"
 
@@ -69,6 +70,7 @@ class CudaTarget : public Target {
     throw InternalError(str(node.op, " is no library op"));
   }
   bool sums_rows() const override { return true; }
+  std::string sparse_caution() const override { return cuda::sparse_caution(); }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return cuda::make_reductions(*device_, options.cache_dir);
   }

@@ -49,6 +49,8 @@ struct Call {
         stray(told) {
     LS_CHECK(given.count < INT32_MAX - kChunk && given.table_rows > 0 && given.table_rows < INT32_MAX,
              given.count, " ids of ", given.table_rows, " rows");
+    LS_CHECK(given.first == 0 && (given.owned < 0 || given.owned == given.table_rows), "rows from ",
+             given.first, " on, ", given.owned, " of ", given.table_rows, ", and this device sums all");
     for (int64_t left = given.table_rows; left > 0; left >>= 8)
       ++passes;  // the number of rows is itself a key: that of ids outside
     const Places places_of(given.count);
@@ -107,6 +109,12 @@ struct Call {
   }
 };
 }  // namespace
+
+std::string sparse_caution() {
+  return "a GPU are tested on the host alone so far; compare a few steps with train.device=cpu before "
+         "relying "
+         "on them";
+}
 
 size_t table_row_scratch(int64_t count) { return static_cast<size_t>(Places(count).at.back()); }
 
