@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -31,9 +32,12 @@ std::optional<double> Workload::rate(int64_t i) {
 
 std::string Workload::shown(const compiler::StepResult& step) {
   std::vector<std::string> out;
-  for (const auto& [name, value] : step.metrics)
-    if (name != "loss" && name != "tokens" && !name.starts_with("grad_norm"))
-      out.push_back(str(name, " ", number_text(static_cast<float>(value))));
+  for (const auto& [name, value] : step.metrics) {
+    if (name == "loss" || name == "tokens" || name.starts_with("grad_norm")) continue;
+    char number[32];
+    std::snprintf(number, sizeof number, "%.4g", value);
+    out.push_back(str(name, " ", number));
+  }
   return join(out, "  ");
 }
 
