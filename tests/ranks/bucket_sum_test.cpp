@@ -260,6 +260,12 @@ TEST(Reductions, EveryInstructionSetGivesTheSameBits) {
       for (size_t i = 0; i < static_cast<size_t>(n); ++i) want[i] = left[i] + right[i];
       kernels.add(sum.data(), sum.data(), right.data(), n);
       EXPECT_EQ(sum, want);
+      for (int64_t at : {0, 1, 15}) {
+        Values copy(3020, -1.f), wanted(copy);
+        std::copy_n(left.begin(), n, wanted.begin() + at);
+        kernels.copy_past(copy.data() + at, left.data(), n);
+        EXPECT_EQ(copy, wanted);
+      }
       EXPECT_EQ(kernels.squares(left.data(), std::min<int64_t>(n, 2048)),
                 squares_by_definition(left.data(), std::min<int64_t>(n, 2048)));
     }

@@ -105,6 +105,24 @@ TEST(CpuReductions, AccumulateIsALoopFromTheGradientOutwards) {
   make_cpu_reductions(2)->accumulate({}, {}, nullptr, *stream);
 }
 
+// Larger than the caches, so that copies go past them: at places of any alignment, and no further.
+TEST(CpuReductions, LargeGradientsComeWhole) {
+  std::mt19937 rng(4);
+  const std::vector<float> first = random((size_t{1} << 22) + 5, rng), second = random(4099, rng);
+  for (int threads : {1, 3}) {
+    const auto count = static_cast<int64_t>(first.size()), next = static_cast<int64_t>(second.size());
+    std::vector<float> sum(first.size() + second.size() + 9, kPoison), want(sum);
+    std::copy(first.begin(), first.end(), want.begin() + 3);
+    std::copy(second.begin(), second.end(), want.begin() + 3 + count);
+    auto stream = inline_stream();
+    make_cpu_reductions(threads)->accumulate(
+        std::vector<Reductions::Run>{{3, first.data(), count, DType::f32},
+                                     {3 + count, second.data(), next, DType::f32}},
+        {}, sum.data(), *stream);
+    EXPECT_TRUE(same_bits(sum, want)) << threads << " threads";
+  }
+}
+
 TEST(CpuReductions, SumIsTheTreeAndSquaresHaveTheirOrder) {
   std::mt19937 rng(4);
   const std::vector<std::pair<int64_t, int64_t>> shapes{{1, 1},    {5000, 1}, {0, 5},    {3, 0},    {1001, 2},

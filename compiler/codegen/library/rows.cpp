@@ -13,6 +13,8 @@ namespace lockstep::compiler {
 
 namespace {
 constexpr int64_t kColumns = 64;  // per task
+// Below this a parallel region costs more than one thread's zeroing.
+constexpr int64_t kParallelBytes = 1 << 18;
 
 class RowSums : public HostCall {
  public:
@@ -33,32 +35,44 @@ class RowSums : public HostCall {
       if (ids[i] < 0 || ids[i] >= rows_)
         throw UserError(
             str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
-    std::memset(args[2], 0, rows_ * width_ * size_of(dtype_));
-    int64_t tasks = (width_ + kColumns - 1) / kColumns;
-#pragma omp parallel for num_threads(threads) schedule(static) if (count_ * width_ > 32768)
-    for (int64_t task = 0; task < tasks; ++task) {
-      int64_t from = task * kColumns, to = std::min(width_, from + kColumns);
-      if (is_half(dtype_)) {
-        halves(args, from, to, static_cast<float*>(workspace) + omp_get_thread_num() * rows_ * kColumns);
-        continue;
-      }
-      for (int64_t i = 0; i < count_; ++i) {
-        if (dtype_ == DType::f32) {
-          float* out = static_cast<float*>(args[2]) + ids[i] * width_;
-          const float* row = static_cast<const float*>(args[updates_]) + i * width_;
-          for (int64_t c = from; c < to; ++c) out[c] += row[c];
-        } else {
-          for (int64_t c = from; c < to; ++c) {
-            int64_t at = ids[i] * width_ + c;
-            set_double(dtype_, args[2], at,
-                       get_double(dtype_, args[2], at) + get_double(dtype_, args[updates_], i * width_ + c));
-          }
-        }
+    // Threads zero parts of the table, then add to cells of it: blocks of columns and, where those are fewer
+    // than threads, of rows. A row's addends are in one cell per column, in the order of the indices.
+    const int64_t tasks = (width_ + kColumns - 1) / kColumns;
+    const int64_t parts = is_half(dtype_) || tasks >= threads ? 1 : threads;
+    const int64_t bytes = rows_ * width_ * static_cast<int64_t>(size_of(dtype_));
+#pragma omp parallel num_threads(threads) if (count_ * width_ > 32768 || bytes > kParallelBytes)
+    {
+      const int64_t self = omp_get_thread_num(), all = omp_get_num_threads();
+      const int64_t begin = bytes * self / all, end = bytes * (self + 1) / all;
+      std::memset(static_cast<std::byte*>(args[2]) + begin, 0, static_cast<size_t>(end - begin));
+#pragma omp barrier
+#pragma omp for schedule(static)
+      for (int64_t cell = 0; cell < tasks * parts; ++cell) {
+        const int64_t from = cell / parts * kColumns, to = std::min(width_, from + kColumns);
+        const int64_t first = rows_ * (cell % parts) / parts, last = rows_ * (cell % parts + 1) / parts;
+        if (is_half(dtype_))
+          halves(args, from, to, static_cast<float*>(workspace) + self * rows_ * kColumns);
+        else
+          for (int64_t i = 0; i < count_; ++i)
+            if (ids[i] >= first && ids[i] < last) add(args, i, ids[i], from, to);
       }
     }
   }
 
  private:
+  // Columns [from, to) of update `i` to row `id`.
+  void add(void* const* args, int64_t i, int64_t id, int64_t from, int64_t to) const {
+    if (dtype_ == DType::f32) {
+      float* out = static_cast<float*>(args[2]) + id * width_;
+      const float* row = static_cast<const float*>(args[updates_]) + i * width_;
+      for (int64_t c = from; c < to; ++c) out[c] += row[c];
+      return;
+    }
+    for (int64_t c = from; c < to; ++c)
+      set_double(
+          dtype_, args[2], id * width_ + c,
+          get_double(dtype_, args[2], id * width_ + c) + get_double(dtype_, args[updates_], i * width_ + c));
+  }
   void halves(void* const* args, int64_t from, int64_t to, float* sums) const {
     const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
     const uint16_t* rows = static_cast<const uint16_t*>(args[updates_]);

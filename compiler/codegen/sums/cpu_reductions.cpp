@@ -19,6 +19,12 @@ namespace {
 constexpr int64_t kBlock = 2048;
 // Below this many elements a parallel region costs more than it saves.
 constexpr int64_t kParallel = 16 * kBlock;
+// From this many elements on, a copy leaves the caches before it is read again.
+constexpr int64_t kPast = int64_t{1} << 22;
+
+void copy_plain(float* to, const float* from, int64_t count) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
 
 // Calls fn(part, first, end) for contiguous parts of [0, count), one per thread. An exception of a part (the
 // lowest one) is rethrown.
@@ -150,6 +156,7 @@ class CpuReductions : public Reductions {
     const int64_t base = runs.front().at, span = runs.back().at + runs.back().count - base;
     const int threads = span < kParallel ? 1 : threads_;
     grow_scratch(threads, 1);
+    const auto copy = span < kPast ? copy_plain : kernels.copy_past;
     in_parts(span, threads, [&](int part, int64_t begin, int64_t end) {
       begin += base, end += base;
       float* between = scratch_.data() + static_cast<size_t>(part) * kBlock;
@@ -161,7 +168,7 @@ class CpuReductions : public Reductions {
           const int64_t n = std::min(kBlock, run_end - i);
           const float* right =
               values_of({run->from, run->dtype}, i - run->at, n, lefts.empty() ? to + i : between);
-          if (lefts.empty() && right != to + i) std::memcpy(to + i, right, n * sizeof(float));
+          if (lefts.empty() && right != to + i) copy(to + i, right, n);
           for (size_t l = 0; l < lefts.size(); ++l) {
             float* sum = l + 1 == lefts.size() ? to + i : between;
             kernels.add(sum, lefts[l] + i, right, n);

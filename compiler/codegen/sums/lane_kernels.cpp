@@ -2,6 +2,9 @@
 // additions.
 #include "compiler/codegen/sums/lane_kernels.h"
 
+#include <algorithm>
+#include <cstring>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -37,8 +40,25 @@ double squares_baseline(const float* x, int64_t count) {
     for (int j = 0; j < 16; ++j) sums[j] += static_cast<double>(x[i + j]) * static_cast<double>(x[i + j]);
   return finish(sums, x, count);
 }
+void copy_baseline(float* to, const float* from, int64_t count) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
 
 #if defined(__x86_64__)
+// Calls whole(i) for each `lanes` elements that begin at a multiple of their bytes, and copies the rest; then
+// orders the writes past the caches before all later ones.
+template <class Whole>
+inline __attribute__((always_inline)) void copy_lines(float* to, const float* from, int64_t count,
+                                                      int64_t lanes, Whole whole) {
+  const auto line = static_cast<uintptr_t>(lanes) * sizeof(float);
+  const auto over = reinterpret_cast<uintptr_t>(to) % line / sizeof(float);
+  int64_t i = std::min(count, over ? lanes - static_cast<int64_t>(over) : 0);
+  copy_baseline(to, from, i);
+  for (; i + lanes <= count; i += lanes) whole(i);
+  copy_baseline(to + i, from + i, count - i);
+  _mm_sfence();
+}
+
 #define LS_AVX2 __attribute__((target("avx2")))
 #define LS_AVX512 __attribute__((target("avx512f")))
 
@@ -47,6 +67,15 @@ LS_AVX2 void add_avx2(float* sum, const float* left, const float* right, int64_t
 }
 LS_AVX512 void add_avx512(float* sum, const float* left, const float* right, int64_t count) {
   add_body(sum, left, right, count);
+}
+
+LS_AVX2 void copy_avx2(float* to, const float* from, int64_t count) {
+  copy_lines(to, from, count, 8,
+             [=](int64_t i) LS_AVX2 { _mm256_stream_ps(to + i, _mm256_loadu_ps(from + i)); });
+}
+LS_AVX512 void copy_avx512(float* to, const float* from, int64_t count) {
+  copy_lines(to, from, count, 16,
+             [=](int64_t i) LS_AVX512 { _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i)); });
 }
 
 // The product is exact in f64, so that a multiply-add would give the same bits; it is written as two
@@ -88,10 +117,10 @@ LS_AVX512 double squares_avx512(const float* x, int64_t count) {
 std::vector<LaneKernels> all_lane_kernels() {
   std::vector<LaneKernels> sets;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) sets.push_back({add_avx512, squares_avx512});
-  if (__builtin_cpu_supports("avx2")) sets.push_back({add_avx2, squares_avx2});
+  if (__builtin_cpu_supports("avx512f")) sets.push_back({add_avx512, squares_avx512, copy_avx512});
+  if (__builtin_cpu_supports("avx2")) sets.push_back({add_avx2, squares_avx2, copy_avx2});
 #endif
-  sets.push_back({add_baseline, squares_baseline});
+  sets.push_back({add_baseline, squares_baseline, copy_baseline});
   return sets;
 }
 
