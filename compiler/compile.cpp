@@ -2,8 +2,6 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <mutex>
-#include <set>
 
 #include "compiler/codegen/target.h"
 #include "compiler/distribute_kernels.h"
@@ -165,23 +163,6 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
 }
 }  // namespace
 
-namespace {
-// Once in a process, however many steps it compiles.
-void warn_of_sparse(const StepPlan& plan) {
-  if (plan.options.backend == Backend::reference) return;
-  const std::string caution = target_of(plan.options).sparse_caution();
-  const auto& nodes = plan.phases.whole.nodes;
-  const auto sums =
-      std::find_if(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == ops::sum_rows; });
-  if (caution.empty() || sums == nodes.end()) return;
-  static std::mutex mutex;
-  static std::set<std::string> said;
-  std::lock_guard lock(mutex);
-  if (!said.insert(caution).second) return;
-  logs::warn(str("[sparse] ", sums->at.text(), ": the step has sparse tables, and those of ", caution));
-}
-}  // namespace
-
 void set_plan_observer(PlanObserver observer) { g_observer = std::move(observer); }
 
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
@@ -194,7 +175,6 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
       together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (g_observer) together(world, [&] { g_observer(plan, state); });
-  if (world.rank() == 0) warn_of_sparse(plan);
   if (options.backend != Backend::reference) {
     const auto sources = together(
         world, [&] { return world.rank() == 0 ? kernel_sources(plan) : std::vector<KernelSource>{}; });

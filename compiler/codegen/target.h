@@ -200,8 +200,6 @@ class Target {
                                                          const TargetOptions& options) const = 0;
   virtual bool sums_rows() const { return false; }   // whether its Reductions have sum_rows and put_rows
   virtual bool takes_rows() const { return false; }  // and take_rows, and sums those of owners
-  // What a person should know who trains sparse tables on it, behind "those of "; "": nothing.
-  virtual std::string sparse_caution() const { return ""; }
   virtual std::unique_ptr<Reductions> make_reductions(
       const TargetOptions& options) const = 0;  // with scratch of its own: one per step
   virtual std::string library_version()

@@ -41,7 +41,7 @@ Model make(Scope at, const BertClassifierOptions& o, Here line) {
   BertClassifier net(at, o, line);
   std::vector<Field> inputs = token_inputs(o.context, o.vocab);
   inputs.push_back({"lengths", DType::i32, {}, o.context + 1});
-  inputs.push_back({"token_type_ids", DType::i32, {o.context}, 2});
+  inputs.push_back({"token_type_ids", DType::i32, {o.context}, 2, true});
   return {inputs, [net](const std::vector<Tensor>& in) { return std::vector{net(in[0], in[1], in[2])}; },
           o.classes, bert_placements()};
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 
 #include "core/base/error.h"
@@ -24,7 +25,7 @@ std::string stem(const std::string& path) {
 
 struct Column {
   SampleField field;
-  NpyFile file;
+  std::optional<NpyFile> file;  // none: zeros
 };
 
 // An array that data.paths names: a file, or a member of an archive.
@@ -58,16 +59,17 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
           str("data.paths: ", found->path, " and ", array.path, " are both ", field.name, "; name one"));
     found = &array;
   }
+  if (!found && field.zeros) return {field, {}};
   if (!found)
     throw UserError(str("data.paths has no ", field.name, ".npy, and a sample has ", text(field),
                         "; there is: ", join(names, ", ")));
   Column out{field, found->open()};
-  Shape want = field.shape, have(out.file.shape().begin() + 1, out.file.shape().end());
+  Shape want = field.shape, have(out.file->shape().begin() + 1, out.file->shape().end());
   if (want != have)
     throw UserError(str("data.paths: ", found->path, " holds samples of ", str(have), ", and ", field.name,
                         " is ", text(field), "; set the model's options to those of the data"));
-  if (field.dtype == DType::i32 && out.file.type()[0] == 'f')
-    throw UserError(str("data.paths: ", found->path, " holds floats (", out.file.type(), "), and ",
+  if (field.dtype == DType::i32 && out.file->type()[0] == 'f')
+    throw UserError(str("data.paths: ", found->path, " holds floats (", out.file->type(), "), and ",
                         field.name, " are integers; save them as such"));
   return out;
 }
@@ -75,13 +77,13 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
 // Reads all integers once, so that one beyond its range is found before the first step.
 void check_range(const Column& column) {
   if (column.field.dtype != DType::i32 || !column.field.below) return;
-  std::vector<int32_t> row(column.file.row_elements());
-  for (int64_t i = 0; i < column.file.shape()[0]; ++i) {
-    column.file.read(i, std::span<int32_t>(row));
+  std::vector<int32_t> row(column.file->row_elements());
+  for (int64_t i = 0; i < column.file->shape()[0]; ++i) {
+    column.file->read(i, std::span<int32_t>(row));
     for (int32_t value : row)
       if ((value < 0 || value >= column.field.below) && value != kIgnoreIndex)
-        throw UserError(str("data.paths: ", column.file.source().path, " has ", value, " in sample ", i, "; ",
-                            column.field.name, " lie in [0, ", column.field.below,
+        throw UserError(str("data.paths: ", column.file->source().path, " has ", value, " in sample ", i,
+                            "; ", column.field.name, " lie in [0, ", column.field.below,
                             "), or are -100, which counts nothing"));
   }
 }
@@ -95,23 +97,24 @@ class ArraySamples : public Samples {
     for (const auto& field : fields) {
       columns_.push_back(column_of(field, arrays));
       const Column& column = columns_.back();
-      const NpyFile& first = columns_[0].file;
-      if (column.file.shape()[0] != first.shape()[0])
-        throw UserError(str("data.paths: ", column.file.source().path, " has ", column.file.shape()[0],
+      if (!column.file) continue;
+      const NpyFile& first = *columns_[0].file;
+      if (column.file->shape()[0] != first.shape()[0])
+        throw UserError(str("data.paths: ", column.file->source().path, " has ", column.file->shape()[0],
                             " samples, and ", first.source().path, " ", first.shape()[0]));
       check_range(column);
       const Scan found =
-          scan_once(column.file.source(), scan_plan(column.file.source().bytes.size(), options.read_whole),
+          scan_once(column.file->source(), scan_plan(column.file->source().bytes.size(), options.read_whole),
                     options.cache, read);
       char hex[20];
       std::snprintf(hex, sizeof hex, "%016llx",
                     static_cast<unsigned long long>(hash64(str(field.name, " ", found.content))));
-      contents_.push_back({field.name + ".npy", column.file.shape()[0], hex});
+      contents_.push_back({field.name + ".npy", column.file->shape()[0], hex});
       all += str(hex, "\n");
     }
     fingerprint_ = hash_hex(all);
-    read_as_ = scan_plan(columns_[0].file.source().bytes.size(), options.read_whole).text();
-    samples_ = columns_[0].file.shape()[0];
+    read_as_ = scan_plan(columns_[0].file->source().bytes.size(), options.read_whole).text();
+    samples_ = columns_[0].file->shape()[0];
     kept_ = std::llround(static_cast<double>(samples_) * options.validation);
     if (samples_ - kept_ < 1)
       throw UserError(str("data.paths: ", samples_, " samples, of which ", kept_,
@@ -140,7 +143,7 @@ class ArraySamples : public Samples {
   std::vector<std::string> changed() const override {
     std::vector<std::string> out;
     for (const auto& column : columns_)
-      if (column.file.source().bytes.changed()) out.push_back(column.file.source().path);
+      if (column.file && column.file->source().bytes.changed()) out.push_back(column.file->source().path);
     return out;
   }
   std::pair<std::string, std::string> counts() const override {
@@ -153,13 +156,16 @@ class ArraySamples : public Samples {
   }
   void row(int64_t sample, int64_t at, const std::vector<void*>& fields) const {
     for (size_t i = 0; i < columns_.size(); ++i) {
-      const auto n = static_cast<size_t>(columns_[i].file.row_elements());
-      if (columns_[i].field.dtype == DType::f32)
-        columns_[i].file.read(sample,
-                              std::span(static_cast<float*>(fields[i]) + at * static_cast<int64_t>(n), n));
+      const SampleField& field = columns_[i].field;
+      const auto n = static_cast<size_t>(numel(field.shape));
+      const size_t bytes = n * size_of(field.dtype);
+      char* into = static_cast<char*>(fields[i]) + static_cast<size_t>(at) * bytes;
+      if (!columns_[i].file)
+        std::memset(into, 0, bytes);
+      else if (field.dtype == DType::f32)
+        columns_[i].file->read(sample, std::span(reinterpret_cast<float*>(into), n));
       else
-        columns_[i].file.read(sample,
-                              std::span(static_cast<int32_t*>(fields[i]) + at * static_cast<int64_t>(n), n));
+        columns_[i].file->read(sample, std::span(reinterpret_cast<int32_t*>(into), n));
     }
   }
 

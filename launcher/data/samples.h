@@ -16,7 +16,8 @@ struct SampleField {
   std::string name;
   DType dtype;
   Shape shape;
-  int64_t below = 0;  // integers lie in [0, below), or are -100, which counts nothing; 0: any
+  int64_t below = 0;   // integers lie in [0, below), or are -100, which counts nothing; 0: any
+  bool zeros = false;  // arrays may lack it, and then it is zeros
 };
 std::string text(const SampleField& field);  // "images f32[3,32,32]"
 

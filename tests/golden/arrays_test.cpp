@@ -22,6 +22,18 @@ TEST_P(Archives, HoldTheirArraysByName) {
   EXPECT_EQ(samples->contents().size(), 3u);
 }
 
+// A field that may be left out is zeros, and changes no fingerprint.
+TEST_P(Archives, AFieldThatMayBeLeftOutIsZeros) {
+  const DataOptions options{.kind = "arrays", .paths = {str(ARRAYS, "/", GetParam())}, .order = "sequential"};
+  const SampleField labels{"labels", DType::i32, {}, 4};
+  const auto with = array_samples(options, {labels, {"segments", DType::i32, {3}, 2, true}});
+  std::vector<int32_t> read(5), zeros(15, 7);
+  with->fill(0, 5, 0, 5, {read.data(), zeros.data()});
+  EXPECT_EQ(read, (std::vector<int32_t>{3, 1, -100, 0, 2}));
+  EXPECT_EQ(zeros, std::vector<int32_t>(15));
+  EXPECT_EQ(with->fingerprint(), array_samples(options, {labels})->fingerprint());
+}
+
 INSTANTIATE_TEST_SUITE_P(Both, Archives, testing::Values("stored.npz", "packed.npz"),
                          [](const auto& info) { return std::string(info.param).substr(0, 6); });
 

@@ -151,6 +151,7 @@ TEST_F(HuggingFaceRuns, AnEncoderBecomesAClassifierAndGoesBack) {
                           "--log.every=1",
                           "--optim.lr=1e-2"};
   train(train_it);
+  ASSERT_FALSE(metrics("classes").empty());
   EXPECT_LT(std::stod(metrics("classes").back().at("loss")),
             std::stod(metrics("classes").front().at("loss")));
   train({"export-hf", "runs/classes", "exported-classes"});

@@ -262,41 +262,6 @@ TEST(SparseRefusals, ASplitTableOnAnotherDeviceIsNamed) {
   EXPECT_EQ(refusal([&] { s.plan(s.step(sgd), options); }), "");
 }
 
-// What is known of a device's sparse tables is said where a step is compiled that has some.
-TEST(SparseRefusals, ACautionOfADeviceIsSaidOnce) {
-  class Cautious : public OtherTarget {
-   public:
-    bool sums_rows() const override { return true; }
-    std::string sparse_caution() const override { return "a test are new; look twice"; }
-  };
-  const Cautious other;
-  CompileOptions options;
-  std::vector<std::string> lines;
-  logs::set_sink([&](int, const std::string& line) { lines.push_back(line); });
-  auto compiled = [&](bool sparse) {
-    State state(solo_mesh(), 1);
-    const Embedding table(state / "table", kRows, kWidth, EmbeddingOptions{.sparse = sparse});
-    Sgd sgd(state / "optim");
-    compile(
-        state, kFields, {4, 2, 0},
-        [&](const Batch& b) {
-          Loss made{sum(square(table(b[0])), {0, 1, 2}), full(b[0], {}, 1, DType::i64)};
-          sgd.update(grad(made, state.parameters()));
-          return made;
-        },
-        options);
-  };
-  compiled(true);
-  options.target = &other;
-  compiled(false);
-  EXPECT_EQ(lines, std::vector<std::string>{});
-  compiled(true), compiled(true);
-  logs::set_sink({});
-  ASSERT_EQ(lines.size(), 1u);
-  expect_all(lines[0], {"[sparse] sparse_refusals_test.cpp:",
-                        ": the step has sparse tables, and those of a test are new; look twice"});
-}
-
 // Rows of other ranks come before the body: their ids cannot follow from what it computes.
 TEST(SparseRefusals, IdsThatFollowFromWeightsWantAWholeTable) {
   auto said = [](const Mesh& words, int zero, bool nested) {

@@ -27,12 +27,6 @@ TEST(CudaTableRowsText, KernelsCompile) {
     EXPECT_GT(compile_cubin(table_rows_source(), target).size(), 1000u);
 }
 
-TEST(CudaTableRowsText, ACautionSaysWhatIsTestedAndTheWayOut) {
-  EXPECT_EQ(sparse_caution(),
-            "a GPU are tested on the host alone so far; compare a few steps with train.device=cpu before "
-            "relying on them");
-}
-
 struct Made {
   std::vector<int32_t> ids;
   std::vector<float> rows;

@@ -70,7 +70,6 @@ class CudaTarget : public Target {
     throw InternalError(str(node.op, " is no library op"));
   }
   bool sums_rows() const override { return true; }
-  std::string sparse_caution() const override { return cuda::sparse_caution(); }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return cuda::make_reductions(*device_, options.cache_dir);
   }

@@ -110,12 +110,6 @@ struct Call {
 };
 }  // namespace
 
-std::string sparse_caution() {
-  return "a GPU are tested on the host alone so far; compare a few steps with train.device=cpu before "
-         "relying "
-         "on them";
-}
-
 size_t table_row_scratch(int64_t count) { return static_cast<size_t>(Places(count).at.back()); }
 
 void sum_table_rows(const Reductions::Rows& rows, void* scratch, StrayId* stray, const RowLaunch& launch) {

@@ -26,7 +26,5 @@ void put_table_rows(const Reductions::Placed& placed, const RowLaunch& launch);
 inline constexpr int64_t kOneBlockIds = 16384;
 // CUDA C++ of the kernels.
 std::string table_rows_source();
-// See Target::sparse_caution.
-std::string sparse_caution();
 
 }  // namespace lockstep::compiler::cuda
