@@ -1,7 +1,8 @@
-// bench-gpu-contractions: every matrix product of a GPT-2 or Llama training step alone, on cuBLASLt: the
-// floor that a step cannot go below. Products: forward, gradient of the input (dx), gradient of the weight
-// (dw); bf16, sums in fp32. With --tune also the fastest of the first 8 algorithms. Then the gradient of the
-// embedding.
+// bench-gpu-contractions: every matrix product of a GPT-2, Llama, BERT or LSTM training step alone, on
+// cuBLASLt: the floor that a step cannot go below. Products: forward, gradient of the input (dx), gradient of
+// the weight (dw); in bf16 (sums in fp32), or by --precision in tf32 or fp32. With --tune also the fastest of
+// the first 8 algorithms. Where dims are no multiples of 8, the same padded up to them. Then the gradient
+// of the embedding.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +24,12 @@ struct Model {
   const char* name;
   int64_t layers, width, tokens, vocabulary;
   int64_t kv_width = 0, hidden = 0;  // of a llama; 0: gpt
+  int64_t steps = 0;                 // of an LSTM, each of tokens / steps rows
 };
+constexpr int64_t kMultiple = 8;  // of dims that are padded
+// Of all products.
+DType precision = DType::bf16;
+bool tf32 = false;
 struct Product {
   std::string name;
   int64_t count = 0;
@@ -40,8 +46,9 @@ GemmOptions product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, Epilogue 
           .lda = ta ? m : k,
           .ldb = tb ? k : n,
           .ldd = n,
-          .in = DType::bf16,
-          .out = DType::bf16,
+          .in = precision,
+          .out = precision,
+          .tf32 = tf32,
           .epilogue = epilogue,
           .ld_aux = aux ? n : 0};
 }
@@ -59,6 +66,19 @@ std::vector<Product> products(const Model& model, bool fused) {
     out.push_back({name + " dw", count, product(of, in, model.tokens, true, false, dw)});
   };
   int64_t c = model.width;
+  if (model.steps) {
+    for (int64_t tokens : {model.tokens, model.tokens / model.steps}) {
+      const bool step = tokens != model.tokens;
+      const int64_t count = model.layers * (step ? model.steps : 1);
+      out.push_back({step ? "step forward" : "input forward", count,
+                     product(tokens, 4 * c, c, false, true, Epilogue::none)});
+      out.push_back(
+          {step ? "step dx" : "input dx", count, product(tokens, c, 4 * c, false, false, Epilogue::none)});
+    }
+    out.push_back({"dw", 2 * model.layers, product(4 * c, c, model.tokens, true, false, Epilogue::none)});
+    linear("head", 1, c, model.vocabulary, Epilogue::bias, Epilogue::none, Epilogue::none);
+    return out;
+  }
   if (model.hidden) {
     auto plain = [&](const std::string& name, int64_t count, int64_t in, int64_t of) {
       linear(name, count, in, of, Epilogue::none, Epilogue::none, Epilogue::none);
@@ -126,6 +146,12 @@ double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tu
     GemmOptions aligned = row.options;
     aligned.alignment = 256;
     auto other = compiler::cuda::make_gemm(device, aligned);
+    GemmOptions padded = row.options;
+    for (int64_t* of : {&padded.m, &padded.n, &padded.k, &padded.lda, &padded.ldb, &padded.ldd})
+      *of = (*of + kMultiple - 1) / kMultiple * kMultiple;
+    if (!(padded == row.options))
+      if (auto gemm_padded = compiler::cuda::make_gemm(device, padded))
+        std::printf(" padded %.4f ms", compiler::cuda::time_gemm(device, *gemm_padded, padded));
     auto tail = [](const compiler::cuda::Gemm& g) {
       return g.algorithm().substr(g.algorithm().find("algo="));
     };
@@ -180,21 +206,33 @@ void measure_rows(cuda::CudaDevice& device, int64_t count, int64_t table, int64_
 
 int main(int argc, char** argv) try {
   bool tune = false;
-  std::string only;
+  std::string only, wanted = "bf16";
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--tune") == 0)
       tune = true;
     else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc)
       only = argv[++i];
+    else if (std::strcmp(argv[i], "--precision") == 0 && i + 1 < argc)
+      wanted = argv[++i];
     else
-      throw UserError(str("unknown argument ", argv[i],
-                          "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"]"));
+      throw UserError(
+          str("unknown argument ", argv[i],
+              "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"] [--precision tf32]"));
   }
+  if (wanted != "bf16" && wanted != "tf32" && wanted != "fp32")
+    throw UserError(str("--precision is bf16, tf32 or fp32, not ", wanted));
+  precision = wanted == "bf16" ? DType::bf16 : DType::f32, tf32 = wanted == "tf32";
   auto device = cuda::open_device(0);
   std::printf("%s, cuBLASLt %s\n", device->describe().c_str(), compiler::cuda::cublaslt_version().c_str());
   for (const Model& model :
        {Model{"GPT-2 124M", 12, 768, 64 * 1024, 50304}, Model{"GPT-2 1558M", 48, 1600, 16 * 1024, 50304},
-        Model{"Llama 8B", 32, 4096, 8192, 128256, 1024, 14336}})
+        Model{"Llama 8B", 32, 4096, 8192, 128256, 1024, 14336}, Model{"BERT base", 12, 768, 128 * 128, 30522},
+        Model{.name = "LSTM",
+              .layers = 2,
+              .width = 650,
+              .tokens = 128 * 128,
+              .vocabulary = 10000,
+              .steps = 128}})
     for (bool fused : {false, true})
       if (only.empty() || only == model.name) measure(*device, model, fused, tune);
   std::printf("\n");

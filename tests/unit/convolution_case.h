@@ -54,7 +54,7 @@ struct ConvolutionCase {
 };
 
 // 1 to 3 dims, groups, strides that leave a rest, dilations, a depthwise one, channels that fill tensor
-// cores.
+// cores, one place, windows side by side, many windows.
 inline std::vector<ConvolutionCase> convolution_cases() {
   return {{{2, 3, 11}, {4, 3, 3}, {2}, {1}, {1}, 1, true},
           {{2, 4, 9, 7}, {6, 2, 3, 2}, {2, 1}, {1, 0}, {1, 2}, 2, false},
@@ -64,7 +64,11 @@ inline std::vector<ConvolutionCase> convolution_cases() {
           {{2, 3, 21, 20}, {16, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, 1, false},
           {{2, 24, 9, 11}, {24, 1, 7, 7}, {1, 1}, {3, 3}, {1, 1}, 24, true},
           {{3, 10, 9, 8}, {10, 1, 3, 3}, {2, 2}, {1, 1}, {1, 2}, 10, false},
-          {{1, 4, 5, 6, 4}, {8, 4, 3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, 1, true}};
+          {{1, 4, 5, 6, 4}, {8, 4, 3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, 1, true},
+          {{3, 12, 7, 9}, {8, 12, 1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, true},
+          {{2, 6, 8, 7}, {5, 6, 1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, true},
+          {{2, 8, 14, 9}, {4, 8, 3, 5}, {1, 1}, {0, 3}, {2, 1}, 1, false},
+          {{2, 4, 6, 4}, {12, 4, 2, 2}, {2, 2}, {0, 0}, {1, 1}, 1, true}};
 }
 inline const OpId kConvolutionOps[] = {ops::convolution, ops::convolution_grad_input,
                                        ops::convolution_grad_weight};

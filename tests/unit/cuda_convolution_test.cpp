@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "compiler/codegen/cpu/compiler.h"
 #include "compiler/codegen/cuda/convolution.h"
@@ -85,6 +87,16 @@ TEST(CudaConvolution, EveryKernelCompiles) {
   }
   for (const ConvolutionCase& c : test::convolution_cases())
     for (OpId op : kConvolutionOps) {
+      ConvolutionShape wide = shape_of(c, op, DType::f32);
+      for (bool last : {false, true}) {
+        wide.channels_last = last;
+        if (const auto product = convolution_product(wide))
+          for (const auto& move : {product->a, product->b, product->spread})
+            if (move) { EXPECT_GT(compile_cubin(move_pixels_source(*move), "sm_90").size(), 1000u); }
+        if (mirrored_convolution(wide)) {
+          EXPECT_GT(compile_cubin(mirrored_weight_source(wide), "sm_90").size(), 1000u);
+        }
+      }
       const ConvolutionShape shape = shape_of(c, op, DType::bf16);
       if (is_depthwise(shape)) { EXPECT_GT(compile_cubin(depthwise_source(shape), "sm_90").size(), 1000u); }
     }
@@ -216,6 +228,129 @@ TEST(CudaConvolution, TheDepthwiseKernelsComputeChannelsLast) {
         EXPECT_EQ(testing::difference(channels_last(made, true), right), "") << convolution_text(shape);
       }
   EXPECT_GE(seen, 12);
+}
+
+// Random inputs of a case, what is right for them, and its arguments: they and an output of NaN, as they lie.
+struct HostRun {
+  HostTensor right, made;
+  std::vector<HostTensor> in, lying;
+  std::vector<void*> args;
+  bool last;
+  HostRun(const ConvolutionCase& c, OpId op, bool last) : last(last) {
+    for (const TypedShape& type : c.in(op, DType::f32)) {
+      in.push_back(make_tensor(type.dtype, type.shape));
+      for (int64_t i = 0; i < in.back().size(); ++i)
+        in.back().set(i, philox::uniform(philox::bits(in.size(), 1, 1, static_cast<uint64_t>(i))) - 0.5);
+      lying.push_back(last && type.shape.size() > 2 ? channels_last(in.back(), false) : in.back());
+    }
+    right = evaluate(c.graph(op, DType::f32), in)[0];
+    made = make_tensor(right.dtype, right.shape);
+    std::fill_n(made.data.data(), made.bytes(), std::byte{0xff});
+    for (HostTensor& tensor : lying) args.push_back(tensor.data.data());
+    args.push_back(made.data.data());
+  }
+  std::string difference() const {
+    return testing::difference(last ? channels_last(made, true) : made, right);
+  }
+};
+
+// Pixels moved by the kernel, on the host.
+std::vector<float> moved(const PixelMove& move, const float* from) {
+  std::vector<float> to(static_cast<size_t>(move.elements()), NAN);
+  void* args[] = {const_cast<float*>(from), to.data()};
+  run_on_host(move_pixels_source(move), "move_pixels((Lane*)a[0], (Lane*)a[1])", args, 2);
+  return to;
+}
+// What a call of the product computes, in double.
+std::vector<float> computed(const ConvolutionShape& shape, const ConvolutionProduct& p, void* const* args) {
+  const ConvolutionPointers at = convolution_pointers(shape, args);
+  const bool forward = shape.which == ConvolutionShape::Which::forward,
+             weight = shape.which == ConvolutionShape::Which::weight;
+  const auto *a = static_cast<const float*>(forward ? at.x : at.y),
+             *b = static_cast<const float*>(weight ? at.x : at.weight);
+  if (!shape.channels_last) std::swap(a, b);
+  std::vector<float> new_a, new_b;
+  if (p.a) new_a = moved(*p.a, a), a = new_a.data();
+  if (p.b) new_b = moved(*p.b, b), b = new_b.data();
+  const GemmOptions& g = p.gemm;
+  std::vector<float> d(static_cast<size_t>(g.batch * g.m * g.n), NAN);
+  for (int64_t batch = 0; batch < g.batch; ++batch)
+    for (int64_t m = 0; m < g.m; ++m)
+      for (int64_t n = 0; n < g.n; ++n) {
+        const bool bias = g.epilogue == Epilogue::bias;
+        double sum = bias ? static_cast<const float*>(at.bias)[n] : 0.0;
+        for (int64_t k = 0; k < g.k; ++k)
+          sum += static_cast<double>(a[batch * g.stride_a + (g.ta ? k * g.lda + m : m * g.lda + k)]) *
+                 b[batch * g.stride_b + (g.tb ? n * g.ldb + k : k * g.ldb + n)];
+        d[static_cast<size_t>(batch * g.stride_d + m * g.ldd + n)] = static_cast<float>(sum);
+      }
+  return p.spread ? moved(*p.spread, d.data()) : d;
+}
+
+TEST(CudaConvolution, ProductsComputeWindowsThatShareNoPixel) {
+  std::map<std::string, int> seen;
+  for (const ConvolutionCase& c : test::convolution_cases())
+    for (OpId op : kConvolutionOps)
+      for (bool last : {false, true}) {
+        ConvolutionShape shape = shape_of(c, op, DType::f32);
+        shape.channels_last = last;
+        const auto product = convolution_product(shape);
+        if (!product) continue;
+        seen[str(op, shape.places() == 1 ? " point" : " patch", last ? " last" : " first")] += 1;
+        HostRun run(c, op, last);
+        const std::vector<float> got = computed(shape, *product, run.args.data());
+        ASSERT_EQ(static_cast<int64_t>(got.size()), run.made.size()) << convolution_text(shape);
+        for (int64_t i = 0; i < run.made.size(); ++i) run.made.set(i, got[static_cast<size_t>(i)]);
+        EXPECT_EQ(run.difference(), "") << convolution_text(shape);
+      }
+  EXPECT_EQ(seen, (std::map<std::string, int>{{"convolution patch last", 1},
+                                              {"convolution point last", 2},
+                                              {"convolution_grad_input patch first", 1},
+                                              {"convolution_grad_input patch last", 1},
+                                              {"convolution_grad_input point first", 1},
+                                              {"convolution_grad_input point last", 2},
+                                              {"convolution_grad_weight patch last", 1},
+                                              {"convolution_grad_weight point last", 2}}));
+}
+
+TEST(CudaConvolution, ProductsOfATransposedConvolutionFollowItsShape) {
+  ConvolutionShape s;
+  s.which = ConvolutionShape::Which::input;
+  s.n = 256, s.channels = 32, s.outputs = 64;
+  s.spatial = {96, 96}, s.counts = {48, 48}, s.sizes = s.stride = {2, 2}, s.dilation = {1, 1},
+  s.lo = s.hi = {0, 0};
+  EXPECT_EQ(text(convolution_product(s)->gemm),
+            "m=128 n=2304 k=64 f32>f32 A:[k,m]/128 B:[k,n]/2304 D:[m,n]/2304 batch=256(0,147456,294912)");
+  s.channels_last = true;
+  EXPECT_EQ(text(convolution_product(s)->gemm),
+            "m=589824 n=128 k=64 f32>f32 A:[m,k]/64 B:[k,n]/128 D:[m,n]/128");
+  s.stride = {1, 1};
+  EXPECT_FALSE(convolution_product(s)) << "windows share pixels";
+  s.stride = {2, 2}, s.lo = {1, 1};
+  EXPECT_FALSE(convolution_product(s)) << "padding";
+  s.lo = {0, 0}, s.dtype = DType::bf16;
+  EXPECT_FALSE(convolution_product(s)) << "tensor cores";
+}
+
+TEST(CudaConvolution, AGradientOfTheInputIsAConvolutionWithTheMirroredWeight) {
+  int seen = 0;
+  for (const ConvolutionCase& c : test::convolution_cases())
+    for (bool last : {false, true}) {
+      ConvolutionShape shape = shape_of(c, ops::convolution_grad_input, DType::f32);
+      shape.channels_last = last;
+      const auto mirrored = mirrored_convolution(shape);
+      if (!mirrored) continue;
+      ++seen;
+      HostRun run(c, ops::convolution_grad_input, last);
+      std::vector<float> weight(static_cast<size_t>(shape.weights()), NAN);
+      void* weight_args[] = {run.args[1], weight.data()};
+      run_on_host(mirrored_weight_source(shape), "mirror_weight((float*)a[0], (float*)a[1])", weight_args, 2);
+      void* args[] = {run.args[0], weight.data(), run.args[2], nullptr};
+      run_on_host(convolution_source(*mirrored),
+                  "convolution_element((T_t*)a[0], (T_t*)a[1], (T_t*)a[2], (T_t*)a[3])", args, 4);
+      EXPECT_EQ(run.difference(), "") << convolution_text(shape);
+    }
+  EXPECT_EQ(seen, 2);
 }
 
 TEST(CudaConvolution, TheBiasGoesToItsChannel) {

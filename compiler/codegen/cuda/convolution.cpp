@@ -1,11 +1,13 @@
-// Convolution of the CUDA target: which of cuDNN and the room's own kernel runs a call.
+// Convolution of the CUDA target: which of cuDNN, a product and the room's own kernels runs a call.
 #include "compiler/codegen/cuda/convolution.h"
 
 #include <algorithm>
+#include <string>
 
 #include "compiler/codegen/cuda/cudnn.h"
 #include "compiler/codegen/cuda/library.h"
 #include "core/base/error.h"
+#include "core/ops/op.h"
 
 namespace lockstep::compiler::cuda {
 
@@ -78,15 +80,31 @@ bool lie_last(const Node& node, const std::vector<Operand>& in, const Operand& o
 }
 }  // namespace
 
-bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options) {
+namespace {
+ConvolutionShape shape_of(const Graph& graph, const Node& node) {
   std::vector<Operand> in;
   for (ValueId v : node.inputs) in.push_back(dense_operand(graph[v].dtype, graph[v].shape));
   const Value& made = graph[node.outputs[0]];
-  const ConvolutionShape shape = convolution_shape(node, in, {dense_operand(made.dtype, made.shape)});
+  return convolution_shape(node, in, {dense_operand(made.dtype, made.shape)});
+}
+// Whether at least half of the convolutions are products where their tensors lie channels last.
+bool are_products(const Graph& graph) {
+  int64_t all = 0, products = 0;
+  for (const Node& node : graph.nodes) {
+    if (op_row(node.op).library != Library::convolution) continue;
+    ++all;
+    if (has_separate_windows(shape_of(graph, node))) ++products;
+  }
+  return 2 * products >= all;
+}
+}  // namespace
+
+bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options) {
+  const ConvolutionShape shape = shape_of(graph, node);
   if (shape.dims() != 2) return false;
-  const bool tensor_cores =
-      shape.dtype == DType::bf16 || shape.dtype == DType::f16 || (shape.dtype == DType::f32 && options.tf32);
-  return shape.groups == 1 ? tensor_cores : is_depthwise(shape);
+  if (shape.groups != 1) return is_depthwise(shape);
+  if (shape.dtype == DType::bf16 || shape.dtype == DType::f16) return true;
+  return shape.dtype == DType::f32 && (options.tf32 || are_products(graph));
 }
 
 std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
@@ -97,6 +115,12 @@ std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& no
   const bool empty = shape.n * shape.windows() * shape.weights() * shape.elements() == 0;
   if (empty || shape.dtype == DType::f64) return make_own_convolution(device, shape, "", options.cache_dir);
   if (shape.channels_last && is_depthwise(shape)) return make_depthwise(device, shape, options.cache_dir);
+  if (!options.tf32) {
+    if (const auto product = convolution_product(shape))
+      if (auto call = make_product_convolution(device, shape, *product, options.cache_dir)) return call;
+    if (const auto mirrored = mirrored_convolution(shape))
+      if (auto call = make_mirrored_convolution(device, shape, *mirrored, options.cache_dir)) return call;
+  }
   std::string refused;
   ConvolutionShape planned = shape;
   const bool added = shape.bias && shape.dtype == DType::f32;

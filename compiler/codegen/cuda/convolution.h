@@ -1,10 +1,14 @@
-// The parts of convolution on CUDA: cuDNN's plans, and the room's own kernels for what cuDNN refuses.
+// The parts of convolution on CUDA: cuDNN's plans, matrix products, and the room's own kernels for what cuDNN
+// refuses.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "compiler/codegen/cuda/gemm.h"
 #include "compiler/codegen/library/convolution_shape.h"
 #include "core/device/cuda/cuda_device.h"
 
@@ -37,6 +41,14 @@ class ConvolutionPlan {
 // when none is left; `refused` then says why. UserError when cuDNN cannot be opened.
 std::shared_ptr<const ConvolutionPlan> plan_convolution(CudaDevice& device, const ConvolutionShape& shape,
                                                         bool tf32, std::string& refused);
+// Every plan that cuDNN's heuristics list, that can be built and that does not round its operands, and why
+// plan_convolution bars it ("" where it does not): for benchmarks.
+struct ConvolutionChoice {
+  std::shared_ptr<const ConvolutionPlan> plan;
+  std::string barred;
+};
+std::vector<ConvolutionChoice> convolution_choices(CudaDevice& device, const ConvolutionShape& shape,
+                                                   bool tf32);
 
 // CUDA C++ of `convolution_element`, one thread per element that is written, each a sum in order: of channels
 // and places (forward), of output channels and places (input), of samples and windows (weight); in f32 with
@@ -55,6 +67,56 @@ bool is_depthwise(const ConvolutionShape& shape);
 std::unique_ptr<LibraryCall> make_depthwise(CudaDevice& device, const ConvolutionShape& shape,
                                             const std::string& cache_dir);
 std::string depthwise_source(const ConvolutionShape& shape);  // CUDA C++ of `depthwise` and `depthwise_sum`
+
+// Pixels copied from one grid into another: pixel (y, x) of the new one is (y * up / down, x * up / down) of
+// the old one where that is whole and inside, else zeros. A grid of patches has the pixels of a square one
+// after the other: a pixel is a row of `channels` there, or, where the tensors lie channels first, each of
+// the pixels of a square has a plane of its own in the old grid (`planes`; `up` and `to_patch` are 1 then).
+struct PixelMove {
+  int64_t channels = 0, samples = 0;
+  int64_t from[2] = {1, 1}, to[2] = {1, 1};  // height and width of a sample's grid
+  int64_t up = 1, down = 1;
+  int64_t from_patch = 1, to_patch = 1;  // pixels along a side of a patch, which divide the grid
+  bool planes = false;
+  int64_t elements() const { return samples * to[0] * to[1] * channels; }
+};
+
+// Channels last, a pixel's channels are a row: y = x W^T (forward: A is x, B the weight), dx = dy W (input: A
+// is dy, B the weight), dW = dy^T x (weight: A is dy, B is x). One place, stride 1: the tensors as they lie.
+// One place, a stride: A or B is gathered first, or the result is spread. As many places as the stride: a
+// window's pixels are a patch, and so one longer row.
+//
+// Channels first, a gradient of the input alone: dx = W^T dy for each sample (A is the weight, B is dy),
+// spread.
+struct ConvolutionProduct {
+  GemmOptions gemm;
+  std::optional<PixelMove> a, b;    // made before the product
+  std::optional<PixelMove> spread;  // made of its result
+};
+// Whether no two windows share a pixel: of one place, or as far from each other as they are long; no padding,
+// no groups, no dilation.
+bool has_separate_windows(const ConvolutionShape& shape);
+// The product of a shape in f32; none where windows share pixels, and none channels first but for the
+// gradient of the input of windows with a stride.
+std::optional<ConvolutionProduct> convolution_product(const ConvolutionShape& shape);
+
+std::string move_pixels_source(const PixelMove& move);  // CUDA C++ of `move_pixels(from, to)`
+
+// Null where cuBLASLt has no algorithm.
+std::unique_ptr<LibraryCall> make_product_convolution(CudaDevice& device, const ConvolutionShape& shape,
+                                                      const ConvolutionProduct& product,
+                                                      const std::string& cache_dir);
+
+// The convolution of dy that is the gradient of an input in f32, where that is the faster of the two: two
+// dims, strides of 1, no groups, many windows. It reads the weight with inputs and outputs exchanged and its
+// places backwards.
+std::optional<ConvolutionShape> mirrored_convolution(const ConvolutionShape& shape);
+// CUDA C++ of `mirror_weight(from, to)`; `shape` is the gradient's.
+std::string mirrored_weight_source(const ConvolutionShape& shape);
+// Null where cuDNN refuses `mirrored`.
+std::unique_ptr<LibraryCall> make_mirrored_convolution(CudaDevice& device, const ConvolutionShape& shape,
+                                                       const ConvolutionShape& mirrored,
+                                                       const std::string& cache_dir);
 
 // y += bias per channel, in place: args as of `convolution`.
 std::unique_ptr<LibraryCall> make_channel_bias(CudaDevice& device, const ConvolutionShape& shape,

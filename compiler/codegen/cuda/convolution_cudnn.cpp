@@ -1,5 +1,6 @@
 // Convolution and its gradients by cuDNN's graphs: one node, tensors as they lie, engines that repeat their
 // bits.
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -21,10 +22,34 @@ fe::DataType_t type_of(DType dtype) {
                                : fe::DataType_t::FLOAT;
 }
 
+using Notes = std::vector<fe::NumericalNote_t>;
+constexpr std::pair<fe::NumericalNote_t, const char*> kNotes[] = {
+    {fe::NumericalNote_t::NONDETERMINISTIC, "not deterministic"},
+    {fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION, "sums of less precision"},
+    {fe::NumericalNote_t::FFT, "FFT"},
+    {fe::NumericalNote_t::WINOGRAD, "Winograd"},
+    {fe::NumericalNote_t::WINOGRAD_TILE_4x4, "Winograd 4 x 4"},
+    {fe::NumericalNote_t::WINOGRAD_TILE_6x6, "Winograd 6 x 6"},
+    {fe::NumericalNote_t::WINOGRAD_TILE_13x13, "Winograd 13 x 13"},
+    {fe::NumericalNote_t::TENSOR_CORE, "tensor cores"},
+    {fe::NumericalNote_t::DOWN_CONVERT_INPUTS, "rounds its operands"}};
+// Whether an engine with this note is barred; tensor cores round f32 operands.
+bool barred(fe::NumericalNote_t note, const ConvolutionShape& shape, bool tf32) {
+  const bool cores =
+      note == fe::NumericalNote_t::TENSOR_CORE || note == fe::NumericalNote_t::DOWN_CONVERT_INPUTS;
+  return cores ? shape.dtype == DType::f32 && !tf32 : note != fe::NumericalNote_t::NOT_SET;
+}
+
+class PlanGraph : public fe::graph::Graph {
+ public:
+  const Notes& notes(int64_t plan) const { return plans.numeric_notes[plan]; }
+};
+
 class Plan : public ConvolutionPlan {
  public:
-  Plan(CudaDevice& device, const ConvolutionShape& shape, bool tf32)
-      : handle_(cudnn_handle(device)), shape_(shape), tf32_(tf32) {
+  // `index`: of the plans that heuristics list, barred or not; -1: the first that is not barred.
+  Plan(CudaDevice& device, const ConvolutionShape& shape, bool tf32, int64_t index = -1)
+      : handle_(cudnn_handle(device)), shape_(shape), tf32_(tf32), index_(index) {
     std::lock_guard lock(handle_.mutex);
     device.enter();
     const fe::DataType_t io = type_of(shape.dtype);
@@ -37,6 +62,22 @@ class Plan : public ConvolutionPlan {
   const std::string& refused() const { return refused_; }
   int64_t workspace() const override { return (workspace_ + 255) / 256 * 256; }
   const std::string& name() const override { return name_; }
+  int64_t plans() const { return graph_.get_execution_plan_count(); }
+  // Of the plan at `index`, as the next.
+  bool rounds_operands() const {
+    return std::any_of(
+        graph_.notes(index_).begin(), graph_.notes(index_).end(),
+        [&](fe::NumericalNote_t note) { return barred(note, shape_, tf32_) && !barred(note, shape_, true); });
+  }
+  // What bars it.
+  std::string barred_by() const {
+    std::string text;
+    for (const auto& [note, word] : kNotes)
+      for (fe::NumericalNote_t has : graph_.notes(index_))
+        if (has == note && barred(note, shape_, tf32_))
+          text += (text.empty() ? "" : ", ") + std::string(word);
+    return text;
+  }
 
   void enqueue(const ConvolutionPointers& p, void* workspace, Stream& stream) const override {
     std::unordered_map<int64_t, void*> pack{{kX, p.x}, {kW, p.weight}, {kY, p.y}};
@@ -118,37 +159,39 @@ class Plan : public ConvolutionPlan {
   // Empty, or why cuDNN refuses the graph.
   std::string build() try {
     add_node();
-    std::vector<fe::NumericalNote_t> barred{fe::NumericalNote_t::NONDETERMINISTIC,
-                                            fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION,
-                                            fe::NumericalNote_t::FFT,
-                                            fe::NumericalNote_t::WINOGRAD,
-                                            fe::NumericalNote_t::WINOGRAD_TILE_4x4,
-                                            fe::NumericalNote_t::WINOGRAD_TILE_6x6,
-                                            fe::NumericalNote_t::WINOGRAD_TILE_13x13};
-    if (shape_.dtype == DType::f32 && !tf32_) {  // tensor cores round f32 operands
-      barred.push_back(fe::NumericalNote_t::TENSOR_CORE);
-      barred.push_back(fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
-    }
     fe::error_t status = graph_.validate();
     if (status.is_good()) status = graph_.build_operation_graph(handle_.native);
-    if (status.is_good())
-      status = graph_.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
-    if (status.is_good()) {
-      graph_.deselect_numeric_notes(barred);
-      status = graph_.check_support();
+    if (index_ < 0) {
+      if (status.is_good())
+        status = graph_.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+      if (status.is_good()) {
+        Notes out;
+        for (const auto& [note, word] : kNotes)
+          if (barred(note, shape_, tf32_)) out.push_back(note);
+        graph_.deselect_numeric_notes(out);
+        status = graph_.check_support();
+      }
+      if (status.is_good()) status = graph_.build_plans();
+    } else {
+      if (status.is_good())
+        status =
+            graph_.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK});
+      if (status.is_good()) status = graph_.get_plan_name_at_index(index_, name_);
+      if (status.is_good() && rounds_operands()) return "it rounds its operands";
+      if (status.is_good()) status = graph_.build_plan_at_index(index_);
     }
-    if (status.is_good()) status = graph_.build_plans();
     if (status.is_good()) status = graph_.get_workspace_size(workspace_);
-    if (status.is_good()) status = graph_.get_plan_name(name_);
+    if (status.is_good() && index_ < 0) status = graph_.get_plan_name(name_);
     if (status.is_bad()) return status.get_message().empty() ? "no reason given" : status.get_message();
-    load_kernels_of(graph_, handle_);
+    if (index_ < 0) load_kernels_of(graph_, handle_);
     return "";
   } catch (const std::exception& error) { return error.what(); }
 
   CudnnHandle& handle_;
   ConvolutionShape shape_;
   bool tf32_;
-  fe::graph::Graph graph_;
+  int64_t index_;
+  PlanGraph graph_;
   int64_t workspace_ = 0;
   std::string name_, refused_;
 };
@@ -172,6 +215,21 @@ std::shared_ptr<const ConvolutionPlan> plan_convolution(CudaDevice& device, cons
   }
   refused = known.refused;
   return known.plan;
+}
+
+std::vector<ConvolutionChoice> convolution_choices(CudaDevice& device, const ConvolutionShape& shape,
+                                                   bool tf32) {
+  open_cudnn_for("convolution");
+  std::vector<ConvolutionChoice> out;
+  for (int64_t index = 0, count = 1; index < count; ++index) {
+    auto plan = std::make_shared<Plan>(device, shape, tf32, index);
+    count = plan->plans();
+    const bool known = std::any_of(out.begin(), out.end(), [&](const ConvolutionChoice& choice) {
+      return choice.plan->name() == plan->name();
+    });
+    if (plan->refused().empty() && !known) out.push_back({plan, plan->barred_by()});
+  }
+  return out;
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -37,9 +37,10 @@ std::string row_sums_source(DType dtype);
 std::string row_sort_source();
 
 // convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add
-// in f32; f64 and what cuDNN refuses on a kernel of our own. UserError: no cuDNN.
+// in f32; in plain f32 matrix products on cuBLASLt where windows share no pixel, and gradients of inputs as
+// convolutions; f64 and what cuDNN refuses on a kernel of our own. UserError: no cuDNN.
 // Whether a convolution runs faster on tensors that lie channels last: on tensor cores, whose kernels are
-// made for it, and where each channel is its own.
+// made for it, where each channel is its own, and in plain f32 where most of the graph's are products.
 bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options);
 std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
