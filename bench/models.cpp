@@ -33,15 +33,21 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Uniform numbers in [0, 1), and integers below the field's bound.
-void draw(const models::Field& field, int64_t sample, uint64_t stream, void* to) {
+// What integer i of a sample lies below: the field's bound; of tables of many sizes, the rows of its own.
+int64_t bound(const models::Field& field, const Json& options, int64_t i) {
+  if (field.below || field.name != "categories") return std::max<int64_t>(2, field.below);
+  return options.at("rows").at(static_cast<size_t>(i)).get<int64_t>();
+}
+
+// Uniform numbers in [0, 1), and integers below their bounds.
+void draw(const models::Field& field, const Json& options, int64_t sample, uint64_t stream, void* to) {
   for (int64_t i = 0; i < numel(field.shape); ++i) {
     const uint32_t bits = philox::bits(1, stream, static_cast<uint64_t>(sample), static_cast<uint64_t>(i));
     if (field.dtype == DType::f32)
       static_cast<float*>(to)[i] = static_cast<float>(philox::uniform(bits));
     else
       static_cast<int32_t*>(to)[i] =
-          static_cast<int32_t>(bits % static_cast<uint32_t>(std::max<int64_t>(2, field.below)));
+          static_cast<int32_t>(bits % static_cast<uint32_t>(bound(field, options, i)));
   }
 }
 
@@ -135,7 +141,8 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
   for (size_t f = 0; f < sample.size(); ++f) {
     const size_t bytes = static_cast<size_t>(numel(sample[f].shape)) * size_of(sample[f].dtype);
     auto& rows = drawn.emplace_back(static_cast<size_t>(batch) * bytes);
-    for (int64_t i = 0; i < batch; ++i) draw(sample[f], i, f, rows.data() + static_cast<size_t>(i) * bytes);
+    for (int64_t i = 0; i < batch; ++i)
+      draw(sample[f], options, i, f, rows.data() + static_cast<size_t>(i) * bytes);
   }
   // A device has its copy of a batch from pinned memory, which keeps what it was given: the peers' batches
   // lie there, too, so that neither side's reader is in the time.

@@ -23,7 +23,7 @@ size_t table_row_scratch(int64_t count);
 void put_table_rows(const Reductions::Placed& placed, const RowLaunch& launch);
 
 // Ids that one block sorts alone, in one launch.
-inline constexpr int64_t kOneBlockIds = 16384;
+inline constexpr int64_t kOneBlockIds = 4096;
 // CUDA C++ of the kernels.
 std::string table_rows_source();
 
