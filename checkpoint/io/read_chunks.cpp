@@ -122,8 +122,6 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
   }
 }
 
-namespace {
-// Hashes a block as if a rank held just this box of the tensor.
 StateHash hash_block(const TensorRecord& tensor, const Box& block, const std::byte* data) {
   Array part;
   part.fqn = tensor.fqn;
@@ -135,7 +133,6 @@ StateHash hash_block(const TensorRecord& tensor, const Box& block, const std::by
   std::memcpy(part.data.data(), data, part.local_bytes());
   return hash_elements(part);
 }
-}  // namespace
 
 std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest,
                                        int64_t part, int64_t parts, StateHash* hash) {

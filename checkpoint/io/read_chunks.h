@@ -39,4 +39,7 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
 std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest,
                                        int64_t part, int64_t parts, StateHash* hash = nullptr);
 
+// The content hash of a block's elements (row-major, dense), which adds up to the state hash.
+StateHash hash_block(const TensorRecord& tensor, const Box& block, const std::byte* data);
+
 }  // namespace lockstep::checkpoint
