@@ -77,7 +77,7 @@ struct ReplayArguments {
   std::string self;                  // path of trainrun
 };
 inline constexpr int kExitDiffers =
-    1;  // of replay; 1 is a program's own failure in a run; the others are in core/base/error.h
+    1;  // of replay and ckpt diff; 1 is a program's own failure in a run; the others are in core/base/error.h
 int replay(const ReplayArguments& arguments, std::ostream& out);
 
 // trainrun report RUN [--out FILE.html]: what a run has recorded, and its plan beside it, as one page.

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/watch_commands.h"
 
 namespace lockstep::launcher::cli {
 
@@ -15,6 +17,8 @@ struct Flags {
   GenerateArguments generate;
   ReplayArguments replay;
   ReportArguments report;
+  CkptFlags ckpt;
+  WatchFlags watch;
   hf::ImportRequest import_hf;
   hf::ExportRequest export_hf;
   std::string max_shard;

@@ -16,18 +16,18 @@ std::string help_text() {
   trainrun plan --nproc 8 config.json                      whether it fits, memory, time, what limits: before any rank is started
   trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference|--schema   all keys
   trainrun show --graph step.svg --nproc 4 config.json     a step as a picture: what computes, what travels, what waits
-  trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
+  trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH|diff A B|prune RUN|...   trainrun ckpt --help
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
   trainrun import-hf DIR --name=mine                       a model of Hugging Face   trainrun export-hf runs/mine OUT --dtype=bf16   back
-  trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it
-  trainrun report runs/quickstart --out run.html           curves, a step, memory, plan beside measured: one HTML page
-  trainrun flight runs/quickstart/logs/attempt-1           where each rank is, or was, and its last collectives
+  trainrun replay --step 40 runs/quickstart                computes a step again     trainrun report RUN    one HTML page: curves, plan beside measured
+  trainrun top runs/quickstart                             a running job, live       trainrun autopsy RUN   after a failure: who was where
+  trainrun flight runs/quickstart/logs/attempt-1           last collectives          trainrun doctor        whether this machine is fit for runs
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables
 
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
                                      --grace SECONDS   --deadline SECONDS   --profile[=N]   --dry-run   trainrun completion bash|zsh|fish   trainrun man
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
-Exit codes: 0 done, 1 your program failed or a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
+Exit codes: 0 done, 1 your program failed, or replay, ckpt diff or doctor found something, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";
 }
 

@@ -10,9 +10,11 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-const std::vector<std::string> kSubcommands = {"run",       "plan",      "show",       "explain", "ckpt",
-                                               "generate",  "replay",    "report",     "flight",  "env",
-                                               "import-hf", "export-hf", "completion", "man",     "worker"};
+const std::vector<std::string> kSubcommands = {
+    "run",       "plan",       "show",    "explain",     "ckpt",   "generate", "replay",
+    "report",    "flight",     "autopsy", "top",         "doctor", "env",      "import-hf",
+    "export-hf", "completion", "man",     "doctor-rank", "worker"};
+constexpr size_t kOwn = 2;  // the last ones are started by others of them
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
     {"train", "training is trainrun [run] CONFIG"},
@@ -22,7 +24,7 @@ const std::map<std::string, std::string> kElsewhere = {
     {"resume", "a run resumes by itself: the same command goes on from its newest checkpoint"},
     {"config", "trainrun show CONFIG prints a config, trainrun show --reference all keys"},
     {"version", "trainrun --version prints it"},
-    {"doctor", "trainrun env prints what this machine says"}};
+    {"check", "trainrun doctor looks at this machine"}};
 
 }  // namespace
 
@@ -32,7 +34,7 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
   if (words.size() > 1 && words[0] == "help") {
     if (!subcommand)
       throw UserError(str("help: there is no command \"", words[1], "\"; the commands are ",
-                          join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
+                          join({kSubcommands.begin(), kSubcommands.end() - kOwn}, ", ")));
     return {words[1], "--help"};
   }
   const bool alone = words.size() == 1, config_behind = words.size() > 1 && words[1].ends_with(".json");
@@ -40,7 +42,7 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
       !std::filesystem::exists(words[0]))
     if (auto found = kElsewhere.find(words[0]); found != kElsewhere.end())
       throw UserError(str("there is no command \"", words[0], "\": ", found->second, "; the commands are ",
-                          join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
+                          join({kSubcommands.begin(), kSubcommands.end() - kOwn}, ", ")));
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" ||
       words[0] == "help")
     return words;

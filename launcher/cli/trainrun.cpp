@@ -50,6 +50,7 @@ class CommandLine {
     add_hf();
     add_report();
     add_flight();
+    add_watch_commands(app_, flags_.watch, act());
     add_env();
     add_shell();
     add_worker();
@@ -190,22 +191,15 @@ class CommandLine {
   }
 
   void add_ckpt() {
-    auto* app = app_.add_subcommand("ckpt", "checkpoints: ls, show, verify");
-    app->require_subcommand(1);
-    struct {
-      const char *name, *help;
-      int (*body)(const std::string&, std::ostream&);
-    } const verbs[] = {{"ls", "all checkpoints of a run", ckpt_ls},
-                       {"show", "the tensors of one checkpoint", ckpt_show},
-                       {"verify", "read every byte and compare every checksum", ckpt_verify}};
-    for (const auto& verb : verbs) {
-      auto* verb_app = app->add_subcommand(verb.name, verb.help);
-      verb_app->add_option("path", flags_.path, "runs/NAME, its ckpt folder, or one step-N folder")
-          ->required()
-          ->type_name("PATH");
-      verb_app->callback(
-          [this, body = verb.body] { act_ = [this, body] { return body(flags_.path, out_); }; });
-    }
+    auto* app =
+        app_.add_subcommand("ckpt", "checkpoints: ls, show, verify, diff, cat, prune, reshard, average");
+    add_ckpt_verbs(*app, flags_.ckpt, act());
+  }
+  // What commands that are added elsewhere hand their work to.
+  Act act() {
+    return [this](std::function<int(std::ostream&)> body) {
+      act_ = [this, body = std::move(body)] { return body(out_); };
+    };
   }
 
   void add_generate() {

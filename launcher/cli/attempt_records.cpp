@@ -1,0 +1,170 @@
+// Reading an attempt's folder: what cannot be read is told, and hides nothing else.
+#include "launcher/cli/attempt_records.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+
+#include "core/base/error.h"
+#include "core/base/plain_file.h"
+#include "launcher/supervise/late_watch.h"
+
+namespace lockstep::launcher::cli {
+
+namespace fs = std::filesystem;
+
+using namespace distributed;
+
+namespace {
+bool is_there(const std::string& path) {
+  std::error_code none;
+  return fs::is_symlink(path, none) || fs::exists(path, none);
+}
+
+// Ranks that left a file of any kind.
+int64_t ranks_of(const std::string& folder) {
+  static const std::regex name(R"re((?:rank|worker|progress|stopped)-(\d{1,6})(?:\.(?:log|json))?)re");
+  int64_t out = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const std::string file = entry.path().filename();
+    std::smatch found;
+    if (std::regex_match(file, found, name)) out = std::max<int64_t>(out, std::stoll(found[1]) + 1);
+  }
+  return out;
+}
+
+std::string cause_of(const std::string& folder) {
+  std::string text, none;  // without the file nothing is said
+  read_plain(folder + "/launcher.log", text, none);
+  const std::string tag = "root cause: ";
+  const size_t at = text.find(tag);
+  return at == std::string::npos ? "" : text.substr(at + tag.size(), text.find('\n', at) - at - tag.size());
+}
+
+RankRecord read_rank(const std::string& folder, int64_t rank) {
+  RankRecord out;
+  out.rank = rank;
+  const std::string path = progress_file(folder, rank);
+  if (!is_there(path)) {
+    out.problem = "no record: it did not get as far as its first word";
+    return out;
+  }
+  try {
+    out.log = read_flight_log(path);
+  } catch (const UserError& error) {
+    out.problem = error.what();
+    return out;
+  }
+  // A record that has become a plain file is of a process that has gone, whoever has its number now.
+  std::error_code none;
+  if (fs::is_symlink(path, none)) out.state = process_state(out.log->progress.pid);
+  out.last_ns = out.log->progress.updated_ns;
+  for (const FlightEntry& entry : out.log->entries)
+    out.last_ns = std::max({out.last_ns, entry.start_ns, entry.end_ns});
+  return out;
+}
+}  // namespace
+
+std::vector<FlightLog> AttemptRecords::logs() const {
+  std::vector<FlightLog> out;
+  for (const RankRecord& rank : ranks)
+    if (rank.log) out.push_back(*rank.log);
+  return out;
+}
+
+std::string run_with_logs(const std::string& word) {
+  std::error_code none;
+  const auto has_logs = [&](const std::string& folder) { return fs::is_directory(folder + "/logs", none); };
+  const std::string clean = word.substr(0, word.find_last_not_of('/') + 1);
+  if (clean.find('/') == std::string::npos && has_logs("runs/" + clean)) return "runs/" + clean;
+  if (!clean.empty() && has_logs(clean)) return clean;
+  std::vector<std::string> known;
+  for (const auto& entry : fs::directory_iterator("runs", none))
+    if (has_logs(entry.path())) known.push_back(entry.path().filename());
+  const std::string near = nearest(fs::path(clean).filename().string(), known);
+  throw UserError(str("no run ", word, " that has logs",
+                      near.empty() ? "" : str("; did you mean runs/", near, "?"),
+                      near.empty() ? "; name it as runs/NAME, where it was started" : ""));
+}
+
+AttemptRecords read_attempt(const std::string& word, int64_t number) {
+  AttemptRecords out;
+  out.run = run_with_logs(word);
+  while (fs::is_directory(str(out.run, "/logs/attempt-", out.attempts + 1))) ++out.attempts;
+  if (out.attempts == 0)
+    throw UserError(str(out.run, "/logs holds no attempt; no rank of the run was started"));
+  out.number = number ? number : out.attempts;
+  if (out.number < 1 || out.number > out.attempts)
+    throw UserError(str("--attempt is ", number, ", and ", out.run, " has ",
+                        out.attempts == 1 ? str("attempt 1 alone") : str("attempts 1 to ", out.attempts)));
+  out.folder = str(out.run, "/logs/attempt-", out.number);
+  for (int64_t rank = 0, n = ranks_of(out.folder); rank < n; ++rank) {
+    out.ranks.push_back(read_rank(out.folder, rank));
+    out.newest_ns = std::max(out.newest_ns, out.ranks.back().last_ns);
+    out.running |= out.ranks.back().state != 0 && out.ranks.back().state != 'Z';
+  }
+  out.errors = read_error_records(out.folder);
+  out.cause = cause_of(out.folder);
+  return out;
+}
+
+std::string whereabouts(const FlightLog& log) {
+  auto words = [](const char* how, const FlightEntry& entry) {
+    return str(how, entry.verb, entry.label.empty() ? "" : str(" \"", entry.label, "\""), " of ",
+               entry.group.name, entry.group_seq < 0 ? "" : str(", #", entry.group_seq));
+  };
+  for (const FlightEntry& entry : log.entries)
+    if (entry.state == FlightState::started) return words("in ", entry);
+  for (const FlightEntry& entry : log.entries)
+    if (entry.state == FlightState::failed) return words("failed in ", entry);
+  return log.entries.empty() ? "before its first collective" : words("behind ", log.entries.back());
+}
+
+std::vector<OpenMeeting> open_meetings(const std::vector<FlightLog>& logs) {
+  std::map<std::pair<uint64_t, int>, int64_t> run_rank;  // of a group's rank
+  std::map<std::pair<uint64_t, int>, int64_t> furthest;  // its last collective there
+  for (const FlightLog& log : logs)
+    for (const FlightEntry& entry : log.entries) {
+      run_rank[{entry.group.key, entry.group.rank}] = log.progress.rank;
+      int64_t& last = furthest.try_emplace({entry.group.key, entry.group.rank}, -1).first->second;
+      last = std::max(last, entry.group_seq);
+    }
+  std::map<uint64_t, OpenMeeting> of_group;
+  for (const FlightLog& log : logs)
+    for (const FlightEntry& entry : log.entries) {
+      const bool open = entry.state == FlightState::started || entry.state == FlightState::failed;
+      if (!open || entry.group_seq < 0) continue;
+      auto [at, fresh] = of_group.try_emplace(entry.group.key);
+      OpenMeeting& meeting = at->second;
+      if (!fresh && meeting.entry.group_seq < entry.group_seq) continue;
+      if (fresh || entry.group_seq < meeting.entry.group_seq) {
+        meeting = {};
+        meeting.entry = entry, meeting.first_ns = entry.start_ns;
+      }
+      meeting.there.push_back(log.progress.rank);
+      meeting.first_ns = std::min(meeting.first_ns, entry.start_ns);
+      meeting.last_ns = std::max(meeting.last_ns, entry.start_ns);
+    }
+  std::vector<OpenMeeting> out;
+  for (auto& [key, meeting] : of_group) {
+    for (int r = 0; r < std::min(meeting.entry.group.size, kFlightRanks); ++r) {
+      const auto last = furthest.find({key, r});
+      if (last != furthest.end() && last->second >= meeting.entry.group_seq) continue;
+      const auto known = run_rank.find({key, r});
+      if (known != run_rank.end())
+        meeting.missing.push_back(known->second);
+      else if (meeting.entry.group.name == "world")
+        meeting.missing.push_back(r);
+      else
+        ++meeting.unknown;
+    }
+    out.push_back(std::move(meeting));
+  }
+  std::sort(out.begin(), out.end(),
+            [](const OpenMeeting& a, const OpenMeeting& b) { return a.first_ns < b.first_ns; });
+  return out;
+}
+
+}  // namespace lockstep::launcher::cli

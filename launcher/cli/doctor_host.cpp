@@ -1,0 +1,216 @@
+// The doctor's checks of the host: processor, memory, limits.
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "core/base/error.h"
+#include "launcher/cli/doctor.h"
+#include "launcher/memory/host.h"
+
+namespace lockstep::launcher::cli {
+
+namespace {
+constexpr double kGigabyte = 1e9;
+constexpr size_t kBlock = size_t{24} << 20;  // that a thread copies, beyond the caches
+constexpr double kCopyTime = 0.25;           // seconds
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return trim(line);
+}
+std::optional<double> number_in(const std::string& text) {
+  try {
+    return std::stod(text);
+  } catch (const std::exception&) { return {}; }
+}
+
+// cpu.max of a cgroup of version 2, "150000 100000"; cpu.cfs_quota_us of version 1, -1 for none.
+std::optional<double> quota_in(const std::string& folder) {
+  const auto words = split(first_line(folder + "/cpu.max"), ' ');
+  if (words.size() == 2) {
+    const auto quota = number_in(words[0]), period = number_in(words[1]);
+    if (quota && period && *period > 0) return *quota / *period;
+  }
+  const auto quota = number_in(first_line(folder + "/cpu.cfs_quota_us")),
+             period = number_in(first_line(folder + "/cpu.cfs_period_us"));
+  if (quota && period && *quota > 0 && *period > 0) return *quota / *period;
+  return {};
+}
+
+int64_t cores_of_process() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0
+             ? CPU_COUNT(&set)
+             : static_cast<int64_t>(std::thread::hardware_concurrency());
+}
+
+void check_cores(const std::string& root, Findings& out) {
+  const int64_t all = std::thread::hardware_concurrency(), mine = cores_of_process();
+  const auto quota = cgroup_cores(root);
+  std::string value = str(mine, mine == 1 ? " core" : " cores");
+  if (mine < all) value += str(" of the host's ", all, " (affinity)");
+  if (quota) value += str(", of which the cgroup lets ", decimals(*quota, 1), " run");
+  if (quota && *quota < static_cast<double>(mine) - 0.05)
+    out.push_back({Health::warn, "cores", value,
+                   str("ranks beyond the quota are stopped in each period: use --nproc ",
+                       std::max<int64_t>(1, static_cast<int64_t>(*quota)), ", or raise the quota")});
+  else
+    out.push_back({Health::ok, "cores", value, ""});
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool wide = __builtin_cpu_supports("avx512f"), vectors = __builtin_cpu_supports("avx2");
+  out.push_back({vectors ? Health::ok : Health::warn, "instructions",
+                 wide      ? "avx512"
+                 : vectors ? "avx2"
+                           : "neither avx2 nor avx512",
+                 "kernels run on narrow vectors; take a processor with avx2"});
+#endif
+  const auto words = split(first_line(root + "/proc/loadavg"), ' ');
+  const auto load = number_in(words[0]);
+  if (!load) return;
+  const bool busy = *load > 0.5 * static_cast<double>(all);
+  out.push_back({busy ? Health::warn : Health::ok, "load", str(words[0], " over the last minute"),
+                 "others compute here; ranks wait for the slowest one, so stop them, or use fewer ranks"});
+}
+
+void check_clocks(const std::string& root, Findings& out) {
+  const std::string source =
+      first_line(root + "/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  if (!source.empty()) {
+    const bool quick = source == "tsc" || source == "arch_sys_counter" || source == "kvm-clock" ||
+                       source == "hyperv_clocksource_tsc_page";
+    out.push_back({quick ? Health::ok : Health::warn, "clock source", source,
+                   "each look at the clock is a call of the kernel, which steps take many of; boot with "
+                   "clocksource=tsc"});
+  }
+  const std::string governor = first_line(root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  if (!governor.empty())
+    out.push_back({governor == "powersave" ? Health::warn : Health::ok, "cpu clock", governor,
+                   "cores may stay slow; cpupower frequency-set -g performance"});
+}
+
+// Bytes per second that threads read and write together, each copying its own block again and again.
+double copy_rate(int64_t threads) {
+  std::vector<double> rates(threads);
+  std::vector<std::thread> running;
+  for (int64_t t = 0; t < threads; ++t)
+    running.emplace_back([&rates, t] {
+      std::vector<char> from(kBlock, 'a'), to(kBlock, 'b');
+      const auto begin = std::chrono::steady_clock::now();
+      std::chrono::duration<double> taken{0};
+      int64_t rounds = 0;
+      for (; taken.count() < kCopyTime; taken = std::chrono::steady_clock::now() - begin, ++rounds)
+        std::memcpy(rounds % 2 ? from.data() : to.data(), rounds % 2 ? to.data() : from.data(), kBlock);
+      rates[t] = 2.0 * static_cast<double>(kBlock) * static_cast<double>(rounds) / taken.count();
+    });
+  double sum = 0;
+  for (size_t t = 0; t < running.size(); ++t) running[t].join(), sum += rates[t];
+  return sum;
+}
+
+void check_memory(const std::string& root, Findings& out) {
+  constexpr int64_t kLittle = int64_t{2} << 30;
+  HostMemory memory;
+  try {
+    memory = host_memory(root);
+  } catch (const UserError& error) {
+    out.push_back({Health::fail, "memory", error.what(), "set LOCKSTEP_MEMORY to an amount, or unset it"});
+    return;
+  }
+  if (memory.bytes > 0)
+    out.push_back({memory.bytes < kLittle ? Health::warn : Health::ok, "memory",
+                   str(bytes_text(static_cast<double>(memory.bytes)), " for ranks (", memory.source, ")"),
+                   "a small model alone fits; trainrun plan says what a run takes"});
+  const int64_t threads = std::min<int64_t>(16, std::max<int64_t>(1, cores_of_process()));
+  const double rate = copy_rate(threads);
+  out.push_back({rate < 4 * kGigabyte ? Health::warn : Health::ok, "memory speed",
+                 str(decimals(rate / kGigabyte, 1), " GB/s read and written by ", threads,
+                     threads == 1 ? " thread" : " threads"),
+                 "others use the memory now, or the host is throttled"});
+}
+
+void check_shared_memory(const std::string& root, Findings& out) {
+  constexpr double kLittle = 256 << 20;
+  struct statvfs at{};
+  if (statvfs((root + "/dev/shm").c_str(), &at) != 0) {
+    out.push_back({Health::warn, "/dev/shm", "not there",
+                   "ranks then share memory through files in TMPDIR, which is slower; mount a tmpfs there"});
+    return;
+  }
+  const double free = static_cast<double>(at.f_bavail) * static_cast<double>(at.f_frsize);
+  out.push_back({free < kLittle ? Health::warn : Health::ok, "/dev/shm", str(bytes_text(free), " free"),
+                 "ranks share memory there; of a container: --shm-size=2g"});
+}
+
+std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : str(limit); }
+void check_limits(Findings& out) {
+  rlimit files{}, locked{}, processes{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_MEMLOCK, &locked);
+  getrlimit(RLIMIT_NPROC, &processes);
+  out.push_back(
+      {files.rlim_cur < 256    ? Health::fail
+       : files.rlim_cur < 1024 ? Health::warn
+                               : Health::ok,
+       "open files", limit_text(files.rlim_cur),
+       str("trainrun holds several for each rank, and a checkpoint of many ranks has a file of each: "
+           "ulimit -n ",
+           files.rlim_max == RLIM_INFINITY ? "65536" : limit_text(files.rlim_max))});
+  out.push_back({processes.rlim_cur < 512 ? Health::warn : Health::ok, "processes",
+                 limit_text(processes.rlim_cur),
+                 "each rank has a thread per core and a few more: ulimit -u 4096"});
+  // Shared memory needs none of it; network adapters register buffers, CUDA pins them by its driver.
+  out.push_back({Health::ok, "locked memory",
+                 locked.rlim_cur == RLIM_INFINITY
+                     ? "unlimited"
+                     : str(bytes_text(static_cast<double>(locked.rlim_cur)),
+                           ", which links within a host do not need (ulimit -l unlimited for InfiniBand)"),
+                 ""});
+}
+}  // namespace
+
+std::optional<double> cgroup_cores(const std::string& root) {
+  std::optional<double> out;
+  auto look = [&](const std::string& folder) {
+    if (const auto quota = quota_in(folder)) out = std::min(out.value_or(*quota), *quota);
+  };
+  std::ifstream groups(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const auto parts = split(line, ':');  // "0::/a/b", "4:cpu,cpuacct:/a/b"
+    if (parts.size() < 3) continue;
+    const bool second = parts[1].empty();
+    if (!second && (',' + parts[1] + ',').find(",cpu,") == std::string::npos) continue;
+    std::string path = trim(parts[2]);
+    for (;;) {  // the group and those above it
+      if (second)
+        look(root + "/sys/fs/cgroup" + path);
+      else
+        look(root + "/sys/fs/cgroup/cpu" + path), look(root + "/sys/fs/cgroup/cpu,cpuacct" + path);
+      const size_t slash = path.rfind('/');
+      if (path.empty() || path == "/" || slash == std::string::npos) break;
+      path.resize(slash);
+    }
+    look(root + (second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu"));
+  }
+  return out;
+}
+
+Findings host_findings(const std::string& root) {
+  Findings out;
+  check_cores(root, out);
+  check_clocks(root, out);
+  check_memory(root, out);
+  check_shared_memory(root, out);
+  check_limits(out);
+  return out;
+}
+
+}  // namespace lockstep::launcher::cli

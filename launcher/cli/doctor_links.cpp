@@ -1,0 +1,120 @@
+// The doctor's check of ranks: two of them, started as any run's, meet and send.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "compiler/codegen/cpu/compiler.h"
+#include "core/base/error.h"
+#include "core/base/json_text.h"
+#include "core/base/plain_file.h"
+#include "core/mesh/group.h"
+#include "distributed/open_world.h"
+#include "launcher/cli/doctor.h"
+#include "launcher/supervise/run_folder.h"
+
+namespace lockstep::launcher::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr int kPatience = 12;  // seconds for both ranks
+constexpr const char* kMend =
+    "several ranks cannot run here: install Open MPI (apt-get install libopenmpi-dev openmpi-bin) with PMIx, "
+    "or "
+    "use one rank, or trainrun --simulate N";
+
+// A folder in TMPDIR that goes with this object.
+class Scratch {
+ public:
+  Scratch() {
+    const char* tmp = std::getenv("TMPDIR");
+    path_ = str(tmp && *tmp ? tmp : "/tmp", "/lockstep-doctor.XXXXXX");
+    if (!mkdtemp(path_.data())) path_.clear();
+  }
+  ~Scratch() {
+    std::error_code none;  // what cannot be removed is the user's TMPDIR's matter
+    if (!path_.empty()) fs::remove_all(path_, none);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string last_line(const std::string& text) {
+  const auto lines = split(trim(text), '\n');
+  for (const auto& line : lines)
+    if (line.find("root cause: ") != std::string::npos) return trim(line);
+  return lines.empty() ? "" : trim(lines.back());
+}
+
+// The median of the seconds that `work` takes.
+double median_seconds(int times, const std::function<void()>& work) {
+  std::vector<double> taken;
+  for (int i = 0; i < times; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    taken.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(taken.begin(), taken.end());
+  return taken[taken.size() / 2];
+}
+}  // namespace
+
+int link_rank(const std::string& file) {
+  auto world = distributed::open_world();
+  auto group = world->group();
+  constexpr int64_t kLarge = int64_t{8} << 20;
+  std::vector<int64_t> word(1, 1), sum(1);
+  std::vector<uint8_t> mine(kLarge, 7), all(kLarge * world->size());
+  const auto small = [&] { all_reduce(*group, {word.data(), sum.data(), 1, DType::i64}, "doctor"); };
+  const auto large = [&] {
+    all_gather(*group,
+               {mine.data(), all.data(), std::vector<int64_t>(static_cast<size_t>(world->size()), kLarge),
+                DType::u8},
+               "doctor");
+  };
+  median_seconds(20, small), median_seconds(2, large);  // the first ones open connections
+  const double latency = median_seconds(200, small), taken = median_seconds(12, large);
+  if (world->rank() == 0)
+    write_whole(file, Json({{"ranks", world->size()},
+                            {"library", distributed::world_library()},
+                            {"latency_s", latency},
+                            {"bytes_per_s", static_cast<double>(kLarge) * (world->size() - 1) / taken}})
+                          .dump());
+  world->finish();
+  return kExitOk;
+}
+
+Findings link_findings(const std::string& self) {
+  const Scratch scratch;
+  if (scratch.path().empty())
+    return {{Health::fail, "temporary files", "no folder can be made in TMPDIR",
+             "set TMPDIR to a folder that you may write"}};
+  const std::string file = scratch.path() + "/measured.json";
+  const auto done = compiler::cpu::run_programs(
+      {{"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", scratch.path(), self, "--nproc", "2",
+        "--deadline", "8", "--name=doctor", self, "doctor-rank", file}},
+      1, kPatience)[0];
+  std::string text, none;
+  read_plain(file, text, none);
+  const Json told = bounded_json(text);
+  if (done.status != 0 || !told.is_object())
+    return {{Health::fail, "ranks",
+             done.status == 128 + SIGKILL
+                 ? str("two ranks did not meet within ", kPatience, " s")
+                 : str("two ranks could not be started: ", shortened(printable(last_line(done.output)), 300)),
+             kMend}};
+  const double latency = told.at("latency_s").get<double>(), rate = told.at("bytes_per_s").get<double>();
+  return {{Health::ok, "MPI", told.at("library").get<std::string>(), ""},
+          {latency > 1e-3 || rate < 3e8 ? Health::warn : Health::ok, "link of 2 ranks",
+           str(decimals(latency * 1e6, 1), " us for a sum of 8 bytes, ", decimals(rate * 1e-9, 2), " GB/s"),
+           "fewer cores are free than ranks run, or shared memory is not used; see load and /dev/shm above"}};
+}
+
+}  // namespace lockstep::launcher::cli

@@ -1,0 +1,36 @@
+// autopsy, top and doctor, as words of the command line.
+#include "launcher/cli/doctor.h"
+#include "launcher/cli/watch_commands.h"
+
+namespace lockstep::launcher::cli {
+
+void add_watch_commands(CLI::App& app, WatchFlags& flags, const Act& act) {
+  auto* shown = app.add_subcommand("top", "a running job, live: ranks, step, pace, memory, who is late");
+  shown->add_option("run", flags.top.run, "the run: a name below runs/, or a path")
+      ->required()
+      ->type_name("RUN");
+  shown->add_flag("--once", flags.top.once, "one look; where the output is no terminal it is always one");
+  shown->footer("Ctrl-C ends it; the run goes on.");
+  shown->callback([&flags, act] { act([&flags](std::ostream& out) { return top(flags.top, out); }); });
+
+  auto* after =
+      app.add_subcommand("autopsy", "what ended a run: who was where, who did not come, what differed first");
+  after->add_option("run", flags.autopsy.run, "the run: a name below runs/, or a path")
+      ->required()
+      ->type_name("RUN");
+  after->add_option("--attempt", flags.autopsy.attempt, "which start of it; default: the newest")
+      ->check(CLI::PositiveNumber)
+      ->type_name("K");
+  after->callback(
+      [&flags, act] { act([&flags](std::ostream& out) { return autopsy(flags.autopsy, out); }); });
+
+  auto* checks = app.add_subcommand(
+      "doctor", "whether this machine is fit for runs: cores, memory, disk, links, clocks, GPUs, limits");
+  checks->footer("Takes some seconds, and writes and removes a file. Exit codes: 0; 1 where a check fails.");
+  checks->callback([act] { act([](std::ostream& out) { return doctor(out); }); });
+  auto* rank = app.add_subcommand("doctor-rank", "one of the doctor's two ranks")->group("");
+  rank->add_option("file", flags.file)->required();
+  rank->callback([&flags, act] { act([&flags](std::ostream&) { return link_rank(flags.file); }); });
+}
+
+}  // namespace lockstep::launcher::cli

@@ -1,0 +1,119 @@
+// trainrun top, autopsy and doctor on real runs and on this machine.
+#include <chrono>
+
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class WatchCommands : public RealRun {
+ protected:
+  // Beside a run, whose output is a file of its own.
+  Result beside(std::vector<std::string> words, const std::map<std::string, std::string>& variables = {}) {
+    words.insert(words.begin(), TRAINRUN);
+    Process process(words, scratch_.path("beside"), variables);
+    const int code = process.wait(60);
+    return {code, process.output()};
+  }
+  std::string said(std::vector<std::string> words) {
+    const Result result = beside(std::move(words));
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    return result.output;
+  }
+};
+
+TEST_F(WatchCommands, AutopsyOfARankThatDied) {
+  write_tiny();
+  const Result run =
+      trainrun({"--nproc", "3", "--train.device=cpu", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=2,step=4"}});
+  ASSERT_EQ(run.code, kExitPeer) << run.output;
+  const std::string told = said({"autopsy", "run"});
+  EXPECT_HAS(told, "runs/run, attempt 1 of 1, 3 ranks: failed\nroot cause: rank 2 died: SIGKILL (9)");
+  EXPECT_HAS(told, "\nrank  step  phase");
+  EXPECT_TRUE(std::regex_search(told, std::regex("\n2     4     \\S+ +-\\d+\\.\\d s ")) ||
+              std::regex_search(told, std::regex("\n2     4     \\S+ +the last")))
+      << told;
+  EXPECT_TRUE(std::regex_search(
+      told,
+      std::regex(
+          "open: \\w+ \"[^\"]*\" \\([^)]*\\), #\\d+ of group world: ranks? [01, ]+ entered it, the first "
+          "\\d+\\.\\d s before the last word; ranks? (\\d, )*2 did not come\n")))
+      << told;
+  EXPECT_HAS(told, "first divergence: none in the last ");
+  EXPECT_HAS(told, "records: trainrun flight runs/run/logs/attempt-1; logs: ");
+  EXPECT_EQ(said({"autopsy", "runs/run/", "--attempt", "1"}), told);
+  const auto refused = [&](std::vector<std::string> words, const std::string& words_of) {
+    const Result result = beside(std::move(words));
+    EXPECT_EQ(result.code, kExitUser);
+    EXPECT_EQ(result.output, "trainrun: " + words_of + "\n");
+  };
+  refused({"autopsy", "run", "--attempt", "5"}, "--attempt is 5, and runs/run has attempt 1 alone");
+  refused({"autopsy", "rum"}, "no run rum that has logs; did you mean runs/run?");
+  refused({"top", "elsewhere/that"},
+          "no run elsewhere/that that has logs; name it as runs/NAME, where it was started");
+  std::filesystem::create_directories("runs/none/logs");
+  refused({"autopsy", "none"}, "runs/none/logs holds no attempt; no rank of the run was started");
+}
+
+TEST_F(WatchCommands, TopShowsARunThatRuns) {
+  write_tiny();
+  auto process = start({"--nproc", "2", "--train.device=cpu", "c.json", "--train.steps=1000000"});
+  EXPECT_TRUE(until(60, [&] { return last_step("run") > 10; })) << process->output();
+  const std::string live = said({"top", "run"});
+  EXPECT_TRUE(std::regex_search(
+      live,
+      std::regex("^runs/run  attempt 1, 2 ranks, running; step \\d+ of 1000000, \\d+:\\d\\d:\\d\\d left\n")))
+      << live;
+  for (const char* part : {"\nloss ", "   grad_norm ", " tokens/s   ", " ms a step   exposed dp_replicate ",
+                           "\nrank  pid ", "\nslowest: rank ", "\nlate: nobody\n"})
+    EXPECT_HAS(live, part);
+  EXPECT_TRUE(std::regex_search(live, std::regex("\n1 +\\d+ +runs +\\d+ .* MiB "))) << live;
+  EXPECT_EQ(live.find('\x1b'), std::string::npos) << "no terminal";
+  EXPECT_HAS(said({"autopsy", "run"}), "2 ranks: it runs; trainrun top shows it live\n");
+  kill(process->pid(), SIGTERM);
+  EXPECT_EQ(process->wait(60), kExitStopped) << process->output();
+  const std::string after = said({"top", "--once", "runs/run"});
+  EXPECT_HAS(after, "2 ranks, not running; step ");
+  EXPECT_EQ(after.find("late: "), std::string::npos) << after;
+  EXPECT_HAS(said({"autopsy", "run"}), "2 ranks: no failure is recorded\n");
+}
+
+TEST_F(WatchCommands, DoctorLooksAtThisMachine) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Result result = beside({"doctor"}, {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_LT(seconds, 25 * kSlowness);
+  for (const char* check :
+       {"cores", "load", "memory", "memory speed", "/dev/shm", "open files", "processes", "locked memory",
+        "runs/ (here)", "disk speed", "kernel cache", "compiler", "MPI", "link of 2 ranks"})
+    EXPECT_TRUE(std::regex_search(
+        result.output,
+        std::regex(str("\n(ok  |warn)  ", std::regex_replace(std::string(check), std::regex("[()]"), "\\$&"),
+                       "  "))))
+        << check << "\n"
+        << result.output;
+  EXPECT_HAS(result.output, "GB/s read and written by ");
+  EXPECT_HAS(result.output, " MB/s written and synced, ");
+  EXPECT_HAS(result.output, " us for a sum of 8 bytes, ");
+  EXPECT_HAS(result.output, "\nno check fails");
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_.path("")) || !std::filesystem::exists("runs"))
+      << "it leaves nothing";
+}
+
+TEST_F(WatchCommands, DoctorSaysWhatToMend) {
+  scratch_.write("ask.sh", str("cd /proc || exit 9\nulimit -n 200 && exec ", TRAINRUN, " doctor\n"));
+  Process process({"/bin/sh", "ask.sh"}, scratch_.path("beside"),
+                  {{"LOCKSTEP_CXX", "/no/such/c++"}, {"LOCKSTEP_MEMORY", "much"}});
+  EXPECT_EQ(process.wait(60), 1) << process.output();
+  const std::string told = process.output();
+  EXPECT_HAS(told, "FAIL  open files        200; trainrun holds several for each rank");
+  EXPECT_HAS(told, "FAIL  runs/ (here)      a file in /proc/. cannot be written: ");
+  EXPECT_HAS(told, "; start runs in a folder that you may write and that has space\n");
+  EXPECT_HAS(told, "FAIL  compiler          the compiler of kernels, \"/no/such/c++\", does not run: ");
+  EXPECT_HAS(told, "; set LOCKSTEP_MEMORY to an amount, or unset it\n");
+  EXPECT_HAS(told, " checks fail");
+}
+
+}  // namespace
+}  // namespace lockstep::tests
