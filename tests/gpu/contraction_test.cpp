@@ -132,6 +132,15 @@ TEST_F(contraction, tf32_only_on_request) {
   expect_linear(DType::f32, {256, 512}, 128, true, false);  // the bound is far below TF32's rounding
 }
 
+TEST_F(contraction, tf32_of_few_tiles_and_of_rows_as_they_come) {
+  const Operand dy = dense_operand(DType::f32, {4096, 384}), x = dense_operand(DType::f32, {4096, 384});
+  expect_right(dot_node({}, {}, {0}, {0}), dy, x, false, DType::f32, {384, 384}, true);
+  for (int64_t width : {650, 652, 656}) {
+    expect_linear(DType::f32, {128, width}, 2600, true, true);
+    expect_linear(DType::f32, {128, 256}, width, true, true);
+  }
+}
+
 TEST_F(contraction, gradients_of_linear) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
     for (auto [rows, in, out] :

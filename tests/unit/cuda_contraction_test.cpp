@@ -306,6 +306,23 @@ TEST(ContractionPlan, RandomContractionsAreExact) {
   EXPECT_GT(loops, 20);
 }
 
+TEST(CublasLt, TakesNoClusterOfTwoRowsForFewTiles) {
+  constexpr int kAuto = 0, kOne = 2, kTwoRows = 3, kTwoColumns = 5;  // cublasLtClusterShape_t
+  const std::vector<int> choices{kTwoRows, kAuto, kTwoColumns, kOne};
+  GemmOptions o{.m = 768, .n = 768, .k = 16384, .lda = 768, .ldb = 768, .ldd = 768};
+  EXPECT_EQ(preferred_choice(o, choices), 0u) << "not tf32";
+  o.tf32 = true;
+  EXPECT_EQ(preferred_choice(o, choices), 2u);
+  EXPECT_EQ(preferred_choice(o, std::vector<int>{kTwoRows, kOne, kTwoColumns}), 1u);
+  EXPECT_EQ(preferred_choice(o, std::vector<int>{kTwoRows, kAuto}), 0u);
+  EXPECT_EQ(preferred_choice(o, std::vector<int>{kAuto, kOne}), 0u);
+  EXPECT_EQ(preferred_choice(o, {}), 0u);
+  o.m = 16384;
+  EXPECT_EQ(preferred_choice(o, choices), 2u);
+  o.n = 3072;
+  EXPECT_EQ(preferred_choice(o, choices), 0u) << "many tiles";
+}
+
 TEST(CublasLt, NamesWhatCannotBeOpened) {
   try {
     open_cublaslt({"libno-such-blas.so.1"});

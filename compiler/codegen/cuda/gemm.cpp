@@ -215,6 +215,14 @@ std::string text(const GemmOptions& o) {
   return out;
 }
 
+size_t preferred_choice(const GemmOptions& o, std::span<const int> clusters) {
+  if (!o.tf32 || clusters.empty() || clusters[0] != CUBLASLT_CLUSTER_SHAPE_2x1x1) return 0;
+  if (o.batch * o.m * o.n > kFewElements) return 0;
+  for (size_t i = 1; i < clusters.size(); ++i)
+    if (clusters[i] == CUBLASLT_CLUSTER_SHAPE_1x1x1 || clusters[i] == CUBLASLT_CLUSTER_SHAPE_1x2x1) return i;
+  return 0;
+}
+
 std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options,
                                                    int count) {
   const CublasLt& lt = cublaslt();
@@ -235,17 +243,25 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
   for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(which, static_cast<uint32_t>(options.alignment));
-  std::vector<cublasLtMatmulHeuristicResult_t> found(count);
+  const int asked = options.tf32 ? std::max(count, kChoices) : count;
+  std::vector<cublasLtMatmulHeuristicResult_t> found(asked);
   int returned = 0;
   auto status =
       lt.MatmulAlgoGetHeuristic(cublaslt_handle(device), &description.matmul, &description.a, &description.b,
-                                &description.d, &description.d, &preference, count, found.data(), &returned);
+                                &description.d, &description.d, &preference, asked, found.data(), &returned);
   std::vector<std::unique_ptr<Gemm>> out;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return out;
   check(status, str("cublasLtMatmulAlgoGetHeuristic for ", text(options)));
-  for (int i = 0; i < returned; ++i)
-    if (found[i].state == CUBLAS_STATUS_SUCCESS)
-      out.push_back(std::make_unique<LtGemm>(device, options, description, found[i]));
+  found.resize(returned);
+  std::erase_if(found, [](const auto& choice) { return choice.state != CUBLAS_STATUS_SUCCESS; });
+  std::vector<int> clusters;
+  for (const auto& choice : found)
+    clusters.push_back(config<uint16_t>(choice.algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+  const auto first = found.begin() + static_cast<std::ptrdiff_t>(preferred_choice(options, clusters));
+  if (first != found.end()) std::rotate(found.begin(), first, first + 1);
+  if (found.size() > static_cast<size_t>(count)) found.resize(count);
+  for (const auto& choice : found)
+    out.push_back(std::make_unique<LtGemm>(device, options, description, choice));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,10 +70,16 @@ class Gemm {
 
 inline constexpr size_t kGemmWorkspace = size_t{32} << 20;
 
-// cuBLASLt's first choice; null when it has no algorithm for these options. InternalError for types that it
+// Of cuBLASLt's choices in its order, by their clusters (cublasLtClusterShape_t), the one that is taken
+// first: in tf32, of results that are few waves of tiles, the first of clusters 1 x 1 or 1 x 2 where it sets
+// 2 x 1 first, which takes up to a third longer there (an H200, cuBLASLt 13.1). Of others its own.
+size_t preferred_choice(const GemmOptions& options, std::span<const int> clusters);
+inline constexpr int64_t kFewElements = int64_t{4} * 132 * 128 * 256;  // four waves of tiles on an H200
+inline constexpr int kChoices = 8;                                     // that are looked at
+// The preferred choice; null when it has no algorithm for these options. InternalError for types that it
 // does not take.
 std::unique_ptr<Gemm> make_gemm(CudaDevice& device, const GemmOptions& options);
-// Its first choices, best guess first, at most `count`.
+// The preferred choice, then cuBLASLt's, best guess first, at most `count`.
 std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options, int count);
 // Milliseconds per launch, the median of `rounds` rounds of several launches on scratch memory of its own.
 double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& options, int rounds = 5);
