@@ -20,6 +20,7 @@
 #include "compiler/schedule/channels_last.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/join_row_sums.h"
+#include "compiler/schedule/pad_products.h"
 #include "compiler/schedule/views.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
@@ -71,6 +72,9 @@ const PassRow kPhasePasses[] = {
      "on phases, where gradients of tables are those of a rank; before what lies where is decided"},
     {"channels_last", channels_last, true, Typed::no, "lower",
      "on phases, whose values no rank splits further; before fusion, which sees where values lie then"},
+    {"pad_products", pad_products, true, Typed::no, "lower",
+     "on phases, whose products are those that run; before fusion, which takes its pads and slices into "
+     "kernels"},
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},
     {"fuse", fuse_phase, false, Typed::no, "fusion", "last: what is left is what runs"},
 };

@@ -172,6 +172,14 @@ struct TargetOptions {
   bool tf32 = false;      // products of f32 may round their operands to TF32 (only where the device has it)
 };
 
+// What lengths of rows do to matrix products: those whose rows are multiples of `multiple` elements run at
+// `whole_flops` a second, others at `ragged_flops`. A copy moves `bytes` a second and costs a `launch`
+// (seconds).
+struct ProductRows {
+  int64_t multiple = 1;
+  double ragged_flops = 1, whole_flops = 1, bytes = 1, launch = 0;
+};
+
 class Target {
  public:
   virtual ~Target() = default;
@@ -184,6 +192,8 @@ class Target {
   // Whether a convolution (or a gradient of one) is faster where its tensors lie channels last;
   // make_library_call takes such strides of it then.
   virtual bool wants_channels_last(const Graph&, const Node&, const TargetOptions&) const { return false; }
+  // Of products of this dtype; a multiple of 1: any rows are as good.
+  virtual ProductRows product_rows(DType, const TargetOptions&) const { return {}; }
   // Whether one kernel should sum over rows and over columns of a space of these sizes, where a body asks for
   // both: each of its rows is whole in one place, and a sum of each column beside it.
   virtual bool sums_both_ways(int64_t /*rows*/, int64_t /*columns*/) const { return true; }

@@ -79,6 +79,11 @@ class Contraction : public LibraryCall {
 };
 }  // namespace
 
+ProductRows product_rows(DType dtype, const TargetOptions& options) {
+  if (dtype != DType::f32 || !options.tf32) return {};
+  return {.multiple = 8, .ragged_flops = 1.2e14, .whole_flops = 3.3e14, .bytes = 3e12, .launch = 1e-6};
+}
+
 std::string bias_source(DType dtype) { return element_text("T", dtype) + kBiasKernel; }
 
 std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node,

@@ -37,6 +37,9 @@ class CudaTarget : public Target {
                            const TargetOptions& options) const override {
     return cuda::wants_channels_last(graph, node, options);
   }
+  ProductRows product_rows(DType dtype, const TargetOptions& options) const override {
+    return cuda::product_rows(dtype, options);
+  }
   bool sums_both_ways(int64_t rows, int64_t columns) const override {
     return cuda::sums_both_ways(rows, columns);
   }

@@ -20,6 +20,9 @@ using namespace lockstep::cuda;  // the device and its driver, of core
 std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node,
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
                                               const TargetOptions& options);
+// tf32 alone: cuBLASLt's kernels that load tiles by one instruction want rows of whole 16 bytes, and others
+// are a third as fast. Rates are those of an H200, whatever the device: the choice decides bits.
+ProductRows product_rows(DType dtype, const TargetOptions& options);
 // CUDA C++ of the kernel `add_bias`.
 std::string bias_source(DType dtype);
 
