@@ -138,6 +138,18 @@ void add_replay_flags(CLI::App& app, Flags& flags) {
       "certificates promise equal bits.");
 }
 
+void add_bisect_flags(CLI::App& app, Flags& flags) {
+  app.add_option("a", flags.bisect.a, "a run: a name below runs/, or a path")->required()->type_name("A");
+  app.add_option("b", flags.bisect.b, "the other one")->required()->type_name("B");
+  app.add_flag(
+      "--replay", flags.bisect.replay,
+      "computes steps of both again, from their checkpoints, for the step and the tensor between records");
+  add_nproc(app, flags);
+  app.footer(
+      "Records first: rows of metrics.jsonl, state hashes, checkpoints. A run of a program has these alone.\n"
+      "Exit codes: 0 the same; 1 they differ; 2 wrong input; 80 stopped. Nothing is written.");
+}
+
 void add_import_flags(CLI::App& app, Flags& flags) {
   hf::ImportRequest& request = flags.import_hf;
   app.add_option("path", request.path,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cli/bisect.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/watch_commands.h"
@@ -16,6 +17,7 @@ struct Flags {
   RunArguments run;
   GenerateArguments generate;
   ReplayArguments replay;
+  BisectArguments bisect;
   ReportArguments report;
   CkptFlags ckpt;
   WatchFlags watch;
@@ -40,6 +42,8 @@ void add_simulate(CLI::App& app, Flags& flags);
 void add_plan_flags(CLI::App& app, Flags& flags);
 // Adds every flag of replay, and the run.
 void add_replay_flags(CLI::App& app, Flags& flags);
+// Adds every flag of bisect, and the runs.
+void add_bisect_flags(CLI::App& app, Flags& flags);
 // Adds every flag of import-hf and of export-hf, and their paths.
 void add_import_flags(CLI::App& app, Flags& flags);
 void add_export_flags(CLI::App& app, Flags& flags);

@@ -27,7 +27,7 @@ std::string help_text() {
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
                                      --grace SECONDS   --deadline SECONDS   --profile[=N]   --dry-run   trainrun completion bash|zsh|fish   trainrun man
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
-Exit codes: 0 done, 1 your program failed, or replay, ckpt diff or doctor found something, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
+Exit codes: 0 done, 1 your program failed, or replay, bisect, ckpt diff or doctor found something, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";
 }
 

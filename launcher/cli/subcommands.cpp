@@ -11,9 +11,9 @@ namespace lockstep::launcher::cli {
 
 namespace {
 const std::vector<std::string> kSubcommands = {
-    "run",       "plan",       "show",    "explain",     "ckpt",   "generate", "replay",
-    "report",    "flight",     "autopsy", "top",         "doctor", "env",      "import-hf",
-    "export-hf", "completion", "man",     "doctor-rank", "worker"};
+    "run",       "plan",      "show",       "explain", "ckpt",        "generate", "replay",
+    "bisect",    "report",    "flight",     "autopsy", "top",         "doctor",   "env",
+    "import-hf", "export-hf", "completion", "man",     "doctor-rank", "worker"};
 constexpr size_t kOwn = 2;  // the last ones are started by others of them
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {

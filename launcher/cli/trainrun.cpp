@@ -47,6 +47,7 @@ class CommandLine {
     add_ckpt();
     add_generate();
     add_replay();
+    add_bisect();
     add_hf();
     add_report();
     add_flight();
@@ -253,6 +254,16 @@ class CommandLine {
       flags_.replay.overrides = parse_overrides(app->remaining(), names_of(*app));
       flags_.replay.program = program_;
       act_ = [this] { return replay(flags_.replay, out_); };
+    });
+  }
+
+  void add_bisect() {
+    auto* app = app_.add_subcommand("bisect", "the first step and tensor in which two runs differ");
+    add_bisect_flags(*app, flags_);
+    app->callback([this] {
+      flags_.bisect.nproc = parse_nproc(flags_.nproc);
+      flags_.bisect.self = std::filesystem::read_symlink("/proc/self/exe");
+      act_ = [this] { return bisect(flags_.bisect, out_); };
     });
   }
 

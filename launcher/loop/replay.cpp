@@ -59,6 +59,8 @@ class Replay {
       after(i, result, evaluation.get(), i == task_.step ? out.values : out.on_the_way[i]);
     }
     out.values["state_hash"] = work_.hash_state();
+    for (const Array* array : std::as_const(work_.state()).arrays())
+      out.tensors.emplace_back(array->fqn, state_hash({array}, work_.mesh()));
     out.values["certificate"] = step.certificate();
     out.mesh = text(work_.mesh().words);
     out.library = work_.target().library_version();
@@ -122,14 +124,16 @@ int replay(const RunConfig& config, Workload& work, const RunHooks& hooks, const
 Json to_json(const ReplayResult& result) {
   Json steps = Json::array();
   for (const auto& [step, values] : result.on_the_way) steps.push_back({step, values});
-  return {{"values", result.values},   {"steps", steps},     {"from", result.from}, {"mesh", result.mesh},
-          {"library", result.library}, {"data", result.data}};
+  return {{"values", result.values}, {"steps", steps},      {"tensors", result.tensors},
+          {"from", result.from},     {"mesh", result.mesh}, {"library", result.library},
+          {"data", result.data}};
 }
 ReplayResult replay_result(const Json& json) {
   ReplayResult out;
   out.values = json.at("values").get<ReplayResult::Values>();
   for (const Json& step : json.at("steps"))
     out.on_the_way[step.at(0).get<int64_t>()] = step.at(1).get<ReplayResult::Values>();
+  out.tensors = json.at("tensors").get<std::vector<std::pair<std::string, std::string>>>();
   out.from = json.at("from").get<std::string>(), out.mesh = json.at("mesh").get<std::string>();
   out.library = json.at("library").get<std::string>(), out.data = json.at("data").get<std::string>();
   return out;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
@@ -24,7 +25,9 @@ struct ReplayResult {
   Values values;  // "loss", "lr", "state_hash", "certificate"; other metrics, and "val_loss" and its
                   // companions where they are made
   std::map<int64_t, Values> on_the_way;  // of the steps before it: what a row has of each
-  std::string from;                      // the checkpoint that was loaded, "" for initial weights
+  // Each tensor of the state after the step, in the state's order: its FQN and the hash of its elements.
+  std::vector<std::pair<std::string, std::string>> tensors;
+  std::string from;  // the checkpoint that was loaded, "" for initial weights
   std::string mesh, library;
   std::string data;  // fingerprint of the data now; "" where none is made
 };

@@ -115,5 +115,29 @@ TEST_F(WatchCommands, DoctorSaysWhatToMend) {
   EXPECT_HAS(told, " checks fail");
 }
 
+#ifdef FAKE_NVML
+// NVML's words, from a library that stands in its place.
+TEST_F(WatchCommands, DoctorTellsOfGpusThatAreNotWell) {
+  const Result result =
+      beside({"doctor"}, {{"LOCKSTEP_CACHE", KERNEL_CACHE}, {"LD_LIBRARY_PATH", FAKE_NVML}});
+  EXPECT_EQ(result.code, 1) << result.output;
+  EXPECT_HAS(result.output, "ok    GPU 0 clock       1980 MHz of 1980, 34 C\n");
+  EXPECT_HAS(result.output,
+             "ok    GPU 0 errors      0 uncorrected errors of its memory since it was started\n");
+  EXPECT_HAS(result.output, "ok    GPU 0 memory      79.00 GiB free of 80.00 GiB\n");
+  EXPECT_HAS(result.output,
+             "FAIL  GPU 1 clock       900 MHz of 1980, 91 C, slowed by its power limit, heat, as the "
+             "hardware sees it; "
+             "all ranks wait for it: ");
+  EXPECT_HAS(result.output,
+             "FAIL  GPU 1 errors      3 uncorrected errors of its memory since it was started; its memory is "
+             "wrong at "
+             "times: reset it");
+  EXPECT_HAS(result.output,
+             "warn  GPU 1 memory      40.00 GiB free of 80.00 GiB; another program holds some of it");
+  EXPECT_HAS(result.output, "FAIL  GPU 2             NVML has lost it (code 15); dmesg names the Xid");
+}
+#endif
+
 }  // namespace
 }  // namespace lockstep::tests
