@@ -173,11 +173,11 @@ struct TargetOptions {
 };
 
 // What lengths of rows do to matrix products: those whose rows are multiples of `multiple` elements run at
-// `whole_flops` a second, others at `ragged_flops`. A copy moves `bytes` a second and costs a `launch`
-// (seconds).
+// `whole_flops` a second, others at `ragged_flops`; one of fewer operations than `filled` at its share of
+// these rates, at least a quarter. A copy moves `bytes` a second and costs a `launch` (seconds).
 struct ProductRows {
   int64_t multiple = 1;
-  double ragged_flops = 1, whole_flops = 1, bytes = 1, launch = 0;
+  double ragged_flops = 1, whole_flops = 1, bytes = 1, launch = 0, filled = 0;
 };
 
 class Target {

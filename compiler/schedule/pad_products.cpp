@@ -94,18 +94,17 @@ class Writer {
  public:
   Writer(const Graph& graph, const std::function<ProductRows(DType)>& rule)
       : graph_(graph), rule_(rule), rewriter_(graph) {
-    for (const Node& node : graph.nodes)
-      if (const auto padding = padding_of(node))
-        for (size_t i = 0; i < padding->in.size(); ++i)
-          if (is_padded(padding->in[i])) ++readers_[{node.inputs[i], padding->in[i]}];
+    for (size_t n = 0; n < graph.nodes.size(); ++n)
+      if (auto padding = padding_of(graph.nodes[n])) chosen_.emplace(n, std::move(*padding));
+    while (leave_what_loses()) continue;
   }
   Graph write() {
-    for (const Node& node : graph_.nodes) {
-      const auto padding = padding_of(node);
-      if (padding && pays(node, *padding))
-        product(node, *padding);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const auto padding = chosen_.find(n);
+      if (padding != chosen_.end())
+        product(graph_.nodes[n], padding->second);
       else
-        rewriter_.copy(node);
+        rewriter_.copy(graph_.nodes[n]);
     }
     return rewriter_.finish();
   }
@@ -115,13 +114,24 @@ class Writer {
     const ProductRows rows = node.inputs.empty() ? ProductRows() : rule_(graph_[node.inputs[0]].dtype);
     return rows.multiple > 1 ? compiler::padding_of(graph_, node, rows.multiple) : std::nullopt;
   }
+  // Whether any product was left: those that shared an operand with it carry the copy alone then.
+  bool leave_what_loses() {
+    readers_.clear();
+    for (const auto& [n, padding] : chosen_)
+      for (size_t i = 0; i < padding.in.size(); ++i)
+        if (is_padded(padding.in[i])) ++readers_[{graph_.nodes[n].inputs[i], padding.in[i]}];
+    return std::erase_if(chosen_,
+                         [&](const auto& one) { return !pays(graph_.nodes[one.first], one.second); });
+  }
   double bytes(ValueId v) const {
     return static_cast<double>(numel(graph_[v].shape)) * static_cast<double>(size_of(graph_[v].dtype));
   }
   // The output is read where it lies or copied once.
   bool pays(const Node& node, const Padding& padding) const {
     const ProductRows rows = rule_(graph_[node.inputs[0]].dtype);
-    const double gained = padding.flops / rows.ragged_flops - padding.padded_flops / rows.whole_flops;
+    const double share = padding.flops < rows.filled ? std::max(0.25, padding.flops / rows.filled) : 1;
+    const double gained =
+        (padding.flops / rows.ragged_flops - padding.padded_flops / rows.whole_flops) / share;
     double lost = is_padded(padding.out) ? 2 * bytes(node.outputs[0]) / rows.bytes : 0;
     for (size_t i = 0; i < padding.in.size(); ++i)
       if (is_padded(padding.in[i]))
@@ -160,7 +170,8 @@ class Writer {
   const Graph& graph_;
   const std::function<ProductRows(DType)>& rule_;
   Rewriter rewriter_;
-  std::map<Padded, int> readers_;  // products that would read it
+  std::map<size_t, Padding> chosen_;  // by the index of the node
+  std::map<Padded, int> readers_;     // products that read it
   std::map<Padded, ValueId> made_;
 };
 }  // namespace

@@ -141,6 +141,24 @@ TEST_F(contraction, tf32_of_few_tiles_and_of_rows_as_they_come) {
   }
 }
 
+// As they come, and as pad_products would have them: forward, dx and dw in bf16 and f16.
+TEST_F(contraction, rows_of_no_multiple_of_8_and_padded) {
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (auto [rows, in, out] : {std::array<int64_t, 3>{128, 650, 2600},
+                                 {128, 656, 2600},
+                                 {130, 256, 1003},
+                                 {130, 256, 1008},
+                                 {64, 64, 5003},
+                                 {64, 64, 5008}}) {
+      const Operand dy = dense_operand(dtype, {rows, out}), w = dense_operand(dtype, {out, in}),
+                    x = dense_operand(dtype, {rows, in});
+      expect_linear(dtype, {rows, in}, out, true);
+      expect_right(dot_node({}, {}, {1}, {0}), dy, w, false, dtype, x.shape);
+      for (DType sums : {dtype, DType::f32})
+        expect_right(dot_node({}, {}, {0}, {0}), dy, x, false, sums, w.shape);
+    }
+}
+
 TEST_F(contraction, gradients_of_linear) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
     for (auto [rows, in, out] :

@@ -10,6 +10,7 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
+constexpr double kFilled = 2.0 * 132 * 128 * 128 * 256;  // a tile of k 256 for each multiprocessor of an H200
 constexpr double kSlow = 1e10;  // operations: some 10 ms on a plain kernel, worth a warning
 constexpr const char* kBiasKernel = R"(
 extern "C" __global__ void add_bias(T_t* d, const T_t* bias, long long count, long long n) {
@@ -80,8 +81,16 @@ class Contraction : public LibraryCall {
 }  // namespace
 
 ProductRows product_rows(DType dtype, const TargetOptions& options) {
-  if (dtype != DType::f32 || !options.tf32) return {};
-  return {.multiple = 8, .ragged_flops = 1.2e14, .whole_flops = 3.3e14, .bytes = 3e12, .launch = 1e-6};
+  if (dtype == DType::f32 && options.tf32)
+    return {.multiple = 8, .ragged_flops = 1.2e14, .whole_flops = 3.3e14, .bytes = 3e12, .launch = 1e-6};
+  if (dtype == DType::bf16 || dtype == DType::f16)
+    return {.multiple = 8,
+            .ragged_flops = 2.5e14,
+            .whole_flops = 5e14,
+            .bytes = 3e12,
+            .launch = 2e-6,
+            .filled = kFilled};
+  return {};
 }
 
 std::string bias_source(DType dtype) { return element_text("T", dtype) + kBiasKernel; }

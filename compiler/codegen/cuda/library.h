@@ -20,8 +20,9 @@ using namespace lockstep::cuda;  // the device and its driver, of core
 std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node,
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
                                               const TargetOptions& options);
-// tf32 alone: cuBLASLt's kernels that load tiles by one instruction want rows of whole 16 bytes, and others
-// are a third as fast. Rates are those of an H200, whatever the device: the choice decides bits.
+// Of tf32, bf16 and f16: cuBLASLt's kernels that load tiles by one instruction want rows of whole 16 bytes
+// and in tf32 others are a third as fast. Rates are those of an H200, whatever the device: the choice decides
+// bits. In bf16 and f16 the rate of whole rows is less than products reach, so that a copy must pay well.
 ProductRows product_rows(DType dtype, const TargetOptions& options);
 // CUDA C++ of the kernel `add_bias`.
 std::string bias_source(DType dtype);
