@@ -3,16 +3,17 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+
+#include "core/base/normal_pair.h"
 
 namespace lockstep::philox {
 
 using Block = std::array<uint32_t, 4>;
 
 // Ten rounds over a 128-bit counter with a 64-bit key.
-inline Block block(Block counter, uint32_t key0, uint32_t key1) {
+[[gnu::always_inline]] inline Block block(Block counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     uint64_t p0 = uint64_t{0xD2511F53u} * counter[0];
     uint64_t p1 = uint64_t{0xCD9E8D57u} * counter[2];
@@ -27,7 +28,7 @@ inline Block block(Block counter, uint32_t key0, uint32_t key1) {
 // The four words of elements 4 quad .. 4 quad + 3: key = (seed, stream) folded to 64 bits, counter = (quad,
 // step). `stream` is a 64-bit hash of an FQN or a static op id. Layout, rank and order of evaluation play no
 // part.
-inline Block words(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad) {
+[[gnu::always_inline]] inline Block words(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad) {
   uint64_t key = seed * 0x9E3779B97F4A7C15ull ^ stream;
   return block({static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), static_cast<uint32_t>(step),
                 static_cast<uint32_t>(step >> 32)},
@@ -42,19 +43,15 @@ inline uint32_t bits(uint64_t seed, uint64_t stream, uint64_t step, uint64_t ind
 // Uniform in [0, 1) with 24 bits.
 inline float uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-// Two standard normals from two words, by Box-Muller in double.
-inline std::array<float, 2> normal_pair(uint32_t first, uint32_t second) {
-  double u = (static_cast<double>(first) + 0.5) * 0x1p-32;
-  double v = (static_cast<double>(second) + 0.5) * 0x1p-32;
-  double r = std::sqrt(-2.0 * std::log(u)), angle = 6.283185307179586476925 * v;
-  return {static_cast<float>(r * std::cos(angle)), static_cast<float>(r * std::sin(angle))};
-}
-
 // Standard normal: element `index` uses the words of the pair it belongs to.
 inline float normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
   Block b = words(seed, stream, step, index >> 2);
   size_t pair = index & 2;
-  return normal_pair(b[pair], b[pair + 1])[index & 1];
+  const NormalPair made = normal_pair(b[pair], b[pair + 1]);
+  return index & 1 ? made.second : made.first;
 }
+
+// The same of elements 4 quad .. 4 (quad + count) - 1, in wide registers.
+void normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad, int64_t count, float* out);
 
 }  // namespace lockstep::philox

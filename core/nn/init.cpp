@@ -15,21 +15,21 @@ namespace lockstep {
 namespace {
 using Kind = Init::Kind;
 
-// Calls put(i, value) for elements [begin, end) of those from global index `first` on: four elements per
-// Philox block.
+// Calls put(i, value) for elements [begin, end) of those from global index `first` on, which lie in blocks of
+// four.
 template <class Put>
 void each_normal(uint64_t seed, uint64_t stream, const Init& init, int64_t first, int64_t begin, int64_t end,
                  const Put& put) {
-  for (int64_t quad = (first + begin) >> 2; quad << 2 < first + end; ++quad) {
-    auto words = philox::words(seed, stream, 0, static_cast<uint64_t>(quad));
-    for (int64_t pair = 0; pair < 4; pair += 2) {
-      int64_t at = 4 * quad + pair;
-      if (at + 1 < first + begin || at >= first + end) continue;
-      auto values = philox::normal_pair(words[pair], words[pair + 1]);
-      for (int64_t i = std::max(at, first + begin); i < std::min(at + 2, first + end); ++i) {
-        const double value = init.std * values[i - at];
-        put(i - first, static_cast<float>(init.mean == 0 ? value : init.mean + value));
-      }
+  constexpr int64_t kBlocks = 256;
+  float values[4 * kBlocks];
+  const int64_t to = first + end;
+  for (int64_t quad = (first + begin) >> 2; quad << 2 < to; quad += kBlocks) {
+    philox::normals(seed, stream, 0, static_cast<uint64_t>(quad), std::min(kBlocks, ((to + 3) >> 2) - quad),
+                    values);
+    const int64_t last = std::min(4 * (quad + kBlocks), to);
+    for (int64_t i = std::max(4 * quad, first + begin); i < last; ++i) {
+      const double value = init.std * values[i - 4 * quad];
+      put(i - first, static_cast<float>(init.mean == 0 ? value : init.mean + value));
     }
   }
 }

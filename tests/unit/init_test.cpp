@@ -49,6 +49,29 @@ TEST(Inits, ClosedForms) {
     EXPECT_EQ(x[i], static_cast<float>(-1 + 4.0 * philox::uniform(philox::bits(42, hash64("w"), 0, i)))) << i;
 }
 
+// Box and Muller's formula with the library's functions in double: what rounds alike differs in a float's
+// last place at most, and blocks of numbers are those of one.
+TEST(Inits, NormalsAreThoseOfTheLibrarysFunctions) {
+  auto near = [](uint32_t first, uint32_t second) {
+    const double u = (first + 0.5) * 0x1p-32, angle = 6.283185307179586476925 * ((second + 0.5) * 0x1p-32);
+    const double r = std::sqrt(-2 * std::log(u));
+    const philox::NormalPair made = philox::normal_pair(first, second);
+    auto close = [](float x, double y) { return std::abs(x - y) <= 1e-7 * std::abs(y) + 1e-14; };
+    return close(made.first, r * std::cos(angle)) && close(made.second, r * std::sin(angle));
+  };
+  for (uint32_t first :
+       {0u, 1u, 0x7fffffffu, 0x80000000u, 0xb504f333u, 0xb504f334u, 0xfffffffeu, 0xffffffffu})
+    for (uint32_t eighth = 0; eighth < 8; ++eighth)
+      for (uint32_t step : {0u, 1u, 0x0fffffffu, 0x1ffffffeu, 0x1fffffffu})
+        EXPECT_TRUE(near(first, (eighth << 29) + step)) << first << " " << eighth << " " << step;
+  for (uint64_t i = 0; i < 20000; ++i)
+    EXPECT_TRUE(near(philox::bits(1, 2, 3, 2 * i), philox::bits(1, 2, 3, 2 * i + 1))) << i;
+  constexpr int64_t kQuads = 150;
+  std::vector<float> many(4 * kQuads);
+  philox::normals(7, 8, 9, 1000, kQuads, many.data());
+  for (size_t i = 0; i < many.size(); ++i) EXPECT_EQ(many[i], philox::normal(7, 8, 9, 4000 + i)) << i;
+}
+
 TEST(Inits, StatisticsAndFans) {
   const Shape shape{64, 32, 3};  // 96 in, 192 out
   const double n = 64 * 32 * 3, near = 4 / std::sqrt(n);
