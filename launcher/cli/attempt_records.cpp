@@ -1,8 +1,11 @@
 // Reading an attempt's folder: what cannot be read is told, and hides nothing else.
 #include "launcher/cli/attempt_records.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <regex>
 
@@ -41,6 +44,22 @@ std::string cause_of(const std::string& folder) {
   const std::string tag = "root cause: ";
   const size_t at = text.find(tag);
   return at == std::string::npos ? "" : text.substr(at + tag.size(), text.find('\n', at) - at - tag.size());
+}
+
+// Whether a process holds the run's lock, as the kernel lists it; taking it to see could refuse a run its
+// own.
+bool is_held(const std::string& run) {
+  struct stat at{};
+  if (stat((run + "/lock").c_str(), &at) != 0) return false;
+  const std::string inode = str(":", at.st_ino);
+  std::ifstream locks("/proc/locks");  // "1: FLOCK  ADVISORY  WRITE 31804 fe:00:5335290 0 EOF"
+  for (std::string line; std::getline(locks, line);) {
+    const size_t end = line.rfind(" 0 EOF");
+    if (end != std::string::npos && line.find(" FLOCK ") != std::string::npos &&
+        line.find("->") == std::string::npos && line.substr(0, end).ends_with(inode))
+      return true;
+  }
+  return false;
 }
 
 RankRecord read_rank(const std::string& folder, int64_t rank) {
@@ -105,6 +124,7 @@ AttemptRecords read_attempt(const std::string& word, int64_t number) {
     out.newest_ns = std::max(out.newest_ns, out.ranks.back().last_ns);
     out.running |= out.ranks.back().state != 0 && out.ranks.back().state != 'Z';
   }
+  out.held = is_held(out.run);
   out.errors = read_error_records(out.folder);
   out.cause = cause_of(out.folder);
   return out;

@@ -27,6 +27,7 @@ struct AttemptRecords {
   std::vector<ErrorRecord> errors;  // in their order
   std::string cause;                // as the launcher said it; ""
   bool running = false;             // a rank's process is there
+  bool held = false;                // a trainrun holds the run's folder: it runs, or starts ranks again
   int64_t newest_ns = 0;            // the newest time in the records; steady clock
 
   std::vector<distributed::FlightLog> logs() const;

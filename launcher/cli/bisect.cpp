@@ -104,7 +104,7 @@ void tell_causes(const RunRecord& a, const RunRecord& b, int64_t step, std::ostr
     out << "libraries differ: " << of_a.library << " and " << of_b.library << "\n";
   const auto values_a = a.values(step), values_b = b.values(step);
   const auto x = values_a.find("certificate"), y = values_b.find("certificate");
-  if (x == values_a.end() || y == values_b.end()) return;
+  if (x == values_a.end() || y == values_b.end() || x->second.empty() || y->second.empty()) return;
   if (x->second != y->second)
     out << "certificates differ, " << x->second << " and " << y->second << ": equal bits are not promised\n";
   else

@@ -132,6 +132,7 @@ class Screen {
     out_ << at_.run << "  attempt " << at_.number << ", " << at_.ranks.size()
          << (at_.ranks.size() == 1 ? " rank" : " ranks") << ", "
          << (at_.running         ? "running"
+             : at_.held          ? "held by trainrun, between attempts"
              : at_.cause.empty() ? "not running"
                                  : "failed: trainrun autopsy tells")
          << "; step " << step;
@@ -267,7 +268,7 @@ int top(const TopArguments& arguments, std::ostream& out) {
     write_all("\x1b[H" + std::string(seen ? "" : "\x1b[2J") + cut_to(look(at), size.ws_col, size.ws_row) +
               "\x1b[J");
     seen = true;
-    if (!at.running) return kExitOk;
+    if (!at.running && !at.held) return kExitOk;
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 }

@@ -153,5 +153,29 @@ TEST_F(CkptTools, AverageIsWhatRunsStartFrom) {
           "average takes two checkpoints or more, and OUT behind them; 2 paths");
 }
 
+// What takes weights takes their mean, and a run that would resume from it is told the way out.
+TEST_F(CkptTools, AnAverageGeneratesAndIsExported) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "a rose is a rose is a rose; ";
+  scratch_.write("text/roses.txt", text);
+  scratch_.write(
+      "t.json",
+      R"({"name": "run", "model": {"kind": "llama", "vocab": 256, "context": 16, "width": 32, "depth": 1, "heads": 2},
+    "data": {"kind": "text", "paths": ["text"]}, "batch": {"global": 16, "micro": 4}, "train": {"steps": 80},
+    "checkpoint": {"every": 70}, "optim": {"lr": 2e-2, "schedule": {"kind": "cosine", "warmup": 5}}})");
+  train({"--nproc", "2", "t.json"});
+  said({"average", "runs/run/ckpt/step-70", "runs/run/ckpt/step-80", "runs/mean"});
+  const Result generated =
+      trainrun({"generate", "runs/mean", "--prompt", "a rose is", "--tokens=7", "--temperature=0"});
+  EXPECT_EQ(generated.output, "a rose is a rose\n");
+  const Result exported = trainrun({"export-hf", "runs/mean", "exported"});
+  EXPECT_EQ(exported.code, kExitOk) << exported.output;
+  EXPECT_HAS(exported.output, "12 tensors in 1 file");
+  const Result resumed = trainrun({"--nproc", "2", "t.json", "--name=mean", "--train.steps=90"});
+  EXPECT_EQ(resumed.code, kExitUser) << resumed.output;
+  EXPECT_HAS(resumed.output, "missing: optim.");
+  EXPECT_HAS(resumed.output, "train.init_from=STEP-FOLDER, which takes the weights alone");
+}
+
 }  // namespace
 }  // namespace lockstep::tests

@@ -78,6 +78,22 @@ TEST_F(WatchCommands, TopShowsARunThatRuns) {
   EXPECT_HAS(said({"autopsy", "run"}), "2 ranks: no failure is recorded\n");
 }
 
+// A rank that dies with restarts left: its trainrun waits, and top says so.
+TEST_F(WatchCommands, TopBetweenAttempts) {
+  write_tiny();
+  auto process =
+      start({"--nproc", "2", "--train.device=cpu", "--max-restarts", "1", "--restart-delay", "20", "c.json"},
+            {{"LOCKSTEP_FAULT", "kill:rank=1,step=30"}});
+  EXPECT_TRUE(until(60, [&] {
+    return process->output().find("rank 1 died: SIGKILL") != std::string::npos &&
+           said({"top", "run"}).find("between attempts") != std::string::npos;
+  })) << process->output();
+  EXPECT_HAS(said({"top", "run"}), "attempt 1, 2 ranks, held by trainrun, between attempts; step ");
+  kill(process->pid(), SIGTERM);
+  EXPECT_NE(process->wait(30), -1) << process->output();
+  EXPECT_HAS(said({"top", "run"}), "attempt 1, 2 ranks, failed: trainrun autopsy tells; step ");
+}
+
 TEST_F(WatchCommands, DoctorLooksAtThisMachine) {
   const auto begin = std::chrono::steady_clock::now();
   const Result result = beside({"doctor"}, {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
