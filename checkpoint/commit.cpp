@@ -16,24 +16,17 @@
 //
 // A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two
 // operations leaves the older checkpoints, or these and the new one.
-#include <algorithm>
-#include <limits>
-#include <map>
+//
+// 0, 1 and 2, and 4 to 7 are the work of three stages (save_in_flight.h), which may run beside the training;
+// ranks agree between them.
+#include "checkpoint/commit.h"
 
 #include "checkpoint/agreement.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/format/checksum.h"
-#include "checkpoint/io/read_chunks.h"
-#include "checkpoint/io/write_shard.h"
+#include "checkpoint/format/damage.h"
 #include "core/base/log.h"
-#include "core/mesh/fingerprint.h"
-#include "core/mesh/nonfinite.h"
 
 namespace lockstep::checkpoint {
-
-namespace {
-constexpr const char* kProducer = "lockstep 0.1.0";
 
 std::string receipt_text(const ShardReceipt& receipt) {
   Json json = {{"bytes", receipt.bytes},
@@ -43,14 +36,18 @@ std::string receipt_text(const ShardReceipt& receipt) {
                {"checksums", receipt.checksums}};
   return json.dump();
 }
+namespace {
 ShardReceipt parse_receipt(const std::string& text) {
   Json json = Json::parse(text);
   return {json.at("bytes"), json.at("header_bytes"), json.at("header_xxh3"), json.at("offsets"),
           json.at("checksums")};
 }
+}  // namespace
 
 Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMesh& mesh,
-                       const std::string& hash, int64_t serial, const std::vector<ShardReceipt>& receipts) {
+                       const std::string& hash, int64_t serial, const std::vector<std::string>& texts) {
+  std::vector<ShardReceipt> receipts;
+  for (const auto& text : texts) receipts.push_back(parse_receipt(text));
   Manifest out;
   out.step = info.step;
   out.serial = serial;
@@ -79,52 +76,17 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
   return out;
 }
 
-// Throws what is not ok, saying of which step; for a save, whatever is found wrong on the way is no damage to
-// what is there.
-void raise_of(int64_t step, WorkOutcome outcome) {
-  if (outcome.verdict == Verdict::ok) return;
-  if (outcome.verdict == Verdict::damaged) outcome.verdict = Verdict::refused;
-  if (outcome.verdict == Verdict::unwritten)
-    outcome.text =
-        str("checkpoint of step ", step, " was not saved (older ones are untouched): ", outcome.text);
-  raise(outcome);
-}
-
-// Work of rank 0 alone, in which all ranks share success or failure.
-void on_lead(Group& world, int64_t step, const std::function<void()>& work) {
-  raise_of(step, settle(world, world.rank() == 0 ? attempt_save(work) : WorkOutcome{}));
-}
-
-// Is step-N there, whole, with these bits? Every rank verifies its share of the chunks.
-bool already_saved(Storage& storage, const std::string& path, const std::string& hash, Group& world,
-                   int64_t& bytes) {
-  std::string text;
-  WorkOutcome found;
-  if (world.rank() == 0)
-    found = attempt([&] {
-      if (!storage.exists(path)) return;
-      std::string read = load_manifest_text(storage, path);
-      Manifest manifest = parse_manifest(read, path + "/" + kManifestName);
-      if (manifest.state_hash == hash && manifest.step == step_of(last_part(path))) text = read;
-    });
+std::string manifest_there(Storage& storage, const std::string& path) {
+  WorkOutcome found = attempt([&] {
+    if (!storage.exists(path)) return;
+    parse_manifest(load_manifest_text(storage, path), path + "/" + kManifestName);
+  });
   if (found.verdict == Verdict::damaged) {
     logs::warn(str(found.text, "; it is replaced"));
-    found = {};
+    return "";
   }
-  raise(settle(world, found));
-  text = broadcast_text(world, text);
-  if (text.empty()) return false;
-  Manifest manifest = parse_manifest(text, path + "/" + kManifestName);
-  auto problems = verify_chunks(storage, path, manifest, world.rank(), world.size());
-  WorkOutcome whole =
-      settle(world, problems.empty() ? WorkOutcome{} : WorkOutcome{Verdict::damaged, problems[0]});
-  if (whole.verdict != Verdict::ok) {
-    if (world.rank() == 0) logs::warn(str(whole.text, "; the checkpoint is replaced"));
-    return false;
-  }
-  bytes = 0;
-  for (const auto& file : manifest.files) bytes += file.bytes;
-  return true;
+  raise(found);
+  return storage.exists(path) ? load_manifest_text(storage, path) : "";
 }
 
 void commit_folder(Storage& storage, const std::string& dir, const std::string& name,
@@ -142,7 +104,7 @@ void commit_folder(Storage& storage, const std::string& dir, const std::string& 
   if (replaces) remove_folder(storage, aside);
 }
 
-void finish(Storage& storage, const std::string& dir, const std::string& name, int keep) {  // 7
+void finish_folder(Storage& storage, const std::string& dir, const std::string& name, int keep) {  // 7
   auto tidied = [&](const std::function<void()>& work) {
     try {
       work();
@@ -153,92 +115,10 @@ void finish(Storage& storage, const std::string& dir, const std::string& name, i
   tidied([&] { write_latest(storage, dir, name); });
   tidied([&] { retain(storage, dir, keep); });
 }
-}  // namespace
 
 std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& storage) {
   storage.make_folders(dir);
   return storage.lock(dir);
-}
-
-SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
-                          const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
-                          Storage& storage) {
-  Group& world = *mesh.world;
-  LS_CHECK(info.step >= 0 && world.size() == mesh.words.size() && world.rank() == mesh.rank);
-  const bool lead = mesh.rank == 0;
-  const std::string name = step_name(info.step), path = dir + "/" + name, temporary = path + ".tmp";
-  if (world.size() > 1)
-    compare(world, str("at the checkpoint of step ", info.step),
-            {{"numerics certificate",
-              {{"", info.certificate}},
-              "the run cannot go on; start it again from its last checkpoint",
-              false},
-             issued_part(mesh)});
-  SavePlan plan;
-  raise(settle(world, attempt([&] { plan = plan_save(specs_of(arrays), mesh.words); })));
-  auto prints = all_gather_text(world, plan.fingerprint);
-  for (size_t rank = 1; rank < prints.size(); ++rank)
-    LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ",
-             prints[0], " and ", prints[rank]);
-  if (!info.allow_nonfinite)
-    if (auto bad = find_nonfinite(arrays, mesh))
-      throw NonFiniteError(str("the state after step ", info.step, " is not saved: ", bad->text(),
-                               "; the checkpoints in ", dir, " are untouched"));
-  SavedInfo out{path, state_hash(arrays, mesh), 0, false};
-
-  std::shared_ptr<FolderLock> lock;  // 0
-  int64_t serial = 1;
-  on_lead(world, info.step, [&] {
-    lock = lock_checkpoints(dir, storage);
-    tidy(storage, dir);
-    for (const auto& folder : scan(storage, dir))
-      if (folder.manifest && folder.serial < std::numeric_limits<int64_t>::max())
-        serial = std::max(serial, folder.serial + 1);
-  });
-  if (already_saved(storage, path, out.state_hash, world, out.bytes)) {
-    out.kept = true;
-    if (lead) finish(storage, dir, name, keep);
-    barrier(world, "checkpoint kept");
-    return out;
-  }
-  on_lead(world, info.step, [&] { storage.make_folders(temporary); });
-
-  ShardReceipt receipt;  // 1, 2
-  std::map<std::string, std::string> metadata = {
-      {"format", "pt"}, {"producer", kProducer}, {"step", str(info.step)}, {"rank", str(mesh.rank)}};
-  WorkOutcome written = attempt_save([&] {
-    receipt =
-        write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata);
-  });
-  written = settle(world, written);  // 3
-  if (written.verdict == Verdict::ok) {
-    auto receipts = all_gather_text(world, receipt_text(receipt));
-    written = lead ? attempt_save([&] {
-      std::vector<ShardReceipt> all;
-      for (const auto& text : receipts) all.push_back(parse_receipt(text));
-      for (const auto& one : all) out.bytes += one.bytes;
-      std::string text = to_text(make_manifest(info, plan, mesh, out.state_hash, serial, all));
-      parse_manifest(text,
-                     temporary + "/" + kManifestName);  // nothing is committed that a reader would refuse
-      commit_folder(storage, dir, name, text);
-    })
-                   : WorkOutcome{};
-    written = settle(world, written);
-  }
-  if (written.verdict != Verdict::ok) {
-    if (lead)
-      attempt([&] {
-        if (storage.exists(temporary)) remove_folder(storage, temporary);
-      });
-    raise_of(info.step, written);
-  }
-  if (lead) finish(storage, dir, name, keep);
-  int64_t bytes = out.bytes;
-  broadcast(world, {&bytes, 1, DType::i64, 0}, "checkpoint committed");
-  out.bytes = bytes;
-  logs::topic("checkpoint", str("saved ", path, ": ", plan.bytes_of(mesh.rank), " bytes of this rank, ",
-                                out.bytes, " in all, state ", out.state_hash));
-  return out;
 }
 
 }  // namespace lockstep::checkpoint

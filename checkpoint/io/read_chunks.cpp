@@ -123,15 +123,7 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
 }
 
 StateHash hash_block(const TensorRecord& tensor, const Box& block, const std::byte* data) {
-  Array part;
-  part.fqn = tensor.fqn;
-  part.dtype = tensor.dtype;
-  part.shape = tensor.shape;
-  part.local_shape = block.size;
-  part.pieces = {Piece{block, whole(block.size)}};
-  part.data = Buffer(part.local_bytes());
-  std::memcpy(part.data.data(), data, part.local_bytes());
-  return hash_elements(part);
+  return hash_box(tensor.fqn, tensor.dtype, tensor.shape, block, data);
 }
 
 std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest,

@@ -1,54 +1,17 @@
-// write_shard: header, then chunk after chunk in blocks, hashed as they pass.
+// write_shard: header, then chunk after chunk in blocks, checksums and hash made as they pass.
 #include "checkpoint/io/write_shard.h"
 
-#include <cstring>
+#include <cerrno>
 
 #include "checkpoint/format/checksum.h"
 #include "checkpoint/format/safetensors.h"
-#include "checkpoint/plan/blocks.h"
 #include "core/base/hash.h"
 
 namespace lockstep::checkpoint {
 
-namespace {
-const Piece& piece_of(const Array& array, const Box& box) {
-  for (const auto& piece : array.pieces)
-    if (piece.global == box) return piece;
-  throw InternalError(
-      str(array.fqn, ": the save plan gives this rank box ", text(box), ", which it does not hold"));
-}
-
-uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vector<std::byte>& buffer) {
-  Checksum checksum;
-  if (numel(box) == 0) return checksum.value();
-  LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " holds ", array.data.bytes(), " of ",
-           array.local_bytes(), " bytes");
-  int64_t element = static_cast<int64_t>(size_of(array.dtype));
-  Box frame = piece_of(array, box).frame(array.local_shape);
-  array.fetch();
-  const std::byte* data = array.data.data();
-  for_each_block(box, kBlockBytes / element, [&](const Box& block, int64_t) {
-    size_t bytes = numel(block) * element;
-    const std::byte* source;
-    if (int64_t at = contiguous_at(block, frame); at >= 0) {
-      source = data + at * element;
-    } else {
-      buffer.resize(bytes);
-      for_each_run(block, frame, block, [&](int64_t from, int64_t to, int64_t count) {
-        std::memcpy(buffer.data() + to * element, data + from * element, count * element);
-      });
-      source = buffer.data();
-    }
-    checksum.add(source, bytes);
-    file.write(source, bytes);
-  });
-  return checksum.value();
-}
-}  // namespace
-
 ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank,
-                         const std::vector<const Array*>& arrays,
-                         const std::map<std::string, std::string>& metadata) {
+                         ChunkSource& source, const std::map<std::string, std::string>& metadata,
+                         const std::atomic<bool>& given_up, const PassingBlock& passes) {
   const auto& chunks = plan.by_rank[rank];
   ShardReceipt receipt;
   if (chunks.empty()) return receipt;
@@ -62,12 +25,21 @@ ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePl
   file->write(header.data(), header.size());
   receipt.header_bytes = static_cast<int64_t>(header.size());
   receipt.header_xxh3 = hash64(header);
-  std::vector<std::byte> buffer;
   for (size_t i = 0; i < chunks.size(); ++i) {
     LS_CHECK(file->bytes() == tensors[i].offset, path, ": ", tensors[i].name, " at byte ", file->bytes(),
              ", planned ", tensors[i].offset);
     receipt.offsets.push_back(tensors[i].offset);
-    receipt.checksums.push_back(write_chunk(*file, *arrays[chunks[i].tensor], chunks[i].box, buffer));
+    const TensorSpec& spec = plan.tensors[chunks[i].tensor];
+    Checksum checksum;
+    source.each_block(i, [&](const Box& block, const std::byte* data) {
+      if (given_up) throw StorageError(str("the save into ", path, " was given up"), path, ECANCELED);
+      const auto bytes = static_cast<size_t>(numel(block)) * size_of(spec.dtype);
+      passes(spec, block, data);
+      checksum.add(data, bytes);
+      receipt.hash.add(hash_box(spec.fqn, spec.dtype, spec.shape, block, data));
+      file->write(data, bytes);
+    });
+    receipt.checksums.push_back(checksum.value());
   }
   receipt.bytes = file->bytes();
   file->sync();

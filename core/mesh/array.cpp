@@ -126,31 +126,46 @@ StateHash hash_run(const Bits* data, int64_t count, uint64_t index, uint64_t key
 }
 }  // namespace
 
+namespace {
+StateHash hash_bits(DType dtype, const std::byte* at, int64_t count, uint64_t index, uint64_t key) {
+  switch (size_of(dtype)) {
+    case 1:
+      return hash_run(reinterpret_cast<const uint8_t*>(at), count, index, key);
+    case 2:
+      return hash_run(reinterpret_cast<const uint16_t*>(at), count, index, key);
+    case 4:
+      return hash_run(reinterpret_cast<const uint32_t*>(at), count, index, key);
+    default:
+      return hash_run(reinterpret_cast<const uint64_t*>(at), count, index, key);
+  }
+}
+uint64_t hash_key(const std::string& fqn, DType dtype) {
+  return hash64(fqn, static_cast<uint64_t>(dtype) + 1);
+}
+}  // namespace
+
+StateHash hash_box(const std::string& fqn, DType dtype, const Shape& shape, const Box& box,
+                   const std::byte* data) {
+  StateHash sum;
+  const uint64_t key = hash_key(fqn, dtype);
+  for_each_run(box, whole(shape), box, [&](int64_t global, int64_t local, int64_t count) {
+    sum.add(hash_bits(dtype, data + local * static_cast<int64_t>(size_of(dtype)), count,
+                      static_cast<uint64_t>(global), key));
+  });
+  return sum;
+}
+
 StateHash hash_elements(const Array& array) {
   array.fetch();
   StateHash sum;
-  uint64_t key = hash64(array.fqn, static_cast<uint64_t>(array.dtype) + 1);
-  Box all = whole(array.shape);
+  const uint64_t key = hash_key(array.fqn, array.dtype);
   for (const auto& piece : array.pieces)
-    for_each_run(
-        piece.global, all, piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
-          const std::byte* at = array.data.data() + local * static_cast<int64_t>(size_of(array.dtype));
-          uint64_t index = static_cast<uint64_t>(global);
-          switch (size_of(array.dtype)) {
-            case 1:
-              sum.add(hash_run(reinterpret_cast<const uint8_t*>(at), count, index, key));
-              break;
-            case 2:
-              sum.add(hash_run(reinterpret_cast<const uint16_t*>(at), count, index, key));
-              break;
-            case 4:
-              sum.add(hash_run(reinterpret_cast<const uint32_t*>(at), count, index, key));
-              break;
-            default:
-              sum.add(hash_run(reinterpret_cast<const uint64_t*>(at), count, index, key));
-              break;
-          }
-        });
+    for_each_run(piece.global, whole(array.shape), piece.frame(array.local_shape),
+                 [&](int64_t global, int64_t local, int64_t count) {
+                   sum.add(hash_bits(array.dtype,
+                                     array.data.data() + local * static_cast<int64_t>(size_of(array.dtype)),
+                                     count, static_cast<uint64_t>(global), key));
+                 });
   return sum;
 }
 
@@ -158,10 +173,13 @@ std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& 
   StateHash sum;
   for (const Array* array : arrays)
     if (is_first_replica(*array, mesh.words, mesh.rank)) sum.add(hash_elements(*array));
+  return hash_of_ranks(sum, *mesh.world);
+}
+
+std::string hash_of_ranks(const StateHash& sum, Group& world) {
   // Carries between the halves: four 32-bit limbs in 64-bit words add up without overflow.
   uint64_t limbs[4] = {sum.lo & 0xffffffffu, sum.lo >> 32, sum.hi & 0xffffffffu, sum.hi >> 32};
-  if (mesh.world->size() > 1)
-    all_reduce(*mesh.world, {limbs, limbs, 4, DType::i64, ReduceOp::sum}, "state_hash");
+  if (world.size() > 1) all_reduce(world, {limbs, limbs, 4, DType::i64, ReduceOp::sum}, "state_hash");
   StateHash out;
   for (int i = 0; i < 4; ++i) {
     StateHash part;

@@ -92,6 +92,12 @@ struct StateHash {
   bool operator==(const StateHash&) const = default;
 };
 StateHash hash_elements(const Array& array);  // of this rank's elements
+// Of a box of a tensor of this global shape, dense in `data`: what hash_elements gives for a rank that holds
+// it alone.
+StateHash hash_box(const std::string& fqn, DType dtype, const Shape& shape, const Box& box,
+                   const std::byte* data);
+// The text of the sum over the ranks. Collective.
+std::string hash_of_ranks(const StateHash& mine, Group& world);
 // Sum over all arrays and ranks, each element once: the same text on every layout. Collective over
 // `mesh.world`.
 std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& mesh);

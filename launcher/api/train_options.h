@@ -45,6 +45,7 @@ struct TrainOptions {
   int64_t micro_batch = 4;
   int64_t lanes = 0;                          // of the reduction; 0: default_lanes
   int64_t save_every = 0;                     // 0: at the end only
+  bool save_async = true;                     // checkpoint.async
   int64_t report_every = 10;                  // steps between lines
   int64_t keep = 3;                           // checkpoints
   std::optional<Validation> validation = {};  // "val_loss" and its metrics as "val_NAME"

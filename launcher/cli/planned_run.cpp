@@ -50,8 +50,11 @@ PlanReport PlannedRun::report(int64_t memory) const {
   const int64_t sequences =
       config_.data.validation > 0 ? config_.train.eval_batches * config_.batch.global : 0;
   const LibraryBounds bounds = library_bounds(config_, found_.target);
-  add_memory(report, config_, found_,
-             device_needs(config_, run_->state, run_->trainer, run_->step, sequences, bounds), memory);
+  MemoryNeeds needs = device_needs(config_, run_->state, run_->trainer, run_->step, sequences, bounds);
+  if (memory == 0 && found_.target.device().addressable() &&
+      device_choice(config_.train.device).kind != "cuda")
+    add_snapshot(needs, config_, run_->state);
+  add_memory(report, config_, found_, needs, memory);
   if (!report.fits())
     report.nearest = nearest_config(config_, nproc, found_.target, sequences, bounds, report.available);
   return report;

@@ -118,6 +118,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.load_ops", Effect::none},  // what passes make of the step is in the certificate
       {"compile.extra_passes", Effect::rounding},
       {"checkpoint.every", Effect::none},
+      {"checkpoint.async", Effect::none},
       {"checkpoint.best", Effect::none},
       {"checkpoint.keep", Effect::none},
       {"checkpoint.retries", Effect::none},

@@ -304,6 +304,10 @@ struct CompileConfig {
 struct CheckpointConfig {
   int64_t every =
       key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
+  bool async = key(&async, "checkpoint.async", true,
+                   "a save copies the state and is written while the training goes on; false, "
+                   "and where a copy does not fit: the run waits for its saves. It always waits for the last "
+                   "one, and before it begins another");
   int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
   bool best = key(&best, "checkpoint.best", false,
                   "the state of the best validation (train.monitor) is kept in runs/NAME/best, too");

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
+#include "checkpoint/storage/storage.h"
 #include "launcher/config/run_config.h"
 
 namespace lockstep::launcher {
@@ -22,6 +24,10 @@ class Saving {
   // checkpoint.retries are used up. True when it is saved. False, with a warning, where checkpoint.on_failure
   // is continue and `must` is not set; else NotSaved with the way out.
   bool operator()(int64_t step, bool must, const std::function<void()>& save);
+  // The same for a caller that waits in its own way: what follows failure number `failure` (from 1) of a
+  // save. Seconds after which it is to be tried again; nullopt: the run goes on without it. NotSaved.
+  std::optional<double> after_failure(bool must, int64_t failure, const checkpoint::NotSaved& error) const;
+  void mended(int64_t step, int64_t retry) const;  // says that this retry went well
 
  private:
   const CheckpointConfig policy_;

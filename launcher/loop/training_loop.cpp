@@ -16,6 +16,7 @@
 #include "core/mesh/together.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/machine/hosts.h"
+#include "launcher/memory/host.h"
 #include "launcher/supervise/worker_side.h"
 
 namespace lockstep::launcher {
@@ -29,6 +30,21 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 bool every(int64_t period, int64_t i) { return period > 0 && i % period == 0; }
+
+// Where the state is copied for a save that is written beside the training: where it lies.
+std::shared_ptr<SnapshotRoom> room_for_snapshots(Workload& work, const WorkerPlace& at) {
+  Device& device = work.target().device();
+  auto out = std::make_shared<SnapshotRoom>();
+  out->has_room = [ranks = at.local_world_size](int64_t bytes) { return room_for_more(bytes, ranks); };
+  if (device.addressable()) return out;
+  out->snapshot = Snapshot({&device, [&](const Array& array) {
+                              return work.state().array(array.fqn).on(work.target().device());
+                            }});
+  out->has_room = [&device](int64_t bytes) {  // a tenth is left to spare
+    return static_cast<double>(bytes) <= 0.9 * static_cast<double>(device.memory_info().free);
+  };
+  return out;
+}
 }  // namespace
 
 TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
@@ -38,10 +54,10 @@ TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const Worker
       place_(at),
       hooks_(hooks),
       dir_(std::move(run_dir)),
-      saving_(config.checkpoint, work.rank() == 0),
       guard_(config.train),
       best_(config.train),
-      replicas_(config.verify.replicas_every, work.mesh()) {}
+      replicas_(config.verify.replicas_every, work.mesh()),
+      saves_(config.checkpoint, work.mesh(), room_for_snapshots(work, at)) {}
 
 TrainingLoop::Outcome TrainingLoop::run() {
   const double start = now();
@@ -80,6 +96,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     fed.trace = traced;
     guard_.limit(fed);
     replicas_.ask(fed);
+    fed.vote += saves_.vote();
     inject_fault(i);
     const StepResult result = step.run(fed);
     if (traced) profile.add(result, step);
@@ -87,9 +104,11 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const double seconds = now() - began;
     const std::string foretold = rows.note(seconds, result, step);
     enter_pace(Pace::steps);
+    const bool asked_to_stop = RunSaves::stops(result.votes) > 0;
     act(i, guard_.judge(i, result), step, fed);  // as train.on_nonfinite and train.on_spike say
+    go_on_saving(i, result, step, fed);
     if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
-    bool last = i == config_.train.steps || result.votes > 0;
+    bool last = i == config_.train.steps || asked_to_stop;
     const auto rate = work_.rate(i);  // before a validation changes it
     std::map<std::string, double> validation;
     std::string broken;  // why no step follows a validation
@@ -108,13 +127,17 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const auto loss = static_cast<float>(result.metrics.at("loss"));
     if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
     if (last || every(config_.checkpoint.every, i) || !broken.empty())
-      if (save(i, last, step, fed, checkpoints(), config_.checkpoint.keep)) guard_.saved(i);
+      save(i, step, fed,
+           {checkpoints(), config_.checkpoint.keep, last, !broken.empty(),
+            [this, i, passed_over = guard_.passed_over(i)] {
+              if (!passed_over) guard_.saved(i);
+            }});
     if (traced)
       if (const std::string path = profile.end(i, last); !path.empty())
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
     if (!broken.empty()) throw UserError(work_.in_words(broken));
     if (!last) continue;
-    return end(i, result.votes > 0 && i < config_.train.steps && !best_.over(), hash);
+    return end(i, asked_to_stop && i < config_.train.steps && !best_.over(), hash);
   }
 }
 
@@ -190,37 +213,60 @@ void TrainingLoop::lock() {
   agree(*work_.mesh().world, refused);
 }
 
-// True when it is saved.
-bool TrainingLoop::save(int64_t i, bool last, Step& step, const StepInput& fed, const std::string& folder,
-                        int64_t keep) {
+void TrainingLoop::save(int64_t i, Step& step, const StepInput& fed, const SaveOrder& order) {
   enter_pace(Pace::start);
   Json extra = work_.remembered(i);
   replicas_.compare(i, step, true);
   auto write = [&] {
     extra["guard"] = guard_.json();
     extra["best"] = best_.json();
-    return saving_(i, last, [&] {
-      save_checkpoint(folder, {i, work_.config(), step.certificate(), extra},
-                      std::as_const(work_.state()).arrays(), work_.mesh(), static_cast<int>(keep));
-    });
+    saves_.save(order, {i, work_.config(), step.certificate(), extra}, std::as_const(work_.state()).arrays());
   };
   try {
-    return write();
+    write();
   } catch (const NonFiniteError& error) {  // the update overflowed, though loss and norm did not
     act(i, guard_.judge_state(error.what()), step, fed);
-    return write();
+    write();
+  }
+}
+
+// What is left of a save beside the training, where all ranks voted that their part of it is done.
+void TrainingLoop::go_on_saving(int64_t i, const StepResult& result, Step& step, const StepInput& fed) {
+  if (!saves_.in_flight()) return;
+  enter_pace(Pace::start);
+  try {
+    saves_.heard(result.votes);
+  } catch (const NonFiniteError& error) {  // it was found on the way
+    act(i, guard_.judge_state(error.what()), step, fed);
+  }
+  enter_pace(Pace::steps);
+}
+
+// Before the run goes back or ends: what it goes back to, or is started from again, is the last save.
+void TrainingLoop::settle_saves() {
+  enter_pace(Pace::start);
+  try {
+    saves_.finish();
+  } catch (const NotSaved& error) {
+    if (work_.rank() == 0) logs::warn(error.what());
+  } catch (const NonFiniteError& error) {
+    if (work_.rank() == 0) logs::warn(error.what());
   }
 }
 
 // In a folder of its own, which holds the best one alone. What it holds of later steps was made before the
 // run went back behind them.
 void TrainingLoop::save_best(int64_t i, Step& step, const StepInput& fed) {
+  enter_pace(Pace::start);
+  try {
+    saves_.finish();
+  } catch (const NonFiniteError& error) { act(i, guard_.judge_state(error.what()), step, fed); }
   together(*work_.mesh().world, [&] {
     if (work_.rank() != 0) return;
     for (const auto& found : list_checkpoints(best_checkpoints()))
       if (found.step > i) std::filesystem::remove_all(found.path);
   });
-  save(i, false, step, fed, best_checkpoints(), 1);
+  save(i, step, fed, {best_checkpoints()});
 }
 
 // LOCKSTEP_FAULT, in this rank's first weight: a low bit flipped, the highest of its exponent, or a million
@@ -243,6 +289,7 @@ void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const 
   if (finding.action != Action::go_on) enter_pace(Pace::start);  // a search, or a checkpoint that is read
   if (finding.action != Action::go_on)
     replicas_.compare(i, step, false);  // another rank's memory may be what did it
+  if (finding.action == Action::stop || finding.action == Action::rewind) settle_saves();
   FirstNonFinite first;
   if (finding.nonfinite && finding.look) {
     first = first_nonfinite(step, fed, work_.state());

@@ -11,7 +11,7 @@
 #include "launcher/loop/guard.h"
 #include "launcher/loop/profile.h"
 #include "launcher/loop/replica_watch.h"
-#include "launcher/loop/saving.h"
+#include "launcher/loop/run_saves.h"
 #include "launcher/loop/step_rows.h"
 #include "launcher/loop/workload.h"
 #include "launcher/supervise/contract.h"
@@ -59,8 +59,10 @@ class TrainingLoop {
   void inject_fault(int64_t i);
   void act(int64_t i, StepGuard::Finding finding, compiler::Step& step, const compiler::StepInput& fed);
   void restore(const Json& extra);
-  bool save(int64_t i, bool last, compiler::Step& step, const compiler::StepInput& fed,
-            const std::string& folder, int64_t keep);
+  void save(int64_t i, compiler::Step& step, const compiler::StepInput& fed, const SaveOrder& order);
+  void go_on_saving(int64_t i, const compiler::StepResult& result, compiler::Step& step,
+                    const compiler::StepInput& fed);
+  void settle_saves();
   void save_best(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
 
   const RunConfig& config_;
@@ -69,10 +71,10 @@ class TrainingLoop {
   const RunHooks& hooks_;
   const std::string dir_;
   std::shared_ptr<checkpoint::FolderLock> lock_;
-  Saving saving_;
   StepGuard guard_;
   BestValidation best_;
   ReplicaWatch replicas_;
+  RunSaves saves_;
 };
 
 }  // namespace lockstep::launcher

@@ -94,6 +94,16 @@ std::optional<int64_t> address_space_left() {
       1, static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(kNoLimit))) - mapped);
 }
 
+bool room_for_more(int64_t bytes, int64_t ranks, const std::string& root) {
+  const HostMemory host = host_memory(root);
+  const int64_t held = env("LOCKSTEP_MEMORY").empty() ? 0 : resident_bytes() * ranks;
+  if (host.bytes &&
+      static_cast<double>(bytes) * static_cast<double>(ranks) > 0.9 * static_cast<double>(host.bytes - held))
+    return false;
+  const auto mapped = address_space_left();
+  return !mapped || static_cast<double>(bytes) <= 0.9 * static_cast<double>(*mapped);
+}
+
 std::string does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
                               const HostMemory& host) {
   if (!host.bytes ||

@@ -18,6 +18,10 @@ struct HostMemory {
 // UserError when LOCKSTEP_MEMORY is no amount.
 HostMemory host_memory(const std::string& root = "");
 
+// Whether each of `ranks` ranks on this host can take so many bytes more now, with a tenth of what is left to
+// spare; of an amount that LOCKSTEP_MEMORY gives each has what it holds already.
+bool room_for_more(int64_t bytes, int64_t ranks, const std::string& root = "");
+
 int64_t resident_bytes();  // of this process; 0: not known
 
 // What this process may still map under `ulimit -v`; nullopt: there is no limit.

@@ -122,6 +122,12 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
   return device_needs(state, bytes, bounds);
 }
 
+void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& state) {
+  const auto& saves = config.checkpoint;
+  if (saves.async && (saves.every > 0 || saves.best))
+    needs.parts.push_back({"snapshot of a save", state.bytes_per_rank(), true});
+}
+
 LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   LibraryBounds bounds;
   const std::string wanted = device_choice(config.train.device).kind;

@@ -38,6 +38,10 @@ std::vector<int> fullest_ranks(const compiler::LanePlan& plan, int seats = 0);
 // What the fullest rank takes of its device: the training step, and the evaluation (null: none) beside it.
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const PaperStep& step,
                          const PaperStep* evaluation, const LibraryBounds& bounds);
+// For a device that is the host: the snapshot of a save that is written beside the training, where the run
+// makes any. It is no part of what a run must have: where there is no room for it the run waits for its
+// saves.
+void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& state);
 // The bounds of a run on the device of `target`. Of devices of a plugin nothing is known: all are 0.
 LibraryBounds library_bounds(const RunConfig& config, const compiler::Target& target);
 

@@ -162,9 +162,16 @@ TEST_F(FaultRun, Row44RanksThatCannotTalk) {
 
 TEST_F(FaultRun, Row45RestartsWithoutCheckpoints) {
   write_tiny();
-  const std::vector<std::string> words = {"--nproc",        "2", "--train.device=cpu", "--checkpoint.every=0",
-                                          "--max-restarts", "2", "--restart-delay",    "0.1",
-                                          "c.json"};
+  const std::vector<std::string> words = {"--nproc",
+                                          "2",
+                                          "--train.device=cpu",
+                                          "--checkpoint.every=0",
+                                          "--max-restarts",
+                                          "2",
+                                          "--restart-delay",
+                                          "0.1",
+                                          "c.json",
+                                          "--checkpoint.async=false"};
   train({"--nproc", "1", "--train.device=cpu", "--name=whole", "c.json"});
   auto result = trainrun(words, {{"LOCKSTEP_FAULT", "kill:rank=1,step=93"}});
   EXPECT_EQ(result.code, kExitOk) << result.output;

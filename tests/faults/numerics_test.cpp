@@ -148,7 +148,7 @@ TEST_F(FaultRun, Row34AFlippedBit) {
   EXPECT_HAS(result.output,
              "the replicas of the state differ at step 50 (they were alike at step 49): token.weight on rank "
              "1 is not what it is on ranks 0, 2");
-  result = trainrun(kTwo, {{"LOCKSTEP_FAULT", "flip:rank=1,step=50"}});
+  result = trainrun(with(kTwo, {"--checkpoint.async=false"}), {{"LOCKSTEP_FAULT", "flip:rank=1,step=50"}});
   EXPECT_EQ(result.code, kExitPeer) << result.output;
   EXPECT_HAS(
       result.output,

@@ -61,8 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Families, HuggingFaceSft,
 TEST_P(HuggingFaceSft, IsThatOfPeftOverKillsAndRanks) {
   const Json kept = json_of(HF "/tuned.json")[GetParam()];
   import("tuned", targets());
-  auto result =
-      trainrun({"--nproc", "2", "runs/tuned/config.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=4"}});
+  auto result = trainrun({"--nproc", "2", "runs/tuned/config.json", "--checkpoint.async=false"},
+                         {{"LOCKSTEP_FAULT", "kill:rank=1,step=4"}});
   EXPECT_EQ(result.code, kExitPeer) << result.output;
   result = trainrun({"--nproc", "3", "runs/tuned/config.json"});
   ASSERT_EQ(result.code, kExitOk) << result.output;

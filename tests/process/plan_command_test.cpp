@@ -101,9 +101,14 @@ TEST_F(PlanCommand, TextAndJsonAreOfOnePlan) {
   EXPECT_HAS(text,
              "  driver and libraries      at most 268435456 bytes (256.00 MiB)\n  communicators (1)         "
              "at most 16777216 bytes (16.00 MiB)\n");
+  const auto snapshot = json["memory"]["state"].get<int64_t>();
+  EXPECT_HAS(text, str("\n  snapshot of a save        at most ", snapshot, " bytes ("));
   EXPECT_EQ(
       json["memory"]["device"]["total"].get<int64_t>() - json["memory"]["device"]["exact"].get<int64_t>(),
-      268435456 + 16777216);
+      268435456 + 16777216 + snapshot);
+  EXPECT_EQ(trainrun({"plan", "--long", "c.json", "--train.device=cpu", "--checkpoint.async=false"})
+                .output.find("snapshot of a save"),
+            std::string::npos);
   EXPECT_EQ(json["memory"]["device"]["fits"], nullptr);
   EXPECT_HAS(text, "predicted step time, by the roofline cpu (");
   EXPECT_EQ(json["prediction"]["roofline"], "cpu");

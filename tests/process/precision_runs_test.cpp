@@ -23,7 +23,8 @@ int64_t beyond_bf16(const Array& array) {
 
 TEST_F(PrecisionRuns, CheckpointsHoldF32MastersAndResumeWithTheSameBits) {
   write_tiny();
-  std::vector<std::string> bf16{"c.json", "--train.precision=bf16", "--train.steps=60"};
+  std::vector<std::string> bf16{"c.json", "--train.precision=bf16", "--train.steps=60",
+                                "--checkpoint.async=false"};
   auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), bf16.begin(), bf16.end());
     return more;
@@ -52,7 +53,7 @@ TEST_F(PrecisionRuns, CheckpointsHoldF32MastersAndResumeWithTheSameBits) {
 // The loss scale is state: saved, resumed on other ranks, with the bits of a run that was not interrupted.
 TEST_F(PrecisionRuns, Fp16CarriesItsLossScale) {
   write_tiny();
-  const std::vector<std::string> fp16{"c.json", "--train.precision=fp16"};
+  const std::vector<std::string> fp16{"c.json", "--train.precision=fp16", "--checkpoint.async=false"};
   auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), fp16.begin(), fp16.end());
     return more;

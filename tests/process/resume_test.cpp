@@ -34,7 +34,8 @@ class Resume : public RealRun {
 TEST_F(Resume, OneHashAfterAnInjectedKillAndOnOtherRanks) {
   write_tiny();
   train({"--nproc", "1", "c.json", "--name=alone"});
-  auto result = trainrun({"--nproc", "4", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=2,step=60"}});
+  auto result = trainrun({"--nproc", "4", "c.json", "--checkpoint.async=false"},
+                         {{"LOCKSTEP_FAULT", "kill:rank=2,step=60"}});
   EXPECT_EQ(result.code, kExitPeer) << result.output;
   EXPECT_HAS(result.output, "root cause: rank 2 died: SIGKILL (9)");
   EXPECT_HAS(result.output, "; step 60");

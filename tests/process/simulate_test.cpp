@@ -118,9 +118,11 @@ TEST_F(Simulate, SigtermSavesAndRealRanksGoOn) {
 TEST_F(Simulate, AKilledRunGoesOnAndSoDoesOneOfRealRanks) {
   write_tiny();
   train({"--nproc", "1", "c.json", "--name=alone"});
-  auto result = trainrun({"--simulate", "3", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=30"}});
+  auto result = trainrun({"--simulate", "3", "c.json", "--checkpoint.async=false"},
+                         {{"LOCKSTEP_FAULT", "kill:rank=1,step=30"}});
   EXPECT_EQ(result.code, 128 + SIGKILL) << result.output;
-  result = trainrun({"--nproc", "3", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=2,step=70"}});
+  result = trainrun({"--nproc", "3", "c.json", "--checkpoint.async=false"},
+                    {{"LOCKSTEP_FAULT", "kill:rank=2,step=70"}});
   EXPECT_EQ(result.code, kExitPeer) << result.output;
   EXPECT_HAS(result.output,
              str("resumed from ", scratch_.path("runs/run/ckpt/step-20"), " (step 20, state "));

@@ -8,8 +8,10 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/save_in_flight.h"
 #include "distributed/local/local_world.h"
 #include "tests/support/fault_storage.h"
+#include "tests/support/save_beside.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/state_arrays.h"
 
@@ -33,11 +35,19 @@ std::vector<Array> state_on(const LiveMesh& live) {
     return l;
   });
 }
-void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int keep, Storage& storage) {
+// Whether the run waits for its saves, or trains on: the arrays change while they are written.
+enum class How { waits, beside };
+
+void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int keep, Storage& storage,
+          How how = How::waits) {
   distributed::local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
     auto state = state_on(live);
     for (auto& array : state) fill(array, salt);
-    save_checkpoint(dir, {step, nullptr, "", nullptr}, readable(state), live, keep, storage);
+    const SaveInfo info{step, nullptr, "", nullptr};
+    if (how == How::waits)
+      save_checkpoint(dir, info, readable(state), live, keep, storage);
+    else
+      save_beside(dir, info, state, live, keep, storage, [&] { fill(state[0], salt + 7); });
   });
 }
 void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int keep) {
@@ -71,7 +81,11 @@ struct Scenario {
   int keep;
 };
 
+void crash_everywhere(const Scenario& scenario, int ranks, How how);
 void crash_everywhere(const Scenario& scenario, int ranks) {
+  for (How how : {How::waits, How::beside}) crash_everywhere(scenario, ranks, how);
+}
+void crash_everywhere(const Scenario& scenario, int ranks, How how) {
   ScratchFolder folder;
   std::string base = folder.path("base");
   for (auto [step, salt] : scenario.before) save(base, ranks, step, salt, 0);
@@ -88,11 +102,12 @@ void crash_everywhere(const Scenario& scenario, int ranks) {
       storage.crash_at = at;
       bool crashed = false;
       try {
-        save(dir, ranks, scenario.step, 100, scenario.keep, storage);
+        save(dir, ranks, scenario.step, 100, scenario.keep, storage, how);
       } catch (const Crash&) { crashed = true; }
       if (power_cut) storage.lose_unsynced();
-      std::string where = str(scenario.what, ", ", ranks, " ranks, ", power_cut ? "power cut" : "crash",
-                              " at operation ", at, ": ", storage.journal().back());
+      std::string where =
+          str(scenario.what, how == How::beside ? " beside training" : "", ", ", ranks, " ranks, ",
+              power_cut ? "power cut" : "crash", " at operation ", at, ": ", storage.journal().back());
       auto found = fs::exists(dir) ? load(dir, salts) : std::pair<int64_t, int64_t>{-1, -1};
       bool is_new = found == std::pair<int64_t, int64_t>{scenario.step, 100},
            is_old = found == std::pair<int64_t, int64_t>{old_step, old_salt};
@@ -150,7 +165,7 @@ TEST(Crash, CommittedBeforeLatestIsWritten) {
 
 // Every operation fails once with an error instead: the save throws NotSaved on all ranks or, past the
 // commit, warns; the old one is whole.
-TEST(Crash, AnErrorAtEveryOperation) {
+void an_error_at_every_operation(How how) {
   for (int ranks : {1, 3})
     for (int code : {EIO, ENOSPC, EROFS}) {
       ScratchFolder folder;
@@ -164,7 +179,7 @@ TEST(Crash, AnErrorAtEveryOperation) {
         storage.fail_code = code;
         std::string error;
         try {
-          save(dir, ranks, 20, 2, 1, storage);
+          save(dir, ranks, 20, 2, 1, storage, how);
         } catch (const NotSaved& e) { error = e.what(); }
         std::string where =
             str(ranks, " ranks, ", std::strerror(code), " at operation ", at, " of ", storage.operations());
@@ -185,10 +200,12 @@ TEST(Crash, AnErrorAtEveryOperation) {
       }
     }
 }
+TEST(Crash, AnErrorAtEveryOperation) { an_error_at_every_operation(How::waits); }
+TEST(Crash, AnErrorAtEveryOperationBesideTraining) { an_error_at_every_operation(How::beside); }
 
 // The disk fills at byte k, for every k: the old checkpoint is whole, the unfinished one is gone, the message
 // names the file.
-TEST(Crash, DiskFullAtEveryByte) {
+void disk_full_at_every_byte(How how) {
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");
   save(dir, 2, 10, 1, 0);
@@ -201,7 +218,7 @@ TEST(Crash, DiskFullAtEveryByte) {
     storage.capacity = k;
     std::string error;
     try {
-      save(dir, 2, 20, 2, 0, storage);
+      save(dir, 2, 20, 2, 0, storage, how);
     } catch (const NotSaved& e) { error = e.what(); }
     if (error.empty()) {
       EXPECT_EQ(load(dir, {1, 2}), (std::pair<int64_t, int64_t>{20, 2})) << k;
@@ -217,6 +234,8 @@ TEST(Crash, DiskFullAtEveryByte) {
   EXPECT_GT(failures, 10);
   EXPECT_EQ(load(dir, {1, 2}).first, 20);
 }
+TEST(Crash, DiskFullAtEveryByte) { disk_full_at_every_byte(How::waits); }
+TEST(Crash, DiskFullAtEveryByteBesideTraining) { disk_full_at_every_byte(How::beside); }
 
 }  // namespace
 }  // namespace lockstep

@@ -34,6 +34,19 @@ TEST_F(Host, WhatIsAvailableWithSwap) {
   EXPECT_EQ(found().source, "MemAvailable and SwapFree of /proc/meminfo");
 }
 
+TEST_F(Host, RoomForMoreOfEachRank) {
+  file("proc/meminfo", "MemAvailable: 2097152 kB\n");
+  std::string root = scratch_.path("");
+  while (root.back() == '/') root.pop_back();
+  EXPECT_TRUE(room_for_more(kGiB, 1, root));
+  EXPECT_FALSE(room_for_more(kGiB, 2, root));  // a tenth is left to spare
+  EXPECT_TRUE(room_for_more(kGiB / 2, 3, root));
+  setenv("LOCKSTEP_MEMORY", str(resident_bytes() + kGiB).c_str(), 1);
+  EXPECT_TRUE(room_for_more(kGiB / 2, 1, root));
+  EXPECT_FALSE(room_for_more(kGiB, 1, root));
+  unsetenv("LOCKSTEP_MEMORY");
+}
+
 TEST_F(Host, TheTightestCgroupOfVersion2OnTheWay) {
   file("proc/meminfo", "MemAvailable: 20971520 kB\n");
   file("proc/self/cgroup", "0::/slice/job\n");

@@ -1,0 +1,287 @@
+// The stages of a save: begun, agreed on, and in between the work of a thread beside the training.
+#include "checkpoint/save_in_flight.h"
+
+#include <omp.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/io/read_chunks.h"
+#include "core/base/log.h"
+#include "core/mesh/fingerprint.h"
+#include "core/mesh/nonfinite.h"
+
+namespace lockstep::checkpoint {
+
+namespace {
+// Throws what is not ok, saying of which step; for a save, whatever is found wrong on the way is no damage to
+// what is there.
+void raise_of(int64_t step, WorkOutcome outcome) {
+  if (outcome.verdict == Verdict::ok) return;
+  if (outcome.verdict == Verdict::damaged) outcome.verdict = Verdict::refused;
+  if (outcome.verdict == Verdict::unwritten)
+    outcome.text =
+        str("checkpoint of step ", step, " was not saved (older ones are untouched): ", outcome.text);
+  raise(outcome);
+}
+
+// A thread beside the training takes what the training leaves: one thread, and of a core that both want a
+// thirtieth.
+void stand_back() {
+  omp_set_num_threads(1);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);  // of Linux: this thread alone
+}
+}  // namespace
+
+SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<const Array*>& arrays,
+                           const LiveMesh& mesh, int keep, Storage& storage,
+                           std::shared_ptr<SnapshotRoom> room)
+    : dir_(std::move(dir)),
+      info_(std::move(info)),
+      mesh_(mesh),
+      keep_(keep),
+      storage_(storage),
+      room_(std::move(room)) {
+  Group& world = *mesh.world;
+  LS_CHECK(info_.step >= 0 && world.size() == mesh.words.size() && world.rank() == mesh.rank);
+  out_.path = dir_ + "/" + step_name(info_.step);
+  if (world.size() > 1)
+    compare(world, str("at the checkpoint of step ", info_.step),
+            {{"numerics certificate",
+              {{"", info_.certificate}},
+              "the run cannot go on; start it again from its last checkpoint",
+              false},
+             issued_part(mesh)});
+  raise(settle(world, attempt([&] { plan_ = plan_save(specs_of(arrays), mesh.words); })));
+  auto prints = all_gather_text(world, plan_.fingerprint);
+  for (size_t rank = 1; rank < prints.size(); ++rank)
+    LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ",
+             prints[0], " and ", prints[rank]);
+  if (!info_.allow_nonfinite && !looks())
+    if (auto bad = find_nonfinite(arrays, mesh)) refuse_nonfinite(bad->text());
+  if (room_ && !take_snapshot(arrays)) {
+    const bool looked = !looks();
+    room_ = nullptr;
+    if (!looked)
+      if (auto bad = find_nonfinite(arrays, mesh)) refuse_nonfinite(bad->text());
+  }
+  if (!room_) in_place_ = in_place(plan_, mesh.rank, arrays);
+  source_ = room_ ? static_cast<ChunkSource*>(&room_->snapshot) : in_place_.get();
+  prepare(0);
+}
+
+// On all ranks or on none. All ask for the room before one of them takes it.
+bool SaveInFlight::take_snapshot(const std::vector<const Array*>& arrays) {
+  auto all = [&](bool mine) {
+    int64_t word = mine;
+    if (mesh_.world->size() > 1)
+      all_reduce(*mesh_.world, {&word, &word, 1, DType::i64, ReduceOp::min}, "snapshot of the state");
+    return word != 0;
+  };
+  if (!all(room_->snapshot.holds(plan_, mesh_.rank) || !room_->has_room || room_->has_room(snapshot_bytes())))
+    return false;
+  bool taken = true;
+  try {
+    room_->snapshot.take(plan_, mesh_.rank, arrays);
+  } catch (const UserError&) { taken = false; }  // memory is out
+  return all(taken);
+}
+
+SaveInFlight::~SaveInFlight() {
+  given_up_ = true;
+  if (beside_outcome_.valid()) beside_outcome_.wait();
+}
+
+int64_t SaveInFlight::snapshot_bytes() const {
+  return static_cast<int64_t>(Snapshot::bytes_of(plan_, mesh_.rank));
+}
+
+// Work that is empty is none: the stage is another rank's.
+void SaveInFlight::begin(Stage stage, std::function<void()> work) {
+  stage_ = stage;
+  if (!room_ || !work)
+    work_ = std::move(work);
+  else
+    try {
+      beside_outcome_ = std::async(std::launch::async, [work] {
+        stand_back();
+        return attempt_save(work);
+      });
+    } catch (const std::system_error&) { work_ = std::move(work); }  // no more threads
+}
+WorkOutcome SaveInFlight::take_outcome() {
+  if (beside_outcome_.valid()) return beside_outcome_.get();
+  return work_ ? attempt_save(std::exchange(work_, {})) : WorkOutcome{};
+}
+bool SaveInFlight::ready() const { return wait(0); }
+bool SaveInFlight::wait(double seconds) const {
+  return !beside_outcome_.valid() ||
+         beside_outcome_.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::ready;
+}
+
+void SaveInFlight::again(double after_s) { prepare(after_s); }
+
+void SaveInFlight::prepare(double after_s) {  // 0
+  auto rest = [this, after_s] {
+    for (double waited = 0; waited < after_s && !given_up_; waited += 0.05)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  auto work = [this, rest] {
+    rest();
+    lock_ = lock_checkpoints(dir_, storage_);
+    tidy(storage_, dir_);
+    serial_ = 1;
+    for (const auto& folder : scan(storage_, dir_))
+      if (folder.manifest && folder.serial < std::numeric_limits<int64_t>::max())
+        serial_ = std::max(serial_, folder.serial + 1);
+    there_ = manifest_there(storage_, out_.path);
+    if (there_.empty()) storage_.make_folders(temporary());
+  };
+  begin(Stage::prepare, lead() ? std::function<void()>(work) : std::function<void()>(rest));
+}
+
+// Is step-N there, whole, with these bits? Every rank verifies its share of the chunks.
+bool SaveInFlight::keep_what_is_there() {
+  Group& world = *mesh_.world;
+  const std::string text = broadcast_text(world, there_);
+  if (text.empty()) return false;
+  StateHash mine;
+  for (size_t i = 0; i < plan_.by_rank[mesh_.rank].size(); ++i) {
+    const TensorSpec& spec = plan_.tensors[plan_.by_rank[mesh_.rank][i].tensor];
+    source_->each_block(i, [&](const Box& block, const std::byte* data) {
+      mine.add(hash_box(spec.fqn, spec.dtype, spec.shape, block, data));
+    });
+  }
+  out_.state_hash = hash_of_ranks(mine, world);
+  const Manifest manifest = parse_manifest(text, out_.path + "/" + kManifestName);
+  bool whole = manifest.state_hash == out_.state_hash && manifest.step == info_.step;
+  if (whole) {
+    auto problems = verify_chunks(storage_, out_.path, manifest, world.rank(), world.size());
+    const WorkOutcome found =
+        settle(world, problems.empty() ? WorkOutcome{} : WorkOutcome{Verdict::damaged, problems[0]});
+    whole = found.verdict == Verdict::ok;
+    if (!whole && lead()) logs::warn(str(found.text, "; the checkpoint is replaced"));
+  }
+  if (!whole) {
+    raise_of(info_.step, settle(world, lead() ? attempt_save([&] { storage_.make_folders(temporary()); })
+                                              : WorkOutcome{}));
+    return false;
+  }
+  for (const auto& file : manifest.files) out_.bytes += file.bytes;
+  out_.kept = true;
+  return true;
+}
+
+void SaveInFlight::refuse_nonfinite(const std::string& words) {
+  throw NonFiniteError(str("the state after step ", info_.step, " is not saved: ", words,
+                           "; the checkpoints in ", dir_, " are untouched"));
+}
+
+// A block of a copy on a device, on its way through the host.
+void SaveInFlight::look_at(const TensorSpec& spec, const Box& block, const std::byte* data) {
+  if (!looks() || !is_float(spec.dtype) || !nonfinite_.empty()) return;
+  int64_t at = first_nonfinite(spec.dtype, data, numel(block));
+  if (at < 0) return;
+  NonFinite found{spec.fqn, std::vector<int64_t>(spec.shape.size()), get_double(spec.dtype, data, at), 1};
+  for (size_t d = spec.shape.size(); d-- > 0; at /= block.size[d])
+    found.at[d] = block.offset[d] + at % block.size[d];
+  nonfinite_ = found.text();
+}
+
+void SaveInFlight::write() {  // 1, 2
+  nonfinite_.clear();
+  begin(Stage::write, [this] {
+    receipt_ = write_shard(
+        storage_, temporary() + "/" + shard_name(mesh_.rank), plan_, mesh_.rank, *source_,
+        {{"format", "pt"}, {"producer", kProducer}, {"step", str(info_.step)}, {"rank", str(mesh_.rank)}},
+        given_up_, [this](const TensorSpec& spec, const Box& block, const std::byte* data) {
+          look_at(spec, block, data);
+        });
+  });
+}
+
+void SaveInFlight::commit(const std::string& hash) {
+  auto receipts = all_gather_text(*mesh_.world, receipt_text(receipt_));
+  auto work = [this, hash, receipts] {
+    const Manifest manifest = make_manifest(info_, plan_, mesh_, hash, serial_, receipts);
+    const std::string text = to_text(manifest);
+    parse_manifest(text,
+                   temporary() + "/" + kManifestName);  // nothing is committed that a reader would refuse
+    commit_folder(storage_, dir_, step_name(info_.step), text);
+    out_.bytes = 0;
+    for (const auto& file : manifest.files) out_.bytes += file.bytes;
+    finish_folder(storage_, dir_, step_name(info_.step), keep_);
+  };
+  begin(Stage::commit, lead() ? std::function<void()>(work) : nullptr);
+}
+
+void SaveInFlight::remove_temporary() {
+  if (lead())
+    attempt([&] {
+      if (storage_.exists(temporary())) remove_folder(storage_, temporary());
+    });
+}
+
+// Throws on all ranks.
+void SaveInFlight::fail(const WorkOutcome& outcome) {
+  if (outcome.verdict == Verdict::ok) return;
+  if (stage_ != Stage::prepare) remove_temporary();
+  lock_ = nullptr;
+  raise_of(info_.step, outcome);
+}
+
+void SaveInFlight::finish() {
+  Group& world = *mesh_.world;
+  broadcast(world, {&out_.bytes, 1, DType::i64, 0}, out_.kept ? "checkpoint kept" : "checkpoint committed");
+  stage_ = Stage::over;
+  lock_ = nullptr;
+}
+
+bool SaveInFlight::advance() {
+  if (stage_ == Stage::over) return true;
+  Group& world = *mesh_.world;
+  fail(settle(world, take_outcome()));
+  switch (stage_) {
+    case Stage::prepare:
+      if (keep_what_is_there()) {
+        if (lead()) finish_folder(storage_, dir_, step_name(info_.step), keep_);
+        finish();
+        return true;
+      }
+      write();
+      return false;
+    case Stage::write:
+      if (looks())
+        for (const auto& words : all_gather_text(world, nonfinite_))
+          if (!words.empty()) {
+            remove_temporary();
+            refuse_nonfinite(words);
+          }
+      out_.state_hash = hash_of_ranks(receipt_.hash, world);
+      commit(out_.state_hash);
+      return false;
+    default:
+      finish();
+      logs::topic("checkpoint", str("saved ", out_.path, ": ", plan_.bytes_of(mesh_.rank),
+                                    " bytes of this rank, ", out_.bytes, " in all, state ", out_.state_hash));
+      return true;
+  }
+}
+
+SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
+                          const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
+                          Storage& storage) {
+  SaveInFlight save(dir, info, arrays, mesh, keep, storage, nullptr);
+  while (!save.advance()) {}
+  return save.saved();
+}
+
+}  // namespace lockstep::checkpoint
