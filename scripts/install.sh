@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing; a second run installs nothing. Needs root, or a user with sudo.
+# --tests: those of the tests of several hosts, too.
 set -euo pipefail
 
 packages=(
@@ -16,6 +17,10 @@ packages=(
   dpkg-dev file                                                # the .deb, by cpack
   fortunes                                                     # the text of the quickstart
 )
+
+if [[ "${1:-}" == --tests ]]; then
+  packages+=(iproute2 openssh-server slurm-wlm munge)  # hosts as network namespaces, and a Slurm of them
+fi
 
 # Where CUDA's headers are found, the CUDA backend is built; cuDNN's C++ front is header-only and comes from its published package.
 frontend=1.32.0
@@ -85,6 +90,13 @@ if ((EUID != 0)); then
 fi
 echo "install: ${missing[*]}"
 "${as_root[@]}" apt-get update -q
+# No daemon is started by its package: the tests start their own, in namespaces.
+policy=/usr/sbin/policy-rc.d
+if ((EUID == 0)) && [[ "${1:-}" == --tests && ! -e $policy ]]; then
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+  trap 'rm -f "$policy"' EXIT
+fi
 "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
 make_python
 fetch_cudnn_frontend

@@ -147,6 +147,15 @@ FlightLog FlightReader::log() const {
   return log;
 }
 
+FlightLog moved(FlightLog log, int64_t ns) {
+  auto move = [ns](int64_t& time) {
+    if (time != 0) time += ns;
+  };
+  move(log.progress.updated_ns), move(log.progress.beat_ns);
+  for (FlightEntry& entry : log.entries) move(entry.start_ns), move(entry.end_ns);
+  return log;
+}
+
 void FlightReader::keep() const {
   std::error_code none;
   if (!std::filesystem::is_symlink(path_, none)) return;

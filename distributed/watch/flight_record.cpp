@@ -40,7 +40,7 @@ GroupIdentity identify_group(const std::string& name, const std::vector<int>& wo
 }
 
 namespace {
-constexpr std::chrono::milliseconds kBeat{200}, kTick{10};
+constexpr std::chrono::milliseconds kBeat{200}, kTick{10}, kCopy{1000};
 constexpr int64_t kLateTick = 5'000'000;  // ns; less is a busy core's usual delay
 
 template <size_t n>
@@ -59,6 +59,8 @@ int64_t processor_ns() {
 
 struct FlightRecorder::Mapped {
   std::string path;
+  bool copied = false;
+  std::mutex keeping;  // one at a time writes the plain file
   int fd = -1;
   FlightFile* file = nullptr;
   std::thread heart;
@@ -103,6 +105,10 @@ struct FlightRecorder::Mapped {
     file->events.fetch_add(1, std::memory_order_relaxed);
     return seq;
   }
+  void keep() {
+    std::lock_guard lock(keeping);
+    write_kept_record(path, file, sizeof(FlightFile));
+  }
   void said(FlightFile& at) {
     at.events.fetch_add(1, std::memory_order_relaxed);
     at.updated_ns.store(flight_clock_ns(), std::memory_order_release);
@@ -121,8 +127,10 @@ struct FlightRecorder::Mapped {
   }
 };
 
-FlightRecorder::FlightRecorder(const std::string& path, int rank) : mapped_(std::make_unique<Mapped>()) {
+FlightRecorder::FlightRecorder(const std::string& path, int rank, bool copied)
+    : mapped_(std::make_unique<Mapped>()) {
   mapped_->path = path;
+  mapped_->copied = copied;
   auto check = [&](bool well, const char* what) {
     if (!well)
       throw UserError(str("flight record ", path, " cannot be written: ", what, " of ", sizeof(FlightFile),
@@ -147,13 +155,17 @@ FlightRecorder::FlightRecorder(const std::string& path, int rank) : mapped_(std:
   file.op.store(-1);
   file.updated_ns.store(flight_clock_ns());
   file.magic.store(kFlightMagic, std::memory_order_release);
+  if (copied) {
+    check(write_kept_record(path, &file, sizeof file), "a copy");
+    return;
+  }
   unlink(path.c_str());
   check(symlink(str("/proc/", getpid(), "/fd/", fd).c_str(), path.c_str()) == 0, "a link to a memory file");
 }
 FlightRecorder::~FlightRecorder() { keep(); }
 
 const std::string& FlightRecorder::path() const { return mapped_->path; }
-void FlightRecorder::keep() const { write_kept_record(mapped_->path, mapped_->file, sizeof(FlightFile)); }
+void FlightRecorder::keep() const { mapped_->keep(); }
 
 void FlightRecorder::start_heart() {
   if (mapped_->heart.joinable()) return;
@@ -162,18 +174,25 @@ void FlightRecorder::start_heart() {
     file->beat_ns.store(flight_clock_ns(), std::memory_order_release);
   };
   beat();
+  if (mapped_->copied) mapped_->keep();
   // Signals are for the threads that the program has for them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   mapped_->heart = std::thread([beat, mapped = mapped_.get()] {
     std::unique_lock lock(mapped->mutex);
-    int64_t beaten = flight_clock_ns();
+    int64_t beaten = flight_clock_ns(), copied = beaten;
     for (int64_t began = beaten; !mapped->over.wait_for(lock, kTick, [&] { return mapped->ending; });) {
       const int64_t now = flight_clock_ns(), late = now - began - std::chrono::nanoseconds(kTick).count();
       if (late > kLateTick) mapped->stalled_ns.fetch_add(late, std::memory_order_relaxed);
       if (now - beaten >= std::chrono::nanoseconds(kBeat).count()) beat(), beaten = now;
-      began = now;
+      if (mapped->copied && now - copied >= std::chrono::nanoseconds(kCopy).count()) {
+        lock.unlock();  // a network's file system may stand
+        mapped->keep();
+        lock.lock();
+        copied = flight_clock_ns();
+      }
+      began = flight_clock_ns();
     }
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

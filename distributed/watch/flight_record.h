@@ -97,8 +97,9 @@ struct FlightLog {
 class FlightRecorder {
  public:
   // Creates or replaces the record at `path` (its folder must exist). UserError naming the path, and the
-  // bytes that could not be reserved.
-  FlightRecorder(const std::string& path, int rank);
+  // bytes that could not be reserved. `copied`: who reads it is on another host, so `path` is no link but a
+  // plain file, which the heart writes anew once a second.
+  FlightRecorder(const std::string& path, int rank, bool copied = false);
   ~FlightRecorder();  // keeps
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
@@ -159,6 +160,9 @@ class Flight {
   std::shared_ptr<FlightRecorder> recorder_;
   uint64_t seq_ = 0;
 };
+
+// The log with all its times moved by `ns`: from the clock of the host that wrote it to the reader's.
+FlightLog moved(FlightLog log, int64_t ns);
 
 // A record that is open: what its process held in it when it died is still there.
 class FlightReader {

@@ -20,6 +20,8 @@ struct RunArguments {
   int64_t simulate = 0;              // ranks as threads of this process; 0: launch.nproc processes
   int64_t profile = 0;               // log.profile, where it is given
   bool dry_run = false;              // print the command and the environment, start nothing, write nothing
+  std::string slurm;                 // options of sbatch, where the run is to be submitted; "": it is not
+  std::vector<std::string> given;    // the command line as it came
   std::string self;                  // path of trainrun, which is the worker's program for a config
   std::string target;                // a config; "" with a program
   std::vector<std::string> rest;     // overrides; what stands before a program
@@ -27,6 +29,8 @@ struct RunArguments {
   std::vector<std::string> program;  // of the user, with its arguments
 };
 int run(const RunArguments& arguments, std::ostream& out);
+// trainrun hand-over LOG_DIR HOST COMMAND: what mpirun calls for the daemon of a host that has an agent.
+int hand_over_words(const std::vector<std::string>& words);
 
 // trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--long | --json | --program |
 // --listing, [--rank R]] CONFIG.json

@@ -29,7 +29,7 @@ int64_t parse_nproc(const std::string& text, const char* flag, int64_t most) {
 
 void add_nproc(CLI::App& app, Flags& flags) {
   app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
-                 "ranks on this host: a number, or auto (one per core)")
+                 "ranks of a host: a number, or auto (one per core)")
       ->type_name("N|auto");
 }
 
@@ -61,6 +61,7 @@ void add_run_flags(CLI::App& app, Flags& flags) {
   LaunchOptions& launch = flags.run.launch;
   add_nproc(app, flags);
   add_simulate(app, flags);
+  add_host_flags(app, flags.hosts);
   app.add_option("--max-restarts,--max_restarts", launch.max_restarts,
                  "restarts after a rank died, from the last checkpoint")
       ->check(CLI::NonNegativeNumber)
@@ -86,6 +87,10 @@ void add_run_flags(CLI::App& app, Flags& flags) {
          "for ui.perfetto.dev; the key log.profile")
       ->type_name("")
       ->check(CLI::Range(1, 1000));
+  app.add_flag("--slurm{ }", flags.hosts.slurm,
+               "submit the run as a Slurm job of --nnodes hosts, with these options of sbatch, as in "
+               "--slurm='--partition=gpu --time=8:00:00'")
+      ->type_name("");
   app.add_flag("--dry-run,--dry_run", flags.run.dry_run,
                "print the command and the environment, start nothing");
   app.add_option(

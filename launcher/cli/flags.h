@@ -8,6 +8,7 @@
 #include "launcher/cli/bisect.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/host_flags.h"
 #include "launcher/cli/watch_commands.h"
 
 namespace lockstep::launcher::cli {
@@ -15,6 +16,7 @@ namespace lockstep::launcher::cli {
 struct Flags {
   std::string nproc = "1", simulate, target, word, path, memory, roofline, graph;
   RunArguments run;
+  HostFlags hosts;
   GenerateArguments generate;
   ReplayArguments replay;
   BisectArguments bisect;

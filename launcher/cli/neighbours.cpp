@@ -18,10 +18,9 @@ struct Foreign {
   const char* advice;    // the rest of a sentence that begins with the flag
 };
 
-constexpr const char* kOneHost =
-    "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
-constexpr const char* kFound = "the ranks are on one host and find one another by themselves; leave it out";
-constexpr const char* kCount = "use --nproc N, the number of ranks on this host";
+constexpr const char* kFound =
+    "node 0's mpirun is reached at --rdzv-endpoint HOST:PORT, with --node-rank K on each host; leave it out";
+constexpr const char* kCount = "use --nproc N, the number of ranks of a host";
 constexpr const char* kShown =
     "every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; "
     "leave it out";
@@ -29,23 +28,15 @@ constexpr const char* kNothing = "Lockstep has nothing that it would set; leave 
 
 const Foreign kForeign[] = {
     {"--standalone", Value::none, "*", "", ""},
-    {"--nnodes", Value::one, "1", "", kOneHost},
-    {"--node-rank", Value::one, "0", "", kOneHost},
-    {"--num-machines", Value::one, "1", "", kOneHost},
-    {"--machine-rank", Value::one, "0", "", kOneHost},
-    {"--hostfile", Value::one, nullptr, "", kOneHost},
-    {"--machinefile", Value::one, nullptr, "", kOneHost},
-    {"--host", Value::one, "localhost", "", kOneHost},
-    {"--hosts", Value::one, "localhost", "", kOneHost},
-    {"--rdzv-endpoint", Value::one, nullptr, "", kFound},
-    {"--rdzv-backend", Value::one, nullptr, "", kFound},
-    {"--rdzv-id", Value::one, nullptr, "", kFound},
+    {"--num-machines", Value::one, nullptr, "--nnodes", ""},
+    {"--machine-rank", Value::one, nullptr, "--node-rank", ""},
+    {"--rdzv-backend", Value::one, "*", "", ""},
+    {"--rdzv-id", Value::one, "*", "", ""},
     {"--rdzv-conf", Value::one, nullptr, "", kFound},
-    {"--master-addr", Value::one, nullptr, "", kFound},
-    {"--master-port", Value::one, nullptr, "", kFound},
-    {"--main-process-ip", Value::one, nullptr, "", kFound},
-    {"--main-process-port", Value::one, nullptr, "", kFound},
-    {"--local-addr", Value::one, nullptr, "", kFound},
+    {"--main-process-ip", Value::one, nullptr, "--master-addr", ""},
+    {"--main-process-port", Value::one, nullptr, "--master-port", ""},
+    {"--local-addr", Value::one, nullptr, "",
+     "use --network NAME|SUBNET for the interfaces that hosts talk over"},
     {"-np", Value::one, nullptr, "--nproc", ""},
     {"--np", Value::one, nullptr, "--nproc", ""},
     {"--num-processes", Value::one, nullptr, "--nproc", ""},

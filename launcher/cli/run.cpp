@@ -16,7 +16,9 @@
 #include "launcher/cli/program_words.h"
 #include "launcher/config/stored.h"
 #include "launcher/supervise/command.h"
+#include "launcher/supervise/host_agent.h"
 #include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/supervisor.h"
 #include "launcher/worker/simulate.h"
 
@@ -76,7 +78,58 @@ void save_for_restarts(RunConfig& config, const LaunchOptions& launch) {
             << "; set checkpoint.every to choose" << std::endl;
 }
 
+// The whole command but what submits it, as the job's script has it.
+std::vector<std::string> words_of_job(const RunArguments& arguments) {
+  std::vector<std::string> out{arguments.self};
+  const std::string target = arguments.program.empty() ? arguments.target : arguments.program[0];
+  bool before = true;  // the target, behind which a program has words of its own
+  for (const auto& word : arguments.given) {
+    if (word == target) before = arguments.program.empty();
+    const bool ours = word == "--dry-run" || word == "--dry_run" || word.rfind("--slurm", 0) == 0;
+    if (!before || !ours) out.push_back(word);
+  }
+  return out;
+}
+
+int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const std::string& run_dir,
+               std::ostream& out) {
+  SlurmJob job;
+  job.name = fs::path(run_dir).filename();
+  job.nodes = static_cast<int64_t>(launch.hosts.list.size());
+  job.ranks = launch.hosts.list[0].ranks;
+  job.grace = launch.grace;
+  job.options = arguments.slurm;
+  job.words = words_of_job(arguments);
+  job.folder = fs::current_path();
+  const std::string script = slurm_script(job);
+  if (arguments.dry_run) {
+    out << script;
+    return kExitOk;
+  }
+  make_private_folders("runs");  // where Slurm writes the job's log
+  out << submit(script) << "\n";
+  return kExitOk;
+}
+
+// The agents of the other hosts learn how the run ended, however it did.
+int supervise_on_hosts(const LaunchOptions& launch, const RunFolder& folder) {
+  try {
+    const int code = supervise(launch, folder);
+    dismiss_agents(launch, folder.path(), code);
+    return code;
+  } catch (const Error& error) {
+    dismiss_agents(launch, folder.path(), error.exit_code());
+    throw;
+  }
+}
+
 }  // namespace
+
+int hand_over_words(const std::vector<std::string>& words) {
+  if (words.size() < 4)
+    throw UserError("hand-over is what mpirun calls, with a folder, a host and a command");
+  return hand_over(words[1], {words.begin() + 2, words.end()});
+}
 
 int run(const RunArguments& arguments, std::ostream& out) {
   refuse_under_a_launcher();
@@ -147,16 +200,18 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (!resolved.compile.load_ops.empty())
       launch.worker.push_back("--compile.load_ops=" + Json(resolved.compile.load_ops).dump());
   }
+  if (!arguments.slurm.empty()) return submit_run(arguments, launch, run_dir, out);
   if (arguments.dry_run) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";
     return kExitOk;
   }
+  if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
   RunFolder folder(run_dir, other);
   if (!config.empty()) {
     make_private_folders(run_dir + "/logs");  // that it failed is told by the write
     write_whole(asked, config);
   }
-  return supervise(launch, folder);
+  return supervise_on_hosts(launch, folder);
 }
 
 }  // namespace lockstep::launcher::cli

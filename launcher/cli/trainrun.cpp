@@ -38,7 +38,10 @@ using WorkerBody = std::function<int(const WorkerPlace&)>;
 class CommandLine {
  public:
   // `worker`: set where the command is the worker's; nothing else is done here then.
-  CommandLine(std::ostream& out, WorkerBody& worker) : out_(out), worker_(worker) {
+  // `given`: the words as they came.
+  CommandLine(std::ostream& out, WorkerBody& worker, const std::vector<std::string>& given)
+      : out_(out), worker_(worker) {
+    flags_.run.given = given;
     app_.require_subcommand(1);
     add_run();
     add_plan();
@@ -88,8 +91,10 @@ class CommandLine {
     auto* app = app_.add_subcommand("run", "train (the default command)")->allow_extras();
     add_run_flags(*app, flags_);
     app->callback([this, app] {
-      flags_.run.launch.nproc = parse_nproc(flags_.nproc);
       flags_.run.simulate = parse_simulate(*app, flags_);
+      if (!flags_.run.simulate)
+        place_on_hosts(flags_.run.launch, flags_.hosts, parse_nproc(flags_.nproc), app->count("--nproc") > 0);
+      flags_.run.slurm = flags_.hosts.slurm;
       flags_.run.self = std::filesystem::read_symlink("/proc/self/exe");
       flags_.run.target = flags_.target;
       flags_.run.rest = app->remaining();
@@ -348,6 +353,8 @@ class CommandLine {
 };
 
 int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& err, WorkerBody& worker) {
+  if (!words.empty() && words[0] == "hand-over") return hand_over_words(words);
+  const std::vector<std::string> given = words;
   words = with_subcommand(std::move(words));
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     (words.empty() ? err : out) << help_text();
@@ -357,7 +364,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     out << "lockstep " << kVersion << "\n";
     return kExitOk;
   }
-  CommandLine line(out, worker);
+  CommandLine line(out, worker, given);
   line.take_program(words);
   if (words[0] == "run") words = without_foreign_flags(words);
   if (std::find(std::begin(kOfConfigs), std::end(kOfConfigs), words[0]) != std::end(kOfConfigs))

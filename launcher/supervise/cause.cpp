@@ -63,9 +63,14 @@ const std::regex& agreed() {
   static const std::regex out(R"(^rank \d+: )");
   return out;
 }
-std::string record_text(const ErrorRecord& record, int64_t nproc) {
-  std::string who = nproc > 1 && (record.step >= 0 || record.kind != "UserError")
-                        ? str("rank ", record.rank, ": ")
+// " on h1": of a rank of several hosts.
+std::string on_host(const AttemptFacts& facts, int64_t rank) {
+  const std::string host = facts.host ? facts.host(rank) : "";
+  return host.empty() ? "" : " on " + host;
+}
+std::string record_text(const ErrorRecord& record, const AttemptFacts& facts) {
+  std::string who = facts.nproc > 1 && (record.step >= 0 || record.kind != "UserError")
+                        ? str("rank ", record.rank, on_host(facts, record.rank), ": ")
                         : "",
               message = record.message;
   std::smatch found;
@@ -91,7 +96,7 @@ AttemptOutcome killed(const AttemptFacts& facts) {
   out.exit_code = kExitPeer;
   out.cause = "killed: it did not end by itself after a failure";
   if (!facts.records.empty())
-    out.cause = record_text(facts.records[0], facts.nproc), out.exit_code = code_of(facts.records[0].kind);
+    out.cause = record_text(facts.records[0], facts), out.exit_code = code_of(facts.records[0].kind);
   out.restartable = out.exit_code == kExitPeer;
   return out;
 }
@@ -142,25 +147,26 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
   };
   if (const ErrorRecord* own = first_record(facts, false)) {
     out.exit_code = code_of(own->kind);
-    out.cause = record_text(*own, facts.nproc);
+    out.cause = record_text(*own, facts);
     return own;
   }
   if (ends.death) {
     const int signal = WTERMSIG(ends.death->wait_status);
-    out.cause = str("rank ", ends.death->rank, " died: ", signal_text(signal), perhaps(signal),
-                    where(*ends.death), signal == SIGABRT ? last_words(*ends.death) : "");
+    out.cause =
+        str("rank ", ends.death->rank, on_host(facts, ends.death->rank), " died: ", signal_text(signal),
+            perhaps(signal), where(*ends.death), signal == SIGABRT ? last_words(*ends.death) : "");
     out.exit_code = is_defect(signal) ? kExitInternal : kExitPeer;
     out.restartable = true;
     out.dead = {ends.death->rank};
   } else if (ends.early) {
     out.exit_code = kExitPeer;
     out.restartable = true;
-    out.cause = str("rank ", ends.early->rank, " left early, with exit code 0 while its peers still worked",
-                    where(*ends.early));
+    out.cause = str("rank ", ends.early->rank, on_host(facts, ends.early->rank),
+                    " left early, with exit code 0 while its peers still worked", where(*ends.early));
   } else if (const ErrorRecord* peer = first_record(facts, true)) {
     out.exit_code = kExitPeer;
     out.restartable = true;
-    out.cause = facts.disagreement.empty() ? record_text(*peer, facts.nproc) : facts.disagreement;
+    out.cause = facts.disagreement.empty() ? record_text(*peer, facts) : facts.disagreement;
     return peer;
   } else if (ends.asked) {
     out.exit_code = 128 + facts.stop_signal;
@@ -169,9 +175,14 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
     const int code = WEXITSTATUS(ends.failed->wait_status);
     out.exit_code = is_documented(code) ? code : kExitProgram;
     out.restartable = code == kExitPeer;
-    out.cause = str(facts.nproc > 1 ? str("rank ", ends.failed->rank) : std::string("the worker"),
+    out.cause = str(facts.nproc > 1 ? str("rank ", ends.failed->rank, on_host(facts, ends.failed->rank))
+                                    : std::string("the worker"),
                     " exited with code ", code, " and left no error record", where(*ends.failed),
                     last_words(*ends.failed));
+  } else if (!facts.not_started.empty()) {
+    out.exit_code = kExitPeer;
+    out.restartable = true;
+    out.cause = facts.not_started;
   } else {
     out.exit_code = ends.stopped ? kExitStopped : kExitOk;
   }
@@ -195,7 +206,7 @@ AttemptOutcome diagnose(const AttemptFacts& facts) {
                     [&](const ErrorRecord* other) { return repeats(record, *other); }))
       continue;
     told.push_back(&record);
-    out.others.push_back(first_line(record_text(record, facts.nproc)));
+    out.others.push_back(first_line(record_text(record, facts)));
   }
   return out;
 }

@@ -1,6 +1,8 @@
 // The program, its environment, and why each variable is there.
 #include "launcher/supervise/command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -22,6 +24,17 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
+std::string found_in_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  for (const auto& folder : split(path ? path : "/usr/bin:/bin", ':')) {
+    const std::string file = str(folder.empty() ? "." : folder, "/", program);
+    if (std::error_code failed;
+        std::filesystem::is_regular_file(file, failed) && access(file.c_str(), X_OK) == 0)
+      return file;
+  }
+  return "";
+}
+
 int64_t threads_per_rank(const LaunchOptions& options, int64_t nproc, int64_t cores) {
   if (options.threads > 0) return options.threads;
   if (const char* own = std::getenv("OMP_NUM_THREADS"); own && std::atoll(own) > 0) return std::atoll(own);
@@ -32,7 +45,10 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
                              const std::string& log_dir, int64_t restart, int columns) {
   LaunchCommand out;
   int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  int64_t threads = threads_per_rank(options, nproc, cores);
+  int64_t neighbours = nproc;  // ranks that share the cores of a host
+  if (options.hosts.several()) neighbours = 1;
+  for (const auto& host : options.hosts.list) neighbours = std::max(neighbours, host.ranks);
+  int64_t threads = threads_per_rank(options, neighbours, cores);
   out.variables = {{"OMP_NUM_THREADS", str(threads)},
                    {"LOCKSTEP_RUN_DIR", std::filesystem::absolute(run_dir).lexically_normal().string()},
                    {"LOCKSTEP_LOG_DIR", std::filesystem::absolute(log_dir).lexically_normal().string()},
@@ -55,18 +71,22 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
   out.nproc = nproc;
   out.argv = options.worker;
   out.heeds_stop = options.heeds_stop;
-  if (nproc == 1) return out;
+  if (nproc == 1 && !options.hosts.several()) return out;
   // What the user says of MPI's transports holds: OMPI_MCA_btl=self,tcp forces TCP.
   auto unless_set = [&](const char* name, const char* value) {
     if (!std::getenv(name)) out.variables.emplace_back(name, value);
   };
-  unless_set("OMPI_MCA_pml", "ob1");         // one host: no probing of fabrics
-  unless_set("OMPI_MCA_btl", "self,vader");  // shared memory alone: no rank listens anywhere
+  if (neighbours * threads > cores) unless_set("OMPI_MCA_mpi_yield_when_idle", "1");
+  unless_set("OMPI_MCA_pml", "ob1");                               // no probing of fabrics
   unless_set("OMPI_MCA_btl_vader_single_copy_mechanism", "none");  // containers often forbid process_vm_readv
+  if (options.hosts.several()) {
+    start_by_mpirun(out, options, log_dir);
+    return out;
+  }
+  unless_set("OMPI_MCA_btl", "self,vader");  // shared memory alone: no rank listens anywhere
   unless_set("OMPI_MCA_btl_tcp_if_include", "lo");
   unless_set("NCCL_SOCKET_IFNAME",
              "lo");  // NCCL's ranks find one another over a socket, which would listen on the network
-  if (nproc * threads > cores) unless_set("OMPI_MCA_mpi_yield_when_idle", "1");
   // Threads are counted here: no rank is bound to cores.
   out.variables.emplace_back("OMPI_MCA_hwloc_base_binding_policy", "none");
   out.variables.emplace_back("OMPI_MCA_orte_bound_at_launch", "1");
@@ -89,8 +109,9 @@ std::vector<std::pair<std::string, std::string>> place_variables(const std::stri
 std::string text(const LaunchCommand& command) {
   std::string out;
   for (const auto& [name, value] : command.variables) out += str(name, "=", quoted(value), " ");
-  for (const auto& [name, value] : place_variables(command.nproc > 1 ? "R" : "0", command.nproc))
-    out += str(name, "=", value, " ");
+  if (!command.hosts.several())
+    for (const auto& [name, value] : place_variables(command.nproc > 1 ? "R" : "0", command.nproc))
+      out += str(name, "=", value, " ");
   for (size_t i = 0; i < command.argv.size(); ++i) out += str(i ? " " : "", quoted(command.argv[i]));
   return out;
 }

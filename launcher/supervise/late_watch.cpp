@@ -21,6 +21,7 @@ constexpr double kNotCalled = 1.5;   // between two calls: the watcher itself di
 constexpr double kStopped = 0.8;     // without a heartbeat, where the host says that the process is stopped
 constexpr double kSilent =
     3;  // without a heartbeat, whatever the host says: a frozen cgroup, a machine without a free core
+constexpr double kCopySilent = 5;   // the same of a copy, which is written once a second
 constexpr double kLate = 1.5;       // that others wait in steps before a rank is told to be late
 constexpr double kDead = 3;         // that others wait for a process which is gone and which nobody reported
 constexpr double kAgain = 60;       // before the same sentence is said again
@@ -97,43 +98,17 @@ std::string place_text(const FlightLog& log) {
   return out;
 }
 
-LateWatch::LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines, ProcessState state)
+// Of a process on another host nothing is known but what it writes.
+constexpr char kUnseen = '?';
+
+LateWatch::LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines, ProcessState state,
+                     std::vector<std::string> hosts)
     : log_dir_(std::move(log_dir)),
       deadlines_(deadlines),
-      state_of_(std::move(state)),
+      state_of_(hosts.empty() ? std::move(state) : [](int64_t) { return kUnseen; }),
+      hosts_(std::move(hosts)),
       ranks_(nproc),
       slow_(nproc) {}
-
-bool LateWatch::all_open() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.record.has_value(); });
-}
-
-void LateWatch::open_records(int64_t now_ns) {
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    if (ranks_[r].record) continue;
-    try {
-      FlightReader record(progress_file(log_dir_, static_cast<int64_t>(r)));
-      ranks_[r].at = record.progress();
-      ranks_[r].moved_ns = now_ns;
-      ranks_[r].record.emplace(std::move(record));
-    } catch (const UserError&) {}  // not begun yet, or at its end already: who is not there yet is not late
-  }
-}
-
-void LateWatch::read_progress_words(int64_t now_ns) {
-  for (Rank& rank : ranks_) {
-    if (!rank.record) continue;
-    WorkerProgress at = rank.record->progress();
-    if (at.events != rank.at.events) rank.moved_ns = now_ns;
-    rank.at = std::move(at);
-    const double span = static_cast<double>(rank.at.beat_ns - rank.cpu_from_beat_ns) * 1e-9;
-    if (span < 0.5) continue;
-    if (rank.cpu_from_beat_ns)
-      rank.cores = static_cast<double>(rank.at.cpu_ns - rank.cpu_from_ns) * 1e-9 / span;
-    rank.cpu_from_ns = rank.at.cpu_ns;
-    rank.cpu_from_beat_ns = rank.at.beat_ns;
-  }
-}
 
 // A typical step, from what rank 0 says: a wait is judged by it.
 void LateWatch::time_steps(int64_t now_ns) {
@@ -168,6 +143,11 @@ double LateWatch::seconds_since(int64_t then_ns, int64_t now_ns) const {
 std::string LateWatch::deadline_words() const {
   const bool steps = limit() == deadlines_.step_s;
   return str(seconds_text(limit()), " s (", steps ? "watch.deadline" : "watch.start_deadline", ")");
+}
+
+std::string LateWatch::process_words(int64_t rank) const {
+  return str("rank ", rank, " (process ", ranks_[rank].at.pid,
+             hosts_.empty() ? "" : str(" on ", hosts_[rank]), ")");
 }
 
 std::string LateWatch::condition(int64_t rank) const {
@@ -226,7 +206,7 @@ void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std:
     Rank& rank = ranks_[r];
     if (!rank.record || rank.at.beat_ns == 0) continue;
     const double silent = seconds_since(rank.at.beat_ns, now_ns);
-    if (silent < kStopped) {
+    if (silent < (hosts_.empty() ? kStopped : kCopySilent)) {
       if (rank.stopped_ns)
         out.push_back(str("rank ", r, " runs again after ",
                           seconds_text(static_cast<double>(rank.at.beat_ns - rank.stopped_ns) * 1e-9), " s"));
@@ -251,9 +231,10 @@ void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std:
     }
     const FlightLog* log = log_of(logs, static_cast<int64_t>(r));
     const std::string what =
-        str("rank ", r, " (process ", rank.at.pid, ") ",
+        str(process_words(static_cast<int64_t>(r)), " ",
             halted ? str("is stopped", state == 't' ? " by a debugger" : " (SIGSTOP, Ctrl-Z or a debugger)")
-                   : str("does not run (no heartbeat; state ", state, ")"));
+            : hosts_.empty() ? str("does not run (no heartbeat; state ", state, ")")
+                             : std::string("gives no sign of life (it is frozen, or its host is cut off)"));
     const std::string place = log ? str(", at ", place_text(*log)) : "";
     if (!rank.stopped_ns) {
       rank.stopped_ns = rank.at.beat_ns;
@@ -281,10 +262,10 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
     if (behind && !told_.count(key)) continue;
     for (int64_t rank : run_ranks(report.group, report.missing, logs))
       if (rank >= 0 && waited >= kDead && verdict_.empty() && is_gone(state_of_(ranks_[rank].at.pid)))
-        verdict_ = str(
-            "rank ", rank, " (process ", ranks_[rank].at.pid, ") is gone, and its launcher has not said so; ",
-            place(rank).empty() ? "" : str("it was at ", place(rank), "; "),
-            ranks_text(run_ranks(report.group, report.arrived, logs)), " wait in ", where_text(report));
+        verdict_ =
+            str(process_words(rank), " is gone, and its launcher has not said so; ",
+                place(rank).empty() ? "" : str("it was at ", place(rank), "; "),
+                ranks_text(run_ranks(report.group, report.arrived, logs)), " wait in ", where_text(report));
     if (waited < notice_after()) continue;
     expired |= waited >= limit();
     if (waited >= limit() / 2) suspects.emplace_back(report, waited);
@@ -311,13 +292,6 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
   told_ = std::move(waiting);
 }
 
-LateWatch::Logs LateWatch::read_logs() const {
-  Logs logs;
-  for (const Rank& rank : ranks_)
-    if (rank.record) logs.push_back(rank.record->log());
-  return logs;
-}
-
 std::vector<std::string> LateWatch::look(int64_t now_ns) {
   open_records(
       now_ns);  // at every call: the record of a rank that dies soon can be opened only while it lives
@@ -336,7 +310,8 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
       words.push_back(rank.at);
       standing |= rank.record && static_cast<double>(now_ns - rank.moved_ns) * 1e-9 >= 0.5;
       silent |= rank.record && rank.at.beat_ns &&
-                (rank.stopped_ns || seconds_since(rank.at.beat_ns, now_ns) >= kStopped);
+                (rank.stopped_ns ||
+                 seconds_since(rank.at.beat_ns, now_ns) >= (hosts_.empty() ? kStopped : kCopySilent));
     }
     const double read = static_cast<double>(now_ns - read_ns_) * 1e-9;
     if (all_open()) {
@@ -357,28 +332,6 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
     }
   } catch (const UserError& error) { out.push_back(str("late ranks cannot be seen: ", error.what())); }
   return out;
-}
-
-std::string LateWatch::disagreement() const {
-  try {
-    if (auto mismatch = find_mismatch(read_logs())) return text(*mismatch);
-  } catch (const UserError&) {}  // a record that cannot be read says nothing
-  return "";
-}
-
-std::string LateWatch::place(int64_t rank) const {
-  if (rank < 0 || rank >= static_cast<int64_t>(ranks_.size())) return "";
-  try {
-    const auto& record = ranks_[rank].record;
-    return place_text(record ? record->log() : read_flight_log(progress_file(log_dir_, rank)));
-  } catch (const UserError&) {
-    return "";  // no record, or none that can be read: the cause is told without a place
-  }
-}
-
-void LateWatch::keep() const {
-  for (const Rank& rank : ranks_)
-    if (rank.record) rank.record->keep();
 }
 
 }  // namespace lockstep::launcher

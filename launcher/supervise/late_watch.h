@@ -26,9 +26,11 @@ std::string place_text(const distributed::FlightLog& log);
 class LateWatch {
  public:
   using ProcessState = std::function<char(int64_t pid)>;
-  // The records are those of `nproc` ranks of this host in `log_dir`, which need not be there yet.
+  // The records are those of `nproc` ranks in `log_dir`, which need not be there yet. `hosts`: the host of
+  // each rank where there are several, of which nothing is seen but copies of the records; empty: the ranks
+  // are on this host.
   LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines,
-            ProcessState state = process_state);
+            ProcessState state = process_state, std::vector<std::string> hosts = {});
 
   // What there is to say now, each thing once: that a rank is stopped, or late while the others wait, or
   // slow; and that it is so no more. Call it every few milliseconds: most calls do nothing. Time in which it
@@ -39,6 +41,8 @@ class LateWatch {
   // What the ranks' records differ in, where they do: the reason of a failure that one of them reported; ""
   // for none.
   std::string disagreement() const;
+  // Of several hosts those of whose ranks none gives a sign of life.
+  std::vector<std::string> silent_hosts() const;
   // place_text of a rank, also after its death; "" where it left no record.
   std::string place(int64_t rank) const;
   // Makes plain files of the records, for those who look later.
@@ -53,6 +57,8 @@ class LateWatch {
     int64_t cpu_from_ns = 0, cpu_from_beat_ns = 0;
     double cores = -1;  // that it used lately; -1: not known
     bool unreadable_told = false;
+    int64_t apart_ns = 0;  // of copies: from their host's clock to this one's
+    bool clock_known = false;
   };
   struct Told {
     distributed::LateReport report;
@@ -62,6 +68,7 @@ class LateWatch {
 
   void open_records(int64_t now_ns);
   void read_progress_words(int64_t now_ns);
+  void read_copy(size_t rank, int64_t now_ns);
   void time_steps(int64_t now_ns);
   void watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std::string>& out);
   void watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std::string>& out);
@@ -73,15 +80,17 @@ class LateWatch {
   std::string sentence(const distributed::LateReport& report, const Logs& logs, double waited_s) const;
   std::string blame(const distributed::LateReport& report, const Logs& logs, double waited_s) const;
   std::string condition(int64_t rank) const;
+  std::string process_words(int64_t rank) const;
   std::string deadline_words() const;
 
   std::string log_dir_;
   Deadlines deadlines_;
   ProcessState state_of_;
+  std::vector<std::string> hosts_;
   std::vector<Rank> ranks_;
   SlowWatch slow_;
   std::string verdict_;
-  int64_t looked_ns_ = 0, read_ns_ = 0, fair_ns_ = 0, began_ns_ = 0;
+  int64_t looked_ns_ = 0, read_ns_ = 0, copies_ns_ = 0, fair_ns_ = 0, began_ns_ = 0;
   int64_t step_ = -1, step_ns_ = 0;
   double step_s_ = 0;  // typical; 0: not known
   std::map<std::pair<uint64_t, int64_t>, Told>

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "launcher/supervise/launch_hosts.h"
+
 namespace lockstep::launcher {
 
 struct LaunchOptions {
-  int64_t nproc = 1;         // ranks, all on this host
+  int64_t nproc = 1;         // ranks, of all hosts
   int64_t max_restarts = 0;  // restarts after a PeerError or a death by signal
   int64_t min_nproc =
       0;              // a restart goes on without ranks that died, down to this number; 0: always nproc ranks
@@ -22,6 +24,7 @@ struct LaunchOptions {
   std::string verify_collectives;   // auto, on, off; "": what LOCKSTEP_VERIFY_COLLECTIVES says
   int64_t profile = 0;              // steps that a program of the user's own traces; 0: as it says itself
   std::vector<std::string> worker;  // program and arguments of a rank
+  LaunchHosts hosts;                // where the ranks are
 };
 
 // Threads of each rank for `nproc` ranks on `cores` cores.

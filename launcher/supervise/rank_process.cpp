@@ -40,10 +40,22 @@ bp::environment environment_of(const LaunchCommand& command, int64_t rank,
     for (const auto& prefix : command.without)
       if (name.rfind(prefix, 0) == 0 && (prefix.back() == '_' || name == prefix || prefix.find("OMPI") == 0))
         out.erase(name);
-  for (const auto& variables : {command.variables, place_variables(str(rank), command.nproc), more})
+  std::vector<std::pair<std::string, std::string>> place;  // of ranks that mpirun starts it says itself
+  if (!command.hosts.several()) place = place_variables(str(rank), command.nproc);
+  for (const auto& variables : {command.variables, place, more})
     for (const auto& [name, value] : variables)
       out.set(name, value);  // operator[] of Boost 1.74 reads past the end of short variables
   return out;
+}
+
+std::string program_of(const LaunchCommand& command) {
+  if (!command.hosts.several()) return command.argv[0];
+  const std::string found = found_in_path(command.argv[0]);
+  if (found.empty())
+    throw UserError(str(command.argv[0],
+                        " is not found, which starts the ranks of several hosts: install Open "
+                        "MPI (openmpi-bin), or put its bin folder into PATH"));
+  return found;
 }
 
 // At most a MiB at a time, but for the rest: a rank that never stops writing must not keep the others from
@@ -89,9 +101,9 @@ RankProcess::RankProcess(const LaunchCommand& command, int64_t rank,
   };
   const std::vector<std::string> arguments(command.argv.begin() + 1, command.argv.end());
   try {
-    child_ = bp::child(bp::exe = command.argv[0], bp::args = arguments, environment_of(command, rank, more),
-                       bp::std_in<bp::null, bp::std_out> out_, bp::std_err > err_,
-                       bp::extend::on_exec_setup = before_exec);
+    child_ = bp::child(bp::exe = program_of(command), bp::args = arguments,
+                       environment_of(command, rank, more), bp::std_in<bp::null, bp::std_out> out_,
+                       bp::std_err > err_, bp::extend::on_exec_setup = before_exec);
   } catch (const bp::process_error& error) {
     const bool files = error.code() == std::errc::too_many_files_open;
     throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message(), files ? kFiles : ""));

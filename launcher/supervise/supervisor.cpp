@@ -10,6 +10,8 @@
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 #include "launcher/supervise/attempt.h"
+#include "launcher/supervise/host_agent.h"
+#include "launcher/supervise/hosts_attempt.h"
 
 namespace lockstep::launcher {
 
@@ -47,6 +49,14 @@ int64_t newest_checkpoint(const std::string& run_dir) {
 }
 
 namespace {
+// The hosts of the next attempt. Hosts that were lost are left out where fewer ranks will do.
+LaunchHosts next_hosts(const LaunchOptions& options, const AttemptFacts& facts,
+                       const AttemptOutcome& outcome) {
+  if (options.min_nproc <= 0) return options.hosts;
+  LaunchHosts out = options.hosts.without(facts.lost_hosts, outcome.dead);
+  return out.ranks() >= options.min_nproc ? out : options.hosts;
+}
+
 std::string ranks_text(int64_t n) { return str(n, n == 1 ? " rank" : " ranks"); }
 
 // Sleeps, unless the user asks to stop. True when the time is over.
@@ -60,16 +70,20 @@ bool wait_unless_stopped(double seconds) {
 }
 }  // namespace
 
-int supervise(const LaunchOptions& options, const RunFolder& folder) {
+int supervise(const LaunchOptions& asked, const RunFolder& folder) {
+  LaunchOptions options = asked;
   Console console;
   install_signals();
   int64_t nproc = options.nproc, fruitless = 0;
   Progress progress{-1, newest_checkpoint(folder.path())};
   std::string first_cause;
   for (int64_t restart = 0;; ++restart) {
+    if (options.hosts.reach == Reach::agents) await_agents(options, folder.path(), console);
     const std::string log_dir = folder.new_attempt();
     const auto command = launch_command(options, nproc, folder.path(), log_dir, restart, console.columns());
-    const AttemptFacts facts = run_attempt(command, log_dir, options.grace, console);
+    const AttemptFacts facts = options.hosts.several()
+                                   ? run_hosts_attempt(command, log_dir, options.grace, console)
+                                   : run_attempt(command, log_dir, options.grace, console);
     const AttemptOutcome outcome = diagnose(facts);
     if (outcome.cause.empty()) {
       if (outcome.exit_code == kExitStopped)
@@ -87,7 +101,11 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
     fruitless = further || restart == 0 ? 0 : fruitless + 1;
     bool again = outcome.restartable && restart < options.max_restarts && signals_seen() == 0;
     if (again) {
-      const int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
+      int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
+      if (options.hosts.several()) {
+        options.hosts = next_hosts(options, facts, outcome);
+        next = options.hosts.ranks();
+      }
       const double delay = restart_delay(options, fruitless);
       console.notice(str("restart ", restart + 1, " of ", options.max_restarts, " in ", number_text(delay),
                          " s, from the last checkpoint, with ", ranks_text(next),

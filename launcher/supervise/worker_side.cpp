@@ -58,11 +58,22 @@ void handle_signals() {
   (void)apart;
 }
 
+std::string host_name() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
+
 // stdout and stderr append to the rank's log; the old stdout stays open for the progress line.
 void redirect(const WorkerPlace& at) {
   Descriptor log = open_private(rank_log_file(at.log_dir, at.rank), O_WRONLY | O_APPEND);
   if (!log)
-    throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno)));
+    throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno),
+                        env("LOCKSTEP_HOSTS").empty()
+                            ? ""
+                            : str(" (on ", host_name(),
+                                  "); all hosts must see the "
+                                  "same folder runs: put it on a file system that they share")));
   g_terminal_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   g_trainrun_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   std::fflush(nullptr);
@@ -129,9 +140,7 @@ int terminal_columns() {
 
 // Written last of the set-up: from here on a stop request is heard.
 void announce_worker(const WorkerPlace& at) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host}};
+  Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host_name()}};
   append_private(worker_file(at.log_dir, at.rank), json.dump() + "\n");
 }
 
@@ -176,7 +185,8 @@ WorkerPlace enter_worker(Main whose) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
     redirect(g_place);
     auto recorder = std::make_shared<distributed::FlightRecorder>(
-        progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank));
+        progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank),
+        !env("LOCKSTEP_HOSTS").empty());
     recorder->start_heart();
     distributed::set_flight_recorder(std::move(recorder));
     set_supervised(true);

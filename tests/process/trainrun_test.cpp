@@ -123,24 +123,54 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
     EXPECT_EQ(result.code, kExitUser) << result.output;
     EXPECT_EQ(result.output, "trainrun: " + line + "\n");
   };
-  const std::string one_host =
-      "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
-  refused({"--nnodes", "2"}, "--nnodes 2: " + one_host);
-  refused({"--nnodes=1:4", "--nproc", "2"}, "--nnodes 1:4: " + one_host);
-  refused({"--node_rank=1"}, "--node_rank 1: " + one_host);
-  refused({"--hostfile", "hosts"}, "--hostfile hosts: " + one_host);
-  refused({"--rdzv-endpoint=host:29400"},
-          "--rdzv-endpoint host:29400: the ranks are on one host and find one another by themselves; leave "
-          "it out");
   refused(
-      {"--master-addr", "10.0.0.1"},
-      "--master-addr 10.0.0.1: the ranks are on one host and find one another by themselves; leave it out");
+      {"--nnodes", "2"},
+      "--nnodes 2 does not say where the hosts are; name them with --hosts a,b or --hostfile FILE, give the "
+      "same command on each with --node-rank K --master-addr HOST, or start it inside a Slurm job (--slurm "
+      "submits one)");
+  refused({"--num-machines", "2", "--machine-rank", "2", "--main-process-ip", "h0"},
+          "--node-rank 2 is not below --nnodes 2");
+  refused({"--nnodes", "4:2"}, "--nnodes is \"4:2\"; give a number of hosts, 1 or more, or MIN:MAX");
+  refused({"--node_rank=1"}, "--node-rank 1 is not below --nnodes 1");
+  refused({"--nnodes", "2", "--node-rank", "1"},
+          "--nnodes 2 with --node-rank, and without --master-addr or --rdzv-endpoint: on each host the same "
+          "command "
+          "is given, with --node-rank 0 to 1 and --master-addr HOST, which is node 0");
+  refused({"--nnodes", "2", "--rdzv-endpoint=host:29400"},
+          "--nnodes 2 with --master-addr or --rdzv-endpoint, and without --node-rank: on each host the same "
+          "command "
+          "is given, with --node-rank 0 to 1 and --master-addr HOST, which is node 0");
+  refused({"--nnodes", "1:2", "--node-rank", "0", "--master-addr", "a"},
+          "--nnodes 1:2: a run whose hosts each have this command needs all of them; give --nnodes 2, or "
+          "name the "
+          "hosts with --hosts or --hostfile, of which those that are lost are left out");
+  refused({"--nnodes", "2", "--rdzv-endpoint=host:x"},
+          "--rdzv-endpoint is \"host:x\"; give HOST:PORT, with a port of 1 to 65535 (default 29500)");
+  refused({"--rdzv-endpoint=a:1", "--master-addr=b"},
+          "--rdzv-endpoint a:1 and --master-addr b are both given; they say the same: leave one out");
+  refused({"--hosts=a", "--hostfile=b"}, "--hosts and --hostfile are both given; leave one out");
+  refused({"--hosts=a,b", "--node-rank=0"},
+          "--hosts names hosts that one command reaches, and --node-rank, --master-addr and --rdzv-endpoint "
+          "are for "
+          "a command on each host; leave one of the two out");
+  refused({"--hosts=a,b", "--nnodes=3"},
+          "--nnodes 3, and --hosts has 2 hosts; ask for as many, or add hosts");
+  refused({"--hosts=a:0"},
+          "--hosts: \"a:0\" has no number of ranks of 1 to 4096 behind the colon; write NAME:N");
+  refused({"--hosts=a,a"}, "--hosts: a is given twice; give it once, with all its ranks");
+  refused({"--hosts=-x"}, "--hosts: \"-x\" is no name of a host");
+  refused({"--hostfile", "hosts"},
+          "--hostfile hosts cannot be read; give a file with a line \"NAME slots=N\" for each host");
+  refused(
+      {"--rdzv-conf=timeout=3"},
+      "--rdzv-conf timeout=3: node 0's mpirun is reached at --rdzv-endpoint HOST:PORT, with --node-rank K on "
+      "each host; leave it out");
   refused({"--tee", "3"},
           "--tee 3: every rank's output is shown with its rank in front, and kept in "
           "runs/NAME/logs/attempt-K/rank-R.log; leave it out");
   refused({"--log-dir", "logs"},
           "--log-dir logs: logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs");
-  refused({"--num_gpus", "2"}, "--num_gpus 2: use --nproc N, the number of ranks on this host");
+  refused({"--num_gpus", "2"}, "--num_gpus 2: use --nproc N, the number of ranks of a host");
   for (auto words :
        std::vector<std::vector<std::string>>{{"--standalone", "--nnodes", "1", "--nproc-per-node", "2"},
                                              {"--nnodes=1:1", "--node-rank=0", "-n", "2"},
@@ -268,7 +298,7 @@ TEST_F(Trainrun, ExplainLooksEverywhere) {
   EXPECT_HAS(said("fusion"), "LOCKSTEP_LOGS=fusion");
   EXPECT_HAS(said("softmax"), "op softmax");
   EXPECT_HAS(said("137"), "SIGKILL (9), most often because memory ran out");
-  EXPECT_HAS(said("nproc"), "--nproc N|auto: ranks on this host");
+  EXPECT_HAS(said("nproc"), "--nproc N|auto: ranks of a host");
   EXPECT_HAS(said("--max-restarts"), "--max-restarts N: restarts after a rank died");
 }
 

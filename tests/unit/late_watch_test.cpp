@@ -106,6 +106,35 @@ TEST(LateWatch, AtTheDeadlineTheRunEndsForTheLateRank) {
                 ", where ranks 0, 1 wait", "rank 2 is at step 7", "the deadline is 30 s (watch.deadline)"});
 }
 
+// Copies of other hosts' records, whose clocks began at another time: what moves in them counts.
+TEST(LateWatch, OfSeveralHostsTheSilentOneIsNamed) {
+  Watched run(kThirty, 0);
+  for (int r = 0; r < 2; ++r) {
+    run.of.push_back(
+        std::make_unique<FlightRecorder>(launcher::progress_file(run.folder.path(""), r), r, true));
+    run.of[r]->pace(Pace::steps);
+    run.of[r]->progress(7, -1);
+    run.of[r]->start_heart();
+  }
+  launcher::LateWatch watch(run.folder.path(""), 2, kThirty, launcher::process_state, {"h0", "h1"});
+  const int64_t later = run.begin + 1'000'000 * kSecond;
+  Texts said;
+  auto look = [&](double seconds) {
+    for (auto& line : watch.look(later + static_cast<int64_t>(seconds * kSecond))) said.push_back(line);
+  };
+  for (double s = 0; s < 4; s += 0.5) look(s);
+  EXPECT_EQ(said, Texts{});
+  for (double s = 4; s < 7; s += 0.5) look(s);
+  ASSERT_EQ(said.size(), 2u);
+  expect_parts(said[1], {"rank 1 (process ",
+                         " on h1) gives no sign of life (it is frozen, or its host is cut off), "
+                         "at step 7; the run ends if it does not go on within 30 s (watch.deadline)"});
+  EXPECT_EQ(watch.silent_hosts(), (std::vector<std::string>{"h0", "h1"}));
+  for (double s = 7; s < 36; s += 0.5) look(s);
+  expect_parts(watch.verdict(),
+               {"rank 0 (process ", " on h0) gives no sign of life", "the deadline is 30 s"});
+}
+
 // A start, and the time around a checkpoint, has its own deadline, and a compiler's patience.
 TEST(LateWatch, BeforeTheFirstStepItWaitsLonger) {
   Watched run;

@@ -1,0 +1,244 @@
+// The supervisor's loop around an mpirun.
+#include "launcher/supervise/hosts_attempt.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/base/private_file.h"
+#include "launcher/supervise/late_watch.h"
+#include "launcher/supervise/leftovers.h"
+#include "launcher/supervise/mpirun_words.h"
+#include "launcher/supervise/rank_process.h"
+#include "launcher/supervise/run_folder.h"
+
+namespace lockstep::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+// Seconds: until the other ranks are ended after one has recorded an error; for mpirun to end the ranks of
+// all hosts before it is killed itself; until a program that never says it is ready gets the stop signal; for
+// mpirun to end by itself when it has lost a host.
+constexpr double kAfterError = 10, kToEnd = 8, kNeverReady = 5;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<std::string> hosts_by_rank(const LaunchCommand& command) {
+  std::vector<std::string> out;
+  for (int64_t rank = 0; rank < command.nproc; ++rank) out.push_back(command.hosts.of(rank));
+  return out;
+}
+
+class HostsAttempt {
+ public:
+  HostsAttempt(const LaunchCommand& command, const std::string& log_dir, double grace, Console& console)
+      : command_(command),
+        log_dir_(log_dir),
+        grace_(grace),
+        console_(console),
+        late_(std::make_shared<LateWatch>(log_dir, command.nproc, command.deadlines, process_state,
+                                          hosts_by_rank(command))),
+        launcher_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
+    facts_.nproc = command.nproc;
+    write_whole(host_file(log_dir), host_file_text(command.hosts));
+    for (int64_t rank = 1; rank < command.nproc; ++rank)
+      logs_.push_back({rank, LogTail(rank_log_file(log_dir, rank)), {}});
+    mpirun_ = std::make_unique<RankProcess>(command, 0, Variables{}, rank_log_file(log_dir, 0));
+    leftovers_.known_child(mpirun_->pid());
+  }
+  ~HostsAttempt() {
+    if (mpirun_) mpirun_->kill_group();
+  }
+
+  AttemptFacts run() {
+    while (!mpirun_->look()) {
+      wait_for_words();
+      obey_user();
+      end_survivors();
+      if (killed_since_ != 0) continue;
+      for (const auto& line : late_->look()) console_.notice(line);
+      if (facts_.hung.empty() && !late_->verdict().empty() && signals_seen() == 0) {
+        facts_.hung = late_->verdict();
+        kill_all("a rank keeps the others waiting, or they do not agree");
+      }
+    }
+    leftovers_.end_all();
+    echo(true);
+    console_.live("");
+    gather();
+    return std::move(facts_);
+  }
+
+ private:
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  struct Log {
+    int64_t rank;
+    LogTail tail;
+    LineCutter cutter;
+  };
+
+  void wait_for_words() {
+    pollfd fds[] = {{mpirun_->out_fd(), POLLIN, 0}, {mpirun_->err_fd(), POLLIN, 0}};
+    poll(fds, 2, 20);  // the end of mpirun interrupts it (SIGCHLD)
+    if (((fds[0].revents | fds[1].revents) & (POLLHUP | POLLIN)) == POLLHUP) poll(nullptr, 0, 5);
+    echo(false);
+  }
+
+  void echo(bool rest) {
+    auto words = mpirun_->words(rest);
+    for (const auto& piece : words.log)
+      if (!piece.live) console_.rank_line(0, piece.text);
+    for (const auto& piece : words.out)
+      piece.live && !rest ? console_.live(piece.text) : console_.line(piece.text);
+    for (auto& log : logs_) {
+      log.tail.read(log.cutter);
+      for (LineCutter::Piece piece; log.cutter.next(piece);)
+        if (!piece.live) console_.rank_line(log.rank, piece.text);
+      if (const std::string last = rest ? log.cutter.rest() : ""; !last.empty())
+        console_.rank_line(log.rank, last);
+    }
+    for (const auto& piece : words.err) err_line(piece.text);
+  }
+
+  void err_line(const std::string& text) {
+    std::string line = text;
+    if (auto record = parse_error_record_line(text, &line)) {  // of a rank that cannot write its record
+      told_records_.push_back(*record);
+      if (line.empty()) return;
+    }
+    launcher_log_ << line << std::endl;
+    if (words_.take(line)) {
+      if (lost_since_ == 0 && !words_.meaning().lost_hosts.empty()) lost_since_ = now_s();
+      return;
+    }
+    if (!trim(line).empty()) last_line_ = trim(line);
+    console_.line(line);
+  }
+
+  void obey_user() {
+    const int seen = signals_seen();
+    if (seen == 0) return;
+    if (stop_since_ == 0) {
+      stop_since_ = now_s();
+      console_.notice(
+          str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
+    }
+    if (!told_ && (all_ready() || now_s() - stop_since_ > kNeverReady)) {
+      kill(mpirun_->pid(), SIGUSR1);  // which mpirun passes on to every rank
+      told_ = true;
+    }
+    if (!facts_.killed && (seen > 1 || now_s() - stop_since_ > grace_))
+      kill_all(seen > 1 ? "second signal"
+                        : str("not done ", number_text(grace_), " s after the first signal"));
+  }
+
+  bool all_ready() const {
+    for (int64_t rank = 0; rank < command_.nproc; ++rank)
+      if (!fs::exists(worker_file(log_dir_, rank))) return false;
+    return true;
+  }
+
+  void end_survivors() {
+    const double now = now_s();
+    if (killed_since_ != 0) {
+      if (now - killed_since_ > kToEnd) mpirun_->kill_group();
+      return;
+    }
+    if (lost_since_ != 0 && now - lost_since_ > kToEnd) return kill_all("a host was lost");
+    if (now - looked_ < 0.2) return;
+    looked_ = now;
+    if (error_since_ == 0 && (!told_records_.empty() || fs::exists(log_dir_ + "/error-1.json")))
+      error_since_ = now;
+    if (error_since_ != 0 && now - error_since_ > kAfterError)
+      kill_all("a rank failed and the others did not end");
+  }
+
+  // mpirun tells the daemons of all hosts to end their ranks; it is killed itself if that does not end it.
+  void kill_all(const std::string& why) {
+    console_.notice(str("killing all ranks: ", why));
+    facts_.killed = true;
+    if (killed_since_ == 0) killed_since_ = now_s();
+    kill(mpirun_->pid(), SIGTERM);
+  }
+
+  void gather() {
+    facts_.records = read_error_records(log_dir_);
+    facts_.records.insert(facts_.records.end(), told_records_.begin(), told_records_.end());
+    for (const auto& record : facts_.records)
+      append_private(rank_log_file(log_dir_, record.rank), str(record.kind, ": ", record.message, "\n"));
+    for (int64_t rank = 0; rank < facts_.nproc; ++rank) {
+      facts_.stopped_ranks += fs::exists(stopped_file(log_dir_, rank));
+      facts_.furthest_step = std::max(facts_.furthest_step, last_step(log_dir_, rank));
+    }
+    facts_.stop_signal = first_signal();
+    facts_.disagreement = late_->disagreement();
+    // A copy is a second old, or more.
+    facts_.where = [late = late_, dir = log_dir_](int64_t rank) {
+      return last_step(dir, rank) < 0 ? "" : str("last seen at ", late->place(rank));
+    };
+    facts_.host = [hosts = command_.hosts](int64_t rank) { return hosts.of(rank); };
+    auto meaning = words_.meaning();
+    facts_.lost_hosts = meaning.lost_hosts;
+    const bool own = std::any_of(facts_.records.begin(), facts_.records.end(),
+                                 [](const auto& record) { return record.kind != "PeerError"; });
+    // A scheduler that stops a run may end daemons, and ranks whose step is saved: all had agreed to stop.
+    const bool saved = facts_.stopped_ranks > 0 && facts_.records.empty();
+    if (!facts_.lost_hosts.empty() && !own && !saved && !facts_.stop_signal) {
+      facts_.hung =
+          str("host ", join(facts_.lost_hosts, ", "), " was lost: its connection ended, or answered no more");
+      return;
+    }
+    if (facts_.lost_hosts.empty()) facts_.lost_hosts = late_->silent_hosts();
+    if (killed_since_ != 0 || saved) return;
+    facts_.ends = std::move(meaning.ends);
+    const int status = mpirun_->wait_status();
+    if (facts_.ends.empty() && facts_.records.empty() && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+      facts_.not_started = not_started_words(status);
+  }
+
+  std::string not_started_words(int status) const {
+    const std::string said = words_.shown(400);
+    return str("mpirun ended with ",
+               WIFEXITED(status) ? str("code ", WEXITSTATUS(status)) : signal_text(WTERMSIG(status)),
+               ", and no rank says why",
+               last_line_.empty() ? "" : str("; the last line: ", shortened(last_line_, 300)),
+               said.empty() ? "" : str("; Open MPI says: ", said),
+               "; look whether each host is reached without a password (ssh HOST true) and has Open MPI ",
+               "and this folder");
+  }
+
+  const LaunchCommand command_;
+  std::string log_dir_;
+  double grace_;
+  Console& console_;
+  std::shared_ptr<LateWatch> late_;
+  std::ofstream launcher_log_;
+  AttemptFacts facts_;
+  Leftovers leftovers_;
+  std::vector<Log> logs_;
+  std::unique_ptr<RankProcess> mpirun_;
+  MpirunWords words_;
+  std::string last_line_;
+  std::vector<ErrorRecord> told_records_;
+  bool told_ = false;
+  double stop_since_ = 0, error_since_ = 0, looked_ = 0, killed_since_ = 0, lost_since_ = 0;
+};
+
+}  // namespace
+
+AttemptFacts run_hosts_attempt(const LaunchCommand& command, const std::string& log_dir, double grace,
+                               Console& console) {
+  return HostsAttempt(command, log_dir, grace, console).run();
+}
+
+}  // namespace lockstep::launcher

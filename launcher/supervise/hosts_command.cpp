@@ -1,0 +1,107 @@
+// The mpirun of several hosts: which hosts, by which networks, and what the ranks are given.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "core/base/error.h"
+#include "launcher/supervise/command.h"
+#include "launcher/supervise/host_agent.h"
+
+extern char** environ;
+
+namespace lockstep::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+// Of this process's environment, what a rank on another host needs too: what is Lockstep's, of the libraries
+// that it calls, and where programs and Python's packages are found.
+bool travels(const std::string& name) {
+  static const std::set<std::string> names{"PATH",        "LD_LIBRARY_PATH",      "LD_PRELOAD",
+                                           "PYTHONPATH",  "VIRTUAL_ENV",          "GOMP_SPINCOUNT",
+                                           "CUDA_HOME",   "CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG",
+                                           "MASTER_ADDR", "MASTER_PORT",          "OMP_NUM_THREADS"};
+  for (const char* prefix : {"LOCKSTEP_", "OMP_", "NCCL_", "ASAN_", "TSAN_", "UBSAN_", "LSAN_"})
+    if (name.rfind(prefix, 0) == 0) return true;
+  return names.count(name) > 0;
+}
+
+// Interfaces by name, which NCCL takes; subnets it does not.
+bool are_names(const std::string& network) { return network.find('/') == std::string::npos; }
+}  // namespace
+
+std::string host_file(const std::string& log_dir) {
+  return fs::absolute(log_dir + "/hosts").lexically_normal().string();
+}
+
+std::string host_file_text(const LaunchHosts& hosts) {
+  std::string out;
+  for (const auto& host : hosts.list) out += str(host.name, " slots=", host.ranks, "\n");
+  return out;
+}
+
+void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const std::string& log_dir) {
+  const LaunchHosts& hosts = command.hosts = options.hosts;
+  auto unless_set = [&](const char* name, const std::string& value) {
+    if (!std::getenv(name)) command.variables.emplace_back(name, value);
+  };
+  unless_set("OMPI_MCA_btl", "self,vader,tcp");  // shared memory inside a host, TCP across
+  if (!hosts.network.empty()) {
+    unless_set("OMPI_MCA_btl_tcp_if_include", hosts.network);
+    unless_set("OMPI_MCA_oob_tcp_if_include", hosts.network);
+    if (are_names(hosts.network)) unless_set("NCCL_SOCKET_IFNAME", hosts.network);
+  }
+  // A host that is cut off is found out by probes of its idle connection, before its peers' deadline ends
+  // their wait without a name.
+  const auto probes = std::clamp<int64_t>(static_cast<int64_t>(command.deadlines.step_s / 4), 1, 10);
+  unless_set("OMPI_MCA_oob_tcp_keepalive_time", str(probes));
+  unless_set("OMPI_MCA_oob_tcp_keepalive_intvl", "1");
+  unless_set("OMPI_MCA_oob_tcp_keepalive_probes", str(probes));
+  command.variables.emplace_back("LOCKSTEP_HOSTS", str(hosts.list.size()));
+  command.variables.emplace_back("MASTER_ADDR", hosts.address.empty() ? hosts.list[0].name : hosts.address);
+  command.variables.emplace_back("MASTER_PORT", str(hosts.port));
+  std::vector<std::string> words{"mpirun",
+                                 "-n",
+                                 str(command.nproc),
+                                 "--hostfile",
+                                 host_file(log_dir),
+                                 "--map-by",
+                                 "slot",
+                                 "--bind-to",
+                                 "none",
+                                 "--wdir",
+                                 fs::current_path().string()};
+  if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  auto mca = [&](const std::string& name, const std::string& value) {
+    words.insert(words.end(), {"--mca", name, value});
+  };
+  if (hosts.reach == Reach::slurm) {
+    words.emplace_back("--oversubscribe");        // an allocation may have fewer tasks than ranks are wanted
+    mca("plm", "slurm");                          // daemons by srun
+    if (!std::getenv("OMPI_MCA_plm_slurm_args"))  // also from within a step, whose processors they share
+      mca("plm_slurm_args", "--overlap");
+    // Slurm sends SIGTERM to daemons and ranks alike: the ranks stop and save, and the daemons wait for them.
+    if (!std::getenv("OMPI_MCA_orte_launch_agent")) mca("orte_launch_agent", "env --block-signal=TERM orted");
+  } else {
+    mca("plm", "rsh");
+  }
+  if (hosts.reach == Reach::agents) {
+    mca("plm_rsh_agent", agent_words(log_dir));
+    mca("plm_rsh_no_tree_spawn", "1");
+    mca("routed", "direct");
+    mca("oob_tcp_static_ipv4_ports", str(hosts.port));
+  }
+  std::set<std::string> given;
+  for (const auto& [name, value] : command.variables)
+    if (name.rfind("OMPI_MCA_", 0) != 0) given.insert(name);
+  for (char** entry = environ; *entry; ++entry)
+    if (const std::string name = split(*entry, '=')[0]; travels(name)) given.insert(name);
+  for (const auto& name : given) words.insert(words.end(), {"-x", name});
+  words.insert(words.end(), options.worker.begin(), options.worker.end());
+  command.argv = std::move(words);
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,106 @@
+// What breaks between hosts: a rank that dies, a host that is cut off or can only hear, slow links that lose
+// and damage packets, an unknown host. The cause has the host's name, and nothing is left on any host.
+#include "tests/hosts/host_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class HostFaults : public HostRun {
+ protected:
+  // What still runs of a run on a host, as a line "left on K: COUNT".
+  static std::string count_left(int host) {
+    return str("echo left on ", host, ": $(at ", host,
+               " bash -c 'grep -l LOCKSTEP_RUN_DIR /proc/[0-9]*/environ 2>/dev/null | wc -l')\n");
+  }
+};
+
+TEST_F(HostFaults, ARankThatDiesIsNamedWithItsHost) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=20", "--checkpoint.every=5"});
+  auto result =
+      on_hosts(2,
+               "at 0 env LOCKSTEP_FAULT=kill:rank=2,step=12 $trainrun --hosts h0:2,h1:2 --network eth0 "
+               "--max-restarts 1 --name=kill c.json --train.steps=20 --checkpoint.every=5\n" +
+                   count_left(1));
+  EXPECT_HAS(result.output, "trainrun: root cause: rank 2 on h1 died: SIGKILL (9)");
+  EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 4 ranks\n");
+  EXPECT_HAS(result.output, "left on 1: 0\n");
+  EXPECT_EQ(final_hash("one"), final_hash("kill"));
+}
+
+TEST_F(HostFaults, ARankThatStandsIsNamed) {
+  auto result =
+      on_hosts(2,
+               "at 0 env LOCKSTEP_FAULT=hang:rank=3,step=12 $trainrun --hosts h0:2,h1:2 --network eth0 "
+               "--deadline 8 c.json\necho code $?\n" +
+                   count_left(1));
+  EXPECT_HAS(result.output, "rank 3 (process ");
+  EXPECT_HAS(result.output, " on h1) gives no sign of life (it is frozen, or its host is cut off)");
+  EXPECT_HAS(result.output, "code 75\n");
+  EXPECT_HAS(result.output, "left on 1: 0\n");
+}
+
+TEST_F(HostFaults, AnErrorOfARankHasItsHost) {
+  auto result =
+      on_hosts(2,
+               "at 0 env LOCKSTEP_FAULT=throw:rank=1,step=3 $trainrun --hosts h0:1,h1:1 --network eth0 "
+               "c.json\necho code $?\n" +
+                   count_left(1));
+  EXPECT_HAS(
+      result.output,
+      "root cause: rank 1 on h1: InternalError at step 3: fault injected by LOCKSTEP_FAULT at step 3\n");
+  EXPECT_HAS(result.output, "code 70\n");
+  EXPECT_HAS(result.output, "left on 1: 0\n");
+}
+
+// The cut host's ranks end by themselves; the run goes on without them, with the same bits.
+TEST_F(HostFaults, AHostThatIsCutOffIsNamedAndLeftOut) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=3000", "--log.every=1000"});
+  auto result =
+      on_hosts(2,
+               "(sleep 4; ip link set port1 down) &\n"
+               "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
+               "--name=cut c.json --train.steps=3000 --log.every=1000\n"
+               "echo code $?\n" +
+                   count_left(1),
+               100);
+  EXPECT_HAS(result.output,
+             "trainrun: root cause: host h1 was lost: its connection ended, or answered no more\n");
+  EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 2 ranks (4 before)\n");
+  EXPECT_HAS(result.output, "code 0\n");
+  EXPECT_HAS(result.output, "left on 1: 0\n");
+  EXPECT_EQ(final_hash("one"), final_hash("cut"));
+}
+
+TEST_F(HostFaults, AHostThatHearsAndIsNotHeardIsNamed) {
+  auto result =
+      on_hosts(2,
+               "(sleep 4; at 1 ip route add blackhole 10.77.0.1/32) &\n"
+               "at 0 $trainrun --hosts h0:1,h1:1 --network eth0 --deadline 12 c.json --train.steps=100000 "
+               "--log.every=1000\necho code $?\n");
+  EXPECT_HAS(result.output,
+             "trainrun: root cause: host h1 was lost: its connection ended, or answered no more\n");
+  EXPECT_HAS(result.output, "code 75\n");
+}
+
+TEST_F(HostFaults, LinksThatDelayLoseAndDamagePacketsChangeNoBit) {
+  if (std::system(HOSTS_SCRIPTS "/alone.sh 5 tc qdisc add dev lo root netem delay 1ms >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "this kernel has no tc netem";
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=20"});
+  auto result =
+      on_hosts(2,
+               "tc qdisc add dev port1 root netem delay 2ms loss 1% corrupt 1%\n"
+               "at 0 $trainrun --hosts h0:2,h1:2 --network eth0 --name=slow c.json --train.steps=20\n",
+               100);
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  expect_same_run("one", "slow");
+}
+
+TEST_F(HostFaults, AHostThatIsNotReachedIsToldWithWhatSshSays) {
+  auto result = on_hosts(1, "at 0 $trainrun --hosts h0:1,h7:1 c.json\necho code $?\n");
+  EXPECT_HAS(result.output, "Could not resolve hostname h7");
+  EXPECT_HAS(result.output, "look whether each host is reached without a password (ssh HOST true)");
+  EXPECT_HAS(result.output, "code 75\n");
+}
+
+}  // namespace
+}  // namespace lockstep::tests

@@ -1,0 +1,61 @@
+// Runs in a real Slurm of two hosts: a job that is submitted, an allocation, a job that is preempted and goes
+// on by itself, and ranks that srun starts without a word of how they talk.
+#include "tests/hosts/host_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class SlurmRuns : public HostRun {
+ protected:
+  void SetUp() override {
+    const std::string missing = lacks({"slurmctld", "slurmd", "munged", "srun", "sbatch"});
+    if (!missing.empty()) GTEST_SKIP() << missing;
+    HostRun::SetUp();
+  }
+  Result on_slurm(const std::string& script, double seconds = 90) {
+    return on_hosts(
+        2,
+        "wait_for() { for ((i = 0; i < 600; i++)); do ! eval \"$1\" || return 0; sleep 0.1; done; }\n" +
+            script,
+        seconds, "slurm.sh");
+  }
+};
+
+TEST_F(SlurmRuns, AnAllocationIsTakenWhole) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=20"});
+  auto result = on_slurm(
+      "at 0 salloc -Q -N2 --ntasks-per-node=2 $trainrun --name=whole c.json --train.steps=20\n"
+      "at 0 salloc -Q -N2 --ntasks-per-node=2 $trainrun --nproc 1 --name=each c.json --train.steps=20\n"
+      "at 0 srun -N2 -n4 --mpi=none $trainrun worker c.json\n"
+      "at 0 srun -N2 -n4 $trainrun c.json\n");
+  expect_same_run("one", "whole");
+  expect_same_run("one", "each");
+  EXPECT_HAS(RunRecord("runs/whole").log(0), "mesh [dp_replicate=4]");
+  EXPECT_HAS(RunRecord("runs/each").log(0), "mesh [dp_replicate=2]");
+  EXPECT_HAS(result.output,
+             "and nothing says how the ranks talk (no MPI, no PMI): each would be a run of its own");
+  EXPECT_HAS(result.output, "this trainrun is one of 4 ranks that mpirun, srun or torchrun started");
+}
+
+// SIGTERM, a save, exit code 80, a place in the queue, and on from there.
+TEST_F(SlurmRuns, AJobThatIsPreemptedGoesOnByItself) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=3000", "--log.every=1000",
+         "--checkpoint.every=1000"});
+  auto result = on_slurm(R"(
+at 0 $trainrun --slurm=-plow --nnodes 2 --nproc 2 --name=job c.json --train.steps=3000 --log.every=1000 --checkpoint.every=1000
+wait_for 'grep -q "starting at step 1" runs/job.slurm-1.log'
+sleep 1
+at 0 srun -phigh -N2 -n2 --exclusive hostname
+wait_for 'grep -q "^done: 3000" runs/job.slurm-1.log'
+cat runs/job.slurm-1.log
+)",
+                         120);
+  EXPECT_HAS(result.output, "Submitted batch job 1\n");
+  EXPECT_HAS(result.output, "stopped on request after step ");
+  EXPECT_HAS(result.output, "resumed from");
+  EXPECT_HAS(result.output, "done: 3000 steps");
+  EXPECT_EQ(final_hash("one"), final_hash("job"));
+}
+
+}  // namespace
+}  // namespace lockstep::tests
