@@ -210,7 +210,7 @@ class HostsAttempt {
     const std::string said = words_.shown(400);
     return str("mpirun ended with ",
                WIFEXITED(status) ? str("code ", WEXITSTATUS(status)) : signal_text(WTERMSIG(status)),
-               ", and no rank says why",
+               " and started no rank",
                last_line_.empty() ? "" : str("; the last line: ", shortened(last_line_, 300)),
                said.empty() ? "" : str("; Open MPI says: ", said),
                "; look whether each host is reached without a password (ssh HOST true) and has Open MPI ",

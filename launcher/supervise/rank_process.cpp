@@ -87,7 +87,8 @@ RankProcess::RankProcess(const LaunchCommand& command, int64_t rank,
     fcntl(pipe->native_source(), F_SETFL, O_NONBLOCK);
   }
   const int parent = getpid();
-  auto before_exec = [parent, heeds_stop = command.heeds_stop](auto&) {
+  const bool heeds_stop = command.heeds_stop && !command.hosts.several();  // mpirun takes signals at any time
+  auto before_exec = [parent, heeds_stop](auto&) {
     setpgid(0, 0);  // Ctrl-C reaches trainrun alone, which tells the ranks
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);  // it was gone before the kernel was asked

@@ -105,22 +105,22 @@ TEST(MpirunWords, SayWhichRankEndedHow) {
 }
 
 TEST(SlurmJob, TheScript) {
-  EXPECT_EQ(
-      slurm_script({.name = "big",
-                    .nodes = 2,
-                    .ranks = 4,
-                    .grace = 12.5,
-                    .options = " --partition=gpu -t 8:00:00",
-                    .words = {"/bin/trainrun", "--name=a b", "c.json"},
-                    .folder = "/home/me"}),
-      "#!/bin/bash\n"
-      "#SBATCH --job-name=big\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --requeue\n"
-      "#SBATCH --open-mode=append\n#SBATCH --output=runs/big.slurm-%j.log\n#SBATCH --signal=B:TERM@43\n"
-      "#SBATCH --partition=gpu\n#SBATCH -t 8:00:00\n"
-      "cd /home/me || exit 2\n/bin/trainrun '--name=a b' c.json &\nrun=$!\ntrap 'kill -TERM $run 2>/dev/null' TERM\n"
-      "wait $run; code=$?\nwhile kill -0 $run 2>/dev/null; do wait $run; code=$?; done\n"
-      "# 80: stopped on request, saved. Queued again, the same command goes on from there.\n"
-      "[ $code -ne 80 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n");
+  EXPECT_EQ(slurm_script({.name = "big",
+                          .nodes = 2,
+                          .ranks = 4,
+                          .grace = 12.5,
+                          .options = " --partition=gpu -t 8:00:00",
+                          .words = {"/bin/trainrun", "--name=a b", "c.json"},
+                          .folder = "/home/me"}),
+            "#!/bin/bash\n"
+            "#SBATCH --job-name=big\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --requeue\n"
+            "#SBATCH --open-mode=append\n#SBATCH --output=runs/big.slurm-%j.log\n#SBATCH --signal=B:TERM@43\n"
+            "#SBATCH --partition=gpu\n#SBATCH -t 8:00:00\n"
+            "cd /home/me || exit 2\n/bin/trainrun '--name=a b' c.json &\nrun=$!\ntrap 'kill -TERM $run "
+            "2>/dev/null' TERM\n"
+            "wait $run; code=$?\nwhile kill -0 $run 2>/dev/null; do wait $run; code=$?; done\n"
+            "# 80: stopped on request, saved. Queued again, the same command goes on from there.\n"
+            "[ $code -ne 80 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n");
 }
 
 }  // namespace
