@@ -54,6 +54,12 @@ int64_t parse_simulate(const CLI::App& app, const Flags& flags) {
     throw UserError(str("--simulate ", flags.simulate, " and --nproc ", flags.nproc,
                         " are both given; use --nproc N for ranks that are processes, --simulate N for ranks "
                         "that are threads of this one"));
+  const HostFlags& hosts = flags.hosts;
+  if (!hosts.hosts.empty() || !hosts.hostfile.empty() || !hosts.slurm.empty() || hosts.node_rank > 0)
+    throw UserError(
+        str("--simulate ", flags.simulate,
+            " runs the ranks as threads of this process; leave --hosts, --hostfile, --node-rank and "
+            "--slurm out, or use --nproc"));
   return parse_nproc(flags.simulate, "--simulate");
 }
 

@@ -37,8 +37,7 @@ using WorkerBody = std::function<int(const WorkerPlace&)>;
 // The subcommands with their flags, and what the one that is given does.
 class CommandLine {
  public:
-  // `worker`: set where the command is the worker's; nothing else is done then. `given`: the words as they
-  // came.
+  // `worker`: set where the command is the worker's. `given`: the words as they came.
   CommandLine(std::ostream& out, WorkerBody& worker, const std::vector<std::string>& given)
       : out_(out), worker_(worker) {
     flags_.run.given = given;

@@ -157,6 +157,10 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
           "--nnodes 3, and --hosts has 2 hosts; ask for as many, or add hosts");
   refused({"--hosts=a:0"},
           "--hosts: \"a:0\" has no number of ranks of 1 to 4096 behind the colon; write NAME:N");
+  refused({"--simulate=2", "--hosts=a,b"},
+          "--simulate 2 runs the ranks as threads of this process; leave --hosts, --hostfile, --node-rank "
+          "and --slurm "
+          "out, or use --nproc");
   refused({"--hosts=a,a"}, "--hosts: a is given twice; give it once, with all its ranks");
   refused({"--hosts=-x"}, "--hosts: \"-x\" is no name of a host");
   refused({"--hostfile", "hosts"},
