@@ -6,8 +6,7 @@ namespace lockstep::launcher::cli {
 std::string help_text() {
   return R"(trainrun: train a model on a mesh of ranks; stop it, resume it on any number of ranks, with the same bits.
 
-  trainrun --nproc 2 configs/quickstart.json               train on 2 ranks; writes runs/quickstart
-  trainrun --nproc 3 configs/quickstart.json               the same command continues it, on 3 ranks
+  trainrun --nproc 2 configs/quickstart.json               train on 2 ranks; writes runs/quickstart; again, on 3: goes on
   trainrun --nproc auto config.json --optim.lr=3e-4        one rank per core; any config key is an option
   trainrun --nproc 4 --max-restarts 3 config.json          goes on when a rank dies; --min-nproc 2: with fewer, down to 2
   trainrun --hosts a:4,b:4 config.json                     ranks on several hosts; --nnodes as torchrun, Slurm: docs/hosts.md
@@ -26,7 +25,6 @@ std::string help_text() {
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables
 
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
-                                     --hosts LIST   --hostfile FILE   --nnodes N   --node-rank K   --master-addr HOST   --network NAME   --slurm
                                      --grace SECONDS   --deadline SECONDS   --profile[=N]   --dry-run   trainrun completion bash|zsh|fish   trainrun man
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
 Exit codes: 0 done, 1 your program failed, or replay, bisect, ckpt diff or doctor found something, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.

@@ -54,12 +54,12 @@ TEST_F(HostFaults, AnErrorOfARankHasItsHost) {
 
 // The cut host's ranks end by themselves; the run goes on without them, with the same bits.
 TEST_F(HostFaults, AHostThatIsCutOffIsNamedAndLeftOut) {
-  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=3000", "--log.every=1000"});
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=1000"});
   auto result =
       on_hosts(2,
                "(sleep 4; ip link set port1 down) &\n"
                "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
-               "--name=cut c.json --train.steps=3000 --log.every=1000\n"
+               "--name=cut c.json --train.steps=1500 --log.every=1000\n"
                "echo code $?\n" +
                    count_left(1),
                100);

@@ -58,10 +58,10 @@ TEST_F(HostRuns, ANodeThatDoesNotComeIsNamed) {
 }
 
 TEST_F(HostRuns, AStopSavesAndTheSameCommandGoesOnOnAnotherNumberOfHosts) {
-  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=3000", "--log.every=1000",
-         "--checkpoint.every=1000"});
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=500",
+         "--checkpoint.every=500"});
   const std::string run =
-      "--name=stop --network eth0 c.json --train.steps=3000 --log.every=1000 --checkpoint.every=1000\n";
+      "--name=stop --network eth0 c.json --train.steps=1500 --log.every=500 --checkpoint.every=500\n";
   auto result = on_hosts(2, "at 0 timeout -s TERM 4 $trainrun --hosts h0:2,h1:2 " + run);
   EXPECT_HAS(result.output, "SIGTERM (15): finishing the step and saving; a second signal kills at once\n");
   EXPECT_HAS(result.output, "stopped on request, saved; the same command continues the run\n");
