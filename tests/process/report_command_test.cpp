@@ -25,7 +25,7 @@ class ReportCommand : public RealRun {
 TEST_F(ReportCommand, TellsWhatTheRunRecorded) {
   write_tiny();
   const std::vector<std::string> more{"c.json", "--checkpoint.every=4", "--train.eval_every=4",
-                                      "--train.steps=12"};
+                                      "--train.steps=12", "--checkpoint.async=false"};
   auto on = [&](std::vector<std::string> words) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
