@@ -76,16 +76,8 @@ class Attempt {
     leftovers_.end_all();
     echo(true);
     console_.live("");
-    facts_.records = read_error_records(log_dir_);
-    facts_.records.insert(facts_.records.end(), told_records_.begin(), told_records_.end());
-    for (const auto& record : facts_.records) note_in_log(record);
     late_->keep();
-    for (int64_t rank = 0; rank < facts_.nproc; ++rank) {
-      facts_.stopped_ranks += fs::exists(stopped_file(log_dir_, rank));
-      facts_.furthest_step = std::max(facts_.furthest_step, last_step(log_dir_, rank));
-    }
-    facts_.stop_signal = first_signal();
-    facts_.disagreement = late_->disagreement();
+    read_what_ranks_left(facts_, log_dir_, told_records_, *late_);
     facts_.where = [late = late_](int64_t rank) { return late->place(rank); };
     return std::move(facts_);
   }
@@ -214,10 +206,6 @@ class Attempt {
     for (auto& rank : ranks_) rank->kill_group();
   }
 
-  void note_in_log(const ErrorRecord& record) {
-    append_private(rank_log_file(log_dir_, record.rank), str(record.kind, ": ", record.message, "\n"));
-  }
-
   struct Early {
     size_t end;  // index in facts_.ends
     double since;
@@ -261,6 +249,20 @@ int first_signal() { return g_first.load(); }
 AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace,
                          Console& console) {
   return Attempt(command, log_dir, grace, console).run();
+}
+
+void read_what_ranks_left(AttemptFacts& facts, const std::string& log_dir,
+                          const std::vector<ErrorRecord>& told, const LateWatch& late) {
+  facts.records = read_error_records(log_dir);
+  facts.records.insert(facts.records.end(), told.begin(), told.end());
+  for (const auto& record : facts.records)
+    append_private(rank_log_file(log_dir, record.rank), str(record.kind, ": ", record.message, "\n"));
+  for (int64_t rank = 0; rank < facts.nproc; ++rank) {
+    facts.stopped_ranks += fs::exists(stopped_file(log_dir, rank));
+    facts.furthest_step = std::max(facts.furthest_step, last_step(log_dir, rank));
+  }
+  facts.stop_signal = first_signal();
+  facts.disagreement = late.disagreement();
 }
 
 int64_t last_step(const std::string& log_dir, int64_t rank) {

@@ -25,6 +25,13 @@ int first_signal();  // the first of them, 0 for none
 AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace,
                          Console& console);
 
+// What ranks left when they ended, into `facts`: records of errors in their folder and those `told` by other
+// ways, which their logs get, too; how many stopped with their state saved, how far they came, and whether
+// they disagree.
+class LateWatch;
+void read_what_ranks_left(AttemptFacts& facts, const std::string& log_dir,
+                          const std::vector<ErrorRecord>& told, const LateWatch& late);
+
 // The last step that a rank began, from its flight record; -1 where there is none.
 int64_t last_step(const std::string& log_dir, int64_t rank);
 

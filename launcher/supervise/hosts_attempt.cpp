@@ -172,16 +172,7 @@ class HostsAttempt {
   }
 
   void gather() {
-    facts_.records = read_error_records(log_dir_);
-    facts_.records.insert(facts_.records.end(), told_records_.begin(), told_records_.end());
-    for (const auto& record : facts_.records)
-      append_private(rank_log_file(log_dir_, record.rank), str(record.kind, ": ", record.message, "\n"));
-    for (int64_t rank = 0; rank < facts_.nproc; ++rank) {
-      facts_.stopped_ranks += fs::exists(stopped_file(log_dir_, rank));
-      facts_.furthest_step = std::max(facts_.furthest_step, last_step(log_dir_, rank));
-    }
-    facts_.stop_signal = first_signal();
-    facts_.disagreement = late_->disagreement();
+    read_what_ranks_left(facts_, log_dir_, told_records_, *late_);
     // A copy is a second old, or more.
     facts_.where = [late = late_, dir = log_dir_](int64_t rank) {
       return last_step(dir, rank) < 0 ? "" : str("last seen at ", late->place(rank));
