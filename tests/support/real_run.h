@@ -122,6 +122,14 @@ class RealRun : public ::testing::Test {
     std::sort(out.begin(), out.end());
     return out;
   }
+  // The steps whose checkpoints are whole, ascending.
+  static std::vector<int64_t> steps_saved(const std::string& name) {
+    std::vector<int64_t> out;
+    for (const auto& folder : checkpoints(name))
+      if (folder.find('.') == std::string::npos) out.push_back(std::stoll(folder.substr(5)));
+    std::sort(out.begin(), out.end());
+    return out;
+  }
   // Path and bytes of every file of a run that is not a log or a lock.
   static std::map<std::string, std::string> files_of(const std::string& name) {
     std::map<std::string, std::string> out;
