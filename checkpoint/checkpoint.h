@@ -97,13 +97,18 @@ struct CheckpointSummary {
   int64_t elements = 0;
   std::string mesh;  // of the run that wrote it
   std::string state_hash, certificate, producer;
-  bool latest = false;  // `latest` names it
+  bool newest = false;  // of those of sound structure: readers take it, and a run goes on from it
   std::string
       problem;  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
 };
 // All step folders of DIR by ascending step. Empty when DIR does not exist. One that its run removes
 // meanwhile is left out.
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = file_storage());
+// The same in the order in which they were committed, newest first: a run that was taken back to an earlier
+// step commits small steps last. `latest`, which people and other tools read, plays no part.
+std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage = file_storage());
+// The one of either list that is `newest`; null where none is of sound structure.
+const CheckpointSummary* newest_of(const std::vector<CheckpointSummary>& checkpoints);
 
 // What a path names: checkpoints of a run (PATH/ckpt), a folder of step folders, as a run's ckpt and best
 // are, or one step folder.

@@ -27,12 +27,10 @@ std::string structure_problem(const std::string& step_dir, Storage& storage) {
 
 namespace {
 // Nothing for one that vanishes meanwhile.
-std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& folder,
-                                            const std::string& latest) {
+std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& folder) {
   CheckpointSummary row;
   row.path = folder.path;
   row.step = folder.step;
-  row.latest = folder.name == latest;
   try {
     row.problem = structure_problem(storage, folder);
   } catch (const VanishedError&) { return {}; }
@@ -49,16 +47,29 @@ std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& 
 }
 }  // namespace
 
-std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage) {
+std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage) {
   std::vector<CheckpointSummary> out;
   for (int look = 1; out.empty() && look <= 20;
        ++look) {  // where all that were there vanished, others have come
     auto folders = scan(storage, dir);
     if (folders.empty()) break;
-    const std::string latest = read_latest(storage, dir);
     for (const auto& folder : folders)
-      if (auto row = summary_of(storage, folder, latest)) out.push_back(std::move(*row));
+      if (auto row = summary_of(storage, folder)) out.push_back(std::move(*row));
   }
+  const auto newest =
+      std::find_if(out.begin(), out.end(), [](const auto& row) { return row.problem.empty(); });
+  if (newest != out.end()) newest->newest = true;
+  return out;
+}
+
+const CheckpointSummary* newest_of(const std::vector<CheckpointSummary>& checkpoints) {
+  for (const auto& one : checkpoints)
+    if (one.newest) return &one;
+  return nullptr;
+}
+
+std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage) {
+  auto out = newest_first(dir, storage);
   std::stable_sort(out.begin(), out.end(),
                    [](const CheckpointSummary& a, const CheckpointSummary& b) { return a.step < b.step; });
   return out;

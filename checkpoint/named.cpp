@@ -24,12 +24,9 @@ std::string newest_checkpoint(const std::string& path, Storage& storage) {
   const NamedCheckpoints named = named_checkpoints(path, storage);
   if (named.kind == NamedCheckpoints::Kind::none) return "";
   if (named.kind == NamedCheckpoints::Kind::step) return named.path;
-  std::string newest;
-  for (const auto& one : list_checkpoints(named.path, storage))
-    if (one.problem.empty()) newest = one.path;
-  if (newest.empty())
-    throw UserError(str(named.path, " holds no whole checkpoint; name a run that has saved one"));
-  return newest;
+  const auto found = newest_first(named.path, storage);
+  if (const CheckpointSummary* newest = newest_of(found)) return newest->path;
+  throw UserError(str(named.path, " holds no whole checkpoint; name a run that has saved one"));
 }
 
 }  // namespace lockstep::checkpoint

@@ -25,7 +25,7 @@ void bind_checkpoints(nb::module_& m) {
       "_checkpoints",
       [](const std::string& folder) {
         nb::list out;
-        for (const auto& of : checkpoint::list_checkpoints(folder))
+        for (const auto& of : checkpoint::newest_first(folder))
           out.append(nb::make_tuple(of.step, of.path, of.problem));
         return out;
       },

@@ -21,7 +21,7 @@ int ckpt_ls(const std::string& path, std::ostream& out) {
     else
       rows.push_back({entry.path, str(entry.step), bytes_text(static_cast<double>(entry.bytes)),
                       str(entry.tensors), str(entry.elements), entry.mesh, entry.state_hash,
-                      entry.latest ? "latest" : ""});
+                      entry.newest ? "newest" : ""});
   }
   print_cells(out, rows);
   return kExitOk;

@@ -45,7 +45,9 @@ Mesh mesh_of(const std::string& text) {
   if (out.shape.empty())
     throw UserError(str("--mesh is ", shortened(printable(text), 80),
                         "; write an object of sizes, as in '{\"dp_shard\": 2, \"tp\": 2}'"));
-  return resolve_mesh(out.shape, out.dim_names, numel(out.shape));
+  try {
+    return resolve_mesh(out.shape, out.dim_names, numel(out.shape));
+  } catch (const UserError& error) { throw UserError(str("--mesh: ", error.what())); }
 }
 
 // Where a run of this config on other ranks keeps each tensor: its model, recorded and placed, not allocated.

@@ -47,9 +47,8 @@ HeldStep hold_step(const std::string& path) {
   for (int look = 1;; ++look) try {
       if (named) return hold(path.substr(0, path.find_last_not_of('/') + 1), "");
       auto found = checkpoints_of(path);
-      const CheckpointSummary* newest = &found.back();
-      for (const auto& entry : found)
-        if (entry.latest) newest = &entry;
+      const CheckpointSummary* newest = newest_of(found);
+      if (!newest) newest = &found.back();
       return hold(newest->path, newest->problem);
     } catch (const VanishedError&) {
       if (named || look == kCheckpointLooks) throw;  // else there is a newer one

@@ -32,7 +32,7 @@ std::vector<std::string> step_folders(const std::string& path) {
   for (const std::string& dir : {path + "/ckpt", path, "runs/" + path + "/ckpt"}) {  // a run by its name, too
     if (!std::filesystem::is_directory(dir, unknown)) continue;
     std::vector<std::string> out;
-    for (const auto& found : list_checkpoints(dir)) out.insert(out.begin(), found.path);
+    for (const auto& found : newest_first(dir)) out.push_back(found.path);
     if (!out.empty()) return out;
   }
   throw UserError(

@@ -48,7 +48,8 @@ Source chosen(const NamedCheckpoints& named, int64_t step) {
   if (step >= 0 || found.empty())
     throw UserError(str(named.path, " has no checkpoint", step >= 0 ? str(" of step ", step) : "",
                         steps.empty() ? "" : "; it has steps ", join(steps, ", ")));
-  return {parent_of(named.path), found.back().path};
+  const auto* newest = checkpoint::newest_of(found);
+  return {parent_of(named.path), newest ? newest->path : found.back().path};
 }
 
 Source source_of(const std::string& run, int64_t step) {

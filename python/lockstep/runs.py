@@ -14,10 +14,10 @@ def _step_folder(run, step):
     found = _core._checkpoints(folder)
     whole = [(number, path) for number, path, problem in found if not problem and step in (None, number)]
     if not whole:
-        have = ", ".join(str(number) for number, _, _ in found) or "none"
+        have = ", ".join(str(number) for number in sorted(number for number, _, _ in found)) or "none"
         wanted = "a checkpoint" if step is None else f"a checkpoint of step {step}"
         raise _core.UserError(f"[load] {run} has no whole {wanted[2:]}; steps that are there: {have}")
-    return max(whole)[1]
+    return whole[0][1]  # newest first
 
 
 def load(run, step=None, names="*"):

@@ -52,6 +52,8 @@ TEST_F(CkptTools, ReshardedFilesAreThoseOfTheRanksThemselves) {
           "--mesh is [2]; write an object of sizes, as in '{\"dp_shard\": 2, \"tp\": 2}'");
   refused({"reshard", "runs/two", "runs/x", "--mesh", R"({"dp_shard": 0})"},
           "--mesh: dp_shard is 0; a mesh dim's size is 1 or more");
+  refused({"reshard", "runs/two", "runs/x", "--mesh", R"({"dp_shard": 2, "foo": 2})"},
+          "--mesh: mesh.dim_names: unknown dim \"foo\"; known: dp_replicate, dp_shard, tp");
   refused({"reshard", "runs/two", "runs/x/step-4", "--ranks", "2"},
           "OUT is runs/x/step-4; name a run, as in runs/NAME: its ckpt/step-N is written");
   refused({"reshard", "runs/two", "c.json", "--ranks", "2"},

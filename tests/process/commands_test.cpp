@@ -63,7 +63,7 @@ TEST_F(Commands, CkptListsShowsAndVerifies) {
   auto list = said({"ckpt", "ls", "runs/run"});
   EXPECT_HAS(list, "checkpoint");
   EXPECT_HAS(list, "runs/run/ckpt/step-20  ");
-  EXPECT_HAS(list, str("[dp_replicate=2]  ", hash, "  latest\n"));
+  EXPECT_HAS(list, str("[dp_replicate=2]  ", hash, "  newest\n"));
   EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 3);
   EXPECT_EQ(said({"ckpt", "ls", "runs/run/ckpt"}), list);
   auto shown = said({"ckpt", "show", "runs/run"});
@@ -78,6 +78,9 @@ TEST_F(Commands, CkptListsShowsAndVerifies) {
             "runs/run/ckpt/step-20: whole: every checksum and the state hash agree\nruns/run/ckpt/step-40: "
             "whole: every checksum and the "
             "state hash agree\n");
+  scratch_.write("runs/run/ckpt/latest", "step-20\n");  // as a kill before it was written leaves it
+  EXPECT_EQ(said({"ckpt", "ls", "runs/run"}), list);
+  EXPECT_EQ(said({"ckpt", "show", "runs/run"}), shown);
 }
 
 TEST_F(Commands, GenerateContinuesAPrompt) {

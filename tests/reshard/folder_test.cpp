@@ -40,7 +40,7 @@ TEST(Folder, WhatASaveLeaves) {
   EXPECT_EQ(rows[0].mesh, "[dp_replicate=1]");
   EXPECT_EQ(rows[0].certificate, "cert");
   EXPECT_EQ(rows[0].state_hash, saved.state_hash);
-  EXPECT_TRUE(rows[0].latest);
+  EXPECT_TRUE(rows[0].newest);
   EXPECT_EQ(rows[0].problem, "");
   Manifest manifest = read_manifest(dir + "/step-20");
   EXPECT_EQ(manifest.config["lr"], 0.5);
@@ -161,6 +161,34 @@ TEST(Folder, ARewoundRunIsNewerThanWhatItLeft) {
   save(dir, 20, 6, 2);
   EXPECT_EQ(load(dir), (Found{20, 6}));
   EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-15", "step-20"}));
+}
+
+// A kill between the name of a checkpoint and `latest` leaves that of the one before: no reader follows it.
+TEST(Folder, ReadersTakeTheNewestWholeStepWhateverLatestSays) {
+  ScratchFolder folder;
+  const std::string dir = folder.path("run/ckpt");
+  auto newest = [&] { return last_part(newest_checkpoint(folder.path("run"))); };
+  auto order = [&] {
+    std::string out;
+    for (const auto& row : newest_first(dir)) out += str(row.step, row.newest ? "! " : " ");
+    return out;
+  };
+  save(dir, 10, 1), save(dir, 20, 2);
+  folder.write("run/ckpt/latest", "step-10\n");
+  EXPECT_EQ(load(dir), (Found{20, 2}));
+  EXPECT_EQ(newest(), "step-20");
+  EXPECT_EQ(order(), "20! 10 ");
+  save(dir, 15, 5);  // of a run that went back
+  EXPECT_EQ(load(dir), (Found{15, 5}));
+  EXPECT_EQ(newest(), "step-15");
+  EXPECT_EQ(order(), "15! 20 10 ");
+  const auto listed = list_checkpoints(dir);
+  ASSERT_EQ(listed.size(), 3u);
+  EXPECT_EQ(listed[1].step, 15);
+  EXPECT_TRUE(listed[1].newest);
+  fs::remove(dir + "/step-15/rank-0.safetensors");
+  EXPECT_EQ(newest(), "step-20");
+  EXPECT_EQ(order(), "15 20! 10 ");
 }
 
 // Runs `work` in a child process; true when it ended with `code`.
