@@ -70,6 +70,11 @@ struct LoadedInfo {
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,
                                       const LiveMesh& mesh, Storage& storage = file_storage());
 
+// The same of several folders: the newest by step of what they hold. One that holds damaged checkpoints
+// alone, beside a first folder without any, counts as empty, with a warning.
+std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, const std::vector<Array*>& arrays,
+                                      const LiveMesh& mesh, Storage& storage = file_storage());
+
 // Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file,
 // tensor and offset. Values that are not finite are loaded, with a warning that names the first.
 LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays,

@@ -1,5 +1,6 @@
 // Loading: one checkpoint, or the newest whole one, with every rank deciding alike.
 #include <algorithm>
+#include <iterator>
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
@@ -75,20 +76,34 @@ std::string nonfinite_text(const std::string& step_dir, const std::vector<Array*
   return bad ? str(step_dir, " holds values that are not finite: ", bad->text()) : "";
 }
 
-// What rank 0 finds in the folder, the same on all ranks: paths newest first.
-std::vector<std::string> candidates(const std::string& dir, Group& world, Storage& storage) {
+// Warns where `latest` is not one of the folders.
+void judge_latest(Storage& storage, const std::string& dir, const std::vector<StepFolder>& folders) {
+  if (folders.empty()) return;
+  std::string problem, latest = read_latest(storage, dir, &problem);
+  bool found = latest.empty();
+  if (!problem.empty()) logs::warn(str(problem, "; the newest whole checkpoint is taken"));
+  for (const auto& folder : folders) found = found || folder.name == latest;
+  if (!found)
+    logs::warn(str(dir, "/latest names ", latest,
+                   ", which is not there; the newest whole checkpoint is taken instead"));
+}
+
+// What rank 0 finds in the folders, the same on all ranks: paths newest first, within a folder in the order
+// of its commits.
+std::vector<std::string> candidates(const std::vector<std::string>& dirs, Group& world, Storage& storage) {
   Json paths = Json::array();
   raise(settle(world, world.rank() != 0 ? WorkOutcome{} : attempt([&] {
-                 auto folders = scan(storage, dir);
-                 for (const auto& folder : folders) paths.push_back(folder.path);
-                 if (folders.empty()) return;
-                 std::string problem, latest = read_latest(storage, dir, &problem);
-                 bool found = latest.empty();
-                 if (!problem.empty()) logs::warn(str(problem, "; the newest whole checkpoint is taken"));
-                 for (const auto& folder : folders) found = found || folder.name == latest;
-                 if (!found)
-                   logs::warn(str(dir, "/latest names ", latest,
-                                  ", which is not there; the newest whole checkpoint is taken instead"));
+                 std::vector<StepFolder> all;
+                 for (const auto& dir : dirs) {
+                   const auto folders = scan(storage, dir);
+                   judge_latest(storage, dir, folders);
+                   std::vector<StepFolder> merged;
+                   std::merge(all.begin(), all.end(), folders.begin(), folders.end(),
+                              std::back_inserter(merged),
+                              [](const StepFolder& a, const StepFolder& b) { return a.step > b.step; });
+                   all = std::move(merged);
+                 }
+                 for (const auto& folder : all) paths.push_back(folder.path);
                })));
   return Json::parse(broadcast_text(world, paths.dump())).get<std::vector<std::string>>();
 }
@@ -115,8 +130,14 @@ void load_part(const std::string& step_dir, const std::vector<Array*>& arrays, c
 
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,
                                       const LiveMesh& mesh, Storage& storage) {
+  return load_newest({dir}, arrays, mesh, storage);
+}
+
+std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, const std::vector<Array*>& arrays,
+                                      const LiveMesh& mesh, Storage& storage) {
   Group& world = *mesh.world;
-  auto paths = candidates(dir, world, storage);
+  const std::string& dir = dirs.at(0);
+  auto paths = candidates(dirs, world, storage);
   if (paths.empty()) return std::nullopt;
   std::vector<std::string> reasons;
   for (const auto& path : paths) {
@@ -134,6 +155,13 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
     }
     if (tried.verdict != Verdict::damaged) raise(tried);
     reasons.push_back(tried.text);
+  }
+  const bool first_is_empty = std::none_of(
+      paths.begin(), paths.end(), [&](const std::string& path) { return parent_folder(path) == dir; });
+  if (first_is_empty) {
+    if (world.rank() == 0)
+      for (const auto& reason : reasons) logs::warn(str(reason, "; it is not used"));
+    return std::nullopt;
   }
   throw UserError(str(dir, " holds ", paths.size(), " checkpoint", paths.size() == 1 ? "" : "s",
                       " and none is whole; nothing was changed:\n  ", join(reasons, "\n  "),

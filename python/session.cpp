@@ -155,6 +155,7 @@ TrainOptions options_of(nb::dict given) {
   take("run", out.run), take("steps", out.steps), take("global_batch", out.global_batch);
   take("micro_batch", out.micro_batch), take("lanes", out.lanes), take("save_every", out.save_every);
   take("save_async", out.save_async);
+  take("memory_every", out.memory_every);
   take("report_every", out.report_every), take("keep", out.keep);
   take("monitor", out.monitor), take("monitor_mode", out.monitor_mode), take("min_delta", out.min_delta);
   take("best", out.best), take("patience", out.patience);

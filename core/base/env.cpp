@@ -35,6 +35,8 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_RUN_DIR", "", "set by trainrun for its workers: the run's folder"},
       {"LOCKSTEP_LOG_DIR", "",
        "set by trainrun for its workers: the folder of this attempt's logs and records"},
+      {"LOCKSTEP_MEMORY_FOLDER", "",
+       "set by trainrun for its workers: where a host keeps checkpoints in memory (checkpoint.memory_every)"},
       {"LOCKSTEP_HOSTS", "",
        "set by trainrun for its workers: how many hosts the run has; \"\" where it has one"},
       {"LOCKSTEP_PLAN", "", "set by trainrun plan for a program, which then plans its first step and ends"},

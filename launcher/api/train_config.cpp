@@ -83,8 +83,8 @@ RunConfig config_of(const TrainOptions& options, const Session& session) {
   c.train.on_nonfinite = options.on_nonfinite, c.train.nonfinite_limit = options.nonfinite_limit;
   c.train.on_spike = options.on_spike, c.train.spike_factor = options.spike_factor;
   c.train.spike_window = options.spike_window;
-  c.checkpoint.every = options.save_every, c.checkpoint.async = options.save_async,
-  c.checkpoint.keep = options.keep;
+  c.checkpoint.every = options.save_every, c.checkpoint.async = options.save_async;
+  c.checkpoint.memory_every = options.memory_every, c.checkpoint.keep = options.keep;
   c.checkpoint.best = options.best;
   c.checkpoint.retries = options.retries, c.checkpoint.on_failure = options.on_failure;
   c.log.every = options.report_every, c.log.hash_every = options.hash_every;

@@ -46,6 +46,7 @@ struct TrainOptions {
   int64_t lanes = 0;                          // of the reduction; 0: default_lanes
   int64_t save_every = 0;                     // 0: at the end only
   bool save_async = true;                     // checkpoint.async
+  int64_t memory_every = 0;                   // checkpoint.memory_every; 0: none
   int64_t report_every = 10;                  // steps between lines
   int64_t keep = 3;                           // checkpoints
   std::optional<Validation> validation = {};  // "val_loss" and its metrics as "val_NAME"

@@ -83,8 +83,10 @@ void add_run_flags(CLI::App& app, Flags& flags) {
                  "seconds that ranks wait for a peer before the run ends: in steps, or STEPS,START; default "
                  "watch.deadline, 60,600")
       ->type_name("SECONDS");
-  app.add_option("--restart-delay,--restart_delay", launch.restart_delay,
-                 "seconds before a restart; doubles while restarts bring no progress, up to 30; default 0.5")
+  app.add_option(
+         "--restart-delay,--restart_delay", launch.restart_delay,
+         "seconds before a restart; doubles while restarts bring no progress, up to 30; default: 0 after "
+         "progress (several hosts: 0.5), else from 0.5 on")
       ->check(CLI::NonNegativeNumber)
       ->type_name("SECONDS");
   app.add_flag(

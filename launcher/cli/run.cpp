@@ -15,8 +15,10 @@
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/program_words.h"
 #include "launcher/config/stored.h"
+#include "launcher/loop/memory_to_disk.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/host_agent.h"
+#include "launcher/supervise/memory_folder.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/supervisor.h"
@@ -111,10 +113,43 @@ int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const
   return kExitOk;
 }
 
+// Frees the memory that checkpoints took. Of a run that failed, what is newer than on the disk is kept there.
+void end_memory(const std::string& memory, const std::string& run_dir, int code) {
+  std::error_code unknown;
+  if (!fs::exists(memory, unknown)) return;
+  try {
+    const bool failed = code != kExitOk && code != kExitStopped && code < 128;
+    if (const int64_t step = failed ? memory_to_disk(memory, run_dir + "/ckpt") : -1; step >= 0)
+      std::cerr << "trainrun: the checkpoint of step " << step << " in memory is kept as " << run_dir
+                << "/ckpt/step-" << step << std::endl;
+  } catch (const UserError& error) {
+    std::cerr
+        << "trainrun: a checkpoint in memory is newer than those on the disk, and cannot be kept there: "
+        << error.what() << "; it stays in " << memory << ", and the same command goes on from it"
+        << std::endl;
+    return;
+  }
+  if (const std::string left = remove_memory_folder(memory); !left.empty()) logs::warn("trainrun: " + left);
+}
+
+int supervise_with_memory(LaunchOptions launch, const RunFolder& folder) {
+  remove_forgotten_memory();
+  launch.memory_dir = memory_folder_of(folder.path());
+  int code = kExitInternal;
+  try {
+    code = supervise(launch, folder);
+  } catch (const Error& error) {
+    end_memory(launch.memory_dir, folder.path(), error.exit_code());
+    throw;
+  }
+  end_memory(launch.memory_dir, folder.path(), code);
+  return code;
+}
+
 // The agents of the other hosts learn how the run ended, however it did.
 int supervise_on_hosts(const LaunchOptions& launch, const RunFolder& folder) {
   try {
-    const int code = supervise(launch, folder);
+    const int code = supervise_with_memory(launch, folder);
     dismiss_agents(launch, folder.path(), code);
     return code;
   } catch (const Error& error) {

@@ -119,6 +119,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.extra_passes", Effect::rounding},
       {"checkpoint.every", Effect::none},
       {"checkpoint.async", Effect::none},
+      {"checkpoint.memory_every", Effect::none},
       {"checkpoint.best", Effect::none},
       {"checkpoint.keep", Effect::none},
       {"checkpoint.retries", Effect::none},

@@ -308,6 +308,11 @@ struct CheckpointConfig {
                    "a save copies the state and is written while the training goes on; false, "
                    "and where a copy does not fit: the run waits for its saves. It always waits for the last "
                    "one, and before it begins another");
+  int64_t memory_every = key(
+      &memory_every, "checkpoint.memory_every", 0,
+      "steps between checkpoints in the host's memory (/dev/shm), of which the newest is kept until trainrun "
+      "ends: a run that trainrun restarts goes on from it where it is newer than those on disk; 0: none",
+      between(0, 1e12));
   int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
   bool best = key(&best, "checkpoint.best", false,
                   "the state of the best validation (train.monitor) is kept in runs/NAME/best, too");

@@ -32,7 +32,7 @@ void RunSaves::save(const SaveOrder& order, const SaveInfo& info, const std::vec
 }
 
 void RunSaves::heard(int64_t votes) {
-  if (flight_ && votes / kReady == mesh_.world->size()) advance();
+  if (flight_ && ready(votes) == mesh_.world->size()) advance();
 }
 
 void RunSaves::finish() {

@@ -22,6 +22,12 @@ struct SaveOrder {
   std::function<void()> then = {};  // called when it is there
 };
 
+// A vote of a step is one number, summed over the ranks (at most kMostRanks): requests to stop, then ranks
+// that are done with their part of a save, then those done with their part of one in memory.
+inline constexpr int64_t kReady = int64_t{1} << 32, kMostVotes = int64_t{1} << 15,
+                         kReadyInMemory = kReady * kMostVotes;
+static_assert(kMostRanks < kMostVotes);
+
 class RunSaves {
  public:
   // `room`: for snapshots; it asks whether this rank can take so many bytes more. The references outlive the
@@ -37,6 +43,9 @@ class RunSaves {
             const std::vector<const Array*>& arrays);
   // What this rank adds to the vote of a step: whether its part of a save in flight is done.
   int64_t vote() const { return flight_ && flight_->ready() ? kReady : 0; }
+  // What the ranks' votes add up to of those, and of a MemoryTier's.
+  static int64_t ready(int64_t votes) { return votes / kReady % kMostVotes; }
+  static int64_t ready_in_memory(int64_t votes) { return votes / kReadyInMemory; }
   // What the ranks' votes add up to without those: requests to stop.
   static int64_t stops(int64_t votes) { return votes % kReady; }
   // After a step whose votes add up to this: goes on with the save in flight where all ranks are done with
@@ -44,11 +53,11 @@ class RunSaves {
   void heard(int64_t votes);
   // Whether a save is in flight; the same on all ranks.
   bool in_flight() const { return flight_ != nullptr; }
+  bool in_flight(const std::string& folder) const { return flight_ && order_.folder == folder; }
   // Waits until none is. Collective where one is. As save().
   void finish();
 
  private:
-  static constexpr int64_t kReady = int64_t{1} << 32;
   void advance();
 
   const LiveMesh& mesh_;

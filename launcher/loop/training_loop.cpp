@@ -57,7 +57,8 @@ TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const Worker
       guard_(config.train),
       best_(config.train),
       replicas_(config.verify.replicas_every, work.mesh()),
-      saves_(config.checkpoint, work.mesh(), room_for_snapshots(work, at)) {}
+      saves_(config.checkpoint, work.mesh(), room_for_snapshots(work, at)),
+      memory_(config.checkpoint, work.mesh(), at, room_for_snapshots(work, at)) {}
 
 TrainingLoop::Outcome TrainingLoop::run() {
   const double start = now();
@@ -68,6 +69,7 @@ TrainingLoop::Outcome TrainingLoop::run() {
   if (evaluation) best_.check(measured_by(*evaluation));
   lock();
   const int64_t done = resume(step);
+  memory_.open(std::as_const(work_.state()).arrays());
   introduce(step, compiled, done);
   if (work_.rank() == 0) work_.describe(dir_);
   return steps(step, evaluation.get(), done);
@@ -96,7 +98,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     fed.trace = traced;
     guard_.limit(fed);
     replicas_.ask(fed);
-    fed.vote += saves_.vote();
+    fed.vote += saves_.vote() + memory_.vote();
     inject_fault(i);
     const StepResult result = step.run(fed);
     if (traced) profile.add(result, step);
@@ -132,6 +134,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
             [this, i, passed_over = guard_.passed_over(i)] {
               if (!passed_over) guard_.saved(i);
             }});
+    if (!last && broken.empty()) keep_in_memory(i, step);
     if (traced)
       if (const std::string path = profile.end(i, last); !path.empty())
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
@@ -213,15 +216,26 @@ void TrainingLoop::lock() {
   agree(*work_.mesh().world, refused);
 }
 
+SaveInfo TrainingLoop::save_info(int64_t i, const Step& step) {
+  Json extra = work_.remembered(i);
+  extra["guard"] = guard_.json();
+  extra["best"] = best_.json();
+  return {i, work_.config(), step.certificate(), extra};
+}
+
+// Behind the best validation, which it counts as saved.
+void TrainingLoop::keep_in_memory(int64_t i, Step& step) {
+  if (!memory_.due(i, saves_.in_flight(best_checkpoints()))) return;
+  enter_pace(Pace::start);
+  replicas_.compare(i, step, true);
+  memory_.save(save_info(i, step), std::as_const(work_.state()).arrays());
+  enter_pace(Pace::steps);
+}
+
 void TrainingLoop::save(int64_t i, Step& step, const StepInput& fed, const SaveOrder& order) {
   enter_pace(Pace::start);
-  Json extra = work_.remembered(i);
   replicas_.compare(i, step, true);
-  auto write = [&] {
-    extra["guard"] = guard_.json();
-    extra["best"] = best_.json();
-    saves_.save(order, {i, work_.config(), step.certificate(), extra}, std::as_const(work_.state()).arrays());
-  };
+  auto write = [&] { saves_.save(order, save_info(i, step), std::as_const(work_.state()).arrays()); };
   try {
     write();
   } catch (const NonFiniteError& error) {  // the update overflowed, though loss and norm did not
@@ -232,6 +246,7 @@ void TrainingLoop::save(int64_t i, Step& step, const StepInput& fed, const SaveO
 
 // What is left of a save beside the training, where all ranks voted that their part of it is done.
 void TrainingLoop::go_on_saving(int64_t i, const StepResult& result, Step& step, const StepInput& fed) {
+  memory_.heard(result.votes);
   if (!saves_.in_flight()) return;
   enter_pace(Pace::start);
   try {
@@ -306,6 +321,7 @@ void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const 
   if (finding.action == Action::skip && work_.rank() == 0)
     logs::warn(str("step ", i, " is passed over: ", finding.words, "; its update was not made"));
   if (finding.action == Action::rewind) {
+    memory_.forget();  // of steps that are passed over
     const auto loaded = load_latest(checkpoints(), work_.state().arrays(), work_.mesh());
     const int64_t from = loaded ? loaded->step : 0;
     if (!loaded) work_.start_state();
@@ -328,17 +344,21 @@ void TrainingLoop::restore(const Json& extra) {
 
 // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
 int64_t TrainingLoop::resume(const Step& step) {
-  if (work_.start_from_import(checkpoints())) {
+  const bool kept = memory_.holds_any();
+  if (!kept && work_.start_from_import(checkpoints())) {
     logs::info(str("resumed from ", checkpoints(), "/step-0 (step 0, state ", work_.hash_state(), ")"));
     return 0;
   }
-  const auto loaded = load_latest(checkpoints(), work_.state().arrays(), work_.mesh());
+  std::vector<std::string> folders{checkpoints()};
+  if (kept) folders.push_back(memory_.folder());
+  const auto loaded = load_newest(folders, work_.state().arrays(), work_.mesh());
   if (!loaded) {
     work_.start_state();
     return 0;
   }
-  logs::info(
-      str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
+  const bool from_memory = parent_folder(loaded->path) == memory_.folder();
+  logs::info(str("resumed from ", from_memory ? "memory, " : "", loaded->path, " (step ", loaded->step,
+                 ", state ", loaded->state_hash, ")"));
   work_.tell_changes(*loaded, step.certificate());
   restore(loaded->extra);
   return loaded->step;

@@ -9,6 +9,7 @@
 #include "launcher/config/run_config.h"
 #include "launcher/loop/best_validation.h"
 #include "launcher/loop/guard.h"
+#include "launcher/loop/memory_tier.h"
 #include "launcher/loop/profile.h"
 #include "launcher/loop/replica_watch.h"
 #include "launcher/loop/run_saves.h"
@@ -59,10 +60,12 @@ class TrainingLoop {
   void inject_fault(int64_t i);
   void act(int64_t i, StepGuard::Finding finding, compiler::Step& step, const compiler::StepInput& fed);
   void restore(const Json& extra);
+  checkpoint::SaveInfo save_info(int64_t i, const compiler::Step& step);
   void save(int64_t i, compiler::Step& step, const compiler::StepInput& fed, const SaveOrder& order);
   void go_on_saving(int64_t i, const compiler::StepResult& result, compiler::Step& step,
                     const compiler::StepInput& fed);
   void settle_saves();
+  void keep_in_memory(int64_t i, compiler::Step& step);
   void save_best(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
 
   const RunConfig& config_;
@@ -75,6 +78,7 @@ class TrainingLoop {
   BestValidation best_;
   ReplicaWatch replicas_;
   RunSaves saves_;
+  MemoryTier memory_;
 };
 
 }  // namespace lockstep::launcher

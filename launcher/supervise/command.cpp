@@ -54,6 +54,7 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
                    {"LOCKSTEP_LOG_DIR", std::filesystem::absolute(log_dir).lexically_normal().string()},
                    {"LOCKSTEP_RESTART", str(restart)},
                    {"LOCKSTEP_TERMINAL", str(columns)}};
+  if (!options.memory_dir.empty()) out.variables.emplace_back("LOCKSTEP_MEMORY_FOLDER", options.memory_dir);
   out.deadlines = read_deadlines(options.deadlines.empty() ? env("LOCKSTEP_DEADLINE") : options.deadlines);
   out.variables.emplace_back("LOCKSTEP_DEADLINE", text(out.deadlines));
   if (!options.verify_collectives.empty())

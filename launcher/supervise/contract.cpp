@@ -57,6 +57,7 @@ WorkerPlace worker_place() {
                         "; check LOCAL_RANK and LOCAL_WORLD_SIZE"));
   at.run_dir = env("LOCKSTEP_RUN_DIR");
   at.log_dir = env("LOCKSTEP_LOG_DIR");
+  at.memory_dir = env("LOCKSTEP_MEMORY_FOLDER");
   at.restart = has("LOCKSTEP_RESTART") ? number("LOCKSTEP_RESTART") : 0;
   return at;
 }

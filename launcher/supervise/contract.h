@@ -17,6 +17,7 @@ struct WorkerPlace {
   int64_t local_world_size = 1;  // ranks of this host
   std::string run_dir;           // absolute; empty when not started by trainrun
   std::string log_dir;           // absolute: runs/NAME/logs/attempt-K; empty when not started by trainrun
+  std::string memory_dir;        // of checkpoints in this host's memory; empty when not started by trainrun
   int64_t restart = 0;           // how often trainrun restarted the group
   bool supervised() const { return !log_dir.empty(); }
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,17 @@ struct LaunchOptions {
   int64_t min_nproc =
       0;              // a restart goes on without ranks that died, down to this number; 0: always nproc ranks
   double grace = 30;  // seconds from a stop request until what still runs is killed
-  double restart_delay = 0.5;  // seconds before a restart; doubles while restarts bring no progress, up to 30
-                               // s (or this, if longer)
-  bool heeds_stop = false;     // the worker is Lockstep's own: it answers stop signals once it listens
+  // Seconds before a restart, which double while restarts bring no progress, up to 30 s (or this, if longer).
+  // Not set: after progress none (on several hosts 0.5, in which daemons leave their ports), else from 0.5
+  // on.
+  std::optional<double> restart_delay{};
+  bool heeds_stop = false;  // the worker is Lockstep's own: it answers stop signals once it listens
   int64_t threads =
       0;  // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
   std::string deadlines;            // as LOCKSTEP_DEADLINE has them; "": what LOCKSTEP_DEADLINE says
   std::string verify_collectives;   // auto, on, off; "": what LOCKSTEP_VERIFY_COLLECTIVES says
   int64_t profile = 0;              // steps that a program of the user's own traces; 0: as it says itself
+  std::string memory_dir;           // where ranks keep checkpoints in memory; "": nowhere
   std::vector<std::string> worker;  // program and arguments of a rank
   LaunchHosts hosts;                // where the ranks are
 };

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
 #include <thread>
 
 #include "core/base/error.h"
@@ -12,10 +10,9 @@
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/host_agent.h"
 #include "launcher/supervise/hosts_attempt.h"
+#include "launcher/supervise/memory_folder.h"
 
 namespace lockstep::launcher {
-
-namespace fs = std::filesystem;
 
 int64_t next_nproc(const LaunchOptions& options, int64_t nproc, int64_t dead) {
   if (options.min_nproc <= 0) return nproc;
@@ -23,7 +20,8 @@ int64_t next_nproc(const LaunchOptions& options, int64_t nproc, int64_t dead) {
 }
 
 double restart_delay(const LaunchOptions& options, int64_t fruitless) {
-  double delay = options.restart_delay;
+  if (!options.restart_delay && !options.hosts.several() && fruitless-- == 0) return 0;
+  double delay = options.restart_delay.value_or(0.5);
   const double most = std::max(30.0, delay);
   for (int64_t i = 0; i < fruitless && delay < most; ++i) delay *= 2;
   return std::min(delay, most);
@@ -35,18 +33,7 @@ bool Progress::advance(int64_t furthest_step, int64_t newest_checkpoint) {
   return further;
 }
 
-int64_t newest_checkpoint(const std::string& run_dir) {
-  int64_t out = -1;
-  std::error_code failed;
-  for (fs::directory_iterator at(run_dir + "/ckpt", failed), end; !failed && at != end;
-       at.increment(failed)) {
-    long long step = -1;
-    char more = 0;
-    if (std::sscanf(at->path().filename().c_str(), "step-%lld%c", &step, &more) == 1)
-      out = std::max<int64_t>(out, step);
-  }
-  return out;
-}
+int64_t newest_checkpoint(const std::string& run_dir) { return newest_step_in(run_dir + "/ckpt"); }
 
 namespace {
 // The hosts of the next attempt. Hosts that were lost are left out where fewer ranks will do.
@@ -58,6 +45,12 @@ LaunchHosts next_hosts(const LaunchOptions& options, const AttemptFacts& facts,
 }
 
 std::string ranks_text(int64_t n) { return str(n, n == 1 ? " rank" : " ranks"); }
+
+// What a restart goes on from.
+std::string newest_text(const std::string& memory_dir, int64_t on_disk) {
+  const int64_t kept = memory_dir.empty() ? -1 : newest_step_in(memory_dir);
+  return kept > on_disk ? str("from memory (step ", kept, ")") : "from the last checkpoint";
+}
 
 // Sleeps, unless the user asks to stop. True when the time is over.
 bool wait_unless_stopped(double seconds) {
@@ -107,8 +100,9 @@ int supervise(const LaunchOptions& asked, const RunFolder& folder) {
         next = options.hosts.ranks();
       }
       const double delay = restart_delay(options, fruitless);
-      console.notice(str("restart ", restart + 1, " of ", options.max_restarts, " in ", number_text(delay),
-                         " s, from the last checkpoint, with ", ranks_text(next),
+      console.notice(str("restart ", restart + 1, " of ", options.max_restarts,
+                         delay > 0 ? str(" in ", number_text(delay), " s, ") : " at once, ",
+                         newest_text(options.memory_dir, progress.checkpoint), ", with ", ranks_text(next),
                          next < nproc ? str(" (", nproc, " before)") : ""));
       nproc = next;
       again = wait_unless_stopped(delay);

@@ -124,8 +124,17 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
 
 void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& state) {
   const auto& saves = config.checkpoint;
-  if (saves.async && (saves.every > 0 || saves.best))
-    needs.parts.push_back({"snapshot of a save", state.bytes_per_rank(), true});
+  const int64_t snapshots = saves.async ? (saves.every > 0 || saves.best) + (saves.memory_every > 0) : 0;
+  if (snapshots)
+    needs.parts.push_back({snapshots == 1 ? "snapshot of a save" : "snapshots of two saves",
+                           snapshots * state.bytes_per_rank(), true});
+  if (saves.memory_every > 0) {
+    int64_t once = 0;
+    for (const auto& spec : state.specs())
+      once += numel(spec.shape) * static_cast<int64_t>(size_of(spec.dtype));
+    const int64_t ranks = state.mesh().words.size();
+    needs.parts.push_back({"checkpoints in memory", 2 * ((once + ranks - 1) / ranks), true});
+  }
 }
 
 LibraryBounds library_bounds(const RunConfig& config, const Target& target) {

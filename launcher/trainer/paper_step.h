@@ -38,9 +38,11 @@ std::vector<int> fullest_ranks(const compiler::LanePlan& plan, int seats = 0);
 // What the fullest rank takes of its device: the training step, and the evaluation (null: none) beside it.
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const PaperStep& step,
                          const PaperStep* evaluation, const LibraryBounds& bounds);
-// For a device that is the host: the snapshot of a save that is written beside the training, where the run
-// makes any. It is no part of what a run must have: where there is no room for it the run waits for its
-// saves.
+// For a device that is the host: snapshots of saves that are written beside the training, where the run makes
+// any, one of those on the disk and one of those in memory (checkpoint.memory_every); and a rank's share of
+// the checkpoints in memory, the newest and the one that is written. They are no part of what a rank must
+// have: where there is no room for a snapshot the run waits for its saves, and of /dev/shm the run itself
+// asks (launcher/loop/memory_tier.h).
 void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& state);
 // The bounds of a run on the device of `target`. Of devices of a plugin nothing is known: all are 0.
 LibraryBounds library_bounds(const RunConfig& config, const compiler::Target& target);

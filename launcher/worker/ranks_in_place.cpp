@@ -66,7 +66,7 @@ class Ranks {
  private:
   void run_rank(std::shared_ptr<World> world) {
     const int rank = world->rank();
-    WorkerPlace at{rank, options_.nproc, rank, options_.nproc, options_.run_dir, options_.log_dir, 0};
+    WorkerPlace at{rank, options_.nproc, rank, options_.nproc, options_.run_dir, options_.log_dir, "", 0};
     logs::set_thread_rank(rank);
     try {
       if (at.supervised()) {

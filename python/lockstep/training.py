@@ -106,6 +106,7 @@ def train(
     lanes=0,
     save_every=0,
     save_async=True,
+    memory_every=0,
     report_every=10,
     keep=3,
     validation=None,
@@ -133,7 +134,8 @@ def train(
     the state and returns the Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The
     run goes on from the newest checkpoint of its folder, on any number of ranks; it saves every `save_every`
     steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop; with save_async the state is copied and
-    written while the training goes on. validation=Validation(...) measures on
+    written while the training goes on. Every `memory_every` steps it is kept in the host's memory, too, from
+    which trainrun restarts it (0: never). validation=Validation(...) measures on
     the way: "val_loss", and metrics as "val_NAME". By `monitor`, of which less is better (or more,
     monitor_mode="max"), best=True keeps the state of the best validation in RUN/best, and patience=N ends the
     run after N in a row that were not better by more than `min_delta`. on_nonfinite says what a step does

@@ -169,7 +169,7 @@ TEST_F(FaultRun, Row34AFlippedBit) {
        .code = "75",
        .detected = "one step (verify.replicas_every)",
        .recovered = "same command; by itself with --max-restarts",
-       .lost = "<= checkpoint.every",
+       .lost = "< 2 x checkpoint.every",
        .same_bits = "yes"});
 }
 

@@ -54,6 +54,11 @@ std::string line(const std::string& first, const Json& record, const std::string
   return out + "\n";
 }
 
+constexpr const char* kStepsLost =
+    "Steps lost: a run that ends by a fault goes on from its newest checkpoint that is written. Beside the "
+    "training\n(`checkpoint.async`) the save due last may not be, which makes less than twice "
+    "`checkpoint.every`; with\n`checkpoint.memory_every` the newest in memory counts, too "
+    "([checkpoints](checkpoint.md#in-memory)).\n\n";
 constexpr const char* kHead =
     "| # | what was done | what the user sees | exit | detected | goes on by | steps lost | same bits |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
@@ -90,7 +95,7 @@ int make(const std::string& catalogue, const std::string& tests, const std::stri
                "this page, with tiny models.\n\n"
             << ok << " of " << kCatalogue << " rows hold" << (open.empty() ? "" : str("; not shown: ", open))
             << ".\n\n"
-            << kHead << body << "\n## Beside the catalogue\n\n"
+            << kStepsLost << kHead << body << "\n## Beside the catalogue\n\n"
             << kHead << beside;
   return ok == 0;
 }

@@ -49,7 +49,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "capture": false, "skip_passes": ["simplify"],
                 "load_ops": ["./mine.so"], "extra_passes": ["mine::fold"], "memory_budget": "2GiB"},
-    "checkpoint": {"every": 100, "async": false, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
+    "checkpoint": {"every": 100, "async": false, "memory_every": 10, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
     "resume": {"allow": ["model"]},
     "log": {"every": 1, "hash_every": 50, "norms_every": 25, "tensorboard": true, "profile": 3},
     "watch": {"deadline": 30, "start_deadline": 300},

@@ -332,9 +332,14 @@ TEST(Restarts, RanksAndDelays) {
   EXPECT_EQ(next_nproc(options, 4, 1), 3);
   EXPECT_EQ(next_nproc(options, 4, 0), 4);
   EXPECT_EQ(next_nproc(options, 2, 1), 2);
+  EXPECT_EQ(restart_delay(options, 0), 0);
+  EXPECT_EQ(restart_delay(options, 1), 0.5);
+  EXPECT_EQ(restart_delay(options, 4), 4);
+  EXPECT_EQ(restart_delay(options, 40), 30);
+  options.hosts.reach = Reach::ssh;
   EXPECT_EQ(restart_delay(options, 0), 0.5);
   EXPECT_EQ(restart_delay(options, 3), 4);
-  EXPECT_EQ(restart_delay(options, 40), 30);
+  options.hosts.reach = Reach::here;
   options.restart_delay = 100;
   EXPECT_EQ(restart_delay(options, 0), 100);
   EXPECT_EQ(restart_delay(options, 3), 100);

@@ -1,0 +1,136 @@
+// When one is due, whether there is room, and the saves.
+#include "launcher/loop/memory_tier.h"
+
+#include <sys/statvfs.h>
+
+#include <utility>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/plan/save_plan.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/mesh/together.h"
+#include "launcher/loop/run_saves.h"
+#include "launcher/supervise/memory_folder.h"
+
+namespace lockstep::launcher {
+
+using namespace checkpoint;
+
+namespace {
+constexpr int kKept = 1;
+
+std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+int64_t bytes_in(Storage& storage, const std::string& folder) {
+  int64_t out = 0;
+  for (const auto& one : list_checkpoints(folder, storage)) out += one.bytes;
+  return out;
+}
+
+int64_t free_bytes(const std::string& folder) {
+  struct statvfs at;
+  if (::statvfs(folder.c_str(), &at) != 0) return -1;
+  return static_cast<int64_t>(at.f_bavail) * static_cast<int64_t>(at.f_frsize);
+}
+}  // namespace
+
+MemoryTier::MemoryTier(const CheckpointConfig& policy, const LiveMesh& mesh, const WorkerPlace& at,
+                       std::shared_ptr<SnapshotRoom> room, Storage& storage)
+    : every_(policy.memory_every),
+      async_(policy.async),
+      mesh_(mesh),
+      place_(at),
+      storage_(storage),
+      folder_(at.memory_dir),
+      room_(std::move(room)) {}
+
+bool MemoryTier::holds_any() const {
+  if (folder_.empty()) return false;
+  const bool any =
+      together(*mesh_.world, [&] { return leads() && !list_checkpoints(folder_, storage_).empty(); });
+  int64_t word = any;
+  if (mesh_.world->size() > 1)
+    all_reduce(*mesh_.world, {&word, &word, 1, DType::i64, ReduceOp::max}, "checkpoints in memory");
+  return word != 0;
+}
+
+// What the ranks of this host write.
+int64_t MemoryTier::bytes_of_host(const std::vector<const Array*>& arrays) const {
+  const SavePlan plan = plan_save(specs_of(arrays), mesh_.words);
+  int64_t out = 0;
+  const int64_t first = place_.rank - place_.local_rank;
+  for (int64_t rank = first; rank < first + place_.local_world_size; ++rank) out += plan.bytes_of(rank);
+  return out;
+}
+
+void MemoryTier::open(const std::vector<const Array*>& arrays) {
+  if (every_ == 0) return;
+  if (folder_.empty()) {
+    logs::info(
+        "checkpoint.memory_every is not used: checkpoints in memory are kept by trainrun for the ranks "
+        "that it restarts, and it did not start these");
+    return;
+  }
+  together(*mesh_.world, [&] {
+    if (!leads()) return;
+    make_memory_folder(folder_, place_.run_dir);
+    lock_ = lock_checkpoints(folder_, storage_);
+    const int64_t bytes = bytes_of_host(arrays), needed = 2 * bytes,
+                  room = free_bytes(folder_) + bytes_in(storage_, folder_);
+    if (room < needed)
+      throw UserError(str("checkpoint.memory_every keeps a checkpoint of ", amount(bytes),
+                          " in this host's memory and writes the next beside it: ", amount(needed), ", and ",
+                          parent_folder(folder_), " has room for ", amount(room),
+                          "; make it larger (mount -o remount,size=SIZE ", parent_folder(folder_),
+                          "), or set checkpoint.memory_every=0"));
+  });
+  open_ = true;
+}
+
+bool MemoryTier::due(int64_t i, bool wait) {
+  if (!open_) return false;
+  late_ = late_ || i % every_ == 0;
+  return late_ && !wait && !flight_;
+}
+
+void MemoryTier::save(const SaveInfo& info, const std::vector<const Array*>& arrays) {
+  late_ = false;
+  try {
+    flight_ = std::make_unique<SaveInFlight>(folder_, info, arrays, mesh_, kKept, storage_,
+                                             async_ ? room_ : nullptr);
+  } catch (const NonFiniteError&) { return; }
+  while (flight_ && !flight_->beside()) advance();
+}
+
+int64_t MemoryTier::vote() const { return flight_ && flight_->ready() ? kReadyInMemory : 0; }
+
+void MemoryTier::heard(int64_t votes) {
+  if (flight_ && RunSaves::ready_in_memory(votes) == mesh_.world->size()) advance();
+}
+
+void MemoryTier::advance() {
+  try {
+    if (!flight_->advance()) return;
+    told_.clear();
+  } catch (const NonFiniteError&) {
+  } catch (const NotSaved& error) {  // it is told once, until one goes well
+    if (mesh_.rank == 0 && std::exchange(told_, error.what()).empty())
+      logs::warn(str("in memory: ", error.what(),
+                     "; the run goes on, and tries again at the next (checkpoint.memory_every)"));
+  }
+  flight_ = nullptr;
+}
+
+void MemoryTier::forget() {
+  if (folder_.empty()) return;
+  flight_ = nullptr;
+  if (mesh_.world->size() > 1) barrier(*mesh_.world, "checkpoints in memory");
+  together(*mesh_.world, [&] {
+    if (!leads() || !storage_.exists(folder_)) return;
+    for (const auto& entry : storage_.list(folder_))
+      if (entry.folder) remove_folder(storage_, folder_ + "/" + entry.name);
+  });
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,60 @@
+// MemoryTier: checkpoints in the host's memory, between those on the disk: what a run goes on from that
+// trainrun restarts. They are checkpoints like others, in a folder of /dev/shm that outlives the ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/save_in_flight.h"
+#include "launcher/config/run_config.h"
+#include "launcher/supervise/contract.h"
+
+namespace lockstep::launcher {
+
+class MemoryTier {
+ public:
+  // `room`: for snapshots, as of RunSaves. The references outlive the object.
+  MemoryTier(const CheckpointConfig& policy, const LiveMesh& mesh, const WorkerPlace& at,
+             std::shared_ptr<checkpoint::SnapshotRoom> room,
+             checkpoint::Storage& storage = checkpoint::file_storage());
+
+  // "" where the ranks were not started by trainrun, which alone can keep it for their successors.
+  const std::string& folder() const { return folder_; }
+  // Whether it holds checkpoints, on all ranks alike. Collective.
+  bool holds_any() const;
+  // Before the first step: makes the folder where the run is to use it. Collective. UserError on all ranks
+  // where /dev/shm has no room for two checkpoints, the newest and the one that is written.
+  void open(const std::vector<const Array*>& arrays);
+
+  // Whether one is to be begun after step i: at every checkpoint.memory_every steps, and, where one is in
+  // flight then or `wait` is set, at the first step behind that. The same on all ranks.
+  bool due(int64_t i, bool wait);
+  // Begins one, or makes it where checkpoint.async is off or memory for a copy is short. A state that is not
+  // finite is left to the next save on the disk, which says so. Collective.
+  void save(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
+  int64_t vote() const;       // what this rank adds to the vote of a step (RunSaves)
+  void heard(int64_t votes);  // goes on where all ranks are done with their part. Collective then
+  // Removes what it holds: the run goes back to the disk. Collective.
+  void forget();
+
+ private:
+  bool leads() const { return place_.local_rank == 0; }
+  int64_t bytes_of_host(const std::vector<const Array*>& arrays) const;
+  void advance();
+
+  const int64_t every_;
+  const bool async_;
+  const LiveMesh& mesh_;
+  const WorkerPlace place_;
+  checkpoint::Storage& storage_;
+  const std::string folder_;
+  std::shared_ptr<checkpoint::SnapshotRoom> room_;
+  std::shared_ptr<checkpoint::FolderLock> lock_;
+  bool open_ = false, late_ = false;
+  std::string told_;  // why the last one was not made
+  std::unique_ptr<checkpoint::SaveInFlight> flight_;
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,118 @@
+// Naming, making and removing.
+#include "launcher/supervise/memory_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/plain_file.h"
+#include "core/base/private_file.h"
+
+namespace lockstep::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+std::string prefix() { return str("lockstep-memory.", geteuid(), "."); }
+std::string id_file(const std::string& run_dir) { return run_dir + "/logs/memory-id"; }
+
+std::string random_word() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    throw UserError(str("the system gives no random numbers: ", std::strerror(errno)));
+  std::string out;
+  char two[3];
+  for (unsigned char byte : bytes) std::snprintf(two, sizeof two, "%02x", byte), out += two;
+  return out;
+}
+
+bool is_word(const std::string& id) {
+  return id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// "" where there is none.
+std::string read_word(const std::string& path) {
+  std::string text, why;
+  return read_plain(path, text, why, 4096) ? trim(text) : "";
+}
+
+// Whether its run is gone, and no process of a run holds it.
+bool forgotten(const std::string& folder) {
+  struct stat at{};
+  if (lstat(folder.c_str(), &at) != 0 || !S_ISDIR(at.st_mode) || at.st_uid != geteuid()) return false;
+  const std::string run = read_word(folder + "/run");
+  if (run.empty()) return time(nullptr) - at.st_mtime > 60;  // it is being made, or its maker was killed
+  if (folder.ends_with("." + read_word(id_file(run)))) return false;
+  const Descriptor lock(open((folder + "/.lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  return !lock ? errno == ENOENT : flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
+}  // namespace
+
+std::string memory_folder_of(const std::string& run_dir) {
+  std::string id = read_word(id_file(run_dir));
+  if (!is_word(id)) {
+    id = random_word();
+    make_private_folders(run_dir + "/logs");  // that it failed is seen by the next call
+    if (!replace_private(id_file(run_dir), id + "\n"))
+      throw UserError(str("cannot write ", id_file(run_dir), ": ", std::strerror(errno)));
+  }
+  std::string name = fs::absolute(run_dir).lexically_normal().filename().string().substr(0, 60);
+  auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
+  std::replace_if(name.begin(), name.end(), [&](char c) { return !plain(c); }, '_');
+  return str("/dev/shm/", prefix(), name, ".", id);
+}
+
+void make_memory_folder(const std::string& folder, const std::string& run_dir) {
+  auto refuse = [&](const std::string& why) {
+    throw UserError(str("checkpoint.memory_every keeps checkpoints in ", folder, ", which ", why,
+                        "; mount a tmpfs at /dev/shm that you may write, or set checkpoint.memory_every=0"));
+  };
+  if (make_private_folder(folder) != 0 && errno != EEXIST)
+    refuse(str("cannot be made: ", std::strerror(errno)));
+  struct stat at{};
+  if (lstat(folder.c_str(), &at) != 0 || !S_ISDIR(at.st_mode)) refuse("is no folder");
+  if (at.st_uid != geteuid() || (at.st_mode & 077)) refuse("others may enter or own");
+  if (!replace_private(folder + "/run", fs::absolute(run_dir).lexically_normal().string() + "\n"))
+    refuse(str("cannot be written: ", std::strerror(errno)));
+}
+
+std::string remove_memory_folder(const std::string& folder) {
+  std::error_code failed;
+  fs::remove_all(folder, failed);
+  return failed ? str(folder, " is left: ", failed.message()) : "";
+}
+
+int remove_forgotten_memory(const std::string& top) {
+  int removed = 0;
+  std::error_code failed;
+  for (fs::directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
+    const std::string name = at->path().filename();
+    if (name.rfind(prefix(), 0) == 0 && forgotten(at->path()))
+      removed += remove_memory_folder(at->path()).empty();
+  }
+  return removed;
+}
+
+int64_t newest_step_in(const std::string& folder) {
+  int64_t out = -1;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    long long step = -1;
+    char more = 0;
+    if (std::sscanf(at->path().filename().c_str(), "step-%lld%c", &step, &more) == 1)
+      out = std::max<int64_t>(out, step);
+  }
+  return out;
+}
+
+}  // namespace lockstep::launcher
