@@ -1,51 +1,114 @@
 #!/usr/bin/env bash
-# Goodput under kills: steps that a run of 4 ranks gets done while a random rank is killed (SIGKILL) every EVERY seconds, beside an undisturbed run.
-#   bench/goodput.sh TRAINRUN [SECONDS=180] [EVERY=30]
-# The kills come at EVERY * (0.7 to 1.3), from a fixed seed. Windows alternate: undisturbed, killed, undisturbed. Files go to a temporary folder.
+# Goodput and recovery under kills: steps a second of a run of 4 ranks of which a random one is killed (SIGKILL) about every EVERY seconds,
+# beside an undisturbed run; seconds from each kill to the next new step; state hashes of both.
+#   bench/goodput.sh TRAINRUN [KILLED=120] [EVERY=30] [MEMORY_EVERY=10] [QUIET=40]
+# KILLED and QUIET are the seconds of the two windows, which begin with the first step. The quiet run keeps no checkpoints in memory. The kills
+# come at EVERY * (0.7 to 1.3), from a fixed seed. Files go to a temporary folder.
 set -eu
-trainrun=$(realpath "${1:?usage: bench/goodput.sh TRAINRUN [SECONDS] [EVERY]}") seconds=${2:-180} every=${3:-30}
+trainrun=$(realpath "${1:?usage: bench/goodput.sh TRAINRUN [KILLED] [EVERY] [MEMORY_EVERY] [QUIET]}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-for _ in $(seq 4000); do echo "the quick brown fox jumps over the lazy dog and runs far away from $RANDOM other animals"; done > text.txt
-cat > c.json <<'CONFIG'
-{"name": "run", "model": {"kind": "gpt", "width": 64, "depth": 2, "context": 32, "heads": 2},
- "data": {"kind": "text", "paths": ["text.txt"]}, "batch": {"global": 8, "micro": 2},
- "train": {"steps": 1000000, "device": "cpu"}, "checkpoint": {"every": 50}, "log": {"every": 10, "hash_every": 500}}
-CONFIG
-timeout 60 "$trainrun" --nproc 4 c.json --name=warm --train.steps=2 > /dev/null 2>&1  # kernels are compiled once
-last_step() { tail -n 1 "runs/$1/metrics.jsonl" 2>/dev/null | sed -n 's/.*"step": \([0-9]*\).*/\1/p'; }
-RANDOM=7
-window() {  # NAME KILLS: prints steps and kills
-  local name=$1 kills=0 next end
-  "$trainrun" --nproc 4 --max-restarts 1000 c.json --name="$name" > "$name.log" 2>&1 &
-  local run=$!
-  end=$(($(date +%s%N) + seconds * 1000000000))
-  wait_ns() { echo $((every * 1000000 * (700 + RANDOM % 601))); }
-  next=$(($(date +%s%N) + $(wait_ns)))
-  while (($(date +%s%N) < end)); do
-    if (($2)) && (($(date +%s%N) > next)); then
-      local folder; folder=$(ls -dt runs/"$name"/logs/attempt-* | head -n 1)
-      local victim; victim=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$folder/worker-$((RANDOM % 4)).json" 2>/dev/null || true)
-      if [[ -n $victim ]] && kill -9 "$victim" 2>/dev/null; then kills=$((kills + 1)); fi
-      next=$(($(date +%s%N) + $(wait_ns)))
-    fi
-    sleep 0.05
-  done
-  local steps; steps=$(last_step "$name")
-  kill -TERM $run
-  wait $run || true
-  echo "${steps:-0} $kills"
+python3 - "$trainrun" "${2:-120}" "${3:-30}" "${4:-10}" "${5:-40}" <<'DRIVER'
+import glob, json, os, random, signal, subprocess, sys, time
+
+trainrun, killed_s, every, memory_every, quiet_s = sys.argv[1], *map(int, sys.argv[2:])
+with open("text.txt", "w") as file:
+    for i in range(4000):
+        file.write(f"the quick brown fox jumps over the lazy dog and runs far away from {i} other animals\n")
+config = {
+    "name": "run", "model": {"kind": "gpt", "width": 64, "depth": 2, "context": 32, "heads": 2},
+    "data": {"kind": "text", "paths": ["text.txt"]}, "batch": {"global": 8, "micro": 2},
+    "train": {"steps": 10**6, "device": "cpu"}, "checkpoint": {"every": 500}, "log": {"every": 1, "hash_every": 100},
 }
-read -r before _ < <(window before 0)
-read -r killed kills < <(window killed 1)
-read -r after _ < <(window after 0)
-python3 - "$before" "$killed" "$after" "$kills" "$seconds" "$every" <<'REPORT'
-import json, sys
-before, killed, after, kills, seconds, every = map(int, sys.argv[1:])
-hashes = lambda name: {r["step"]: r["state_hash"] for r in map(json.loads, open(f"runs/{name}/metrics.jsonl")) if "state_hash" in r}
-a, b = hashes("before"), hashes("killed")
-common = [s for s in b if s in a]
-print(f"kill every {every} s, {seconds} s: {killed} steps of {before} and {after} undisturbed: {100 * killed / ((before + after) / 2):.1f} %; "
-      f"{kills} kills; {sum(a[s] == b[s] for s in common)} of {len(common)} state hashes equal")
-REPORT
+json.dump(config, open("c.json", "w"))
+draw = random.Random(7)
+
+
+def rows(name):
+    out = {}
+    with open(f"runs/{name}/metrics.jsonl") as file:
+        for line in file:
+            if line.endswith("\n"):
+                row = json.loads(line)
+                out[row["step"]] = row
+    return out
+
+
+def size(name):
+    try:
+        return os.stat(f"runs/{name}/metrics.jsonl").st_size
+    except OSError:
+        return 0
+
+
+def last_line(name):  # the newest whole row, from the end of the file
+    with open(f"runs/{name}/metrics.jsonl", "rb") as file:
+        file.seek(max(0, size(name) - 4096))
+        lines = file.read().split(b"\n")[:-1]
+    return json.loads(lines[-1])["step"] if lines else 0
+
+
+def attempts(name):
+    return len(glob.glob(f"runs/{name}/logs/attempt-*"))
+
+
+def recovered(name, attempt, killed_at, limit=60):  # seconds to the first row of the next attempt
+    log = f"runs/{name}/logs/attempt-{attempt + 1}/rank-0.log"
+    while time.monotonic() - killed_at < limit:
+        try:
+            with open(log) as file:
+                if "\nstep " in file.read():
+                    return time.monotonic() - killed_at
+        except OSError:
+            pass
+        time.sleep(0.002)
+    return None
+
+
+def window(name, seconds, keys=(), kills=False):
+    out = open(name + ".log", "w")
+    run = subprocess.Popen(
+        [trainrun, "--nproc", "4", "--max-restarts", "1000", "c.json", f"--name={name}", *keys], stdout=out, stderr=out
+    )
+    while not size(name):
+        time.sleep(0.01)
+    begin = time.monotonic()
+    due, recoveries, lost = begin + every * draw.uniform(0.7, 1.3), [], []
+    while time.monotonic() < begin + seconds:
+        if kills and time.monotonic() >= due:
+            attempt = attempts(name)
+            pid = json.load(open(f"runs/{name}/logs/attempt-{attempt}/worker-{draw.randrange(4)}.json"))["pid"]
+            os.kill(pid, signal.SIGKILL)
+            at = time.monotonic()
+            time.sleep(0.02)
+            step = last_line(name)
+            recoveries.append(recovered(name, attempt, at))
+            text = open(f"runs/{name}/logs/attempt-{attempt + 1}/rank-0.log").read()
+            lost.append(step - int(text.split("(step ", 1)[1].split(",")[0]) if "resumed from" in text else step)
+            due = at + every * draw.uniform(0.7, 1.3)
+        time.sleep(0.01)
+    took, done = time.monotonic() - begin, last_line(name)
+    run.send_signal(signal.SIGTERM)
+    code = run.wait()
+    assert code == 80, open(name + ".log").read()
+    return done / took, recoveries, lost
+
+
+subprocess.run(
+    [trainrun, "--nproc", "4", "c.json", "--name=warm", "--train.steps=2"], check=True, capture_output=True
+)  # kernels are compiled once
+quiet, _, _ = window("quiet", quiet_s)
+rate, recoveries, lost = window("killed", killed_s, [f"--checkpoint.memory_every={memory_every}"], True)
+hashes = [{s: r["state_hash"] for s, r in rows(name).items() if "state_hash" in r} for name in ("quiet", "killed")]
+common = sorted(set(hashes[0]) & set(hashes[1]))
+equal = sum(hashes[0][s] == hashes[1][s] for s in common)
+memory = open("killed.log").read().count("resumed from memory")
+print(f"quiet: {quiet:.1f} steps/s in {quiet_s} s")
+print(f"killed about every {every} s, {killed_s} s, memory_every {memory_every}: {rate:.1f} steps/s, {100 * rate / quiet:.1f} %; "
+      f"{len(recoveries)} kills, {memory} resumed from memory")
+print("seconds from a kill to the next step: " + " ".join(f"{r:.2f}" for r in recoveries))
+print("steps lost: " + " ".join(map(str, lost)))
+print(f"state hashes: {equal} of {len(common)} equal; step {common[-1]}: {hashes[0][common[-1]]} quiet, {hashes[1][common[-1]]} killed")
+sys.exit(equal != len(common) or not common)
+DRIVER
