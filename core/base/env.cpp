@@ -17,6 +17,9 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_CACHE", "",
        "folder of the kernel cache, which others must not be able to write; default $XDG_CACHE_HOME/lockstep "
        "or ~/.cache/lockstep"},
+      {"LOCKSTEP_CACHE_LIMIT", "4096",
+       "MiB of the kernel cache; when it has more, kernels that were not read for the longest time go. 0: no "
+       "limit"},
       {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},
       {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
       {"LOCKSTEP_CUDA_DRIVER", "", "file of the CUDA driver; default libcuda.so.1"},
@@ -31,6 +34,10 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_VERIFY_COLLECTIVES", "auto",
        "checksums of what travels between ranks through MPI: auto (over TCP), on, off. It goes before "
        "verify.collectives"},
+      {"LOCKSTEP_LOG_LIMIT", "256",
+       "MiB of a rank's log; when it has more, at the next step it becomes rank-R.log.1 and a new one "
+       "begins. 0: "
+       "no limit"},
       {"LOCKSTEP_FAULT", "", "fault injection for tests, as in \"kill:rank=2,step=60\""},
       {"LOCKSTEP_RUN_DIR", "", "set by trainrun for its workers: the run's folder"},
       {"LOCKSTEP_LOG_DIR", "",

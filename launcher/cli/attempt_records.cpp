@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "launcher/supervise/late_watch.h"
+#include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::cli {
 
@@ -111,14 +112,15 @@ std::string run_with_logs(const std::string& word) {
 AttemptRecords read_attempt(const std::string& word, int64_t number) {
   AttemptRecords out;
   out.run = run_with_logs(word);
-  while (fs::is_directory(str(out.run, "/logs/attempt-", out.attempts + 1))) ++out.attempts;
-  if (out.attempts == 0)
-    throw UserError(str(out.run, "/logs holds no attempt; no rank of the run was started"));
-  out.number = number ? number : out.attempts;
-  if (out.number < 1 || out.number > out.attempts)
+  const auto there = attempts_there(out.run);
+  if (there.empty()) throw UserError(str(out.run, "/logs holds no attempt; no rank of the run was started"));
+  out.attempts = there.back();
+  out.number = number ? number : there.back();
+  if (!std::binary_search(there.begin(), there.end(), out.number))
     throw UserError(str("--attempt is ", number, ", and ", out.run, " has ",
-                        out.attempts == 1 ? str("attempt 1 alone") : str("attempts 1 to ", out.attempts)));
-  out.folder = str(out.run, "/logs/attempt-", out.number);
+                        there.size() == 1 ? str("attempt ", there[0], " alone")
+                                          : str("attempts ", there[0], " to ", there.back())));
+  out.folder = attempt_folder(out.run, out.number);
   for (int64_t rank = 0, n = ranks_of(out.folder); rank < n; ++rank) {
     out.ranks.push_back(read_rank(out.folder, rank));
     out.newest_ns = std::max(out.newest_ns, out.ranks.back().last_ns);

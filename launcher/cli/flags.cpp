@@ -65,30 +65,14 @@ int64_t parse_simulate(const CLI::App& app, const Flags& flags) {
 
 void add_run_flags(CLI::App& app, Flags& flags) {
   LaunchOptions& launch = flags.run.launch;
-  add_nproc(app, flags);
+  app.add_option(
+         "-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
+         "ranks of a host: a number, or auto (one per core); MIN:MAX: as many as there are, fewer when "
+         "some are lost, more when they are back")
+      ->type_name("N|auto|MIN:MAX");
   add_simulate(app, flags);
   add_host_flags(app, flags.hosts);
-  app.add_option("--max-restarts,--max_restarts", launch.max_restarts,
-                 "restarts after a rank died, from the last checkpoint")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N");
-  app.add_option("--min-nproc,--min_nproc", launch.min_nproc,
-                 "restart without the ranks that died, down to N; default: always --nproc")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  app.add_option("--grace", launch.grace, "seconds to finish and save after SIGTERM or SIGINT; default 30")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("SECONDS");
-  app.add_option("--deadline", launch.deadlines,
-                 "seconds that ranks wait for a peer before the run ends: in steps, or STEPS,START; default "
-                 "watch.deadline, 60,600")
-      ->type_name("SECONDS");
-  app.add_option(
-         "--restart-delay,--restart_delay", launch.restart_delay,
-         "seconds before a restart; doubles while restarts bring no progress, up to 30; default: 0 after "
-         "progress (several hosts: 0.5), else from 0.5 on")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("SECONDS");
+  add_care_flags(app, flags.care, launch);
   app.add_flag(
          "--profile{3}", flags.run.profile,
          "trace steps (--profile=N: N of them, from the third on) into runs/NAME/trace-FIRST-LAST.json, "

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/cli/bisect.h"
+#include "launcher/cli/care_flags.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/host_flags.h"
@@ -17,6 +18,7 @@ struct Flags {
   std::string nproc = "1", simulate, target, word, path, memory, roofline, graph;
   RunArguments run;
   HostFlags hosts;
+  CareFlags care;
   GenerateArguments generate;
   ReplayArguments replay;
   BisectArguments bisect;

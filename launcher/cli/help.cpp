@@ -8,7 +8,7 @@ std::string help_text() {
 
   trainrun --nproc 2 configs/quickstart.json               train on 2 ranks; writes runs/quickstart; again, on 3: goes on
   trainrun --nproc auto config.json --optim.lr=3e-4        one rank per core; any config key is an option
-  trainrun --nproc 4 --max-restarts 3 config.json          goes on when a rank dies; --min-nproc 2: with fewer, down to 2
+  trainrun --nproc 2:4 --max-restarts 3 config.json        goes on when a rank dies, with 2 to 4 ranks; 4 again when they are back
   trainrun --hosts a:4,b:4 config.json                     ranks on several hosts; --nnodes as torchrun, Slurm: docs/hosts.md
   trainrun --simulate 8 config.json                        8 ranks as threads of one process: the same bits, without MPI
   trainrun --nproc 2 ./gpt --name=mine                     a program of yours, instead of a config; in Python: train.py
@@ -24,7 +24,7 @@ std::string help_text() {
   trainrun flight runs/quickstart/logs/attempt-1           last collectives          trainrun doctor        whether this machine is fit for runs
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables
 
-Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
+Flags of run (trainrun run --help):  --nproc N|auto|MIN:MAX   --simulate N   --max-restarts N[/TIME]   --timeout TIME   --env NAME=VALUE
                                      --grace SECONDS   --deadline SECONDS   --profile[=N]   --dry-run   trainrun completion bash|zsh|fish   trainrun man
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
 Exit codes: 0 done, 1 your program failed, or replay, bisect, ckpt diff or doctor found something, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.

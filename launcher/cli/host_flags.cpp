@@ -86,8 +86,11 @@ void place_on_list(LaunchOptions& launch, std::vector<HostRanks> list, const Nod
   if (count.least > there)
     throw UserError(str("--nnodes ", count.least, ", and ", source, " has ", there,
                         there == 1 ? " host" : " hosts", "; ask for as many, or add hosts"));
-  if (count.most && count.most < there) list.resize(count.most);
   LaunchHosts& hosts = launch.hosts;
+  if (count.most && count.most < there) {
+    hosts.spare.assign(list.begin() + count.most, list.end());
+    list.resize(count.most);
+  }
   hosts.list = list;
   launch.nproc = hosts.ranks();
   if (list.size() == 1 && (reach == Reach::slurm || is_this_host(list[0].name))) {
@@ -105,8 +108,8 @@ void place_on_list(LaunchOptions& launch, std::vector<HostRanks> list, const Nod
 void add_host_flags(CLI::App& app, HostFlags& flags) {
   app.add_option(
          "--nnodes", flags.nnodes,
-         "hosts, each with --nproc ranks; MIN:MAX: a restart goes on without hosts that were lost, down "
-         "to MIN")
+         "hosts, each with --nproc ranks, the others named are spare; MIN:MAX: a restart goes on without "
+         "hosts that were lost, down to MIN")
       ->type_name("N|MIN:MAX");
   app.add_option("--hosts,--host", flags.hosts, "the hosts by name, as in a:4,b:4; they are reached by ssh")
       ->type_name("NAME[:N],...");

@@ -22,8 +22,8 @@ constexpr const char* kFound =
     "node 0's mpirun is reached at --rdzv-endpoint HOST:PORT, with --node-rank K on each host; leave it out";
 constexpr const char* kCount = "use --nproc N, the number of ranks of a host";
 constexpr const char* kShown =
-    "every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; "
-    "leave it out";
+    "every rank's output is kept in runs/NAME/logs/attempt-K/rank-R.log, and shown as --tee says; leave it "
+    "out";
 constexpr const char* kNothing = "Lockstep has nothing that it would set; leave it out";
 
 const Foreign kForeign[] = {
@@ -42,11 +42,7 @@ const Foreign kForeign[] = {
     {"--num-processes", Value::one, nullptr, "--nproc", ""},
     {"--num-gpus", Value::one, nullptr, "", kCount},
     {"--gpus", Value::one, nullptr, "", kCount},
-    {"--tee", Value::one, nullptr, "", kShown},
     {"--redirects", Value::one, nullptr, "", kShown},
-    {"--local-ranks-filter", Value::one, nullptr, "", kShown},
-    {"--log-dir", Value::one, nullptr, "",
-     "logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs"},
     {"--no-python", Value::none, "*", "", ""},
     {"--module", Value::one, nullptr, "",
      "a target is a config or a program of yours, as in ./program; it is started as it is"},

@@ -172,10 +172,10 @@ int run(const RunArguments& arguments, std::ostream& out) {
   if (arguments.target.empty() && arguments.program.empty())
     throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
   if (arguments.simulate) {
-    if (launch.max_restarts || launch.min_nproc)
+    if (launch.max_restarts || launch.min_nproc || launch.timeout > 0)
       throw UserError(
-          "--max-restarts and --min-nproc restart processes, and the ranks of --simulate are threads of one; "
-          "leave them out, or use --nproc");
+          "--max-restarts, --min-nproc and --timeout are about processes, and the ranks of --simulate are "
+          "threads of one; leave them out, or use --nproc");
     launch.nproc = arguments.simulate;
   }
   if (!launch.deadlines.empty()) read_deadlines(launch.deadlines, "--deadline");
@@ -217,7 +217,9 @@ int run(const RunArguments& arguments, std::ostream& out) {
             << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
         return kExitOk;
       }
-      return simulate(resolved, arguments.simulate, RunFolder(run_dir), launch.grace);
+      RunFolder folder(run_dir);
+      folder.keep_logs_in(launch.log_dir);
+      return simulate(resolved, arguments.simulate, folder, launch.grace);
     }
     asked =
         run_dir +
@@ -242,6 +244,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
   }
   if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
   RunFolder folder(run_dir, other);
+  folder.keep_logs_in(launch.log_dir);
   if (!config.empty()) {
     make_private_folders(run_dir + "/logs");  // that it failed is told by the write
     write_whole(asked, config);

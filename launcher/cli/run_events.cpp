@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::cli {
 
@@ -98,8 +99,8 @@ class Attempt {
 
 RunAttempts attempts_of(const std::string& run_dir) {
   RunAttempts out;
-  for (int64_t k = 1; fs::is_directory(str(run_dir, "/logs/attempt-", k)); ++k) {
-    Attempt(str(run_dir, "/logs/attempt-", k), out);
+  for (int64_t k : attempts_there(run_dir)) {
+    Attempt(attempt_folder(run_dir, k), out);
     ++out.attempts;
   }
   return out;

@@ -22,6 +22,7 @@
 #include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/rank_server.h"
+#include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
 
@@ -45,13 +46,12 @@ double now_s() {
 // with an error of its own, so that they can say theirs; after one has left with code 0 out of the middle of
 // MPI, where all may be leaving.
 constexpr double kAfterError = 5, kAfterExit = 0.25, kAfterEarly = 1;
-constexpr double kNeverReady = 5;
 
 class Attempt {
  public:
-  Attempt(const LaunchCommand& command, const std::string& log_dir, double grace, Console& console)
+  Attempt(const LaunchCommand& command, const std::string& log_dir, StopRequest& stop, Console& console)
       : log_dir_(log_dir),
-        grace_(grace),
+        stop_(stop),
         console_(console),
         late_(std::make_shared<LateWatch>(log_dir, command.nproc, command.deadlines)),
         launcher_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
@@ -65,7 +65,7 @@ class Attempt {
     while (facts_.ends.size() < ranks_.size()) {
       wait_for_words();
       meet_ends();
-      obey_user();
+      obey_stop();
       end_survivors();
       for (const auto& line : late_->look()) console_.notice(line);
       if (facts_.hung.empty() && !late_->verdict().empty() && signals_seen() == 0) {
@@ -77,7 +77,7 @@ class Attempt {
     echo(true);
     console_.live("");
     late_->keep();
-    read_what_ranks_left(facts_, log_dir_, told_records_, *late_);
+    read_what_ranks_left(facts_, log_dir_, told_records_, *late_, stop_);
     facts_.where = [late = late_](int64_t rank) { return late->place(rank); };
     return std::move(facts_);
   }
@@ -173,26 +173,15 @@ class Attempt {
     return false;
   }
 
-  void obey_user() {
-    const int seen = signals_seen();
-    if (seen == 0) return;
-    if (stop_since_ == 0) {
-      stop_since_ = now_s();
-      console_.notice(
-          str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
-    }
-    // Before a rank handles the signal it would die of it; a program that never says it is ready gets it all
-    // the same.
+  void obey_stop() {
+    if (!stop_.look([this] { return late_->slow(); })) return;
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (told_.count(i) || ranks_[i]->ended()) continue;
-      if (!fs::exists(worker_file(log_dir_, static_cast<int64_t>(i))) && now_s() - stop_since_ < kNeverReady)
-        continue;
+      if (!fs::exists(worker_file(log_dir_, static_cast<int64_t>(i))) && !stop_.also_unready()) continue;
       kill(ranks_[i]->pid(), SIGUSR1);
       told_.insert(i);
     }
-    if (!facts_.killed && (seen > 1 || now_s() - stop_since_ > grace_))
-      kill_group(seen > 1 ? "second signal"
-                          : str("not done ", number_text(grace_), " s after the first signal"));
+    if (const std::string why = stop_.kill_reason(); !facts_.killed && !why.empty()) kill_group(why);
   }
 
   void kill_group(const std::string& why) {
@@ -212,7 +201,7 @@ class Attempt {
   };
 
   std::string log_dir_;
-  double grace_;
+  StopRequest& stop_;
   Console& console_;
   std::shared_ptr<LateWatch> late_;
   std::ofstream launcher_log_;
@@ -224,7 +213,7 @@ class Attempt {
   std::vector<ErrorRecord> told_records_;  // by lines of ranks instead of files
   std::vector<Early> early_;
   bool killing_ = false;
-  double stop_since_ = 0, error_since_ = 0, looked_ = 0, end_at_ = 0;
+  double error_since_ = 0, looked_ = 0, end_at_ = 0;
 };
 
 }  // namespace
@@ -246,13 +235,14 @@ void install_signals(bool restart_calls) {
 int signals_seen() { return g_seen.load(); }
 int first_signal() { return g_first.load(); }
 
-AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace,
+AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, StopRequest& stop,
                          Console& console) {
-  return Attempt(command, log_dir, grace, console).run();
+  return Attempt(command, log_dir, stop, console).run();
 }
 
 void read_what_ranks_left(AttemptFacts& facts, const std::string& log_dir,
-                          const std::vector<ErrorRecord>& told, const LateWatch& late) {
+                          const std::vector<ErrorRecord>& told, const LateWatch& late,
+                          const StopRequest& stop) {
   facts.records = read_error_records(log_dir);
   facts.records.insert(facts.records.end(), told.begin(), told.end());
   for (const auto& record : facts.records)
@@ -261,7 +251,8 @@ void read_what_ranks_left(AttemptFacts& facts, const std::string& log_dir,
     facts.stopped_ranks += fs::exists(stopped_file(log_dir, rank));
     facts.furthest_step = std::max(facts.furthest_step, last_step(log_dir, rank));
   }
-  facts.stop_signal = first_signal();
+  facts.stop_reason = stop.wish();
+  facts.stop_signal = first_signal() == 0 && stop.insists() ? SIGTERM : first_signal();
   facts.disagreement = late.disagreement();
 }
 

@@ -86,11 +86,15 @@ bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
 }
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+std::string stop_text(const AttemptFacts& facts) {
+  return facts.stop_reason.empty() ? signal_text(facts.stop_signal) : facts.stop_reason;
+}
+
 AttemptOutcome killed(const AttemptFacts& facts) {
   AttemptOutcome out;
   if (facts.stop_signal) {
     out.exit_code = 128 + facts.stop_signal;
-    out.cause = str("killed after ", signal_text(facts.stop_signal), " before the run could save");
+    out.cause = str("killed after ", stop_text(facts), " before the run could save");
     return out;
   }
   out.exit_code = kExitPeer;
@@ -170,7 +174,7 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
     return peer;
   } else if (ends.asked) {
     out.exit_code = 128 + facts.stop_signal;
-    out.cause = str("ended by ", signal_text(facts.stop_signal), " before it could save");
+    out.cause = str("ended by ", stop_text(facts), " before it could save");
   } else if (ends.failed) {
     const int code = WEXITSTATUS(ends.failed->wait_status);
     out.exit_code = is_documented(code) ? code : kExitProgram;

@@ -24,7 +24,9 @@ struct AttemptFacts {
   std::vector<RankEnd> ends;  // in the order in which they were met; empty where ranks are threads
   std::vector<ErrorRecord> records;
   int64_t stopped_ranks = 0;  // ranks that stopped on request, their state saved
-  int stop_signal = 0;        // what the user sent to trainrun, 0 for nothing
+  int stop_signal = 0;        // what the user sent to trainrun, SIGTERM where its own limit of time was over;
+                              // 0 for nothing
+  std::string stop_reason;    // of trainrun's own (StopRequest::wish); "" for none
   std::string hung;  // why trainrun ended the run: who kept the others waiting (LateWatch::verdict); "" for
                      // no such reason
   std::string disagreement;    // what the ranks started differently; "" where their records agree

@@ -59,6 +59,7 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
   out.variables.emplace_back("LOCKSTEP_DEADLINE", text(out.deadlines));
   if (!options.verify_collectives.empty())
     out.variables.emplace_back("LOCKSTEP_VERIFY_COLLECTIVES", options.verify_collectives);
+  out.variables.insert(out.variables.end(), options.variables.begin(), options.variables.end());
   if (options.profile > 0) out.variables.emplace_back("LOCKSTEP_PROFILE", str(options.profile));
   // On cores that are shared, a thread that spins long at the end of a parallel loop keeps the one that it
   // waits for from running.

@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/text.h"
@@ -40,7 +42,11 @@ void Console::line(const std::string& text) {
   std::fputs((bare(text) + "\n").c_str(), out_);
   redraw();
 }
+bool Console::shows(int64_t rank) const {
+  return !shown_ || std::find(shown_->begin(), shown_->end(), rank) != shown_->end();
+}
 void Console::rank_line(int64_t rank, const std::string& text) {
+  if (!shows(rank)) return;
   line(rank > 0 && text.rfind("[rank ", 0) != 0 ? str("[rank ", rank, "] ", text) : text);
 }
 void Console::notice(const std::string& text) {
@@ -50,7 +56,7 @@ void Console::notice(const std::string& text) {
   redraw();
 }
 void Console::live(const std::string& text) {
-  if (columns_ == 0) return;
+  if (columns_ == 0 || !shows(0)) return;
   clear();
   live_ = bare(text).substr(0, static_cast<size_t>(columns_) - 1);
   redraw();
@@ -77,11 +83,26 @@ LogTail::~LogTail() {
 LogTail::LogTail(LogTail&& other) noexcept
     : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 
+void LogTail::read_rest(LineCutter& into) const {
+  char buffer[16384];
+  for (ssize_t n; (n = ::read(fd_, buffer, sizeof buffer)) > 0;) into.add(buffer, n);
+}
+
+bool LogTail::is_replaced() const {
+  struct stat open{}, there{};
+  return fstat(fd_, &open) == 0 && stat(path_.c_str(), &there) == 0 && open.st_ino != there.st_ino;
+}
+
 void LogTail::read(LineCutter& into) {
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) return;
-  char buffer[16384];
-  for (ssize_t n; (n = ::read(fd_, buffer, sizeof buffer)) > 0;) into.add(buffer, n);
+  read_rest(into);
+  const bool before = std::exchange(replaced_, is_replaced());
+  if (!replaced_ || !before) return;
+  close(fd_);
+  replaced_ = false;
+  fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd_ >= 0) read_rest(into);
 }
 
 }  // namespace lockstep::launcher

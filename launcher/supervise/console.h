@@ -2,8 +2,11 @@
 // rewritten.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::launcher {
 
@@ -16,18 +19,22 @@ class Console {
   Console& operator=(const Console&) = delete;
 
   int columns() const { return columns_; }  // 0 when `out` is not a terminal
-  void line(const std::string& text);       // a line of a rank
+  // Ranks whose lines are shown; without a list, all. The progress line is rank 0's.
+  void show_ranks(std::optional<std::vector<int64_t>> ranks) { shown_ = std::move(ranks); }
+  void line(const std::string& text);  // a line of a rank
   void rank_line(int64_t rank,
                  const std::string& text);  // prefixed "[rank R] " for R > 0, unless it is already
   void notice(const std::string& text);     // "trainrun: text" on stderr, printable()
   void live(const std::string& text);       // replaces the live line; "" removes it
 
  private:
+  bool shows(int64_t rank) const;
   void clear();
   void redraw();
   std::FILE* out_;
   int columns_;
   std::string live_;
+  std::optional<std::vector<int64_t>> shown_;
 };
 
 // Cuts a stream of bytes into pieces that end with '\n' (lines) or '\r' (live lines).
@@ -54,12 +61,17 @@ class LogTail {
   LogTail(const LogTail&) = delete;
   LogTail& operator=(const LogTail&) = delete;
   LogTail& operator=(LogTail&&) = delete;
-  void read(LineCutter&
-                into);  // adds what was appended since the last call; a file that does not exist yet is empty
+  // Adds what was appended since the last call; a file that does not exist yet is empty. When another file
+  // has come in its place (RankLog), that one is followed from the next call on, so that what is still
+  // written into the old one while it is renamed is read.
+  void read(LineCutter& into);
 
  private:
+  void read_rest(LineCutter& into) const;
+  bool is_replaced() const;
   std::string path_;
   int fd_ = -1;
+  bool replaced_ = false;
 };
 
 }  // namespace lockstep::launcher

@@ -18,6 +18,7 @@
 #include "launcher/supervise/mpirun_words.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
 
@@ -41,10 +42,10 @@ std::vector<std::string> hosts_by_rank(const LaunchCommand& command) {
 
 class HostsAttempt {
  public:
-  HostsAttempt(const LaunchCommand& command, const std::string& log_dir, double grace, Console& console)
+  HostsAttempt(const LaunchCommand& command, const std::string& log_dir, StopRequest& stop, Console& console)
       : command_(command),
         log_dir_(log_dir),
-        grace_(grace),
+        stop_(stop),
         console_(console),
         late_(std::make_shared<LateWatch>(log_dir, command.nproc, command.deadlines, process_state,
                                           hosts_by_rank(command))),
@@ -63,7 +64,7 @@ class HostsAttempt {
   AttemptFacts run() {
     while (!mpirun_->look()) {
       wait_for_words();
-      obey_user();
+      obey_stop();
       end_survivors();
       if (killed_since_ != 0) continue;
       for (const auto& line : late_->look()) console_.notice(line);
@@ -102,6 +103,7 @@ class HostsAttempt {
       piece.live && !rest ? console_.live(piece.text) : console_.line(piece.text);
     for (auto& log : logs_) {
       log.tail.read(log.cutter);
+      if (rest) log.tail.read(log.cutter);  // of a log that has just been replaced
       for (LineCutter::Piece piece; log.cutter.next(piece);)
         if (!piece.live) console_.rank_line(log.rank, piece.text);
       if (const std::string last = rest ? log.cutter.rest() : ""; !last.empty())
@@ -125,21 +127,13 @@ class HostsAttempt {
     console_.line(line);
   }
 
-  void obey_user() {
-    const int seen = signals_seen();
-    if (seen == 0) return;
-    if (stop_since_ == 0) {
-      stop_since_ = now_s();
-      console_.notice(
-          str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
-    }
-    if (!told_ && (all_ready() || now_s() - stop_since_ > kNeverReady)) {
+  void obey_stop() {
+    if (!stop_.look([this] { return late_->slow(); })) return;
+    if (!told_ && (all_ready() || stop_.also_unready())) {
       kill(mpirun_->pid(), SIGUSR1);  // which mpirun passes on to every rank
       told_ = true;
     }
-    if (!facts_.killed && (seen > 1 || now_s() - stop_since_ > grace_))
-      kill_all(seen > 1 ? "second signal"
-                        : str("not done ", number_text(grace_), " s after the first signal"));
+    if (const std::string why = stop_.kill_reason(); !facts_.killed && !why.empty()) kill_all(why);
   }
 
   bool all_ready() const {
@@ -172,7 +166,7 @@ class HostsAttempt {
   }
 
   void gather() {
-    read_what_ranks_left(facts_, log_dir_, told_records_, *late_);
+    read_what_ranks_left(facts_, log_dir_, told_records_, *late_, stop_);
     // A copy is a second old, or more.
     facts_.where = [late = late_, dir = log_dir_](int64_t rank) {
       return last_step(dir, rank) < 0 ? "" : str("last seen at ", late->place(rank));
@@ -210,7 +204,7 @@ class HostsAttempt {
 
   const LaunchCommand command_;
   std::string log_dir_;
-  double grace_;
+  StopRequest& stop_;
   Console& console_;
   std::shared_ptr<LateWatch> late_;
   std::ofstream launcher_log_;
@@ -222,14 +216,14 @@ class HostsAttempt {
   std::string last_line_;
   std::vector<ErrorRecord> told_records_;
   bool told_ = false;
-  double stop_since_ = 0, error_since_ = 0, looked_ = 0, killed_since_ = 0, lost_since_ = 0;
+  double error_since_ = 0, looked_ = 0, killed_since_ = 0, lost_since_ = 0;
 };
 
 }  // namespace
 
-AttemptFacts run_hosts_attempt(const LaunchCommand& command, const std::string& log_dir, double grace,
+AttemptFacts run_hosts_attempt(const LaunchCommand& command, const std::string& log_dir, StopRequest& stop,
                                Console& console) {
-  return HostsAttempt(command, log_dir, grace, console).run();
+  return HostsAttempt(command, log_dir, stop, console).run();
 }
 
 }  // namespace lockstep::launcher

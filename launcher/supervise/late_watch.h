@@ -43,6 +43,7 @@ class LateWatch {
   std::string disagreement() const;
   // Of several hosts those of whose ranks none gives a sign of life.
   std::vector<std::string> silent_hosts() const;
+  SlowRanks slow() const { return slow_.slow(); }
   // place_text of a rank, also after its death; "" where it left no record.
   std::string place(int64_t rank) const;
   // Makes plain files of the records, for those who look later.

@@ -26,6 +26,7 @@ enum class Reach {
 struct LaunchHosts {
   std::vector<HostRanks> list;
   Reach reach = Reach::here;
+  std::vector<HostRanks> spare{};  // which take the place of hosts that are lost
   std::string network{};  // interfaces or subnets, as in eth0 or 10.1.0.0/16; "": MPI and NCCL choose
   int64_t node = 0;       // of this host, with agents
   std::string address{};  // with agents: where node 0 is reached; "" elsewhere

@@ -129,6 +129,7 @@ RankProcess::Words RankProcess::words(bool rest) {
   drain(out_.native_source(), out_cutter_, rest);
   drain(err_.native_source(), err_cutter_, rest);
   log_.read(log_cutter_);
+  if (rest) log_.read(log_cutter_);  // of a log that has just been replaced
   return {pieces(out_cutter_, rest), pieces(err_cutter_, rest), pieces(log_cutter_, rest)};
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -81,12 +82,33 @@ bool RunFolder::is_its_own() const {
          held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
+void RunFolder::keep_logs_in(const std::string& dir) const {
+  const std::string link = path_ + "/logs";
+  if (dir.empty()) return;
+  const std::string wanted = fs::absolute(dir + "/" + fs::path(path_).filename().string()).lexically_normal();
+  if (make_private_folders(wanted) != 0)
+    throw UserError(str("--log-dir ", dir, ": cannot write ", wanted, ": ", std::strerror(errno)));
+  std::error_code failed;
+  const fs::file_status there = fs::symlink_status(link, failed);
+  if (!fs::exists(there)) {
+    fs::create_directory_symlink(wanted, link, failed);
+    if (failed) throw UserError(str("--log-dir ", dir, ": cannot write ", link, ": ", failed.message()));
+    return;
+  }
+  const std::string now = fs::is_symlink(there) ? fs::read_symlink(link, failed).string() : link;
+  if (now != wanted)
+    throw UserError(str("--log-dir ", dir, ": the logs of this run lie in ", now, " already, not in ", wanted,
+                        "; leave --log-dir out, or move them there and remove ", link));
+}
+
 bool RunFolder::remove_unused() const {
   if (!made_) return false;
   std::error_code failed;
   for (fs::directory_iterator at(path_, failed), end; !failed && at != end; at.increment(failed))
     if (const auto name = at->path().filename(); name != "lock" && name != "logs") return false;
   if (failed) return false;
+  const std::string logs = path_ + "/logs";
+  if (fs::is_symlink(logs, failed)) fs::remove_all(fs::read_symlink(logs, failed), failed);
   fs::remove_all(path_, failed);
   return !failed;
 }
@@ -95,27 +117,38 @@ RunFolder::~RunFolder() {
   if (fd_ >= 0) close(fd_);
 }
 
-namespace {
 std::string attempt_folder(const std::string& run_dir, int64_t k) {
   return str(run_dir, "/logs/attempt-", k);
 }
-}  // namespace
 
-std::string next_attempt(const std::string& run_dir) {
-  int64_t k = 1;
-  while (fs::exists(attempt_folder(run_dir, k))) ++k;
-  return attempt_folder(run_dir, k);
+std::vector<int64_t> attempts_there(const std::string& run_dir) {
+  std::vector<int64_t> out;
+  std::error_code failed;
+  for (fs::directory_iterator at(run_dir + "/logs", failed), end; !failed && at != end;
+       at.increment(failed)) {
+    const std::string name = at->path().filename();
+    long long k = 0;
+    if (std::sscanf(name.c_str(), "attempt-%lld", &k) == 1 && k > 0 && name == str("attempt-", k))
+      out.push_back(k);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
-std::string RunFolder::new_attempt() const {
-  int64_t k = 1;
+std::string next_attempt(const std::string& run_dir) {
+  const auto there = attempts_there(run_dir);
+  return attempt_folder(run_dir, there.empty() ? 1 : there.back() + 1);
+}
+
+std::string RunFolder::new_attempt(int64_t keep) const {
   make_private_folders(path_ + "/logs");  // that it failed is seen by the next call
-  while (make_private_folder(attempt_folder(path_, k)) != 0) {
-    if (errno != EEXIST)
-      throw UserError(str("cannot write ", attempt_folder(path_, k), ": ", std::strerror(errno)));
-    ++k;
-  }
-  return attempt_folder(path_, k);
+  const std::string out = next_attempt(path_);
+  if (make_private_folder(out) != 0) throw UserError(str("cannot write ", out, ": ", std::strerror(errno)));
+  auto there = attempts_there(path_);
+  for (std::error_code ignored; keep > 0 && static_cast<int64_t>(there.size()) > keep;
+       there.erase(there.begin()))
+    fs::remove_all(attempt_folder(path_, there.front()), ignored);
+  return out;
 }
 
 void write_whole(const std::string& path, const std::string& text) {

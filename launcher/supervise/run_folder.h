@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lockstep::launcher {
 
@@ -21,8 +22,12 @@ class RunFolder {
   // Where this object made the folder, and no run began in it (it holds the lock and logs, nothing else):
   // removes it, and says so. False, and nothing done, otherwise.
   bool remove_unused() const;
-  // Creates and returns logs/attempt-K for the first K that is free, from 1; 0700.
-  std::string new_attempt() const;
+  // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": in PATH/logs. UserError where
+  // the run has its logs elsewhere already.
+  void keep_logs_in(const std::string& dir) const;
+  // Creates and returns logs/attempt-K, 0700; K is one more than the highest there, from 1. Removes the
+  // oldest so that `keep` are left, where it is not 0.
+  std::string new_attempt(int64_t keep = 0) const;
 
  private:
   void warn_of_others() const;
@@ -32,6 +37,10 @@ class RunFolder {
   int fd_ = -1;
 };
 
+// The K of RUN_DIR/logs/attempt-K, ascending.
+std::vector<int64_t> attempts_there(const std::string& run_dir);
+// RUN_DIR/logs/attempt-K.
+std::string attempt_folder(const std::string& run_dir, int64_t k);
 // logs/attempt-K that new_attempt would create, without creating it.
 std::string next_attempt(const std::string& run_dir);
 

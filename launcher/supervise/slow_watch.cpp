@@ -74,12 +74,20 @@ std::vector<std::string> SlowWatch::look(const std::vector<distributed::WorkerPr
                       digits(rank.own_sum / rank.windows), " ms of its own work a step, the others ",
                       digits(rank.others_sum / rank.windows), ")"));
     rank.told = true;
+    rank.factor = rank.own_sum / std::max(rank.others_sum, 1e-3);
     rank.told_ns = now_ns;
     rank.own_sum = rank.others_sum = 0;
     rank.steps_sum = 0;
     rank.windows = 0;
   }
   begin(words, now_ns);
+  return out;
+}
+
+SlowRanks SlowWatch::slow() const {
+  SlowRanks out;
+  for (size_t r = 0; r < ranks_.size(); ++r)
+    if (ranks_[r].told) out.emplace_back(static_cast<int64_t>(r), ranks_[r].factor);
   return out;
 }
 

@@ -4,11 +4,15 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distributed/watch/flight_record.h"
 
 namespace lockstep::launcher {
+
+// Ranks that are slow, each with how many times the median of the others its own work took.
+using SlowRanks = std::vector<std::pair<int64_t, double>>;
 
 class SlowWatch {
  public:
@@ -18,13 +22,16 @@ class SlowWatch {
   // more. A rank is slow when it was in three windows that follow one another, each of at least 20 steps and
   // a second; so a burst of another program's is not told.
   std::vector<std::string> look(const std::vector<distributed::WorkerProgress>& words, int64_t now_ns);
+  // Those that were told and have not kept up since.
+  SlowRanks slow() const;
 
  private:
   struct Rank {
     int64_t busy_ns = 0, steps = 0;  // at the beginning of the window
     int windows = 0;                 // that it was slow in, one after another
-    double factor_sum = 0, own_sum = 0, others_sum = 0;
+    double own_sum = 0, others_sum = 0;
     int64_t steps_sum = 0;
+    double factor = 0;  // when it was told
     bool told = false;
     int64_t told_ns = 0;
   };

@@ -3,45 +3,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 #include "launcher/supervise/attempt.h"
+#include "launcher/supervise/growth.h"
 #include "launcher/supervise/host_agent.h"
 #include "launcher/supervise/hosts_attempt.h"
 #include "launcher/supervise/memory_folder.h"
+#include "launcher/supervise/restarts.h"
+#include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
 
-int64_t next_nproc(const LaunchOptions& options, int64_t nproc, int64_t dead) {
-  if (options.min_nproc <= 0) return nproc;
-  return std::max(std::min(options.min_nproc, nproc), nproc - dead);
-}
-
-double restart_delay(const LaunchOptions& options, int64_t fruitless) {
-  if (!options.restart_delay && !options.hosts.several() && fruitless-- == 0) return 0;
-  double delay = options.restart_delay.value_or(0.5);
-  const double most = std::max(30.0, delay);
-  for (int64_t i = 0; i < fruitless && delay < most; ++i) delay *= 2;
-  return std::min(delay, most);
-}
-
-bool Progress::advance(int64_t furthest_step, int64_t newest_checkpoint) {
-  const bool further = furthest_step > step || newest_checkpoint > checkpoint;
-  step = std::max(step, furthest_step), checkpoint = std::max(checkpoint, newest_checkpoint);
-  return further;
-}
-
-int64_t newest_checkpoint(const std::string& run_dir) { return newest_step_in(run_dir + "/ckpt"); }
-
 namespace {
-// The hosts of the next attempt. Hosts that were lost are left out where fewer ranks will do.
-LaunchHosts next_hosts(const LaunchOptions& options, const AttemptFacts& facts,
-                       const AttemptOutcome& outcome) {
-  if (options.min_nproc <= 0) return options.hosts;
-  LaunchHosts out = options.hosts.without(facts.lost_hosts, outcome.dead);
-  return out.ranks() >= options.min_nproc ? out : options.hosts;
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string ranks_text(int64_t n) { return str(n, n == 1 ? " rank" : " ranks"); }
@@ -54,69 +33,159 @@ std::string newest_text(const std::string& memory_dir, int64_t on_disk) {
 
 // Sleeps, unless the user asks to stop. True when the time is over.
 bool wait_unless_stopped(double seconds) {
-  auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < until) {
+  for (const double until = now_s() + seconds; now_s() < until;) {
     if (signals_seen() > 0) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return true;
 }
-}  // namespace
 
-int supervise(const LaunchOptions& asked, const RunFolder& folder) {
-  LaunchOptions options = asked;
-  Console console;
-  install_signals();
-  int64_t nproc = options.nproc, fruitless = 0;
-  Progress progress{-1, newest_checkpoint(folder.path())};
-  std::string first_cause;
-  for (int64_t restart = 0;; ++restart) {
-    if (options.hosts.reach == Reach::agents) await_agents(options, folder.path(), console);
-    const std::string log_dir = folder.new_attempt();
-    const auto command = launch_command(options, nproc, folder.path(), log_dir, restart, console.columns());
-    const AttemptFacts facts = options.hosts.several()
-                                   ? run_hosts_attempt(command, log_dir, options.grace, console)
-                                   : run_attempt(command, log_dir, options.grace, console);
-    const AttemptOutcome outcome = diagnose(facts);
-    if (outcome.cause.empty()) {
-      if (outcome.exit_code == kExitStopped)
-        console.notice(str("stopped on request, saved; the same command continues the run"));
-      return outcome.exit_code;
-    }
-    console.notice(str("root cause: ", outcome.cause));
-    append_private(log_dir + "/launcher.log", str("root cause: ", outcome.cause, "\n"));
-    for (const auto& line : outcome.others) console.notice(str("  then ", line));
-    // A mistake in a config that is found before step 1 is told whole: nothing is left of it.
-    if (outcome.exit_code != kExitUser || !options.heeds_stop || !folder.remove_unused())
-      console.notice(str("logs: ", log_dir));
-    if (restart == 0) first_cause = outcome.cause;
-    const bool further = progress.advance(facts.furthest_step, newest_checkpoint(folder.path()));
-    fruitless = further || restart == 0 ? 0 : fruitless + 1;
-    bool again = outcome.restartable && restart < options.max_restarts && signals_seen() == 0;
-    if (again) {
-      int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
-      if (options.hosts.several()) {
-        options.hosts = next_hosts(options, facts, outcome);
-        next = options.hosts.ranks();
+class Supervision {
+ public:
+  Supervision(const LaunchOptions& asked, const RunFolder& folder)
+      : asked_(asked),
+        folder_(folder),
+        members_(asked),
+        growth_(asked),
+        budget_(asked),
+        progress_{-1, newest_checkpoint(folder.path())} {
+    console_.show_ranks(asked.shown);
+  }
+
+  int run() {
+    for (int64_t start = 0;; ++start) {
+      const AttemptFacts facts = attempt(start);
+      const AttemptOutcome outcome = diagnose(facts);
+      if (outcome.cause.empty()) {
+        if (outcome.exit_code != kExitStopped || !changes_ranks()) return ended(outcome.exit_code, facts);
+        change_ranks();
+        continue;
       }
-      const double delay = restart_delay(options, fruitless);
-      console.notice(str("restart ", restart + 1, " of ", options.max_restarts,
-                         delay > 0 ? str(" in ", number_text(delay), " s, ") : " at once, ",
-                         newest_text(options.memory_dir, progress.checkpoint), ", with ", ranks_text(next),
-                         next < nproc ? str(" (", nproc, " before)") : ""));
-      nproc = next;
-      again = wait_unless_stopped(delay);
+      tell(outcome);
+      if (!goes_on(facts, outcome)) return gave_up(outcome);
     }
-    if (again) continue;
-    if (restart > 0) {
-      console.notice(str("gave up after ", restart, restart == 1 ? " restart" : " restarts",
-                         first_cause == outcome.cause ? "" : str("; the first failure was: ", first_cause)));
-    } else if (outcome.restartable && options.max_restarts == 0 && signals_seen() == 0) {
-      console.notice(
+  }
+
+ private:
+  // What an attempt is stopped for that is not the end of the run.
+  enum class Change { none, grow, leave_out };
+
+  AttemptFacts attempt(int64_t start) {
+    LaunchOptions options = asked_;
+    options.hosts = members_.hosts();
+    if (options.hosts.reach == Reach::agents) {
+      await_agents(options, folder_.path(), console_);
+      members_.name_hosts(options.hosts);
+    }
+    log_dir_ = folder_.new_attempt(asked_.keep_attempts);
+    const auto command =
+        launch_command(options, members_.nproc(), folder_.path(), log_dir_, start, console_.columns());
+    change_ = Change::none;
+    growth_.begin(grown_, now_s());
+    grown_ = false;
+    StopRequest stop(options.grace, [this](const SlowRanks& slow) { return wish(slow); }, console_);
+    return options.hosts.several() ? run_hosts_attempt(command, log_dir_, stop, console_)
+                                   : run_attempt(command, log_dir_, stop, console_);
+  }
+
+  StopWish wish(const SlowRanks& slow) {
+    if (asked_.timeout > 0 && now_s() - began_ > asked_.timeout)
+      return {str("--timeout ", duration_text(asked_.timeout)), true};
+    if (growth_.due(members_, now_s())) {
+      change_ = Change::grow;
+      return {str(members_.nproc(), " of ", ranks_text(asked_.nproc), ", and others can be had again")};
+    }
+    for (const auto& [rank, factor] : slow) {
+      const std::string host = members_.hosts().of(rank);
+      if (asked_.slow_host <= 0 || factor < asked_.slow_host || host.empty()) continue;
+      Membership without = members_;
+      if (!without.leave_out(host)) continue;
+      change_ = Change::leave_out;
+      slow_host_ = host;
+      return {str("host ", host, " takes ", number_text(factor), " times as long as the others (--slow-host ",
+                  number_text(asked_.slow_host), ")")};
+    }
+    return {};
+  }
+
+  bool changes_ranks() const { return change_ != Change::none && signals_seen() == 0; }
+
+  void change_ranks() {
+    const int64_t before = members_.nproc();
+    if (change_ == Change::grow) {
+      members_.take_back(growth_.back());
+      grown_ = true;
+    } else {
+      members_.leave_out(slow_host_);
+    }
+    console_.notice(str("goes on with ", ranks_text(members_.nproc()), " (", before, " before)"));
+  }
+
+  int ended(int exit_code, const AttemptFacts& facts) {
+    if (exit_code == kExitStopped)
+      console_.notice(str("stopped ", facts.stop_reason.empty() ? "on request" : "by " + facts.stop_reason,
+                          ", saved; the same command continues the run"));
+    return exit_code;
+  }
+
+  void tell(const AttemptOutcome& outcome) {
+    console_.notice(str("root cause: ", outcome.cause));
+    append_private(log_dir_ + "/launcher.log", str("root cause: ", outcome.cause, "\n"));
+    for (const auto& line : outcome.others) console_.notice(str("  then ", line));
+    // A mistake in a config that is found before step 1 is told whole: nothing is left of it.
+    if (outcome.exit_code != kExitUser || !asked_.heeds_stop || !folder_.remove_unused())
+      console_.notice(str("logs: ", log_dir_));
+    if (first_cause_.empty()) first_cause_ = outcome.cause;
+  }
+
+  bool goes_on(const AttemptFacts& facts, const AttemptOutcome& outcome) {
+    const bool further = progress_.advance(facts.furthest_step, newest_checkpoint(folder_.path()));
+    fruitless_ = further || restarts_ == 0 ? 0 : fruitless_ + 1;
+    if (!outcome.restartable || signals_seen() > 0) return false;
+    const bool grown_too_soon = growth_.failed(now_s());
+    if (!grown_too_soon && !budget_.take(now_s())) return false;
+    ++restarts_;
+    const int64_t before = members_.nproc();
+    members_.lose(facts.lost_hosts, outcome.dead);
+    const double delay = restart_delay(asked_, fruitless_);
+    console_.notice(
+        str(grown_too_soon ? "what was taken back is lost again: restart" : budget_.words(now_s()),
+            delay > 0 ? str(" in ", number_text(delay), " s, ") : " at once, ",
+            newest_text(asked_.memory_dir, progress_.checkpoint), ", with ", ranks_text(members_.nproc()),
+            members_.nproc() < before ? str(" (", before, " before)") : ""));
+    return wait_unless_stopped(delay);
+  }
+
+  int gave_up(const AttemptOutcome& outcome) {
+    if (restarts_ > 0) {
+      console_.notice(
+          str("gave up after ", restarts_, restarts_ == 1 ? " restart" : " restarts",
+              first_cause_ == outcome.cause ? "" : str("; the first failure was: ", first_cause_)));
+    } else if (outcome.restartable && asked_.max_restarts == 0 && signals_seen() == 0) {
+      console_.notice(
           "the same command continues from the last checkpoint; --max-restarts N does so by itself");
     }
     return outcome.exit_code;
   }
+
+  const LaunchOptions asked_;
+  const RunFolder& folder_;
+  Console console_;
+  Membership members_;
+  Growth growth_;
+  RestartBudget budget_;
+  Progress progress_;
+  const double began_ = now_s();
+  int64_t restarts_ = 0, fruitless_ = 0;
+  bool grown_ = false;  // the next attempt has ranks that were taken back
+  Change change_ = Change::none;
+  std::string log_dir_, slow_host_, first_cause_;
+};
+}  // namespace
+
+int supervise(const LaunchOptions& options, const RunFolder& folder) {
+  install_signals();
+  return Supervision(options, folder).run();
 }
 
 }  // namespace lockstep::launcher

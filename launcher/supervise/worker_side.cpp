@@ -25,6 +25,7 @@
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/program_error.h"
+#include "launcher/supervise/rank_log.h"
 #include "launcher/supervise/signals_apart.h"
 
 namespace lockstep::launcher {
@@ -33,6 +34,7 @@ namespace {
 
 std::atomic<bool> g_stop{false};
 std::atomic<int64_t> g_step{-1};
+std::unique_ptr<RankLog> g_log;  // of a supervised worker
 int g_terminal_fd = STDOUT_FILENO;
 int g_trainrun_fd = STDERR_FILENO;  // the stderr that trainrun reads, whatever becomes of the log
 WorkerPlace g_place;
@@ -66,8 +68,8 @@ std::string host_name() {
 
 // stdout and stderr append to the rank's log; the old stdout stays open for the progress line.
 void redirect(const WorkerPlace& at) {
-  Descriptor log = open_private(rank_log_file(at.log_dir, at.rank), O_WRONLY | O_APPEND);
-  if (!log)
+  g_log = std::make_unique<RankLog>(rank_log_file(at.log_dir, at.rank));
+  if (!g_log->open())
     throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno),
                         env("LOCKSTEP_HOSTS").empty()
                             ? ""
@@ -77,8 +79,7 @@ void redirect(const WorkerPlace& at) {
   g_terminal_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   g_trainrun_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   std::fflush(nullptr);
-  dup2(log.get(), STDOUT_FILENO);
-  dup2(log.get(), STDERR_FILENO);
+  g_log->take_output();
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
 
@@ -146,6 +147,7 @@ void announce_worker(const WorkerPlace& at) {
 
 void report_step(int64_t step) {
   g_step = step;
+  if (g_log) g_log->rotate_if_large();
   if (auto recorder = distributed::flight_recorder()) recorder->progress(step, -1);
   fire_fault(g_place, step);
 }

@@ -7,6 +7,7 @@
 #include "core/base/private_file.h"
 #include "core/base/temporary_folder.h"
 #include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/stop_request.h"
 #include "launcher/worker/ranks_in_place.h"
 #include "launcher/worker/replay.h"
 
@@ -28,7 +29,8 @@ AttemptOutcome replay_in_processes(Console& console,
   auto command =
       launch_command(asked.launch, asked.launch.nproc, folder.path(), log_dir, 0, console.columns());
   command.variables.insert(command.variables.end(), asked.variables.begin(), asked.variables.end());
-  AttemptOutcome outcome = diagnose(run_attempt(command, log_dir, asked.launch.grace, console));
+  StopRequest stop(asked.launch.grace, {}, console);
+  AttemptOutcome outcome = diagnose(run_attempt(command, log_dir, stop, console));
   if (outcome.cause.empty() && outcome.exit_code == kExitOk) answer = read_json_file(files.answer);
   return outcome;
 }

@@ -21,6 +21,7 @@ void flight_record(std::string_view bytes);  // the head of a worker's progress 
 void tokenizer(std::string_view bytes);      // tokenizer.json, a NUL, a text
 void records(std::string_view bytes);        // a byte that chooses, then JSON lines
 void archive(std::string_view bytes);        // a .npz, or a picture
+void hosts(std::string_view bytes);          // a byte that chooses, then a list of hosts or a flag
 
 struct Target {
   const char* name;  // of its folder below tests/fuzz/corpus, and of its program, fuzz_NAME
@@ -31,7 +32,7 @@ inline constexpr Target kTargets[] = {{"config", config},           {"manifest",
                                       {"cache_entry", cache_entry}, {"kernel_cache", kernel_cache},
                                       {"hf_config", hf_config},     {"flight_record", flight_record},
                                       {"tokenizer", tokenizer},     {"records", records},
-                                      {"archive", archive}};
+                                      {"archive", archive},         {"hosts", hosts}};
 
 // Runs a reader; true when it answered, false when it threw the error of wrong input, whose text must be one
 // that a person can be shown.

@@ -71,6 +71,59 @@ TEST_F(HostFaults, AHostThatIsCutOffIsNamedAndLeftOut) {
   EXPECT_EQ(final_hash("one"), final_hash("cut"));
 }
 
+TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
+  auto result =
+      on_hosts(2,
+               "(sleep 3; ip link set port1 down; sleep 10; ip link set port1 up) &\n"
+               "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline "
+               "12 --grow-after 1 --timeout 45 c.json --train.steps=1000000 --log.every=1000\n"
+               "echo code $?\n" +
+                   count_left(1),
+               100);
+  EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 2 ranks (4 before)\n");
+  EXPECT_HAS(result.output,
+             "trainrun: 2 of 4 ranks, and others can be had again: finishing the step and saving\n");
+  EXPECT_HAS(result.output, "trainrun: goes on with 4 ranks (2 before)\n");
+  EXPECT_HAS(result.output, "trainrun: stopped by --timeout 45 s, saved");
+  EXPECT_HAS(result.output, "code 80\n");
+  EXPECT_HAS(result.output, "left on 1: 0\n");
+}
+
+TEST_F(HostFaults, ASpareHostTakesThePlaceOfALostOne) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=1000"});
+  auto result = on_hosts(3,
+                         "(sleep 4; ip link set port1 down) &\n"
+                         "at 0 $trainrun --nnodes 2 --hosts h0:2,h1:2,h2:2 --network eth0 --max-restarts 1 "
+                         "--deadline 12 --name=spare c.json --train.steps=1500 --log.every=1000\n"
+                         "echo code $?\n" +
+                             count_left(2),
+                         100);
+  EXPECT_HAS(result.output, "trainrun: root cause: host h1 was lost");
+  EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 4 ranks\n");
+  EXPECT_HAS(result.output, "code 0\n");
+  EXPECT_EQ(final_hash("one"), final_hash("spare"));
+}
+
+// A host whose ranks run a part of the time.
+TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=1000"});
+  auto result = on_hosts(
+      2,
+      "echo 'for i in $(seq 400); do pids=$(pgrep -f trainrun.worker); kill -STOP $pids; sleep 0.045; kill "
+      "-CONT "
+      "$pids; sleep 0.005; done' > slow.sh\n"
+      "(sleep 3; at 1 bash $PWD/slow.sh 2>/dev/null) &\n"
+      "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 3 --name=slow c.json "
+      "--train.steps=1500 --log.every=1000\n"
+      "echo code $?\n",
+      100);
+  EXPECT_HAS(result.output, "trainrun: host h1 takes ");
+  EXPECT_HAS(result.output, " times as long as the others (--slow-host 3): finishing the step and saving\n");
+  EXPECT_HAS(result.output, "trainrun: goes on with 1 rank (2 before)\n");
+  EXPECT_HAS(result.output, "code 0\n");
+  EXPECT_EQ(final_hash("one"), final_hash("slow"));
+}
+
 TEST_F(HostFaults, AHostThatHearsAndIsNotHeardIsNamed) {
   auto result =
       on_hosts(2,

@@ -1,5 +1,5 @@
 // The supervisor alone, without the command line: fake_trainrun RUN_DIR NPROC MAX_RESTARTS MIN_NPROC GRACE
-// PROGRAM ARGS...
+// PROGRAM ARGS...; FAKE_GROW_AFTER, FAKE_TIMEOUT: seconds.
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
   options.grace = std::atof(argv[5]);
   options.restart_delay = 0.05;
   options.heeds_stop = std::getenv("FAKE_HEEDS_STOP") != nullptr;
+  if (const char* seconds = std::getenv("FAKE_GROW_AFTER")) options.grow_after = std::atof(seconds);
+  if (const char* seconds = std::getenv("FAKE_TIMEOUT")) options.timeout = std::atof(seconds);
   options.worker.assign(argv + 6, argv + argc);
   try {
     return lockstep::launcher::supervise(options, lockstep::launcher::RunFolder(argv[1]));

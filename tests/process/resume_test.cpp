@@ -109,6 +109,50 @@ TEST_F(Resume, RestartsByItselfWithTheRanksThatAreLeft) {
   expect_same_run("alone", "run");
 }
 
+TEST_F(Resume, LostRanksComeBackWithTheSameBits) {
+  write_tiny();
+  train({"--nproc", "1", "c.json", "--name=alone", "--train.steps=500"});
+  auto result = trainrun({"--nproc", "2:3", "--max-restarts", "1", "--grow-after", "0.2", "--restart-delay",
+                          "0.1", "c.json", "--train.steps=500"},
+                         {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, "restart 1 of 1 in 0.1 s, from the last checkpoint, with 2 ranks (3 before)\n");
+  EXPECT_HAS(result.output,
+             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving\n");
+  EXPECT_HAS(result.output, "trainrun: goes on with 3 ranks (2 before)\n");
+  EXPECT_EQ(metrics("run").size(), 500u) << "each step once";
+  for (const char* what : {"loss", "grad_norm"})
+    EXPECT_EQ(column(metrics("run"), what), column(metrics("alone"), what)) << what;
+  EXPECT_EQ(final_hash("run"), final_hash("alone"));
+}
+
+TEST_F(Resume, ALimitOfTimeSavesAndTheLogsLieElsewhere) {
+  write_tiny();
+  auto result = trainrun({"--nproc", "2", "c.json", "--train.steps=100000", "--timeout=3",
+                          "--log-dir=elsewhere", "--tee=0:3", "--env=LOCKSTEP_LOGS=trace"});
+  EXPECT_EQ(result.code, kExitStopped) << result.output;
+  EXPECT_HAS(result.output, "trainrun: --timeout 3 s: finishing the step and saving\n");
+  EXPECT_HAS(result.output,
+             "trainrun: stopped by --timeout 3 s, saved; the same command continues the run\n");
+  EXPECT_EQ(result.output.find("[rank 1]"), std::string::npos) << result.output;
+  EXPECT_FALSE(steps_saved("run").empty());
+  EXPECT_TRUE(std::filesystem::is_symlink("runs/run/logs"));
+  EXPECT_TRUE(std::filesystem::exists("elsewhere/run/attempt-1/rank-1.log"));
+  EXPECT_HAS(file_text("runs/run/logs/attempt-1/rank-1.log"), "trace");
+  auto moved = trainrun({"--nproc", "2", "c.json", "--log-dir=third"});
+  EXPECT_EQ(moved.code, kExitUser);
+  EXPECT_HAS(moved.output,
+             str("trainrun: --log-dir third: the logs of this run lie in ", scratch_.path("elsewhere/run"),
+                 " already, not in ", scratch_.path("third/run"),
+                 "; leave --log-dir out, or move them there and remove runs/run/logs\n"));
+  for (int start = 0; start < 2; ++start)
+    EXPECT_EQ(
+        trainrun({"--nproc", "2", "c.json", "--train.steps=100000", "--timeout=1", "--keep-attempts=2"}).code,
+        kExitStopped);
+  EXPECT_FALSE(std::filesystem::exists("elsewhere/run/attempt-1")) << "the two newest are kept";
+  EXPECT_TRUE(std::filesystem::exists("elsewhere/run/attempt-3"));
+}
+
 TEST_F(Resume, ARunThatIsDoneIsLeftAlone) {
   write_tiny();
   train({"--nproc", "2", "c.json", "--train.steps=20"});

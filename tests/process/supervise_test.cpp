@@ -254,6 +254,49 @@ TEST_F(Supervise, RestartGoesOnWithTheRanksThatAreLeft) {
   EXPECT_HAS(run().log(0, 2), "start rank 0 of 2 restart 1");
 }
 
+TEST_F(Supervise, RanksAreTakenBackAtAStepBoundary) {
+  auto process =
+      start({"100"}, {.nproc = 3,
+                      .max_restarts = 1,
+                      .min_nproc = 2,
+                      .variables = {{"LOCKSTEP_FAULT", "kill:rank=2,step=5"}, {"FAKE_GROW_AFTER", "0.5"}}});
+  EXPECT_EQ(process.wait(30), kExitOk) << process.output();
+  EXPECT_HAS(process.output(), "with 2 ranks (3 before)");
+  EXPECT_HAS(process.output(),
+             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving\n");
+  EXPECT_HAS(run().log(1, 2), "saved at step ");
+  EXPECT_HAS(process.output(), "trainrun: goes on with 3 ranks (2 before)\n");
+  EXPECT_HAS(run().log(2, 3), "start rank 2 of 3 restart 2");
+  EXPECT_HAS(run().log(2, 3), "done rank 2");
+}
+
+TEST_F(Supervise, AProgramThatDoesNotHearIsNotKilledForRanksThatAreBack) {
+  auto process = start({"60", "deaf"},
+                       {.nproc = 2,
+                        .max_restarts = 1,
+                        .min_nproc = 1,
+                        .grace = 0.1,
+                        .variables = {{"LOCKSTEP_FAULT", "kill:rank=1,step=5"}, {"FAKE_GROW_AFTER", "0.2"}}});
+  EXPECT_EQ(process.wait(30), kExitOk) << process.output();
+  EXPECT_HAS(process.output(), "1 of 2 ranks, and others can be had again: finishing the step and saving");
+  EXPECT_LACKS(process.output(), "killing all ranks");
+  EXPECT_HAS(run().log(0, 2), "done rank 0");
+}
+
+TEST_F(Supervise, ALimitOfTimeStopsSavesAndKillsWhoDoesNotStop) {
+  auto process = start({"2000"}, {.nproc = 2, .variables = {{"FAKE_TIMEOUT", "0.5"}}});
+  EXPECT_EQ(process.wait(10), kExitStopped) << process.output();
+  EXPECT_HAS(process.output(), "trainrun: --timeout 0.5 s: finishing the step and saving\n");
+  EXPECT_HAS(process.output(),
+             "trainrun: stopped by --timeout 0.5 s, saved; the same command continues the run\n");
+  auto deaf =
+      start({"2000", "deaf"}, {.nproc = 2, .grace = 0.3, .variables = {{"FAKE_TIMEOUT", "0.5"}}}, "deaf");
+  EXPECT_EQ(deaf.wait(10), 128 + SIGTERM) << deaf.output();
+  EXPECT_HAS(deaf.output(), "killing all ranks: not done 0.3 s after --timeout 0.5 s\n");
+  EXPECT_HAS(deaf.output(), "root cause: killed after --timeout 0.5 s before the run could save\n");
+  EXPECT_LACKS(deaf.output(), "trainrun: restart");
+}
+
 TEST_F(Supervise, RestartStormEndsAndNamesTheFirstCause) {
   auto process = start({"20", "storm", "0"}, {.nproc = 1, .max_restarts = 2});
   EXPECT_EQ(process.wait(20), kExitPeer);

@@ -169,17 +169,26 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
       {"--rdzv-conf=timeout=3"},
       "--rdzv-conf timeout=3: node 0's mpirun is reached at --rdzv-endpoint HOST:PORT, with --node-rank K on "
       "each host; leave it out");
-  refused({"--tee", "3"},
-          "--tee 3: every rank's output is shown with its rank in front, and kept in "
-          "runs/NAME/logs/attempt-K/rank-R.log; leave it out");
-  refused({"--log-dir", "logs"},
-          "--log-dir logs: logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs");
+  refused(
+      {"--redirects", "3"},
+      "--redirects 3: every rank's output is kept in runs/NAME/logs/attempt-K/rank-R.log, and shown as --tee "
+      "says; leave it out");
+  refused({"--tee", "1"},
+          "--tee 1: a rank's two streams lie in one log, so both are shown or neither: give 3 or 0, for all "
+          "ranks "
+          "or as RANK:3,... for some");
+  refused({"--nproc=3:2"}, "--nproc is \"3:2\"; give MIN:MAX with 1 <= MIN <= MAX, as in 2:8");
+  refused({"--simulate=2", "--timeout=5"},
+          "--max-restarts, --min-nproc and --timeout are about processes, and the ranks of --simulate are "
+          "threads "
+          "of one; leave them out, or use --nproc");
   refused({"--num_gpus", "2"}, "--num_gpus 2: use --nproc N, the number of ranks of a host");
-  for (auto words :
-       std::vector<std::vector<std::string>>{{"--standalone", "--nnodes", "1", "--nproc-per-node", "2"},
-                                             {"--nnodes=1:1", "--node-rank=0", "-n", "2"},
-                                             {"-np", "2", "--oversubscribe", "--bind-to", "none"},
-                                             {"--num-processes=2"}}) {
+  for (auto words : std::vector<std::vector<std::string>>{
+           {"--standalone", "--nnodes", "1", "--nproc-per-node", "2"},
+           {"--nnodes=1:1", "--node-rank=0", "-n", "2"},
+           {"-np", "2", "--oversubscribe", "--bind-to", "none"},
+           {"--num-processes=2"},
+           {"--nproc=1:2", "--max-restarts=3/1h", "--tee=3", "--env=A=b"}}) {
     words.insert(words.end(), {"c.json", "--dry-run"});
     auto result = trainrun(words);
     EXPECT_EQ(result.code, kExitOk) << result.output;
@@ -303,7 +312,7 @@ TEST_F(Trainrun, ExplainLooksEverywhere) {
   EXPECT_HAS(said("softmax"), "op softmax");
   EXPECT_HAS(said("137"), "SIGKILL (9), most often because memory ran out");
   EXPECT_HAS(said("nproc"), "--nproc N|auto: ranks of a host");
-  EXPECT_HAS(said("--max-restarts"), "--max-restarts N: restarts after a rank died");
+  EXPECT_HAS(said("--max-restarts"), "--max-restarts N[/TIME]: restarts after a rank died");
 }
 
 }  // namespace

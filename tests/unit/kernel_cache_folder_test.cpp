@@ -215,6 +215,48 @@ TEST_F(kernel_cache_folder, of_root_holds_nothing_for_another_user) {
   EXPECT_EQ(read(), "machine code");
 }
 
+TEST_F(kernel_cache_folder, keeps_what_was_used_last) {
+  ScratchFolder folder;
+  const std::string dir = folder.path("cache");
+  KernelCache cache(dir);
+  auto age = [&](const std::string& name, int hours) {
+    std::filesystem::last_write_time(
+        dir + "/" + name, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  for (const char* name : {"a", "b", "c"}) ASSERT_EQ(cache.write(name, std::string(1000, 'x')), "");
+  age("a", 3), age("b", 2), age("c", 1), age("key", 9);
+  ASSERT_TRUE(cache.read("a"));  // used now
+  const int64_t each = static_cast<int64_t>(std::filesystem::file_size(dir + "/a"));
+  EXPECT_EQ(cache.prune(3 * each), 0);
+  EXPECT_EQ(cache.prune(2 * each), each);
+  EXPECT_FALSE(cache.read("b"));
+  EXPECT_TRUE(cache.read("a"));
+  EXPECT_TRUE(cache.read("c"));
+  EXPECT_EQ(cache.prune(0), 2 * each);
+  EXPECT_TRUE(std::filesystem::exists(dir + "/key"));
+}
+
+TEST_F(kernel_cache_folder, is_cut_to_its_limit_by_who_writes) {
+  ScratchFolder folder;
+  const std::string dir = folder.path("cache");
+  KernelCache cache(dir);
+  setenv("LOCKSTEP_CACHE_LIMIT", "1", 1);
+  for (int i = 0; i < 130; ++i) ASSERT_EQ(cache.write(str("k", i), std::string(20000, 'x')), "");
+  int64_t total = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir))
+    total += static_cast<int64_t>(entry.file_size());
+  EXPECT_LT(total, (1 << 20) + 64 * 20100) << "looked at for each 64 files";
+  setenv("LOCKSTEP_CACHE_LIMIT", "all", 1);
+  try {
+    cache.write("k", "x");
+    ADD_FAILURE() << "taken";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "environment: LOCKSTEP_CACHE_LIMIT is \"all\"; give a number of MiB, or 0 for no limit");
+  }
+  unsetenv("LOCKSTEP_CACHE_LIMIT");
+}
+
 TEST_F(kernel_cache_folder, has_one_key_for_many_that_come_at_once) {
   const std::string text = in_own_process({}, [&] {
     std::vector<int> children;

@@ -314,8 +314,10 @@ TEST(SlowWatch, NamesRankAndFactorAfterThreeWindows) {
   EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 19}),
             Texts{"rank 3 is slow: 1.9 times the median of the other ranks over the last 120 steps "
                   "(19.0 ms of its own work a step, the others 10.0)"});
+  EXPECT_EQ(work.watch.slow(), (launcher::SlowRanks{{3, 1.9}}));
   EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 19}), Texts{});  // once a minute
   EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 12}), Texts{"rank 3 keeps up with the others again"});
+  EXPECT_TRUE(work.watch.slow().empty());
 }
 
 TEST(SlowWatch, ABurstOrASmallDifferenceIsNotTold) {

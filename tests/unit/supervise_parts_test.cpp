@@ -19,10 +19,11 @@
 #include "launcher/supervise/cause.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
+#include "launcher/supervise/membership.h"
 #include "launcher/supervise/mpi_folder.h"
 #include "launcher/supervise/program_error.h"
+#include "launcher/supervise/restarts.h"
 #include "launcher/supervise/signals_apart.h"
-#include "launcher/supervise/supervisor.h"
 #include "launcher/supervise/worker_side.h"
 #include "tests/support/scratch_folder.h"
 

@@ -58,7 +58,6 @@ std::optional<std::string> open_sealed(const std::string& sealed, std::string* i
 }
 
 namespace {
-constexpr const char* kKeyName = "key";
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one file
 using Mac = std::array<unsigned char, crypto_generichash_BYTES>;
 
@@ -72,6 +71,14 @@ Mac mac_of(const std::string& name, const char* bytes, size_t size, const unsign
   crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(bytes), size);
   crypto_generichash_final(&state, out.data(), out.size());
   return out;
+}
+
+int64_t limit_of_environment() {
+  const std::string text = env("LOCKSTEP_CACHE_LIMIT");
+  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
+    throw UserError(str("environment: LOCKSTEP_CACHE_LIMIT is \"", shortened(text, 40),
+                        "\"; give a number of MiB, or 0 for no limit"));
+  return std::atoll(text.c_str()) << 20;
 }
 
 // A whole file; nothing where it cannot be read to its end.
@@ -207,6 +214,7 @@ std::optional<std::string> KernelCache::read(const std::string& name) const {
       if (sodium_memcmp(found.data(), mac_of(name, bytes->data(), size, key_.data(), key_.size()).data(),
                         found.size()) == 0) {
         bytes->resize(size);
+        ::futimens(opened.file.get(), nullptr);  // it was used now
         return bytes;
       }
     }
@@ -220,7 +228,11 @@ std::string KernelCache::write(const std::string& name, const std::string& bytes
   if (!folder_) return why_;
   const Mac mac = mac_of(name, bytes.data(), bytes.size(), key_.data(), key_.size());
   const std::string file = bytes + std::string(reinterpret_cast<const char*>(mac.data()), mac.size());
-  return publish(folder_, name, file, Existing::replaced) ? "" : std::strerror(errno);
+  if (!publish(folder_, name, file, Existing::replaced)) return std::strerror(errno);
+  // A listing of the folder for many files that are written.
+  static std::atomic<int> written{0};
+  if (const int64_t limit = limit_of_environment(); limit > 0 && written++ % 64 == 0) prune(limit);
+  return "";
 }
 
 }  // namespace lockstep::compiler::cpu

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -38,9 +39,13 @@ class KernelCache {
   // Readers see all of it or nothing. "", or why the folder does not take the file. Safe with any number of
   // writers.
   std::string write(const std::string& name, const std::string& bytes) const;
+  // Removes files that were not read or written for the longest time, until all have at most `limit` bytes;
+  // the key stays. How many bytes went. write() does so now and then, with LOCKSTEP_CACHE_LIMIT.
+  int64_t prune(int64_t limit) const;
 
  private:
   static constexpr size_t kKeyBytes = 32;
+  static constexpr const char* kKeyName = "key";
   void open_key();
 
   std::string dir_;

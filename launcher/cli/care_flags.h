@@ -1,0 +1,36 @@
+// Flags of run about what trainrun does around the ranks: restarts, elastic numbers of ranks, limits of time,
+// logs, what is shown, and the environment.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/supervise/options.h"
+
+namespace lockstep::launcher::cli {
+
+struct CareFlags {
+  std::string max_restarts = "0", timeout, tee, only;
+  std::vector<std::string> env;
+};
+
+// Adds them; those whose text is the value go straight to `launch`.
+void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch);
+// What the others say, into `launch`, whose ranks and hosts are known; --env is set here, too, since what
+// trainrun reads of its environment is meant as well. UserError naming the flag.
+void read_care_flags(const CareFlags& flags, LaunchOptions& launch);
+
+// "2:8" of --nproc: its two sides; one number is both.
+struct NprocRange {
+  std::string least, most;
+};
+NprocRange split_nproc(const std::string& text);
+// Its lower side, as launch.min_nproc. UserError where --min-nproc says another, or the run has several
+// hosts.
+void read_nproc_range(const NprocRange& range, LaunchOptions& launch);
+
+// "90", "90s", "15m", "1.5h", "2d" as seconds. UserError naming the flag.
+double read_duration(const std::string& text, const std::string& flag);
+
+}  // namespace lockstep::launcher::cli

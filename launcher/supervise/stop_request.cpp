@@ -1,0 +1,48 @@
+// Signals go before wishes: a user who stops a run wants it stopped, whatever the supervisor waits for.
+#include "launcher/supervise/stop_request.h"
+
+#include <chrono>
+
+#include "core/base/error.h"
+#include "launcher/supervise/attempt.h"
+
+namespace lockstep::launcher {
+
+namespace {
+constexpr double kNeverReady = 5, kLook = 0.25;  // seconds
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+}  // namespace
+
+bool StopRequest::look(const std::function<SlowRanks()>& slow) {
+  if (signals_seen() > 0 && (since_ == 0 || !wish_.reason.empty())) {
+    since_ = now_s();
+    wish_ = {};
+    console_.notice(
+        str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
+  } else if (since_ == 0 && wanted_ && now_s() - asked_ > kLook) {
+    asked_ = now_s();
+    wish_ = wanted_(slow());
+    if (!wish_.reason.empty()) {
+      since_ = now_s();
+      console_.notice(str(wish_.reason, ": finishing the step and saving"));
+    }
+  }
+  return since_ != 0;
+}
+
+bool StopRequest::insists() const { return since_ != 0 && (wish_.reason.empty() || wish_.insists); }
+
+bool StopRequest::also_unready() const { return insists() && now_s() - since_ > kNeverReady; }
+
+std::string StopRequest::kill_reason() const {
+  if (!insists()) return "";
+  if (signals_seen() > 1) return "second signal";
+  if (now_s() - since_ <= grace_) return "";
+  return str("not done ", number_text(grace_), " s after ",
+             wish_.reason.empty() ? "the first signal" : wish_.reason);
+}
+
+}  // namespace lockstep::launcher
