@@ -208,6 +208,17 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return out;
 }
 
+namespace {
+// "N" of "N:NONNEGATIVE": behind the last ':' stands what is checked, where something is.
+std::string value_words(const CLI::Option& option) {
+  const std::string text = option.get_type_name();
+  try {
+    option.get_validator(0);
+  } catch (const CLI::OptionNotFound&) { return text; }
+  return text.substr(0, text.rfind(':'));
+}
+}  // namespace
+
 std::vector<FlagWords> run_flags() {
   CLI::App app;
   Flags flags;
@@ -215,8 +226,7 @@ std::vector<FlagWords> run_flags() {
   std::vector<FlagWords> out;
   for (const auto* option : app.get_options())
     if (option->nonpositional() && option->get_lnames() != std::vector<std::string>{"help"})
-      out.push_back({option->get_lnames(), split(option->get_type_name(), ':')[0],
-                     option->get_description()});  // behind ':' stands what is checked
+      out.push_back({option->get_lnames(), value_words(*option), option->get_description()});
   return out;
 }
 

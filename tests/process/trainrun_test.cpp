@@ -311,7 +311,7 @@ TEST_F(Trainrun, ExplainLooksEverywhere) {
   EXPECT_HAS(said("fusion"), "LOCKSTEP_LOGS=fusion");
   EXPECT_HAS(said("softmax"), "op softmax");
   EXPECT_HAS(said("137"), "SIGKILL (9), most often because memory ran out");
-  EXPECT_HAS(said("nproc"), "--nproc N|auto: ranks of a host");
+  EXPECT_HAS(said("nproc"), "--nproc N|auto|MIN:MAX: ranks of a host");
   EXPECT_HAS(said("--max-restarts"), "--max-restarts N[/TIME]: restarts after a rank died");
 }
 
