@@ -92,6 +92,15 @@ void add_run_flags(CLI::App& app, Flags& flags) {
       ->type_name("CONFIG|PROGRAM");
 }
 
+void place_ranks(const CLI::App& app, Flags& flags) {
+  LaunchOptions& launch = flags.run.launch;
+  launch.nproc = flags.run.simulate;
+  const NprocRange range = split_nproc(flags.nproc);
+  if (!launch.nproc) place_on_hosts(launch, flags.hosts, parse_nproc(range.most), app.count("--nproc") > 0);
+  if (range.least != range.most) read_nproc_range(range, launch);
+  read_care_flags(flags.care, launch);
+}
+
 void add_plan_flags(CLI::App& app, Flags& flags) {
   add_nproc(app, flags);
   app.add_option("--memory", flags.memory,
@@ -210,7 +219,7 @@ std::vector<std::string> names_of(const CLI::App& app) {
 
 namespace {
 // "N" of "N:NONNEGATIVE": behind the last ':' stands what is checked, where something is.
-std::string value_words(const CLI::Option& option) {
+std::string value_words(CLI::Option& option) {
   const std::string text = option.get_type_name();
   try {
     option.get_validator(0);
@@ -224,7 +233,7 @@ std::vector<FlagWords> run_flags() {
   Flags flags;
   add_run_flags(app, flags);
   std::vector<FlagWords> out;
-  for (const auto* option : app.get_options())
+  for (auto* option : app.get_options())
     if (option->nonpositional() && option->get_lnames() != std::vector<std::string>{"help"})
       out.push_back({option->get_lnames(), value_words(*option), option->get_description()});
   return out;

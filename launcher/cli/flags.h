@@ -58,6 +58,9 @@ inline constexpr int64_t kMostLocalRanks = 4096;  // processes or threads that o
 int64_t parse_nproc(const std::string& text, const char* flag = "--nproc", int64_t most = kMostLocalRanks);
 // --simulate's rank count; 0 without it. UserError when --nproc is given too.
 int64_t parse_simulate(const CLI::App& app, const Flags& flags);
+// The ranks and hosts of a run, and what else trainrun does for them, into flags.run.launch. UserError naming
+// the flag.
+void place_ranks(const CLI::App& app, Flags& flags);
 // A flag of run, as its help has it.
 struct FlagWords {
   std::vector<std::string> names;  // long ones, without dashes

@@ -91,7 +91,7 @@ class CommandLine {
     add_run_flags(*app, flags_);
     app->callback([this, app] {
       flags_.run.simulate = parse_simulate(*app, flags_);
-      place_ranks(*app);
+      place_ranks(*app, flags_);
       flags_.run.slurm = flags_.hosts.slurm;
       flags_.run.self = std::filesystem::read_symlink("/proc/self/exe");
       flags_.run.target = flags_.target;
@@ -100,16 +100,6 @@ class CommandLine {
       flags_.run.flags = names_of(*app);
       act_ = [this] { return cli::run(flags_.run, out_); };
     });
-  }
-
-  void place_ranks(const CLI::App& app) {
-    LaunchOptions& launch = flags_.run.launch;
-    launch.nproc = flags_.run.simulate;
-    const NprocRange range = split_nproc(flags_.nproc);
-    if (!launch.nproc)
-      place_on_hosts(launch, flags_.hosts, parse_nproc(range.most), app.count("--nproc") > 0);
-    if (range.least != range.most) read_nproc_range(range, launch);
-    read_care_flags(flags_.care, launch);
   }
 
   void add_plan() {

@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -19,9 +17,9 @@
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
-#include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/rank_server.h"
+#include "launcher/supervise/steady_seconds.h"
 #include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
@@ -29,18 +27,6 @@ namespace lockstep::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::atomic<int> g_seen{0}, g_first{0};
-void on_signal(int signal, siginfo_t* info, void*) {
-  if (same_as_first(signal, info)) return;
-  int none = 0;
-  g_first.compare_exchange_strong(none, signal);
-  ++g_seen;
-}
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // How long the other ranks may live on: after one has recorded an error and has not left; after one has left
 // with an error of its own, so that they can say theirs; after one has left with code 0 out of the middle of
@@ -217,23 +203,6 @@ class Attempt {
 };
 
 }  // namespace
-
-void install_signals(bool restart_calls) {
-  struct sigaction action{};
-  action.sa_sigaction = on_signal;
-  action.sa_flags = SA_SIGINFO | (restart_calls ? SA_RESTART : 0);
-  struct sigaction before{};
-  const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
-  for (int signal : {SIGTERM, SIGINT, SIGHUP})
-    if (signal != SIGHUP || !deaf_to_hangup) sigaction(signal, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  if (restart_calls) return;
-  action.sa_handler = [](int) {};  // so that the end of a rank ends a poll
-  action.sa_flags = SA_NOCLDSTOP;
-  sigaction(SIGCHLD, &action, nullptr);
-}
-int signals_seen() { return g_seen.load(); }
-int first_signal() { return g_first.load(); }
 
 AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, StopRequest& stop,
                          Console& console) {

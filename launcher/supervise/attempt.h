@@ -7,16 +7,9 @@
 #include "launcher/supervise/cause.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
+#include "launcher/supervise/user_signals.h"
 
 namespace lockstep::launcher {
-
-// Signals of the user to trainrun, counted by handlers that install_signals sets (SIGTERM, SIGINT, and SIGHUP
-// unless it is ignored, as nohup has it; SIGPIPE is ignored); what GNU timeout sends twice counts once.
-// `restart_calls`: where ranks work in this process, system calls of theirs go on after a signal; a
-// supervisor's poll ends.
-void install_signals(bool restart_calls = false);
-int signals_seen();  // how many arrived
-int first_signal();  // the first of them, 0 for none
 
 // Runs the ranks to their end. What `stop` says they are told by SIGUSR1, or they are killed for it. When a
 // rank fails, the others are ended. The processes below this one are gone on return, and so is the memory

@@ -25,6 +25,7 @@
 #include "launcher/supervise/leftovers.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/steady_seconds.h"
 
 namespace lockstep::launcher {
 
@@ -33,9 +34,6 @@ namespace fs = std::filesystem;
 namespace {
 constexpr double kSign = 1, kLook = 0.1;  // seconds between an agent's signs of life, and between looks
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 void nap() { std::this_thread::sleep_for(std::chrono::duration<double>(kLook)); }
 
 std::string nodes_folder(const std::string& run_dir) { return run_dir + "/logs/nodes"; }

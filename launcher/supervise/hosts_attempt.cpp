@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include "launcher/supervise/mpirun_words.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/steady_seconds.h"
 #include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
@@ -29,10 +29,6 @@ namespace {
 // all hosts before it is killed itself; until a program that never says it is ready gets the stop signal; for
 // mpirun to end by itself when it has lost a host.
 constexpr double kAfterError = 10, kToEnd = 8, kNeverReady = 5;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<std::string> hosts_by_rank(const LaunchCommand& command) {
   std::vector<std::string> out;

@@ -1,19 +1,16 @@
 // Signals go before wishes: a user who stops a run wants it stopped, whatever the supervisor waits for.
 #include "launcher/supervise/stop_request.h"
 
-#include <chrono>
-
 #include "core/base/error.h"
-#include "launcher/supervise/attempt.h"
+#include "launcher/supervise/cause.h"
+#include "launcher/supervise/steady_seconds.h"
+#include "launcher/supervise/user_signals.h"
 
 namespace lockstep::launcher {
 
 namespace {
 constexpr double kNeverReady = 5, kLook = 0.25;  // seconds
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 }  // namespace
 
 bool StopRequest::look(const std::function<SlowRanks()>& slow) {

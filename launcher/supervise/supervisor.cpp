@@ -14,15 +14,12 @@
 #include "launcher/supervise/hosts_attempt.h"
 #include "launcher/supervise/memory_folder.h"
 #include "launcher/supervise/restarts.h"
+#include "launcher/supervise/steady_seconds.h"
 #include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
 
 namespace {
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 std::string ranks_text(int64_t n) { return str(n, n == 1 ? " rank" : " ranks"); }
 
 // What a restart goes on from.

@@ -1,0 +1,38 @@
+// Handlers that count.
+#include "launcher/supervise/user_signals.h"
+
+#include <atomic>
+#include <csignal>
+
+#include "launcher/supervise/one_signal.h"
+
+namespace lockstep::launcher {
+
+namespace {
+std::atomic<int> g_seen{0}, g_first{0};
+void on_signal(int signal, siginfo_t* info, void*) {
+  if (same_as_first(signal, info)) return;
+  int none = 0;
+  g_first.compare_exchange_strong(none, signal);
+  ++g_seen;
+}
+}  // namespace
+
+void install_signals(bool restart_calls) {
+  struct sigaction action{};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | (restart_calls ? SA_RESTART : 0);
+  struct sigaction before{};
+  const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+  for (int signal : {SIGTERM, SIGINT, SIGHUP})
+    if (signal != SIGHUP || !deaf_to_hangup) sigaction(signal, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  if (restart_calls) return;
+  action.sa_handler = [](int) {};  // so that the end of a rank ends a poll
+  action.sa_flags = SA_NOCLDSTOP;
+  sigaction(SIGCHLD, &action, nullptr);
+}
+int signals_seen() { return g_seen.load(); }
+int first_signal() { return g_first.load(); }
+
+}  // namespace lockstep::launcher
