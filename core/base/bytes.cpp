@@ -2,8 +2,11 @@
 #include "core/base/bytes.h"
 
 #include <cctype>
+#include <cstdlib>
 #include <utility>
 
+#include "core/base/env.h"
+#include "core/base/error.h"
 #include "core/base/text.h"
 
 namespace lockstep {
@@ -26,6 +29,14 @@ std::optional<int64_t> parse_bytes(const std::string& text) {
     if (end && unit == word && number * factor >= 1 && number * factor < 0x1p62)
       return static_cast<int64_t>(number * factor);
   return {};
+}
+
+int64_t limit_of_environment(const std::string& name) {
+  const std::string text = env(name);
+  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
+    throw UserError(str("environment: ", name, " is \"", shortened(text, 40),
+                        "\"; give a number of MiB, or 0 for no limit"));
+  return std::atoll(text.c_str()) << 20;
 }
 
 }  // namespace lockstep

@@ -10,23 +10,13 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/base/env.h"
+#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 
 namespace lockstep::launcher {
 
-namespace {
-int64_t limit_of_environment() {
-  const std::string text = env("LOCKSTEP_LOG_LIMIT");
-  if (text.empty() || text.size() > 8 || text.find_first_not_of("0123456789") != std::string::npos)
-    throw UserError(str("environment: LOCKSTEP_LOG_LIMIT is \"", shortened(text, 40),
-                        "\"; give a number of MiB, or 0 for no limit"));
-  return std::atoll(text.c_str()) << 20;
-}
-}  // namespace
-
-RankLog::RankLog(std::string path) : RankLog(std::move(path), limit_of_environment()) {}
+RankLog::RankLog(std::string path) : RankLog(std::move(path), limit_of_environment("LOCKSTEP_LOG_LIMIT")) {}
 
 bool RankLog::open() {
   Descriptor file = open_private(path_, O_WRONLY | O_APPEND);

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/base/bytes.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -71,14 +72,6 @@ Mac mac_of(const std::string& name, const char* bytes, size_t size, const unsign
   crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(bytes), size);
   crypto_generichash_final(&state, out.data(), out.size());
   return out;
-}
-
-int64_t limit_of_environment() {
-  const std::string text = env("LOCKSTEP_CACHE_LIMIT");
-  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
-    throw UserError(str("environment: LOCKSTEP_CACHE_LIMIT is \"", shortened(text, 40),
-                        "\"; give a number of MiB, or 0 for no limit"));
-  return std::atoll(text.c_str()) << 20;
 }
 
 // A whole file; nothing where it cannot be read to its end.
@@ -231,7 +224,8 @@ std::string KernelCache::write(const std::string& name, const std::string& bytes
   if (!publish(folder_, name, file, Existing::replaced)) return std::strerror(errno);
   // A listing of the folder for many files that are written.
   static std::atomic<int> written{0};
-  if (const int64_t limit = limit_of_environment(); limit > 0 && written++ % 64 == 0) prune(limit);
+  if (const int64_t limit = limit_of_environment("LOCKSTEP_CACHE_LIMIT"); limit > 0 && written++ % 64 == 0)
+    prune(limit);
   return "";
 }
 
