@@ -71,9 +71,11 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
                                       const LiveMesh& mesh, Storage& storage = file_storage());
 
 // The same of several folders: the newest by step of what they hold. One that holds damaged checkpoints
-// alone, beside a first folder without any, counts as empty, with a warning.
+// alone, beside a first folder without any, counts as empty, with a warning. `apart`: the one of them that is
+// another folder on each host, with the files that the host's ranks need (host_folders.h).
 std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, const std::vector<Array*>& arrays,
-                                      const LiveMesh& mesh, Storage& storage = file_storage());
+                                      const LiveMesh& mesh, Storage& storage = file_storage(),
+                                      const std::string& apart = "");
 
 // Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file,
 // tensor and offset. Values that are not finite are loaded, with a warning that names the first.

@@ -39,7 +39,7 @@ void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& 
 
 // The outcome is the same on all ranks; `out` is filled when it is ok.
 WorkOutcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-                     Storage& storage, LoadedInfo& out) {
+                     Storage& storage, LoadedInfo& out, bool apart = false) {
   Group& world = *mesh.world;
   const std::string manifest_path = step_dir + "/" + kManifestName;
   std::string text;
@@ -53,7 +53,7 @@ WorkOutcome try_load(const std::string& step_dir, const std::vector<Array*>& arr
   WorkOutcome loaded = settle(world, attempt([&] {
                                 manifest = read_manifest_text(text, step_dir);
                                 check_fit(manifest, step_dir, arrays);
-                                if (world.rank() == 0) {
+                                if (world.rank() == 0 && !apart) {
                                   warn_strays(storage, step_dir, manifest);
                                   for (const auto& file : manifest.files)
                                     open_shard(storage, step_dir, file, manifest);
@@ -134,7 +134,7 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
 }
 
 std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, const std::vector<Array*>& arrays,
-                                      const LiveMesh& mesh, Storage& storage) {
+                                      const LiveMesh& mesh, Storage& storage, const std::string& apart) {
   Group& world = *mesh.world;
   const std::string& dir = dirs.at(0);
   auto paths = candidates(dirs, world, storage);
@@ -142,7 +142,7 @@ std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, cons
   std::vector<std::string> reasons;
   for (const auto& path : paths) {
     LoadedInfo out;
-    WorkOutcome tried = try_load(path, arrays, mesh, storage, out);
+    WorkOutcome tried = try_load(path, arrays, mesh, storage, out, parent_folder(path) == apart);
     if (tried.verdict == Verdict::ok)
       if (std::string bad = nonfinite_text(path, arrays, mesh); !bad.empty()) tried = {Verdict::damaged, bad};
     if (tried.verdict == Verdict::ok) {

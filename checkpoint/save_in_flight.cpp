@@ -43,13 +43,14 @@ void stand_back() {
 
 SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<const Array*>& arrays,
                            const LiveMesh& mesh, int keep, Storage& storage,
-                           std::shared_ptr<SnapshotRoom> room)
+                           std::shared_ptr<SnapshotRoom> room, std::shared_ptr<const HostFolders> hosts)
     : dir_(std::move(dir)),
       info_(std::move(info)),
       mesh_(mesh),
       keep_(keep),
       storage_(storage),
-      room_(std::move(room)) {
+      room_(std::move(room)),
+      hosts_(std::move(hosts)) {
   Group& world = *mesh.world;
   LS_CHECK(info_.step >= 0 && world.size() == mesh.words.size() && world.rank() == mesh.rank);
   out_.path = dir_ + "/" + step_name(info_.step);
@@ -142,7 +143,7 @@ void SaveInFlight::prepare(double after_s) {  // 0
     for (const auto& folder : scan(storage_, dir_))
       if (folder.manifest && folder.serial < std::numeric_limits<int64_t>::max())
         serial_ = std::max(serial_, folder.serial + 1);
-    there_ = manifest_there(storage_, out_.path);
+    there_ = hosts_ ? "" : manifest_there(storage_, out_.path);
     if (there_.empty()) storage_.make_folders(temporary());
   };
   begin(Stage::prepare, lead() ? std::function<void()>(work) : std::function<void()>(rest));
@@ -208,8 +209,22 @@ void SaveInFlight::write() {  // 1, 2
   });
 }
 
+// To the next host, of each file that is written.
+WorkOutcome SaveInFlight::copy(const std::vector<std::string>& receipts) {
+  std::vector<Passage> passages;
+  for (size_t rank = 0; rank < receipts.size(); ++rank)
+    if (const auto from = static_cast<int64_t>(rank); !plan_.by_rank[rank].empty())
+      passages.push_back({temporary() + "/" + shard_name(from), Json::parse(receipts[rank]).at("bytes"),
+                          static_cast<int>(from), static_cast<int>(hosts_->keeper(from))});
+  return pass_files(*mesh_.world, storage_, passages);
+}
+
 void SaveInFlight::commit(const std::string& hash) {
   auto receipts = all_gather_text(*mesh_.world, receipt_text(receipt_));
+  if (hosts_) {
+    fail(settle(*mesh_.world, copy(receipts)));
+    all_reduce(*mesh_.world, {&serial_, &serial_, 1, DType::i64, ReduceOp::max}, "serial of a checkpoint");
+  }
   auto work = [this, hash, receipts] {
     const Manifest manifest = make_manifest(info_, plan_, mesh_, hash, serial_, receipts);
     const std::string text = to_text(manifest);
@@ -218,7 +233,7 @@ void SaveInFlight::commit(const std::string& hash) {
     commit_folder(storage_, dir_, step_name(info_.step), text);
     out_.bytes = 0;
     for (const auto& file : manifest.files) out_.bytes += file.bytes;
-    finish_folder(storage_, dir_, step_name(info_.step), keep_);
+    if (!hosts_) finish_folder(storage_, dir_, step_name(info_.step), keep_);
   };
   begin(Stage::commit, lead() ? std::function<void()>(work) : nullptr);
 }
@@ -269,6 +284,7 @@ bool SaveInFlight::advance() {
       commit(out_.state_hash);
       return false;
     default:
+      if (hosts_ && lead()) attempt([&] { remove_others(storage_, dir_, step_name(info_.step)); });
       finish();
       logs::topic("checkpoint", str("saved ", out_.path, ": ", plan_.bytes_of(mesh_.rank),
                                     " bytes of this rank, ", out_.bytes, " in all, state ", out_.state_hash));

@@ -12,6 +12,7 @@
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/host_folders.h"
 #include "checkpoint/io/chunk_source.h"
 #include "checkpoint/io/write_shard.h"
 
@@ -33,9 +34,12 @@ class SaveInFlight {
   // threads of their own; where a rank has no memory for it, on all ranks alike as without: the work is done
   // by advance(), from the arrays, which must stay as they are. A copy on a device is searched for values
   // that are not finite as its bytes pass: advance() throws then. Collective. The other references outlive
-  // it.
+  // it. With `hosts` the folder `dir` is another one on each host: its first rank does there what rank 0 does
+  // else, every file is copied to the next host before the commit, and the newest alone is kept, once it is
+  // there on all hosts.
   SaveInFlight(std::string dir, SaveInfo info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
-               int keep, Storage& storage, std::shared_ptr<SnapshotRoom> room);
+               int keep, Storage& storage, std::shared_ptr<SnapshotRoom> room,
+               std::shared_ptr<const HostFolders> hosts = nullptr);
   // Gives up what is not written yet, and waits for this rank's work. What rank 0 has begun to commit is
   // committed.
   ~SaveInFlight();
@@ -71,7 +75,8 @@ class SaveInFlight {
   bool looks() const { return room_ && room_->snapshot.on_device() && !info_.allow_nonfinite; }
   void remove_temporary();
   void fail(const WorkOutcome& outcome);
-  bool lead() const { return mesh_.rank == 0; }
+  bool lead() const { return hosts_ ? hosts_->leads(mesh_.rank) : mesh_.rank == 0; }
+  WorkOutcome copy(const std::vector<std::string>& receipts);
   std::string temporary() const { return out_.path + ".tmp"; }
 
   const std::string dir_;
@@ -80,6 +85,7 @@ class SaveInFlight {
   const int keep_;
   Storage& storage_;
   std::shared_ptr<SnapshotRoom> room_;
+  std::shared_ptr<const HostFolders> hosts_;
   SavePlan plan_;
   std::unique_ptr<ChunkSource> in_place_;
   ChunkSource* source_ = nullptr;

@@ -3,6 +3,8 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -22,9 +24,13 @@ constexpr int kKept = 1;
 
 std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
-int64_t bytes_in(Storage& storage, const std::string& folder) {
+// Of what lies there, of whatever steps.
+int64_t bytes_in(const std::string& folder) {
   int64_t out = 0;
-  for (const auto& one : list_checkpoints(folder, storage)) out += one.bytes;
+  std::error_code gone;
+  for (std::filesystem::recursive_directory_iterator at(folder, gone), end; !gone && at != end;
+       at.increment(gone))
+    if (at->is_regular_file(gone)) out += static_cast<int64_t>(at->file_size(gone));
   return out;
 }
 
@@ -45,22 +51,41 @@ MemoryTier::MemoryTier(const CheckpointConfig& policy, const LiveMesh& mesh, con
       folder_(at.memory_dir),
       room_(std::move(room)) {}
 
-bool MemoryTier::holds_any() const {
-  if (folder_.empty()) return false;
-  const bool any =
-      together(*mesh_.world, [&] { return leads() && !list_checkpoints(folder_, storage_).empty(); });
-  int64_t word = any;
-  if (mesh_.world->size() > 1)
-    all_reduce(*mesh_.world, {&word, &word, 1, DType::i64, ReduceOp::max}, "checkpoints in memory");
-  return word != 0;
+// Ranks of a host are neighbours, as trainrun numbers them.
+void MemoryTier::learn_hosts() {
+  Group& world = *mesh_.world;
+  if (world.size() == 1) return;
+  const int64_t mine = place_.rank - place_.local_rank;
+  std::vector<int64_t> firsts(world.size()), ones(world.size(), 1);
+  all_gather(world, {&mine, firsts.data(), ones, DType::i64}, "hosts of checkpoints in memory");
+  const bool neighbours = std::is_sorted(firsts.begin(), firsts.end()) && firsts[0] == 0;
+  if (!neighbours) {
+    logs::info("checkpoint.memory_every is not used: the ranks of a host do not follow one another");
+    folder_.clear();
+    return;
+  }
+  firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
+  if (firsts.size() > 1) hosts_ = std::make_shared<HostFolders>(firsts, world.size());
 }
 
-// What the ranks of this host write.
+bool MemoryTier::find(const std::vector<Array*>& arrays) {
+  if (folder_.empty()) return false;
+  learn_hosts();
+  if (folder_.empty()) return false;
+  if (hosts_) return gather_newest(folder_, *hosts_, arrays, *mesh_.world, storage_) >= 0;
+  int64_t any =
+      together(*mesh_.world, [&] { return leads() && !list_checkpoints(folder_, storage_).empty(); });
+  if (mesh_.world->size() > 1)
+    all_reduce(*mesh_.world, {&any, &any, 1, DType::i64, ReduceOp::max}, "checkpoints in memory");
+  return any != 0;
+}
+
+// What lies on this host when one is written.
 int64_t MemoryTier::bytes_of_host(const std::vector<const Array*>& arrays) const {
   const SavePlan plan = plan_save(specs_of(arrays), mesh_.words);
   int64_t out = 0;
-  const int64_t first = place_.rank - place_.local_rank;
-  for (int64_t rank = first; rank < first + place_.local_world_size; ++rank) out += plan.bytes_of(rank);
+  for (int64_t rank = 0; rank < place_.world_size; ++rank)
+    if (!hosts_ || hosts_->holds(hosts_->of(place_.rank), rank)) out += plan.bytes_of(rank);
   return out;
 }
 
@@ -74,10 +99,11 @@ void MemoryTier::open(const std::vector<const Array*>& arrays) {
   }
   together(*mesh_.world, [&] {
     if (!leads()) return;
+    remove_forgotten_memory();
     make_memory_folder(folder_, place_.run_dir);
     lock_ = lock_checkpoints(folder_, storage_);
     const int64_t bytes = bytes_of_host(arrays), needed = 2 * bytes,
-                  room = free_bytes(folder_) + bytes_in(storage_, folder_);
+                  room = free_bytes(folder_) + bytes_in(folder_);
     if (room < needed)
       throw UserError(str("checkpoint.memory_every keeps a checkpoint of ", amount(bytes),
                           " in this host's memory and writes the next beside it: ", amount(needed), ", and ",
@@ -98,7 +124,7 @@ void MemoryTier::save(const SaveInfo& info, const std::vector<const Array*>& arr
   late_ = false;
   try {
     flight_ = std::make_unique<SaveInFlight>(folder_, info, arrays, mesh_, kKept, storage_,
-                                             async_ ? room_ : nullptr);
+                                             async_ ? room_ : nullptr, hosts_);
   } catch (const NonFiniteError&) { return; }
   while (flight_ && !flight_->beside()) advance();
 }
@@ -120,6 +146,14 @@ void MemoryTier::advance() {
                      "; the run goes on, and tries again at the next (checkpoint.memory_every)"));
   }
   flight_ = nullptr;
+}
+
+void MemoryTier::end() {
+  if (!open_ || !hosts_) return;
+  flight_ = nullptr;
+  barrier(*mesh_.world, "checkpoints in memory");
+  if (leads())
+    if (const std::string left = remove_memory_folder(folder_); !left.empty()) logs::warn(left);
 }
 
 void MemoryTier::forget() {

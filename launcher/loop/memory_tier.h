@@ -22,8 +22,11 @@ class MemoryTier {
 
   // "" where the ranks were not started by trainrun, which alone can keep it for their successors.
   const std::string& folder() const { return folder_; }
-  // Whether it holds checkpoints, on all ranks alike. Collective.
-  bool holds_any() const;
+  // Whether it holds a checkpoint, on all ranks alike. Of several hosts, each of which has a folder of its
+  // own, it makes what they hold together readable on each (checkpoint/host_folders.h). Collective.
+  bool find(const std::vector<Array*>& arrays);
+  // The folder, where it is another one on each host; else "".
+  std::string apart() const { return hosts_ ? folder_ : ""; }
   // Before the first step: makes the folder where the run is to use it. Collective. UserError on all ranks
   // where /dev/shm has no room for two checkpoints, the newest and the one that is written.
   void open(const std::vector<const Array*>& arrays);
@@ -38,9 +41,13 @@ class MemoryTier {
   void heard(int64_t votes);  // goes on where all ranks are done with their part. Collective then
   // Removes what it holds: the run goes back to the disk. Collective.
   void forget();
+  // After the last step: on several hosts removes the folder, which trainrun reaches on its own host alone.
+  // Collective.
+  void end();
 
  private:
   bool leads() const { return place_.local_rank == 0; }
+  void learn_hosts();
   int64_t bytes_of_host(const std::vector<const Array*>& arrays) const;
   void advance();
 
@@ -49,7 +56,8 @@ class MemoryTier {
   const LiveMesh& mesh_;
   const WorkerPlace place_;
   checkpoint::Storage& storage_;
-  const std::string folder_;
+  std::string folder_;
+  std::shared_ptr<const checkpoint::HostFolders> hosts_;  // null: one host
   std::shared_ptr<checkpoint::SnapshotRoom> room_;
   std::shared_ptr<checkpoint::FolderLock> lock_;
   bool open_ = false, late_ = false;

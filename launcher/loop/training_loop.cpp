@@ -69,7 +69,7 @@ TrainingLoop::Outcome TrainingLoop::run() {
   if (evaluation) best_.check(measured_by(*evaluation));
   lock();
   const int64_t done = resume(step);
-  memory_.open(std::as_const(work_.state()).arrays());
+  if (done < config_.train.steps) memory_.open(std::as_const(work_.state()).arrays());
   introduce(step, compiled, done);
   if (work_.rank() == 0) work_.describe(dir_);
   return steps(step, evaluation.get(), done);
@@ -140,6 +140,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
     if (!broken.empty()) throw UserError(work_.in_words(broken));
     if (!last) continue;
+    memory_.end();
     return end(i, asked_to_stop && i < config_.train.steps && !best_.over(), hash);
   }
 }
@@ -344,14 +345,15 @@ void TrainingLoop::restore(const Json& extra) {
 
 // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
 int64_t TrainingLoop::resume(const Step& step) {
-  const bool kept = memory_.holds_any();
+  const bool kept = memory_.find(work_.state().arrays());
   if (!kept && work_.start_from_import(checkpoints())) {
     logs::info(str("resumed from ", checkpoints(), "/step-0 (step 0, state ", work_.hash_state(), ")"));
     return 0;
   }
   std::vector<std::string> folders{checkpoints()};
   if (kept) folders.push_back(memory_.folder());
-  const auto loaded = load_newest(folders, work_.state().arrays(), work_.mesh());
+  const auto loaded =
+      load_newest(folders, work_.state().arrays(), work_.mesh(), file_storage(), memory_.apart());
   if (!loaded) {
     work_.start_state();
     return 0;

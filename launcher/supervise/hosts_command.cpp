@@ -56,10 +56,10 @@ void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const
   }
   // A host that is cut off is found out by probes of its idle connection, before its peers' deadline ends
   // their wait without a name.
-  const auto probes = std::clamp<int64_t>(static_cast<int64_t>(command.deadlines.step_s / 4), 1, 10);
-  unless_set("OMPI_MCA_oob_tcp_keepalive_time", str(probes));
+  const auto quarter = static_cast<int64_t>(command.deadlines.step_s / 4);
+  unless_set("OMPI_MCA_oob_tcp_keepalive_time", str(std::clamp<int64_t>(quarter, 1, 3)));
   unless_set("OMPI_MCA_oob_tcp_keepalive_intvl", "1");
-  unless_set("OMPI_MCA_oob_tcp_keepalive_probes", str(probes));
+  unless_set("OMPI_MCA_oob_tcp_keepalive_probes", str(std::clamp<int64_t>(quarter, 1, 4)));
   command.variables.emplace_back("LOCKSTEP_HOSTS", str(hosts.list.size()));
   command.variables.emplace_back("MASTER_ADDR", hosts.address.empty() ? hosts.list[0].name : hosts.address);
   command.variables.emplace_back("MASTER_PORT", str(hosts.port));

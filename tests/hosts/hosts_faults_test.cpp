@@ -124,6 +124,53 @@ TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
   EXPECT_EQ(final_hash("one"), final_hash("slow"));
 }
 
+// Each host has its own /dev/shm, with the files of its ranks and of those of the host before it.
+TEST_F(HostFaults, ALostRankGoesOnFromTheMemoryOfItsHosts) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=30"});
+  for (int hosts : {2, 3}) {
+    const std::string name = str("memory", hosts);
+    std::string list, left;
+    for (int host = 0; host < hosts; ++host) {
+      list += str(host ? "," : "", "h", host, ":", host == 1 ? 2 : 1);
+      left += str("echo in memory of ", host, ": $(at ", host,
+                  " bash -c 'ls /dev/shm | grep -c lockstep-memory')\n");
+    }
+    auto result =
+        on_hosts(hosts, "at 0 env LOCKSTEP_FAULT=kill:rank=1,step=23 $trainrun --hosts " + list +
+                            " --network eth0 --max-restarts 1 --name=" + name +
+                            " c.json --train.steps=30 --checkpoint.every=1000 --checkpoint.memory_every=4 "
+                            "--checkpoint.async=false\n" +
+                            left);
+    EXPECT_HAS(result.output, "root cause: rank 1 on h1 died: SIGKILL (9)");
+    EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from memory (step 20), with ");
+    EXPECT_HAS(result.output, "resumed from memory, /dev/shm/lockstep-memory.");
+    EXPECT_HAS(result.output, "/step-20 (step 20, state ");
+    for (int host = 0; host < hosts; ++host) EXPECT_HAS(result.output, str("in memory of ", host, ": 0\n"));
+    EXPECT_EQ(final_hash("one"), final_hash(name));
+  }
+}
+
+TEST_F(HostFaults, ALostHostIsInTheMemoryOfTheNext) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=3000", "--log.every=1000"});
+  auto result = on_hosts(
+      2,
+      "(until at 0 bash -c 'ls -d /dev/shm/lockstep-memory.*/step-*' >/dev/null 2>&1; do sleep 0.1; done\n"
+      "sleep 1; ip link set port1 down) &\n"
+      "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
+      "--name=cut c.json --train.steps=3000 --log.every=1000 --checkpoint.every=1000 "
+      "--checkpoint.memory_every=10\n"
+      "echo code $?\necho in memory: $(at 0 bash -c 'ls /dev/shm | grep -c lockstep-memory')\n",
+      100);
+  EXPECT_HAS(result.output,
+             "trainrun: root cause: host h1 was lost: its connection ended, or answered no more\n");
+  EXPECT_HAS(result.output, "from memory (step ");
+  EXPECT_HAS(result.output, "with 2 ranks (4 before)\n");
+  EXPECT_HAS(result.output, "resumed from memory, /dev/shm/lockstep-memory.");
+  EXPECT_HAS(result.output, "code 0\n");
+  EXPECT_HAS(result.output, "in memory: 0\n");
+  EXPECT_EQ(final_hash("one"), final_hash("cut"));
+}
+
 TEST_F(HostFaults, AHostThatHearsAndIsNotHeardIsNamed) {
   auto result =
       on_hosts(2,
