@@ -151,14 +151,14 @@ TEST_F(HostFaults, ALostRankGoesOnFromTheMemoryOfItsHosts) {
 }
 
 TEST_F(HostFaults, ALostHostIsInTheMemoryOfTheNext) {
-  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=3000", "--log.every=1000"});
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1000", "--log.every=1000"});
   auto result = on_hosts(
       2,
       "(until at 0 bash -c 'ls -d /dev/shm/lockstep-memory.*/step-*' >/dev/null 2>&1; do sleep 0.1; done\n"
       "sleep 1; ip link set port1 down) &\n"
       "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
-      "--name=cut c.json --train.steps=3000 --log.every=1000 --checkpoint.every=1000 "
-      "--checkpoint.memory_every=10\n"
+      "--name=cut c.json --train.steps=1000 --log.every=1000 --checkpoint.every=1000 "
+      "--checkpoint.memory_every=50\n"
       "echo code $?\necho in memory: $(at 0 bash -c 'ls /dev/shm | grep -c lockstep-memory')\n",
       100);
   EXPECT_HAS(result.output,

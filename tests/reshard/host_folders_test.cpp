@@ -207,7 +207,10 @@ TEST_F(Folders, AFullMemoryIsToldAndTheOlderOneStays) {
 
 TEST_F(Folders, ADamagedFileIsTold) {
   save(kThree, 5, 1);
-  for (int host : {0, 2}) flip_byte(root(host) + "/ckpt/step-5/rank-4.safetensors", 400);
+  for (int host : {0, 2}) {
+    const std::string file = root(host) + "/ckpt/step-5/rank-4.safetensors";
+    flip_byte(file, static_cast<int64_t>(fs::file_size(file)) - 2);
+  }
   on(kThree, file_storage(), [&](LiveMesh& live, auto& state, Storage& storage, auto folders) {
     EXPECT_EQ(gather_newest("ckpt", *folders, writable(state), *live.world, storage), 5);
     EXPECT_FALSE(load_newest({"none", "ckpt"}, writable(state), live, storage, "ckpt"));
