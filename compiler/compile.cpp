@@ -115,6 +115,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
       with_data_dim(mesh), [&state](const std::string& fqn) { return state.layout(fqn); }, options,
       [&state](const std::string& fqn, const std::string& dim) { return state.row_of(fqn, dim); }};
   context.is_sparse = [&state](const std::string& fqn) { return is_sparse(state, fqn); };
+  context.micro_batches = plan.micro_batches;
   context.gradients_travel_as_they_are = plan.order == LaneOrder::interleaved && options.invariant;
   const bool scaled = state.compute_dtype() == DType::f16;
   Graph traced = trace(

@@ -75,6 +75,7 @@ struct PassContext {
   std::function<std::string(const std::string& fqn, const std::string& mesh_dim)> row_of = {};
   std::function<bool(const std::string& fqn)> is_sparse =
       {};                                // a sparse table, or a moment of one; empty: none
+  int64_t micro_batches = 0;             // of a step, over all ranks; 0: not a step
   std::vector<ValueId> recomputed = {};  // what `rematerialize` gives up: chosen by plan_step
   bool gradients_travel_as_they_are =
       false;  // in rounds, and invariant numerics; else in f32, as partial sums

@@ -7,6 +7,7 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
+#include "compiler/lower/gradients_by_rows.h"
 #include "compiler/lower/join.h"
 #include "compiler/lower/outline_updates.h"
 #include "compiler/lower/round_rows.h"
@@ -60,6 +61,8 @@ const PassRow kStepPasses[] = {
     {"join_pads", join_pads, true, Typed::lanes, "lower", "gradients of splits are now sums of pads"},
     {"outline_updates", outline_updates, false, Typed::lanes, "lower",
      "on primitives and one rank's shapes of the model dims; partition_data splits updates by rows"},
+    {"gradients_by_rows", gradients_by_rows, true, Typed::lanes, "lower",
+     "once updates are nodes, which alone may read a gradient by rows; partition_data makes rows travel"},
     {"partition_data", partition_data, false, Typed::placements, "partition",
      "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, "
      "whatever is inserted behind "

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/kernel_library.h"
 #include "compiler/codegen/sums/cpu_reductions.h"
+#include "compiler/codegen/sums/row_updates.h"
 #include "compiler/codegen/target.h"
 #include "core/ops/register.h"
 
@@ -25,6 +26,9 @@ class CpuMultiTensor : public MultiTensorKernel {
   void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors,
                void* const* scalars, Stream&, int threads) const override {
     fn_(table, numels, per_tensor, tensors, scalars, threads);
+  }
+  void enqueue_by_rows(const ByRows& launch, Stream&, int threads) const override {
+    update_by_rows(fn_, launch, threads);
   }
 
  private:
@@ -92,6 +96,7 @@ class CpuTarget : public Target {
   }
   bool sums_rows() const override { return true; }
   bool takes_rows() const override { return true; }
+  bool updates_by_rows() const override { return true; }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return make_cpu_reductions(options.threads);
   }

@@ -25,6 +25,8 @@ class Kernel {
   virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
 };
 
+struct ByRows;
+
 // One launch updates many tensors of one dtype (see MultiTensorFn in kernel.h for the arguments). Tables are
 // host memory, read before enqueue returns; the pointers in `table` and `scalars` are the device's.
 class MultiTensorKernel {
@@ -32,6 +34,28 @@ class MultiTensorKernel {
   virtual ~MultiTensorKernel() = default;
   virtual void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors,
                        void* const* scalars, Stream& stream, int threads) const = 0;
+  // The same for tables, of each of which one per-element input has rows for some ids and is 0 elsewhere: its
+  // pointer in `table` is not read. The bits are those of enqueue with that input in memory. Only where
+  // Target::updates_by_rows(). `launch` outlives the work.
+  virtual void enqueue_by_rows(const ByRows&, Stream&, int) const {
+    throw InternalError("this device updates no tables by rows");
+  }
+};
+
+// A launch over tables of [rows, width] by rows of f32.
+struct ByRows {
+  struct Table {
+    const int32_t* ids = nullptr;  // [count], ascending; of equal ones the first counts, -1 is no row
+    const float* rows = nullptr;   // [count, width]
+    int64_t count = 0, width = 0;
+    int64_t first = 0;  // the id of the first row of the pointers in `table`
+  };
+  std::vector<Table> tables;
+  size_t input = 0;                  // the column of `table` that these are
+  std::vector<size_t> element_size;  // per column of `table`
+  std::vector<void*> table, scalars;
+  std::vector<int64_t> numels;
+  std::vector<float> per_tensor;  // as enqueue() takes them
 };
 
 // The compiled kernels of a program, loaded on this rank's device.
@@ -210,6 +234,8 @@ class Target {
                                                          const TargetOptions& options) const = 0;
   virtual bool sums_rows() const { return false; }   // whether its Reductions have sum_rows and put_rows
   virtual bool takes_rows() const { return false; }  // and take_rows, and sums those of owners
+  // Whether its MultiTensorKernels have enqueue_by_rows, and its Reductions sum_rows.
+  virtual bool updates_by_rows() const { return false; }
   virtual std::unique_ptr<Reductions> make_reductions(
       const TargetOptions& options) const = 0;  // with scratch of its own: one per step
   virtual std::string library_version()

@@ -140,6 +140,7 @@ class Partitioner {
   void rewrite(const Node& node) {
     if (node.op == ops::sum_lanes) return sum_lanes(node);
     if (node.op == ops::lane_rows) return lane_rows(node);
+    if (node.op == ops::spread_rows) return spread_rows(node);
     if (node.op == ops::put_rows) return put_rows(node);
     if (node.op == ops::take && sparse_[node.inputs[0]]) return take_rows(node);
     if (node.op == ops::global_norm) return global_norm(node);
@@ -226,7 +227,8 @@ class Partitioner {
     }
     of_step_ = depends_on(old_, of_step), summed_ = depends_on(old_, summed);
   }
-  bool is_split(ValueId table) { return forms(table).level[1] != kNoValue; }
+  // Whether each rank has the rows that it owns, of a sparse table.
+  bool is_split(ValueId table) { return sparse_[table] && forms(table).level[1] != kNoValue; }
   ValueId held(ValueId table) { return forms(table).level[is_split(table) ? 1 : 0]; }
 
   // Rows of a sparse table. Those that a micro-batch reads come to it before its body runs, where their ids
@@ -303,6 +305,15 @@ class Partitioner {
       forms(node.outputs[o]).level[0] = made[o].id(), owned_[node.outputs[o]] = split;
     forms(node.outputs[1]).row_squares =
         split && rows() == 1 ? made[2].id() : emit(ops::local_rows, {made[2]}, part, node.at)[0].id();
+  }
+  // The gradient of a dense table: who updates rows of it looks for those among the rows that all ranks have.
+  void spread_rows(const Node& node) {
+    Attrs attrs = on_data();
+    attrs.set("rows", node.attrs.integer("rows"));
+    const Tensor ids = tensor(whole(node.inputs[0], node.at)), taken = tensor(whole(node.inputs[1], node.at));
+    Forms& f = forms(node.outputs[0]);
+    f.level[rows()] = emit(ops::spread_rows, {ids, taken}, attrs, node.at)[0].id();
+    f.row_squares = forms(node.inputs[1]).row_squares;
   }
   // Who has the table replaces its rows: every rank those of all ids, or those that it owns.
   void put_rows(const Node& node) {

@@ -114,6 +114,7 @@ class Placer {
       if (!partitioned_) return reader.all(Replicate());
       fail(node, "a sum over micro-batches was left in the program");
     }
+    if (node.op == ops::spread_rows && !partitioned_) return reader.all(Replicate());
     return acts_on(node, mesh_dim) ? on_its_dim(reader) : beside_its_dim(reader, mesh_dim);
   }
 
@@ -165,6 +166,10 @@ class Placer {
     if (node.op == ops::all_gather_start) {
       want_all(reader, Shard(0), "only rows can be gathered");
       return reader.all(Replicate());
+    }
+    if (node.op == ops::spread_rows) {
+      want_all(reader, Replicate(), "its own rows are looked for among those of all ids");
+      return reader.all(Shard(0));
     }
     if (node.op == ops::local_rows) {
       want(reader, 0, Replicate(), "its own rows are taken of a whole value");

@@ -63,6 +63,7 @@ struct Finder {
   void operator()(const UpdateTensors& update) {
     for (const auto& tensor : update.tensors) {
       for (const Span& span : tensor.inputs) read(span);
+      read(tensor.ids), read(tensor.rows);
       for (const Span& span : tensor.outputs) write(span);
       write(tensor.copy);
     }

@@ -111,6 +111,7 @@ class StepBuilder {
   void start_rows(const Node& node);
   void wait_for_rows(const Node& node);
   void sum_rows(const Node& node);
+  void update_by_rows(const Node& spread, int input, UpdateTensors::Tensor& tensor) const;
   void take_rows(const Node& node);
   void put_rows(const Node& node);
   void norm_limbs(const Node& node);
@@ -145,6 +146,7 @@ class StepBuilder {
   };
   std::vector<Rows> rows_;  // as Phases::rows
   size_t rows_of(ValueId handle) const;
+  std::map<ValueId, NodeId> spread_;  // gradients that are rows of some ids: their spread_rows
   // What is fetched of split tables: the ids of this rank's micro-batches, one behind another, and of all
   // ranks' along dp_shard; the rows that this rank owns of them; and the rows of its own.
   struct Fetched {

@@ -47,8 +47,9 @@ void fields(auto& f, Is<CopySpans> auto& x) { f("copies", x.copies); }
 void fields(auto& f, Is<ZeroSpan> auto& x) { f("", x.at); }
 void fields(auto& f, Is<AddCounts> auto& x) { f("addend", x.addend)("totals", x.totals); }
 void fields(auto& f, Is<UpdateTensors::Tensor> auto& x) {
-  f("node", x.node)("count", x.count)("inputs", x.inputs)("outputs", x.outputs)("copy", x.copy)("copy_of",
-                                                                                                x.copy_dtype);
+  f("node", x.node)("count", x.count)("inputs", x.inputs)("outputs", x.outputs)("copy", x.copy)(
+      "copy_of", x.copy_dtype)("by_rows", x.by_rows)("ids", x.ids)("rows", x.rows)("width", x.width)("first",
+                                                                                                     x.first);
 }
 void fields(auto& f, Is<UpdateTensors> auto& x) {
   f("tensors", x.tensors)("gates", x.gates)("limits", x.limits);

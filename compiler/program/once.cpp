@@ -148,6 +148,8 @@ void StepBuilder::node(NodeId n) {
     start_rows(node);
   else if (node.op == ops::sum_rows)
     sum_rows(node);
+  else if (node.op == ops::spread_rows)
+    spread_[node.outputs[0]] = n;
   else if (node.op == ops::lane_sum)
     lane_sum(node);
   else if (node.op == ops::norm_limbs)
@@ -181,7 +183,11 @@ bool StepBuilder::meets_pending(const UpdateTensors::Tensor& tensor) const {
 
 void StepBuilder::update(NodeId n, const Node& node) {
   UpdateTensors::Tensor tensor{.node = n, .count = held_.of(whole_[node.inputs[0]]).count};
-  for (ValueId v : node.inputs) tensor.inputs.push_back(at_[v]);
+  for (ValueId v : node.inputs) {
+    if (const auto spread = spread_.find(v); spread != spread_.end())
+      update_by_rows(whole_.node(spread->second), static_cast<int>(tensor.inputs.size()), tensor);
+    tensor.inputs.push_back(at_[v]);
+  }
   for (ValueId v : node.outputs) {
     if (const auto old = replaces_.find(v); old != replaces_.end()) at_[v] = at_[old->second];
     tensor.outputs.push_back(at_[v]);
@@ -189,7 +195,8 @@ void StepBuilder::update(NodeId n, const Node& node) {
   if (auto found = rounded_.find(state_output(node.outputs[0])); found != rounded_.end())
     tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
   if (meets_pending(tensor) || is_always_made(node)) flush_updates();
-  for (const Span& span : tensor.inputs) read_.insert(span.region);
+  for (const Span& span : tensor.inputs)
+    if (span.there()) read_.insert(span.region);
   for (const Span& span : tensor.outputs) written_.insert(span.region);
   if (updates_.gates.empty() && !is_always_made(node)) gates_of(node, updates_.gates, updates_.limits);
   updates_.tensors.push_back(std::move(tensor));

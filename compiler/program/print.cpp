@@ -99,6 +99,7 @@ struct Writer {
     const auto& first = update.tensors.at(0);
     return str(update.gates.empty() ? "convert " : "update ", counted(update.tensors.size(), "tensor"), ": ",
                at(first.outputs.at(0)), first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
+               first.by_rows < 0 ? "" : str(", by the rows ", at(first.rows), " of ", at(first.ids)),
                and_more(update.tensors.size()), update.gates.empty() ? "" : kUnlessGated);
   }
   std::string operator()(const SumRows& sum) const {

@@ -121,6 +121,11 @@ struct UpdateTensors {
     std::vector<Span> inputs = {}, outputs = {};
     Span copy = {};
     DType copy_dtype = DType::f32;
+    // Input `by_rows` (-1: none) is no span but the rows of some ids, as SumRows leaves them, and 0
+    // elsewhere; the tensor's first row is that of id `first`.
+    int by_rows = -1;
+    Span ids = {}, rows = {};
+    int64_t width = 0, first = 0;
     bool operator==(const Tensor&) const = default;
   };
   std::vector<Tensor> tensors;

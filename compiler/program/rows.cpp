@@ -116,6 +116,15 @@ void StepBuilder::sum_rows(const Node& node) {
               node.at);
 }
 
+// A gradient that nothing holds but the rows of its ids: of those that this rank updates the update looks.
+void StepBuilder::update_by_rows(const Node& spread, int input, UpdateTensors::Tensor& tensor) const {
+  const Value& gradient = whole_[spread.outputs[0]];
+  tensor.by_rows = input;
+  tensor.ids = at_[spread.inputs[0]], tensor.rows = at_[spread.inputs[1]];
+  tensor.width = gradient.shape[1];
+  tensor.first = tensor.width ? held_.of(gradient).first / tensor.width : 0;
+}
+
 void StepBuilder::put_rows(const Node& node) {
   if (checked_.sums.there()) writer_.put(std::exchange(checked_, {}));
   at_[node.outputs[0]] = at_[node.inputs[0]];

@@ -156,6 +156,7 @@ class Walk {
     for (const auto& tensor : update.tensors) {
       if (tensor.count == 0) continue;  // a rank that has no rows of it
       for (const Span& span : tensor.inputs) look(span);
+      look(tensor.ids), look(tensor.rows);
       for (const Span& span : tensor.outputs) {
         if (!span.there() || span.bytes == 0) continue;
         write(span, ByteState::plain);

@@ -100,10 +100,29 @@ std::vector<DenseArray> put_rows(const Call& call) {
   return {table};
 }
 
+// spread_rows(ids, rows) -> a table of zeros with these rows; of equal ids the last
+std::vector<DenseArray> spread_rows(const Call& call) {
+  const DenseArray &ids = call.in[0], &rows = call.in[1];
+  const int64_t width = rows.dim(1);
+  DenseArray table = make(rows.dtype, {call.attrs().integer("rows"), width});
+  for (int64_t k = 0; k < ids.size(); ++k)
+    for (int64_t c = 0; c < width; ++c) table.f[ids.i[k] * width + c] = rows.f[k * width + c];
+  return {table};
+}
+
 const FormulaRow kRows[] = {
-    {"adamw", adamw},        {"sgd", sgd},           {"global_norm", global_norm}, {"clip_scale", clip_scale},
-    {"sum_lanes", identity}, {"lane_sum", lane_sum}, {"lane_count", identity},     {"local_rows", identity},
-    {"lane_rows", sum_rows}, {"sum_rows", sum_rows}, {"put_rows", put_rows},
+    {"adamw", adamw},
+    {"sgd", sgd},
+    {"global_norm", global_norm},
+    {"clip_scale", clip_scale},
+    {"sum_lanes", identity},
+    {"lane_sum", lane_sum},
+    {"lane_count", identity},
+    {"local_rows", identity},
+    {"lane_rows", sum_rows},
+    {"sum_rows", sum_rows},
+    {"put_rows", put_rows},
+    {"spread_rows", spread_rows},
 };
 
 }  // namespace

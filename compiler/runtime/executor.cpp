@@ -187,6 +187,12 @@ Executor::Action Executor::bind(const UpdateTensors& update) {
     for (const Span& output : tensor.outputs) call.outputs.push_back(at(output));
     if (parts_.kernels) call.copy = at(tensor.copy);
     call.copy_dtype = tensor.copy_dtype;
+    call.by_rows = tensor.by_rows;
+    call.rows = {.ids = as<const int32_t>(tensor.ids),
+                 .rows = as<const float>(tensor.rows),
+                 .count = tensor.ids.bytes / static_cast<int64_t>(sizeof(int32_t)),
+                 .width = tensor.width,
+                 .first = tensor.first};
     for (size_t k = 0; k < update.gates.size(); ++k) {
       call.gates.push_back(at(update.gates[k]));
       call.gates.push_back(at(update.limits[k]));

@@ -1,10 +1,12 @@
 // Updates by generated multi-tensor kernels, or by the reference evaluator.
 #include "compiler/runtime/update.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "compiler/codegen/target.h"
 #include "compiler/reference/evaluate.h"
@@ -15,6 +17,12 @@
 namespace lockstep::compiler {
 
 namespace {
+// `to`: `count` zeros.
+void spread(const ByRows::Table& from, int64_t count, float* to) {
+  for (int64_t k = 0; k < from.count; ++k)
+    if (const int64_t at = (from.ids[k] - from.first) * from.width; at >= 0 && at < count)
+      std::copy_n(from.rows + k * from.width, from.width, to + at);
+}
 // By the reference evaluator, at once.
 void evaluate_update(const UpdateCall& call) {
   const Graph& graph = *call.graph;
@@ -30,7 +38,10 @@ void evaluate_update(const UpdateCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Value& value = graph[call.node->inputs[i]];
     inputs.push_back(make_tensor(value.dtype, value.shape.empty() ? Shape{} : Shape{call.count}));
-    std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
+    if (static_cast<int>(i) == call.by_rows)
+      spread(call.rows, call.count, reinterpret_cast<float*>(inputs.back().data.data()));
+    else
+      std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
   }
   auto outputs = evaluate_node(graph, *call.node, inputs);
   for (size_t o = 0; o < outputs.size(); ++o)
@@ -61,14 +72,13 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   return body;
 }
 
-// All updates of one kind (op, attributes other than the tensor's own weight decay, scalars), in one launch.
-struct Launch {
+// All updates of one kind (op, attributes other than the tensor's own weight decay, scalars; and which input
+// has rows alone), in one launch.
+struct Launch : ByRows {
   const MultiTensorKernel* kernel = nullptr;
-  std::vector<void*> table, scalars;
-  std::vector<int64_t> numels;
-  std::vector<float> per_tensor;
 
   void add(const UpdateCall& call, const std::vector<void*>& elements) {
+    if (call.by_rows >= 0) tables.push_back(call.rows);
     table.insert(table.end(), elements.begin(), elements.end());
     for (void* output : call.outputs) table.push_back(output);
     if (call.copy) table.push_back(call.copy);
@@ -76,22 +86,36 @@ struct Launch {
     if (call.node->attrs.has("weight_decay"))
       per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
   }
+  void enqueue(Stream& stream, int threads) const {
+    if (!tables.empty()) return kernel->enqueue_by_rows(*this, stream, threads);
+    kernel->enqueue(table.data(), numels.data(), per_tensor.data(), static_cast<int64_t>(numels.size()),
+                    scalars.data(), stream, threads);
+  }
 };
 
 std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const KernelSet& kernels,
                                 const Target& target) {
-  std::map<std::pair<std::string, std::vector<void*>>, Launch> out;  // two optimizers have scalars each
+  // Two optimizers have scalars each.
+  std::map<std::tuple<std::string, std::vector<void*>, int>, Launch> out;
   for (const UpdateCall& call : calls) {
     std::vector<void*> scalars, elements;
-    for (size_t i = 0; i < call.inputs.size(); ++i)
-      ((*call.graph)[call.node->inputs[i]].shape.empty() ? scalars : elements).push_back(call.inputs[i]);
+    std::vector<size_t> sizes;
+    size_t input = 0;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const Value& value = (*call.graph)[call.node->inputs[i]];
+      if (static_cast<int>(i) == call.by_rows) input = elements.size();
+      (value.shape.empty() ? scalars : elements).push_back(call.inputs[i]);
+      if (!value.shape.empty()) sizes.push_back(size_of(value.dtype));
+    }
+    for (ValueId v : call.node->outputs) sizes.push_back(size_of((*call.graph)[v].dtype));
+    if (call.copy) sizes.push_back(size_of(call.copy_dtype));
     scalars.insert(scalars.end(), call.gates.begin(), call.gates.end());
     std::optional<DType> copy;
     if (call.copy) copy = call.copy_dtype;
     const std::string kernel = target.generate_multi_tensor(body_of(*call.graph, *call.node, copy)).name;
-    Launch& launch = out[{kernel, scalars}];
+    Launch& launch = out[{kernel, scalars, call.by_rows}];
     launch.kernel = &kernels.find_multi_tensor(kernel);
-    launch.scalars = scalars;
+    launch.scalars = scalars, launch.input = input, launch.element_size = std::move(sizes);
     launch.add(call, elements);
   }
   std::vector<Launch> launches;
@@ -110,9 +134,7 @@ std::function<void(Stream&)> bind_updates(const std::vector<UpdateCall>& calls,
     };
   return [launches = launches_of(calls, *kernels, target_of(options)), kernels,
           threads = options.threads](Stream& stream) {
-    for (const Launch& one : launches)
-      one.kernel->enqueue(one.table.data(), one.numels.data(), one.per_tensor.data(),
-                          static_cast<int64_t>(one.numels.size()), one.scalars.data(), stream, threads);
+    for (const Launch& one : launches) one.enqueue(stream, threads);
   };
 }
 

@@ -8,14 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/target.h"
 #include "compiler/pass.h"
 #include "compiler/program/step_plan.h"
 #include "core/device/stream.h"
 
 namespace lockstep::compiler {
-
-struct KernelSource;
-class KernelSet;
 
 // One update or convert node on this rank's rows: `count` elements per tensor. Outputs may be the storage of
 // inputs. An update may write its first output a second time, rounded to another dtype: the copy that the
@@ -27,6 +25,8 @@ struct UpdateCall {
   std::vector<void*> inputs, outputs;
   void* copy = nullptr;  // null: none
   DType copy_dtype = DType::f32;
+  int by_rows = -1;  // the input that is no memory but `rows`, with zeros between them; -1: none
+  ByRows::Table rows;
   std::vector<void*> gates;  // of an update: per value of update_gates(), it and its limit; see gated_body()
 };
 

@@ -25,8 +25,8 @@
     X(embedding_grad) X(gelu) X(gelu_grad) X(global_norm) X(layer_norm) X(layer_norm_grad) X(rms_norm) \
     X(rms_norm_grad) X(rope) X(sdpa) X(sdpa_grad) X(silu) X(silu_grad) X(softmax) X(stop_gradient) \
   /* update */ X(adamw) X(put_rows) X(sgd) X(update) \
-  /* lanes */ X(lane_count) X(lane_rows) X(lane_sum) X(local_rows) X(norm_limbs) X(norm_of_limbs) X(sum_lanes) \
-    X(sum_rows) \
+  /* lanes */ X(lane_count) X(lane_rows) X(lane_sum) X(local_rows) X(norm_limbs) X(norm_of_limbs) X(spread_rows) \
+    X(sum_lanes) X(sum_rows) \
   /* collective */ X(all_gather_start) X(all_reduce_start) X(lane_exchange_start) X(lane_gather_start) \
     X(model_exchange_start) \
     X(model_gather_start) X(model_wait) X(redistribute) X(wait) \

@@ -64,6 +64,35 @@ std::vector<int64_t> sizes(int64_t in, const std::vector<int64_t>& inner, int64_
   return all;
 }
 
+// Of x [B,n,n] what lies below the diagonal, row by row: [B, n (n - 1) / 2]. Each element is one load, here
+// and in the gradient; of n - 1 slices in a row, and of the sum of their pads, a kernel would look at every
+// one for each element.
+Tensor below_diagonal(const Tensor& x) {
+  const int64_t n = x.size(1), samples = x.size(0), count = n * (n - 1) / 2;
+  auto begin = [](const Tensor& row) { return row * (row - 1) / 2; };  // of a row, among the elements
+  auto take_at = [](const Tensor& from, const Tensor& place) {         // of [B,m], `place` in each sample's m
+    const Tensor at = place + iota_like(place, 0) * static_cast<double>(from.size(1));
+    return reshape(take(reshape(from, {-1}), reshape(at, {-1})), place.shape());
+  };
+  const CustomGradient below = custom_gradient(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor k = iota(in[0], {samples, count}, 1, DType::i32);
+        // The root's rounding may miss the row by one.
+        Tensor row = convert((sqrt(convert(k, DType::f32) * 8 + 1) + 1) * 0.5, DType::i32);
+        row = row + convert(begin(row + 1) <= k, DType::i32) - convert(begin(row) > k, DType::i32);
+        return Computed{
+            {take_at(reshape(in[0], {samples, n * n}), row * static_cast<double>(n) + k - begin(row))}};
+      },
+      [&](const std::vector<Tensor>&, const std::vector<Tensor>& dy) {
+        const Tensor cell = iota(dy[0], {samples, n * n}, 1, DType::i32);
+        const Tensor row = cell / static_cast<double>(n), column = cell - row * static_cast<double>(n);
+        const Tensor inside = column < row;
+        const Tensor taken = take_at(dy[0], where(inside, begin(row) + column, full_like(row, 0)));
+        return std::vector{reshape(where(inside, taken, full_like(taken, 0)), {samples, n, n})};
+      });
+  return below({x})[0];
+}
+
 class Dlrm {
  public:
   Dlrm(const Scope& at, const DlrmOptions& o)
@@ -81,9 +110,7 @@ class Dlrm {
     for (size_t t = 0; t < tables_.size(); ++t)
       vectors.push_back(tables_[t](select(categories, 1, static_cast<int64_t>(t))));
     Tensor all = stack(vectors, 1), each = bmm(all, transpose(all, 1, 2));  // [B,n+1,n+1]
-    std::vector<Tensor> parts{x};
-    for (int64_t i = 1; i < each.size(1); ++i) parts.push_back(slice(select(each, 1, i), 1, 0, i));
-    return top_(concat(parts, 1), false);
+    return top_(concat({x, below_diagonal(each)}, 1), false);
   }
 
  private:

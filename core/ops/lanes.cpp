@@ -44,6 +44,12 @@ Types infer_sum_rows(const InferContext& c) {
   (void)c.attrs.integer("rows");
   return {c.in[0], c.in[1], {DType::f64, c.in[0].shape}};
 }
+// ids i32 [n], ascending, and their rows f32 [n, width] -> a table [rows, width] that has these, and zeros:
+// the gradient of a table, of which an update reads the rows alone
+Types infer_spread_rows(const InferContext& c) {
+  expect_rows(c);
+  return {{DType::f32, {c.attrs.integer("rows"), c.in[1].shape[1]}}};
+}
 Types infer_gather_rows(const InferContext& c) {
   expect_rows(c);
   return {kHandle};
@@ -157,6 +163,12 @@ std::span<const Op> lane_ops() {
                  {"mesh_dim", AttrType::word, true},
                  {"owners", AttrType::word, true}},
        .infer = infer_sum_rows,
+       .split = unsplit,
+       .samples = {integers({i32({3}), f32({3, 5})}, {{"rows", 4}})}},
+      {.id = ops::spread_rows,
+       .kind = lanes,
+       .attrs = {{"rows", AttrType::integer}, {"mesh_dim", AttrType::word, true}},
+       .infer = infer_spread_rows,
        .split = unsplit,
        .samples = {integers({i32({3}), f32({3, 5})}, {{"rows", 4}})}},
       {.id = ops::lane_count,

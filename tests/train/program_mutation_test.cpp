@@ -131,6 +131,7 @@ class Symbols {
     for (const auto& tensor : update.tensors) {
       Digest digest = gates;
       for (const Span& input : tensor.inputs) digest.add(read(input));
+      digest.add(read(tensor.ids)).add(read(tensor.rows));
       for (const Span& output : tensor.outputs) write(output, digest.add("out").value());
       write(tensor.copy, digest.add("copy").value());
     }

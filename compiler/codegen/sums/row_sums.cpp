@@ -53,7 +53,7 @@ void RowSums::sum(const Reductions::Rows& all, int threads) {
   const LaneKernels& kernels = lane_kernels();
   const auto bytes = static_cast<size_t>(width) * sizeof(float);
 #pragma omp parallel for num_threads(threads) \
-    schedule(static) if (threads > 1 && all.count * width > kParallel)
+    schedule(static) if (threads > 1 && all.count * width >= kParallel)
   for (int64_t k = 0; k < distinct; ++k) {
     float* out = all.out_rows + k * width;
     const int64_t begin = first_[k], end = first_[k + 1];
