@@ -46,12 +46,12 @@ struct SavedInfo {
 // one of them has started other collectives than the others.
 SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
                           const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
-                          Storage& storage = file_storage());
+                          Storage& storage = any_storage());
 
 // Takes the folder (made when needed) for this process, until the lock goes: a second job is refused with a
 // UserError that names the first. A save takes the same lock for its own duration, so a run that holds this
 // one on rank 0 keeps others out between its saves too.
-std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& storage = file_storage());
+std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& storage = any_storage());
 
 struct LoadedInfo {
   int64_t step = 0;
@@ -68,31 +68,41 @@ struct LoadedInfo {
 // without falling back, when the newest does not fit the arrays: all missing, extra and mis-shaped tensors
 // are listed. Nothing in DIR is changed.
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,
-                                      const LiveMesh& mesh, Storage& storage = file_storage());
+                                      const LiveMesh& mesh, Storage& storage = any_storage());
 
-// The same of several folders: the newest by step of what they hold. One that holds damaged checkpoints
+// What a load of a part left, each as "FQN TYPE": tensors of the model that keep their values, tensors of the
+// checkpoint that nobody takes, and those that are of another type on either side, which count as both.
+struct LeftOut {
+  std::vector<std::string> of_model, of_checkpoint, other_type;
+  size_t loaded = 0;
+  bool none() const { return of_model.empty() && of_checkpoint.empty() && other_type.empty(); }
+};
+
+// load_latest of several folders: the newest by step of what they hold. One that holds damaged checkpoints
 // alone, beside a first folder without any, counts as empty, with a warning. `apart`: the one of them that is
-// another folder on each host, with the files that the host's ranks need (host_folders.h).
+// another folder on each host, with the files that the host's ranks need (host_folders.h). With `left` those
+// tensors are loaded that the checkpoint and the arrays have alike, and it tells of the rest, whose arrays
+// stay as they are; UserError where they have none alike.
 std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, const std::vector<Array*>& arrays,
-                                      const LiveMesh& mesh, Storage& storage = file_storage(),
-                                      const std::string& apart = "");
+                                      const LiveMesh& mesh, Storage& storage = any_storage(),
+                                      const std::string& apart = "", LeftOut* left = nullptr);
 
 // Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file,
 // tensor and offset. Values that are not finite are loaded, with a warning that names the first.
 LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays,
-                           const LiveMesh& mesh, Storage& storage = file_storage());
+                           const LiveMesh& mesh, Storage& storage = any_storage());
 
 // Fills the arrays from a step folder that may hold others, too: weights, without an optimizer. Collective.
 // UserError listing every array that is missing or of another shape; DamagedError as load_checkpoint.
 void load_part(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-               Storage& storage = file_storage());
+               Storage& storage = any_storage());
 
 // Fills the arrays from safetensors of any origin, by FQN: a file, an index of several, or a folder with
 // either (TensorFiles). Collective. UserError listing every
 // missing, extra and mis-shaped tensor at once, or the first value that is NaN or infinite. Narrower floats
 // are widened exactly (bf16 in the file, f32 in the model).
 void load_safetensors(const std::string& file, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-                      Storage& storage = file_storage());
+                      Storage& storage = any_storage());
 
 // The rest needs no mesh and is called on one rank.
 
@@ -110,43 +120,50 @@ struct CheckpointSummary {
 };
 // All step folders of DIR by ascending step. Empty when DIR does not exist. One that its run removes
 // meanwhile is left out.
-std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = file_storage());
+std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = any_storage());
 // The same in the order in which they were committed, newest first: a run that was taken back to an earlier
 // step commits small steps last. `latest`, which people and other tools read, plays no part.
-std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage = file_storage());
+std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage = any_storage());
 // The one of either list that is `newest`; null where none is of sound structure.
 const CheckpointSummary* newest_of(const std::vector<CheckpointSummary>& checkpoints);
 
-// What a path names: checkpoints of a run (PATH/ckpt), a folder of step folders, as a run's ckpt and best
-// are, or one step folder.
+// Where the checkpoints of a run folder are: what its file `ckpt.at` says, which a run writes that keeps them
+// elsewhere (checkpoint.dir), else RUN/ckpt. UserError for such a file that says nothing.
+inline constexpr const char* kElsewhere = "ckpt.at";
+std::string checkpoints_of_run(const std::string& run, Storage& storage = any_storage());
+// Whether a path is a folder: on an object store, whether anything lies below it.
+bool is_folder(const std::string& path, Storage& storage = any_storage());
+
+// What a path names: checkpoints of a run (PATH/ckpt, or what its ckpt.at says), a folder of step folders, as
+// a run's ckpt and best are, or one step folder.
 struct NamedCheckpoints {
   enum class Kind { none, run, folder, step } kind = Kind::none;
   std::string path;  // PATH/ckpt; the folder; the step folder; of none the path that was given
 };
-NamedCheckpoints named_checkpoints(const std::string& path, Storage& storage = file_storage());
+NamedCheckpoints named_checkpoints(const std::string& path, Storage& storage = any_storage());
 // The newest step folder of sound structure of what a path names, "" where it names none. UserError where
 // none that is there is sound.
-std::string newest_checkpoint(const std::string& path, Storage& storage = file_storage());
+std::string newest_checkpoint(const std::string& path, Storage& storage = any_storage());
 
 // A storage on which the files of a step folder stay readable though its run removes it: they are opened now
 // (up to 256 of them). Pass it to the functions below. VanishedError when the folder is not there,
 // DamagedError and UserError as read_manifest.
-std::unique_ptr<Storage> hold_checkpoint(const std::string& step_dir, Storage& storage = file_storage());
+std::unique_ptr<Storage> hold_checkpoint(const std::string& step_dir, Storage& storage = any_storage());
 
 // Every problem of a step folder: manifest, files, headers, each chunk's checksum, the state hash, stray
 // files. Empty when whole. Streams. VanishedError when the folder was removed before its files were open.
-std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage& storage = file_storage());
+std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage& storage = any_storage());
 
 // The first problem of a step folder's manifest, of its files' sizes or of their headers; "" when they are
 // sound. Chunks are not read. VanishedError when the folder is not there.
-std::string structure_problem(const std::string& step_dir, Storage& storage = file_storage());
+std::string structure_problem(const std::string& step_dir, Storage& storage = any_storage());
 
 // The manifest of a step folder; VanishedError when there is no folder, DamagedError when there is no
 // manifest or it is damaged, UserError when a newer Lockstep wrote it.
-Manifest read_manifest(const std::string& step_dir, Storage& storage = file_storage());
+Manifest read_manifest(const std::string& step_dir, Storage& storage = any_storage());
 
 // One whole tensor, as an array of a mesh of one rank. UserError naming the nearest FQN when there is none;
 // DamagedError as in load_checkpoint.
-Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& storage = file_storage());
+Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& storage = any_storage());
 
 }  // namespace lockstep::checkpoint

@@ -3,7 +3,7 @@
 //   0. All ranks compare step, certificate and the collectives they have started (core/mesh/fingerprint.h).
 //      Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and
 //      holds the same bits is kept, and only 7 follows.
-//   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors.
+//   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors (place.h).
 //   2. Every rank syncs its file.
 //   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is
 //      removed, everyone throws.
@@ -17,6 +17,9 @@
 // A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two
 // operations leaves the older checkpoints, or these and the new one.
 //
+// On a storage that renames nothing (Commit::manifest_last) files are written into step-N, beside those of
+// another step-N under names of their own, and 4 is the commit: the manifest appears whole.
+//
 // 0, 1 and 2, and 4 to 7 are the work of three stages (save_in_flight.h), which may run beside the training;
 // ranks agree between them.
 #include "checkpoint/commit.h"
@@ -29,7 +32,8 @@
 namespace lockstep::checkpoint {
 
 std::string receipt_text(const ShardReceipt& receipt) {
-  Json json = {{"bytes", receipt.bytes},
+  Json json = {{"file", receipt.file},
+               {"bytes", receipt.bytes},
                {"header_bytes", receipt.header_bytes},
                {"header_xxh3", receipt.header_xxh3},
                {"offsets", receipt.offsets},
@@ -39,8 +43,13 @@ std::string receipt_text(const ShardReceipt& receipt) {
 namespace {
 ShardReceipt parse_receipt(const std::string& text) {
   Json json = Json::parse(text);
-  return {json.at("bytes"), json.at("header_bytes"), json.at("header_xxh3"), json.at("offsets"),
-          json.at("checksums")};
+  return {json.at("file"),
+          json.at("bytes"),
+          json.at("header_bytes"),
+          json.at("header_xxh3"),
+          json.at("offsets"),
+          json.at("checksums"),
+          {}};
 }
 }  // namespace
 
@@ -64,7 +73,7 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
     LS_CHECK(receipt.checksums.size() == chunks.size() && receipt.offsets.size() == chunks.size(), "rank ",
              rank, " wrote ", receipt.checksums.size(), " of ", chunks.size(), " chunks");
     if (chunks.empty()) continue;
-    std::string file = shard_name(static_cast<int64_t>(rank));
+    const std::string& file = receipt.file;
     out.files.push_back({file, receipt.bytes, receipt.header_bytes, receipt.header_xxh3});
     for (size_t i = 0; i < chunks.size(); ++i) {
       TensorRecord& tensor = out.tensors[chunks[i].tensor];
@@ -87,21 +96,6 @@ std::string manifest_there(Storage& storage, const std::string& path) {
   }
   raise(found);
   return storage.exists(path) ? load_manifest_text(storage, path) : "";
-}
-
-void commit_folder(Storage& storage, const std::string& dir, const std::string& name,
-                   const std::string& manifest_text) {
-  std::string path = dir + "/" + name, temporary = path + ".tmp", aside = path + ".old";
-  write_text(storage, temporary + "/" + kManifestName, manifest_text);  // 4
-  storage.sync_folder(temporary);
-  bool replaces = storage.exists(path);  // 5
-  if (replaces) {
-    storage.rename(path, aside);
-    storage.sync_folder(dir);
-  }
-  storage.rename(temporary, path);
-  storage.sync_folder(dir);  // 6
-  if (replaces) remove_folder(storage, aside);
 }
 
 void finish_folder(Storage& storage, const std::string& dir, const std::string& name, int keep) {  // 7

@@ -20,9 +20,6 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
 // The text of the manifest of a step-N that is there already; "" where none is, or it is damaged, which is
 // told. UserError where it may not be read.
 std::string manifest_there(Storage& storage, const std::string& path);
-// 4 to 6: writes the manifest into DIR/NAME.tmp and gives it its name.
-void commit_folder(Storage& storage, const std::string& dir, const std::string& name,
-                   const std::string& manifest_text);
 // 7: `latest`, and all but the newest `keep`. Trouble is a warning.
 void finish_folder(Storage& storage, const std::string& dir, const std::string& name, int keep);
 

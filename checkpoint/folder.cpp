@@ -10,6 +10,7 @@
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
+#include "checkpoint/place.h"
 
 namespace lockstep::checkpoint {
 
@@ -39,6 +40,9 @@ std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
   } catch (const StorageError& e) {
     if (e.code == ENOENT || e.code == ENOTDIR) {
       if (!storage.exists(step_dir)) throw VanishedError(str(step_dir, " does not exist"));
+      if (storage.commit(step_dir) == Commit::manifest_last)
+        throw VanishedError(str(step_dir, " has no ", kManifestName,
+                                ": it is being written, or was removed, or a save of it was interrupted"));
       throw DamagedError(
           str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed"));
     }
@@ -140,29 +144,7 @@ std::string read_latest(Storage& storage, const std::string& dir, std::string* p
 }
 
 void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name) {
-  write_text(storage, dir + "/latest.tmp", step_folder_name + "\n");
-  storage.rename(dir + "/latest.tmp", dir + "/latest");
-  storage.sync_folder(dir);
-}
-
-void tidy(Storage& storage, const std::string& dir) {
-  auto entries = storage.list(dir);
-  std::set<std::string> names;
-  for (const auto& entry : entries) names.insert(entry.name);
-  for (const auto& entry : entries) {
-    std::string path = dir + "/" + entry.name,
-                plain = entry.name.substr(0, entry.name.size() - std::min<size_t>(4, entry.name.size()));
-    bool ours = step_of(plain) || plain == "latest";
-    if (ends_with(entry.name, ".old") && step_of(plain) && entry.folder && !names.count(plain)) {
-      storage.rename(path, dir + "/" + plain);
-      storage.sync_folder(dir);
-    } else if (ours && (ends_with(entry.name, ".tmp") || ends_with(entry.name, ".old"))) {
-      if (entry.folder)
-        remove_folder(storage, path);
-      else
-        storage.remove(path);
-    }
-  }
+  replace_text(storage, dir + "/latest", step_folder_name + "\n");
 }
 
 void retain(Storage& storage, const std::string& dir, int keep) {
@@ -171,9 +153,7 @@ void retain(Storage& storage, const std::string& dir, int keep) {
   int kept = 0;
   for (const auto& folder : scan(storage, dir))
     if (structure_problem(storage, folder).empty() && ++kept > keep) doomed.push_back(folder.path);
-  for (const auto& path : doomed) storage.rename(path, path + ".tmp");
-  if (!doomed.empty()) storage.sync_folder(dir);
-  for (const auto& path : doomed) remove_folder(storage, path + ".tmp");
+  remove_checkpoints(storage, dir, doomed);
 }
 
 }  // namespace lockstep::checkpoint

@@ -46,13 +46,8 @@ std::string structure_problem(Storage& storage, const StepFolder& folder);
 std::string read_latest(Storage& storage, const std::string& dir, std::string* problem = nullptr);
 void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name);
 
-// For the holder of the lock: removes what an interrupted save left (*.tmp), and gives a step-N.old its name
-// back where step-N is not there.
-void tidy(Storage& storage, const std::string& dir);
-
 // For the holder of the lock: removes all but the newest `keep` folders of sound structure. Folders with a
-// problem are neither counted nor touched. A folder first becomes step-N.tmp, so that no reader sees it half
-// removed. keep < 1 removes nothing.
+// problem are neither counted nor touched. keep < 1 removes nothing.
 void retain(Storage& storage, const std::string& dir, int keep);
 
 }  // namespace lockstep::checkpoint

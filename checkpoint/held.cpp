@@ -1,9 +1,11 @@
 // A Storage on which one step folder stays as it was: its files are opened at once and read through their
 // descriptors.
+#include <cerrno>
 #include <map>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/format/damage.h"
 
 namespace lockstep::checkpoint {
 
@@ -16,7 +18,14 @@ class SharedFile : public InFile {
  public:
   explicit SharedFile(std::shared_ptr<const InFile> file) : file_(std::move(file)) {}
   int64_t bytes() const override { return file_->bytes(); }
-  void read(int64_t offset, void* out, size_t bytes) const override { file_->read(offset, out, bytes); }
+  // What an object store removes, or replaces, is gone for those who have it open.
+  void read(int64_t offset, void* out, size_t bytes) const override try {
+    file_->read(offset, out, bytes);
+  } catch (const StorageError& error) {
+    if (error.code == ENOENT || error.code == ESTALE)
+      throw VanishedError(str(error.path, " was removed while it was read"));
+    throw;
+  }
 
  private:
   std::shared_ptr<const InFile> file_;
@@ -38,6 +47,7 @@ class HeldStorage : public Storage {
   bool exists(const std::string& path) override { return below_.exists(path); }
   std::vector<FolderEntry> list(const std::string& folder) override { return below_.list(folder); }
   void make_folders(const std::string& path) override { below_.make_folders(path); }
+  Commit commit(const std::string& path) const override { return below_.commit(path); }
   void rename(const std::string& from, const std::string& to) override { below_.rename(from, to); }
   void remove(const std::string& path) override { below_.remove(path); }
   void sync_folder(const std::string& folder) override { below_.sync_folder(folder); }

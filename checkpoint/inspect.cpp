@@ -90,7 +90,9 @@ std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage&
     problems.push_back(str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash,
                            ", but the tensors give ", hash.hex()));
   try {
-    for (const auto& entry : below.list(step_dir))
+    // Where a save writes beside what is there, such files are its own.
+    for (const auto& entry :
+         below.commit(step_dir) == Commit::rename ? below.list(step_dir) : std::vector<FolderEntry>())
       if (entry.name != kManifestName && !manifest.find_file(entry.name))
         problems.push_back(str(step_dir, "/", entry.name, " is a stray file: the manifest does not list it"));
   } catch (const StorageError& e) {

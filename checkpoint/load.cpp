@@ -1,6 +1,7 @@
 // Loading: one checkpoint, or the newest whole one, with every rank deciding alike.
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
@@ -28,18 +29,51 @@ void check_fit(const Manifest& manifest, const std::string& step_dir, const std:
     throw UserError(text +
                     "\n  the model of this run differs from the one that was saved: use its config, or "
                     "another --name (with "
-                    "train.init_from=STEP-FOLDER, which takes the weights alone)");
+                    "train.init_from=STEP-FOLDER, which takes the weights alone); --load.partial takes what "
+                    "both have alike");
 }
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {
+  if (storage.commit(step_dir) == Commit::manifest_last) return;  // of a save beside this one
   for (const auto& entry : storage.list(step_dir))
     if (entry.name != kManifestName && !manifest.find_file(entry.name))
       logs::warn(str(step_dir, "/", entry.name, " is not part of the checkpoint and is ignored"));
 }
 
-// The outcome is the same on all ranks; `out` is filled when it is ok.
-WorkOutcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-                     Storage& storage, LoadedInfo& out, bool apart = false) {
+// The arrays that the manifest has alike.
+std::vector<Array*> alike(const Manifest& manifest, const std::string& step_dir,
+                          const std::vector<Array*>& arrays, LeftOut& left) {
+  left = {};
+  std::vector<Array*> out;
+  std::set<std::string> wanted;
+  for (Array* array : arrays) {
+    wanted.insert(array->fqn);
+    const TensorRecord* stored = manifest.find(array->fqn);
+    const std::string type = shape_text(array->dtype, array->shape);
+    if (!stored)
+      left.of_model.push_back(str(array->fqn, ' ', type));
+    else if (stored->dtype != array->dtype || stored->shape != array->shape)
+      left.other_type.push_back(str(array->fqn, ' ', shape_text(stored->dtype, stored->shape),
+                                    " in the checkpoint, ", type, " in the model"));
+    else
+      out.push_back(array);
+  }
+  for (const auto& tensor : manifest.tensors)
+    if (!wanted.count(tensor.fqn))
+      left.of_checkpoint.push_back(str(tensor.fqn, ' ', shape_text(tensor.dtype, tensor.shape)));
+  left.loaded = out.size();
+  if (out.empty())
+    throw UserError(str(step_dir,
+                        " has no tensor that the model has, too, of one type; the first of the model is ",
+                        arrays.empty() ? "none" : arrays[0]->fqn,
+                        ": load.partial wants at least one; name the checkpoint of a model like this one"));
+  return out;
+}
+
+// The outcome is the same on all ranks; `out` is filled when it is ok. With `left`: of a part.
+WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, const LiveMesh& mesh,
+                     Storage& storage, LoadedInfo& out, bool apart = false,
+                     LeftOut* left = nullptr) {
   Group& world = *mesh.world;
   const std::string manifest_path = step_dir + "/" + kManifestName;
   std::string text;
@@ -52,7 +86,10 @@ WorkOutcome try_load(const std::string& step_dir, const std::vector<Array*>& arr
   Manifest manifest;
   WorkOutcome loaded = settle(world, attempt([&] {
                                 manifest = read_manifest_text(text, step_dir);
-                                check_fit(manifest, step_dir, arrays);
+                                if (left)
+                                  arrays = alike(manifest, step_dir, arrays, *left);
+                                else
+                                  check_fit(manifest, step_dir, arrays);
                                 if (world.rank() == 0 && !apart) {
                                   warn_strays(storage, step_dir, manifest);
                                   for (const auto& file : manifest.files)
@@ -62,7 +99,7 @@ WorkOutcome try_load(const std::string& step_dir, const std::vector<Array*>& arr
                               }));
   if (loaded.verdict != Verdict::ok) return loaded;
   std::string hash = state_hash({arrays.begin(), arrays.end()}, mesh);
-  if (hash != manifest.state_hash)
+  if (hash != manifest.state_hash && (!left || left->none()))
     return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash,
                                   ", but the tensors give ", hash, ": they are not those that were saved")};
   out = {manifest.step, manifest.config, manifest.certificate, manifest.extra, hash, step_dir};
@@ -134,7 +171,8 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
 }
 
 std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, const std::vector<Array*>& arrays,
-                                      const LiveMesh& mesh, Storage& storage, const std::string& apart) {
+                                      const LiveMesh& mesh, Storage& storage, const std::string& apart,
+                                      LeftOut* left) {
   Group& world = *mesh.world;
   const std::string& dir = dirs.at(0);
   auto paths = candidates(dirs, world, storage);
@@ -142,7 +180,7 @@ std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, cons
   std::vector<std::string> reasons;
   for (const auto& path : paths) {
     LoadedInfo out;
-    WorkOutcome tried = try_load(path, arrays, mesh, storage, out, parent_folder(path) == apart);
+    WorkOutcome tried = try_load(path, arrays, mesh, storage, out, parent_folder(path) == apart, left);
     if (tried.verdict == Verdict::ok)
       if (std::string bad = nonfinite_text(path, arrays, mesh); !bad.empty()) tried = {Verdict::damaged, bad};
     if (tried.verdict == Verdict::ok) {

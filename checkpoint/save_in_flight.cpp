@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "checkpoint/commit.h"
-#include "checkpoint/folder.h"
 #include "checkpoint/io/read_chunks.h"
 #include "core/base/log.h"
 #include "core/mesh/fingerprint.h"
@@ -33,10 +32,10 @@ void raise_of(int64_t step, WorkOutcome outcome) {
   raise(outcome);
 }
 
-// A thread beside the training takes what the training leaves: one thread, and of a core that both want a
-// thirtieth.
+// Threads beside the training take what the training leaves: a quarter of as many, four at most, and of a
+// core that both want a thirtieth. Checksums and the state hash are what takes them.
 void stand_back() {
-  omp_set_num_threads(1);
+  omp_set_num_threads(std::clamp(omp_get_max_threads() / 4, 1, 4));
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);  // of Linux: this thread alone
 }
 }  // namespace
@@ -144,7 +143,7 @@ void SaveInFlight::prepare(double after_s) {  // 0
       if (folder.manifest && folder.serial < std::numeric_limits<int64_t>::max())
         serial_ = std::max(serial_, folder.serial + 1);
     there_ = hosts_ ? "" : manifest_there(storage_, out_.path);
-    if (there_.empty()) storage_.make_folders(temporary());
+    if (there_.empty()) storage_.make_folders(writing());
   };
   begin(Stage::prepare, lead() ? std::function<void()>(work) : std::function<void()>(rest));
 }
@@ -153,6 +152,7 @@ void SaveInFlight::prepare(double after_s) {  // 0
 bool SaveInFlight::keep_what_is_there() {
   Group& world = *mesh_.world;
   const std::string text = broadcast_text(world, there_);
+  tag_ = file_tag(storage_, dir_, text);
   if (text.empty()) return false;
   StateHash mine;
   for (size_t i = 0; i < plan_.by_rank[mesh_.rank].size(); ++i) {
@@ -172,8 +172,8 @@ bool SaveInFlight::keep_what_is_there() {
     if (!whole && lead()) logs::warn(str(found.text, "; the checkpoint is replaced"));
   }
   if (!whole) {
-    raise_of(info_.step, settle(world, lead() ? attempt_save([&] { storage_.make_folders(temporary()); })
-                                              : WorkOutcome{}));
+    raise_of(info_.step,
+             settle(world, lead() ? attempt_save([&] { storage_.make_folders(writing()); }) : WorkOutcome{}));
     return false;
   }
   for (const auto& file : manifest.files) out_.bytes += file.bytes;
@@ -201,7 +201,7 @@ void SaveInFlight::write() {  // 1, 2
   nonfinite_.clear();
   begin(Stage::write, [this] {
     receipt_ = write_shard(
-        storage_, temporary() + "/" + shard_name(mesh_.rank), plan_, mesh_.rank, *source_,
+        storage_, writing() + "/" + shard_name(mesh_.rank, tag_), plan_, mesh_.rank, *source_,
         {{"format", "pt"}, {"producer", kProducer}, {"step", str(info_.step)}, {"rank", str(mesh_.rank)}},
         given_up_, [this](const TensorSpec& spec, const Box& block, const std::byte* data) {
           look_at(spec, block, data);
@@ -214,7 +214,7 @@ WorkOutcome SaveInFlight::copy(const std::vector<std::string>& receipts) {
   std::vector<Passage> passages;
   for (size_t rank = 0; rank < receipts.size(); ++rank)
     if (const auto from = static_cast<int64_t>(rank); !plan_.by_rank[rank].empty())
-      passages.push_back({temporary() + "/" + shard_name(from), Json::parse(receipts[rank]).at("bytes"),
+      passages.push_back({writing() + "/" + shard_name(from, tag_), Json::parse(receipts[rank]).at("bytes"),
                           static_cast<int>(from), static_cast<int>(hosts_->keeper(from))});
   return pass_files(*mesh_.world, storage_, passages);
 }
@@ -229,7 +229,8 @@ void SaveInFlight::commit(const std::string& hash) {
     const Manifest manifest = make_manifest(info_, plan_, mesh_, hash, serial_, receipts);
     const std::string text = to_text(manifest);
     parse_manifest(text,
-                   temporary() + "/" + kManifestName);  // nothing is committed that a reader would refuse
+                   writing() + "/" + kManifestName);  // nothing is committed that a reader would refuse
+    lock_->check();
     commit_folder(storage_, dir_, step_name(info_.step), text);
     out_.bytes = 0;
     for (const auto& file : manifest.files) out_.bytes += file.bytes;
@@ -238,17 +239,14 @@ void SaveInFlight::commit(const std::string& hash) {
   begin(Stage::commit, lead() ? std::function<void()>(work) : nullptr);
 }
 
-void SaveInFlight::remove_temporary() {
-  if (lead())
-    attempt([&] {
-      if (storage_.exists(temporary())) remove_folder(storage_, temporary());
-    });
+void SaveInFlight::drop_unfinished() {
+  if (lead()) attempt([&] { remove_unfinished(storage_, dir_, step_name(info_.step)); });
 }
 
 // Throws on all ranks.
 void SaveInFlight::fail(const WorkOutcome& outcome) {
   if (outcome.verdict == Verdict::ok) return;
-  if (stage_ != Stage::prepare) remove_temporary();
+  if (stage_ != Stage::prepare) drop_unfinished();
   lock_ = nullptr;
   raise_of(info_.step, outcome);
 }
@@ -277,7 +275,7 @@ bool SaveInFlight::advance() {
       if (looks())
         for (const auto& words : all_gather_text(world, nonfinite_))
           if (!words.empty()) {
-            remove_temporary();
+            drop_unfinished();
             refuse_nonfinite(words);
           }
       out_.state_hash = hash_of_ranks(receipt_.hash, world);

@@ -12,9 +12,11 @@
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/host_folders.h"
 #include "checkpoint/io/chunk_source.h"
 #include "checkpoint/io/write_shard.h"
+#include "checkpoint/place.h"
 
 namespace lockstep::checkpoint {
 
@@ -73,11 +75,11 @@ class SaveInFlight {
   void look_at(const TensorSpec& spec, const Box& block, const std::byte* data);
   [[noreturn]] void refuse_nonfinite(const std::string& words);
   bool looks() const { return room_ && room_->snapshot.on_device() && !info_.allow_nonfinite; }
-  void remove_temporary();
+  void drop_unfinished();
   void fail(const WorkOutcome& outcome);
   bool lead() const { return hosts_ ? hosts_->leads(mesh_.rank) : mesh_.rank == 0; }
   WorkOutcome copy(const std::vector<std::string>& receipts);
-  std::string temporary() const { return out_.path + ".tmp"; }
+  std::string writing() const { return writing_folder(storage_, dir_, step_name(info_.step)); }
 
   const std::string dir_;
   const SaveInfo info_;
@@ -94,6 +96,7 @@ class SaveInFlight {
   std::shared_ptr<FolderLock> lock_;
   int64_t serial_ = 1;
   std::string there_;  // on rank 0: the manifest of a step-N that is there already
+  std::string tag_;    // of the files' names, the same on all ranks
   ShardReceipt receipt_;
   std::string nonfinite_;  // the first value that is none, as look_at() met it
   SavedInfo out_;

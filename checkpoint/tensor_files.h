@@ -22,7 +22,7 @@ class TensorFiles {
   // index's folder); or a folder that holds model.safetensors.index.json or model.safetensors. Reads the
   // headers. UserError for a folder with neither, DamagedError for files that are not well-formed, that have
   // a tensor twice, or that lack one which the index names.
-  explicit TensorFiles(const std::string& path, Storage& storage = file_storage());
+  explicit TensorFiles(const std::string& path, Storage& storage = any_storage());
 
   const std::string& path() const { return path_; }  // the file or index that was opened
   std::vector<NamedType> types() const;              // in the order of the files

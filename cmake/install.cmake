@@ -49,7 +49,7 @@ Description: Distributed training whose step is one compiled program
 Version: ${PROJECT_VERSION}
 Requires: spdlog
 Cflags: -std=c++20 -fopenmp -I\${prefix}/include/lockstep
-Libs: -fopenmp -L\${prefix}/lib/lockstep -Wl,--start-group ${room_flags} -Wl,--end-group -ldnnl -lxxhash -lsodium -lpcre2-8 -lutf8proc -lsentencepiece -lpng -ljpeg -lz -lpmix -lmpi_cxx -lmpi -ldl -lpthread${backtrace_flag}
+Libs: -fopenmp -L\${prefix}/lib/lockstep -Wl,--start-group ${room_flags} -Wl,--end-group -ldnnl -lxxhash -lsodium -lcurl -lpcre2-8 -lutf8proc -lsentencepiece -lpng -ljpeg -lz -lpmix -lmpi_cxx -lmpi -ldl -lpthread${backtrace_flag}
 ")
 install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION lib/pkgconfig)
 
@@ -64,6 +64,6 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "g++, openmpi-bin")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake, libopenmpi-dev, libpmix-dev, libdnnl-dev, nlohmann-json3-dev, libcli11-dev, libspdlog-dev, libxxhash-dev, libsodium-dev, libpcre2-dev, libutf8proc-dev, libsentencepiece-dev, libpng-dev, libjpeg62-turbo-dev, zlib1g-dev, libboost-dev")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake, libopenmpi-dev, libpmix-dev, libdnnl-dev, nlohmann-json3-dev, libcli11-dev, libspdlog-dev, libxxhash-dev, libsodium-dev, libcurl4-openssl-dev, libpcre2-dev, libutf8proc-dev, libsentencepiece-dev, libpng-dev, libjpeg62-turbo-dev, zlib1g-dev, libboost-dev")
 set(CPACK_STRIP_FILES ON)
 include(CPack)

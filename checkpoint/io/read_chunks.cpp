@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "checkpoint/format/checksum.h"
 #include "checkpoint/format/damage.h"
+#include "checkpoint/io/side_by_side.h"
 #include "checkpoint/io/write_shard.h"
 #include "checkpoint/plan/blocks.h"
 #include "core/base/hash.h"
@@ -27,6 +29,38 @@ std::string first_cut(const Manifest& manifest, const std::string& file, int64_t
 }
 
 constexpr int64_t kMaxHeader = 100'000'008;
+
+// Chunks that are read at a time, each through a buffer of kBlockBytes: an object store answers many at once,
+// and each answer is waited for.
+int reading_threads(Storage& storage, const std::string& folder) {
+  return storage.commit(folder) == Commit::rename ? 4 : 16;
+}
+
+// The files that some thread reads, each opened once for all of them.
+class SharedShards {
+ public:
+  SharedShards(Storage& storage, std::string folder, const Manifest& manifest)
+      : storage_(storage), folder_(std::move(folder)), manifest_(manifest) {}
+  std::shared_ptr<const InFile> open(const std::string& name) {
+    std::lock_guard<std::mutex> hold(guard_);
+    auto& slot = open_[name];
+    if (auto there = slot.lock()) return there;
+    const FileRecord* record = manifest_.find_file(name);
+    LS_CHECK(record, name);
+    std::shared_ptr<const InFile> file = open_shard(storage_, folder_, *record, manifest_);
+    last_ = file;  // a file stays open from one of its chunks to the next
+    slot = file;
+    return file;
+  }
+
+ private:
+  Storage& storage_;
+  const std::string folder_;
+  const Manifest& manifest_;
+  std::mutex guard_;
+  std::map<std::string, std::weak_ptr<const InFile>> open_;
+  std::shared_ptr<const InFile> last_;
+};
 }  // namespace
 
 std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, const FileRecord& record,
@@ -37,7 +71,9 @@ std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, 
     file = storage.open(path);
   } catch (const StorageError& e) {
     if (e.code != ENOENT) throw;
-    if (!storage.exists(folder)) throw VanishedError(str(folder, " was removed while it was read"));
+    const bool manifest_last = storage.commit(folder) == Commit::manifest_last;
+    if (!storage.exists(manifest_last ? str(folder, "/", kManifestName) : folder))
+      throw VanishedError(str(folder, " was removed while it was read"));
     throw DamagedError(
         str(path, " is missing (", record.bytes, " bytes)", first_cut(manifest, record.name, 0)));
   }
@@ -86,16 +122,13 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
     LS_CHECK(array->data.bytes() >= array->local_bytes(), array->fqn, " has room for ", array->data.bytes(),
              " of ", array->local_bytes(), " bytes");
   for (Array* array : arrays) array->host_wrote();
-  std::unique_ptr<InFile> file;
-  std::string open_name;
-  std::vector<std::byte> buffer;
-  for (const auto& read : plan_load(manifest, arrays)) {
-    if (open_name != read.chunk->file) {
-      const FileRecord* record = manifest.find_file(read.chunk->file);
-      LS_CHECK(record, read.chunk->file);
-      file = open_shard(storage, folder, *record, manifest);
-      open_name = read.chunk->file;
-    }
+  const auto reads = plan_load(manifest, arrays);
+  const int threads = reading_threads(storage, folder);
+  SharedShards shards(storage, folder, manifest);
+  std::vector<std::vector<std::byte>> buffers(static_cast<size_t>(threads));
+  side_by_side(reads.size(), threads, [&](size_t i, int thread) {
+    const PlannedRead& read = reads[i];
+    const std::shared_ptr<const InFile> file = shards.open(read.chunk->file);
     int64_t element = static_cast<int64_t>(size_of(read.tensor->dtype));
     ChunkSink sink;
     sink.direct = [&](const Box& block) -> std::byte* {
@@ -118,8 +151,8 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
                      });
       }
     };
-    stream_chunk(*file, folder, *read.tensor, *read.chunk, sink, buffer);
-  }
+    stream_chunk(*file, folder, *read.tensor, *read.chunk, sink, buffers[static_cast<size_t>(thread)]);
+  });
 }
 
 StateHash hash_block(const TensorRecord& tensor, const Box& block, const std::byte* data) {

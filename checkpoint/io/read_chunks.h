@@ -28,7 +28,8 @@ struct ChunkSink {
 void stream_chunk(const InFile& file, const std::string& folder, const TensorRecord& tensor,
                   const Chunk& chunk, const ChunkSink& sink, std::vector<std::byte>& buffer);
 
-// Fills the pieces of `arrays` (allocated; of the types in the manifest). On DamagedError their contents are
+// Fills the pieces of `arrays` (allocated; of the types in the manifest), several chunks at a time, each
+// under its checksum and through a buffer of at most kBlockBytes. On DamagedError their contents are
 // unspecified.
 void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest,
                  const std::vector<Array*>& arrays);

@@ -2,6 +2,7 @@
 #include "checkpoint/io/write_shard.h"
 
 #include <cerrno>
+#include <future>
 
 #include "checkpoint/format/checksum.h"
 #include "checkpoint/format/safetensors.h"
@@ -9,12 +10,17 @@
 
 namespace lockstep::checkpoint {
 
+namespace {
+constexpr size_t kWorthAThread = 256 << 10;
+}  // namespace
+
 ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank,
                          ChunkSource& source, const std::map<std::string, std::string>& metadata,
                          const std::atomic<bool>& given_up, const PassingBlock& passes) {
   const auto& chunks = plan.by_rank[rank];
   ShardReceipt receipt;
   if (chunks.empty()) return receipt;
+  receipt.file = last_part(path);
   std::vector<SafeTensor> tensors;
   for (const auto& chunk : chunks) {
     const TensorSpec& spec = plan.tensors[chunk.tensor];
@@ -34,10 +40,14 @@ ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePl
     source.each_block(i, [&](const Box& block, const std::byte* data) {
       if (given_up) throw StorageError(str("the save into ", path, " was given up"), path, ECANCELED);
       const auto bytes = static_cast<size_t>(numel(block)) * size_of(spec.dtype);
+      // While the bytes are written they are looked at.
+      auto written = bytes < kWorthAThread
+                         ? std::future<void>()
+                         : std::async(std::launch::async, [&] { file->write(data, bytes); });
       passes(spec, block, data);
       checksum.add(data, bytes);
       receipt.hash.add(hash_box(spec.fqn, spec.dtype, spec.shape, block, data));
-      file->write(data, bytes);
+      written.valid() ? written.get() : file->write(data, bytes);
     });
     receipt.checksums.push_back(checksum.value());
   }

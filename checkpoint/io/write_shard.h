@@ -12,6 +12,7 @@ namespace lockstep::checkpoint {
 
 // What the manifest needs of a rank.
 struct ShardReceipt {
+  std::string file;  // its name; "" where the rank wrote none
   int64_t bytes = 0;
   int64_t header_bytes = 0;
   uint64_t header_xxh3 = 0;

@@ -106,6 +106,8 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh) {
 std::string chunk_name(const std::string& fqn, const Shape& shape, const Box& box) {
   return box.size == shape ? fqn : fqn + text(box);
 }
-std::string shard_name(int64_t rank) { return str("rank-", rank, ".safetensors"); }
+std::string shard_name(int64_t rank, const std::string& tag) {
+  return str("rank-", rank, tag, ".safetensors");
+}
 
 }  // namespace lockstep::checkpoint

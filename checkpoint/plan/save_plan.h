@@ -40,6 +40,6 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh);
 // Name of a chunk in its safetensors file: the FQN when the box is the whole tensor, else the FQN and the
 // box, "w[0:4,8:16]".
 std::string chunk_name(const std::string& fqn, const Shape& shape, const Box& box);
-std::string shard_name(int64_t rank);  // "rank-3.safetensors"
+std::string shard_name(int64_t rank, const std::string& tag = "");  // "rank-3.safetensors"; with its tag
 
 }  // namespace lockstep::checkpoint

@@ -10,6 +10,7 @@ namespace lockstep::checkpoint {
 // on FOLDER/.lock, whose text says who holds it.
 class FileStorage : public Storage {
  public:
+  Commit commit(const std::string&) const override { return Commit::rename; }
   std::unique_ptr<OutFile> create(const std::string& path) override;
   std::unique_ptr<InFile> open(const std::string& path) override;
   bool exists(const std::string& path) override;

@@ -10,6 +10,11 @@ bool StorageError::access_denied() const {
          code == ENOMEM;
 }
 
+void Storage::rename(const std::string& from, const std::string& to) {
+  throw StorageError(str("cannot rename ", from, " to ", to, ": this storage renames nothing"), from,
+                     ENOTSUP);
+}
+
 namespace {
 std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();

@@ -57,6 +57,16 @@ class InFile {
 class FolderLock {
  public:
   virtual ~FolderLock() = default;
+  // Asked before anything is committed. StorageError (EWOULDBLOCK) where the lock was lost, which a storage
+  // without the kernel's locks may do to a process that stood still.
+  virtual void check() const {}
+};
+
+// How a checkpoint takes its name.
+enum class Commit {
+  rename,         // written aside, as step-N.tmp; folders are renamed in one step
+  manifest_last,  // written where it is read, and there when its manifest is. Nothing is renamed; a file
+                  // appears whole, with close(), in the place of the one that had its name
 };
 
 struct FolderEntry {
@@ -64,17 +74,19 @@ struct FolderEntry {
   bool folder = false;
 };
 
-// Paths are spelled with '/'. Every verb throws StorageError on failure.
+// Paths are spelled with '/'. Every verb throws StorageError on failure. tests/conformance holds each to the
+// same cases.
 class Storage {
  public:
   virtual ~Storage() = default;
+  virtual Commit commit(const std::string& path) const = 0;              // of checkpoints at `path`
   virtual std::unique_ptr<OutFile> create(const std::string& path) = 0;  // makes the file, or empties it
   virtual std::unique_ptr<InFile> open(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
   virtual std::vector<FolderEntry> list(const std::string& folder) = 0;  // sorted by name
   virtual void make_folders(const std::string& path) = 0;  // with its parents; those that exist stay
-  virtual void rename(const std::string& from,
-                      const std::string& to) = 0;    // atomic; replaces a file, never a non-empty folder
+  // Atomic; replaces a file, never a non-empty folder. Of Commit::rename; StorageError (ENOTSUP) elsewhere.
+  virtual void rename(const std::string& from, const std::string& to);
   virtual void remove(const std::string& path) = 0;  // a file or an empty folder
   virtual void sync_folder(
       const std::string& folder) = 0;  // its entries (creations, renames) are on the device
@@ -83,6 +95,7 @@ class Storage {
   virtual std::shared_ptr<FolderLock> lock(const std::string& folder) = 0;
 };
 Storage& file_storage();  // the file system
+Storage& any_storage();   // by the path: s3://BUCKET/... an object store, all else the file system
 
 // Words over the verbs.
 std::string parent_folder(const std::string& path);  // "a/b" -> "a"; "b" -> "."

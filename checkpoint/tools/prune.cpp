@@ -5,6 +5,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/place.h"
 #include "core/base/error.h"
 
 namespace lockstep::checkpoint {
@@ -53,12 +54,10 @@ void remove(Storage& storage, const std::string& dir, const std::vector<PrunedSt
     if (one.removed && last_part(one.path) == latest) named = true;
   }
   if (named) write_latest(storage, dir, newest);
-  // A folder first becomes step-N.tmp, so that no reader sees it half removed.
+  std::vector<std::string> doomed;
   for (const PrunedStep& one : steps)
-    if (one.removed) storage.rename(one.path, one.path + ".tmp");
-  storage.sync_folder(dir);
-  for (const PrunedStep& one : steps)
-    if (one.removed) remove_folder(storage, one.path + ".tmp");
+    if (one.removed) doomed.push_back(one.path);
+  remove_checkpoints(storage, dir, doomed);
 }
 }  // namespace
 
@@ -72,6 +71,7 @@ std::vector<PrunedStep> prune_checkpoints(const std::string& dir, const PruneRul
   const auto lock = lock_checkpoints(dir, storage);
   tidy(storage, dir);
   auto out = decide(storage, dir, rule);
+  lock->check();
   remove(storage, dir, out);
   return out;
 }

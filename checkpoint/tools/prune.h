@@ -26,6 +26,6 @@ struct PrunedStep {
 // nor touched. Takes the folder's lock but for only_tell. UserError for keep < 1 and every < 0, where there
 // is no checkpoint, where none is whole, and where a run holds the folder.
 std::vector<PrunedStep> prune_checkpoints(const std::string& dir, const PruneRule& rule,
-                                          Storage& storage = file_storage());
+                                          Storage& storage = any_storage());
 
 }  // namespace lockstep::checkpoint

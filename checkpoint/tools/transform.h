@@ -15,7 +15,7 @@ namespace lockstep::checkpoint {
 // committed. DamagedError with what is wrong where the source is not whole; UserError as write_copy.
 WrittenCopy reshard_checkpoint(const std::string& step_dir, const std::string& dir, const Mesh& mesh,
                                const std::function<Layout(const TensorRecord&)>& layout_of,
-                               Storage& from = file_storage(), Storage& to = file_storage());
+                               Storage& from = any_storage(), Storage& to = any_storage());
 // Rows over all ranks of the mesh's data dims, as dp_shard splits them: for a state whose model is not known.
 Layout layout_by_rows(const TensorRecord& tensor, const Mesh& mesh);
 
@@ -34,6 +34,6 @@ struct Averaged {
 // UserError for fewer than two sources, naming a tensor that another source does not have or has otherwise,
 // with both types, and a value that is not finite; DamagedError as reshard_checkpoint.
 Averaged average_checkpoints(const std::vector<std::string>& step_dirs, const std::string& dir,
-                             Storage& from = file_storage(), Storage& to = file_storage());
+                             Storage& from = any_storage(), Storage& to = any_storage());
 
 }  // namespace lockstep::checkpoint

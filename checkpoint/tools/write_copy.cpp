@@ -12,6 +12,7 @@
 #include "checkpoint/format/safetensors.h"
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/io/write_shard.h"
+#include "checkpoint/place.h"
 #include "checkpoint/plan/blocks.h"
 #include "checkpoint/plan/save_plan.h"
 #include "core/base/hash.h"
@@ -96,13 +97,9 @@ int64_t next_serial(Storage& storage, const std::string& dir) {
 }
 
 void commit(Storage& storage, const std::string& dir, const std::string& name, const Manifest& manifest) {
-  const std::string temporary = dir + "/" + name + ".tmp", path = temporary + "/" + kManifestName;
   const std::string words = to_text(manifest);
-  parse_manifest(words, path);  // nothing is committed that a reader would refuse
-  write_text(storage, path, words);
-  storage.sync_folder(temporary);
-  storage.rename(temporary, dir + "/" + name);
-  storage.sync_folder(dir);
+  parse_manifest(words, dir + "/" + name);  // nothing is committed that a reader would refuse
+  commit_folder(storage, dir, name, words);
   write_latest(storage, dir, name);
 }
 }  // namespace
@@ -110,23 +107,26 @@ void commit(Storage& storage, const std::string& dir, const std::string& name, c
 WrittenCopy write_copy(const std::string& dir, const Manifest& facts, const std::vector<Layout>& layouts,
                        const BlockSource& source, const std::string& hash, Storage& storage) {
   LS_CHECK(layouts.size() == facts.tensors.size(), layouts.size());
-  const std::string name = step_name(facts.step), path = dir + "/" + name, temporary = path + ".tmp";
-  if (storage.exists(path))
+  const std::string name = step_name(facts.step), path = dir + "/" + name;
+  if (storage.exists(path + "/" + kManifestName) ||
+      (storage.commit(dir) == Commit::rename && storage.exists(path)))
     throw UserError(str(path, " is there already, and is left as it is; name another OUT"));
   const auto lock = lock_checkpoints(dir, storage);
   tidy(storage, dir);
   CopyWriter writer(facts, layouts, source, storage);
-  storage.make_folders(temporary);
+  const std::string writing = writing_folder(storage, dir, name);
+  storage.make_folders(writing);
   try {
-    writer.write_files(temporary);
+    writer.write_files(writing);
     if (!hash.empty() && writer.hash() != hash)
       throw DamagedError(str("the tensors that were read give the state hash ", writer.hash(),
                              ", and the manifest says ", hash, "; nothing was written"));
     writer.manifest().state_hash = writer.hash();
     writer.manifest().serial = next_serial(storage, dir);
+    lock->check();
     commit(storage, dir, name, writer.manifest());
   } catch (...) {
-    if (storage.exists(temporary)) remove_folder(storage, temporary);
+    remove_unfinished(storage, dir, name);
     throw;
   }
   WrittenCopy out{path, writer.hash(), 0, static_cast<int64_t>(writer.manifest().files.size())};

@@ -28,6 +28,8 @@ std::span<const EnvVar> env_vars() {
        "/usr/local/cuda/lib64"},
       {"LOCKSTEP_MEMORY", "",
        "memory of this host for all its ranks, as in 16GiB; default: what /proc/meminfo and the cgroup have"},
+      {"LOCKSTEP_S3_PATIENCE", "60",
+       "seconds for which an object store that does not answer, or answers 5xx, is asked again"},
       {"LOCKSTEP_DEADLINE", "60,600",
        "seconds before a wait for peers is an error: in steps, and before the first and around checkpoints; "
        "one number is for both. It goes before watch.deadline"},

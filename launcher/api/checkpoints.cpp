@@ -146,9 +146,8 @@ void load_weights(State& state, const std::string& path) {
   Group& world = *state.mesh().world;
   const std::string step = broadcast_text(
       world, together(world, [&] {
-        std::error_code unknown;
         const std::string newest = newest_checkpoint(path);
-        if (newest.empty() && !fs::exists(path, unknown))
+        if (newest.empty() && !any_storage().exists(path))
           throw UserError(str("[load_weights] there is no ", path,
                               "; name a run, its best folder, a step folder, or safetensors files"));
         return newest;

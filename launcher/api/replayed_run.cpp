@@ -26,7 +26,8 @@ ReplayRequest request_of_environment() {
 // A train() into another folder, before the one that is replayed, is over.
 std::string pass_over(Workload& work, const std::string& run, const std::string& replayed) {
   work.state().allocate();
-  const auto loaded = checkpoint::load_latest(run + "/ckpt", work.state().arrays(), work.mesh());
+  const auto loaded =
+      checkpoint::load_latest(checkpoint::checkpoints_of_run(run), work.state().arrays(), work.mesh());
   if (!loaded)
     throw UserError(
         str("[train] this is a replay of ", replayed, ", and train() is to write ", run,

@@ -1,5 +1,4 @@
 // trainrun ckpt ls | show | verify: checkpoints at rest.
-#include <filesystem>
 #include <ostream>
 
 #include "checkpoint/checkpoint.h"
@@ -55,7 +54,7 @@ int ckpt_show(const std::string& path, std::ostream& out) {
 }
 
 int ckpt_verify(const std::string& path, std::ostream& out) {
-  const bool named = names_a_step(path) && std::filesystem::is_directory(path);
+  const bool named = names_a_step(path) && is_folder(path);
   int code = kExitOk;
   for (int look = 1, verified = 0; verified == 0; ++look) {
     std::vector<std::string> folders;

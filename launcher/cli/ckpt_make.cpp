@@ -1,6 +1,5 @@
 // trainrun ckpt prune | reshard | average: checkpoints that go, and checkpoints made of others.
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <ostream>
 
@@ -17,17 +16,15 @@ namespace lockstep::launcher::cli {
 
 using namespace checkpoint;
 
-namespace fs = std::filesystem;
-
 namespace {
 std::string bytes_in_words(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 // OUT/ckpt, where OUT is a run or is not there yet.
 std::string ckpt_of_out(const std::string& out) {
-  std::error_code unknown;
-  if (names_a_step(out) || fs::exists(out + "/" + kManifestName, unknown))
+  Storage& storage = any_storage();
+  if (names_a_step(out) || storage.exists(out + "/" + kManifestName))
     throw UserError(str("OUT is ", out, "; name a run, as in runs/NAME: its ckpt/step-N is written"));
-  if (fs::exists(out, unknown) && !fs::is_directory(out, unknown))
+  if (storage.exists(out) && !is_folder(out))
     throw UserError(str("OUT is ", out, ", which is a file; name a run, as in runs/NAME"));
   return out.substr(0, out.find_last_not_of('/') + 1) + "/ckpt";
 }
@@ -118,6 +115,11 @@ int ckpt_prune(const CkptPruneArguments& arguments, std::ostream& out) {
     throw UserError(
         str("prune: ", arguments.path, " is one checkpoint; name its run, and say how many stay"));
   const std::string dir = checkpoint_folder(arguments.path);
+  if (dir != arguments.path && checkpoints_of_run(arguments.path) == dir &&
+      any_storage().exists(arguments.path + "/" + kElsewhere))
+    throw UserError(str("prune: ", arguments.path, "/", kElsewhere,
+                        " says that the run's checkpoints are in ", dir,
+                        "; name that folder itself, since nothing is removed on a file's word"));
   const auto steps = prune_checkpoints(dir, {static_cast<int>(std::min<int64_t>(arguments.keep, 1 << 30)),
                                              arguments.every, arguments.dry_run});
   std::vector<std::vector<std::string>> rows;

@@ -15,10 +15,11 @@ using namespace checkpoint;
 namespace fs = std::filesystem;
 
 std::string checkpoint_folder(const std::string& path) {
-  if (!fs::is_directory(path))
+  if (!is_folder(path))
     throw UserError(
         str("no folder ", path, "; name a run (runs/NAME), its ckpt folder or one step-N folder"));
-  return fs::is_directory(path + "/ckpt") ? path + "/ckpt" : path;
+  const std::string of_run = checkpoints_of_run(path);
+  return is_folder(of_run) ? of_run : path;
 }
 
 bool names_a_step(const std::string& path) {
@@ -43,7 +44,7 @@ HeldStep hold_step(const std::string& path) {
     if (problem.empty()) problem = structure_problem(step, *files);
     return HeldStep{step, std::move(problem), std::move(files), std::move(manifest)};
   };
-  const bool named = names_a_step(path) && fs::is_directory(path);
+  const bool named = names_a_step(path) && is_folder(path);
   for (int look = 1;; ++look) try {
       if (named) return hold(path.substr(0, path.find_last_not_of('/') + 1), "");
       auto found = checkpoints_of(path);

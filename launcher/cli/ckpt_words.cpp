@@ -5,7 +5,8 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-constexpr const char* kOnePath = "runs/NAME (its newest), its ckpt or best folder, or one step-N folder";
+constexpr const char* kOnePath =
+    "runs/NAME (its newest), its ckpt or best folder, or one step-N folder; or s3://BUCKET/...";
 
 void add_readers(CLI::App& app, CkptFlags& flags, const Act& act) {
   struct {
@@ -16,7 +17,8 @@ void add_readers(CLI::App& app, CkptFlags& flags, const Act& act) {
                      {"verify", "read every byte and compare every checksum", ckpt_verify}};
   for (const auto& verb : verbs) {
     auto* one = app.add_subcommand(verb.name, verb.help);
-    one->add_option("path", flags.path, "runs/NAME, its ckpt folder, or one step-N folder")
+    one->add_option("path", flags.path,
+                    "runs/NAME, its ckpt folder, or one step-N folder; or s3://BUCKET/...")
         ->required()
         ->type_name("PATH");
     one->callback([&flags, act, body = verb.body] {

@@ -25,12 +25,24 @@ namespace lockstep::launcher::cli {
 using namespace checkpoint;
 
 namespace {
-// The step folders that a run folder, its ckpt folder or a step folder names, newest first.
+// A folder that may not be entered holds none for us; of an object store that is an error.
+bool is_there(const std::string& folder) {
+  std::error_code unknown;
+  return any_storage().commit(folder) == Commit::rename ? std::filesystem::is_directory(folder, unknown)
+                                                        : is_folder(folder);
+}
+bool is_step(const std::string& folder) {
+  const std::string manifest = folder + "/manifest.json";
+  std::error_code unknown;
+  return any_storage().commit(folder) == Commit::rename ? std::filesystem::exists(manifest, unknown)
+                                                        : any_storage().exists(manifest);
+}
+// The step folders that a run folder, its name below runs, its ckpt folder or a step folder names, newest
+// first.
 std::vector<std::string> step_folders(const std::string& path) {
-  std::error_code unknown;  // a folder that may not be entered holds none for us
-  if (std::filesystem::exists(path + "/manifest.json", unknown)) return {path};
-  for (const std::string& dir : {path + "/ckpt", path, "runs/" + path + "/ckpt"}) {  // a run by its name, too
-    if (!std::filesystem::is_directory(dir, unknown)) continue;
+  if (is_step(path)) return {path};
+  for (const std::string& dir : {checkpoints_of_run(path), path, checkpoints_of_run("runs/" + path)}) {
+    if (!is_there(dir)) continue;
     std::vector<std::string> out;
     for (const auto& found : newest_first(dir)) out.push_back(found.path);
     if (!out.empty()) return out;

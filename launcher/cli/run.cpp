@@ -8,6 +8,7 @@
 #include <iostream>
 #include <thread>
 
+#include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/private_file.h"
@@ -119,9 +120,10 @@ void end_memory(const std::string& memory, const std::string& run_dir, int code)
   if (!fs::exists(memory, unknown)) return;
   try {
     const bool failed = code != kExitOk && code != kExitStopped && code < 128;
-    if (const int64_t step = failed ? memory_to_disk(memory, run_dir + "/ckpt") : -1; step >= 0)
-      std::cerr << "trainrun: the checkpoint of step " << step << " in memory is kept as " << run_dir
-                << "/ckpt/step-" << step << std::endl;
+    const std::string disk = checkpoint::checkpoints_of_run(run_dir);
+    if (const int64_t step = failed ? memory_to_disk(memory, disk) : -1; step >= 0)
+      std::cerr << "trainrun: the checkpoint of step " << step << " in memory is kept as " << disk << "/step-"
+                << step << std::endl;
   } catch (const UserError& error) {
     std::cerr
         << "trainrun: a checkpoint in memory is newer than those on the disk, and cannot be kept there: "

@@ -56,7 +56,7 @@ RunRecord::RunRecord(const std::string& word) : folder_(folder_of(word)) {
     if (row.is_object() && row.contains("step") && row["step"].is_number_integer())
       lines_[row["step"].get<int64_t>()] = row;
   }
-  checkpoints_ = list_checkpoints(folder_ + "/ckpt");
+  checkpoints_ = list_checkpoints(checkpoints_of_run(folder_));
 }
 
 int64_t RunRecord::last_step() const {

@@ -117,6 +117,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.skip_passes", Effect::rounding},
       {"compile.load_ops", Effect::none},  // what passes make of the step is in the certificate
       {"compile.extra_passes", Effect::rounding},
+      {"checkpoint.dir", Effect::none},
       {"checkpoint.every", Effect::none},
       {"checkpoint.async", Effect::none},
       {"checkpoint.memory_every", Effect::none},
@@ -125,6 +126,7 @@ const std::map<std::string, Effect>& effects() {
       {"checkpoint.retries", Effect::none},
       {"checkpoint.on_failure", Effect::none},
       {"resume.allow", Effect::none},
+      {"load.partial", Effect::none},  // what it left is told
       {"log.every", Effect::none},
       {"log.hash_every", Effect::none},
       {"log.norms_every", Effect::none},
@@ -231,7 +233,9 @@ std::string other_model_error(const std::vector<ConfigChange>& changes, const Ru
   for (const auto& change : changes)
     if (change.effect == Effect::model) of_model.push_back(change);
   const auto& allowed = now.resume.allow;
-  if (of_model.empty() || std::find(allowed.begin(), allowed.end(), "model") != allowed.end()) return "";
+  if (of_model.empty() || now.load.partial ||
+      std::find(allowed.begin(), allowed.end(), "model") != allowed.end())
+    return "";
   return str(checkpoint,
              " was made by another model: its weights fit this one, but mean something else in it\n",
              changes_table(of_model), "\n  set ", of_model.size() == 1 ? "it" : "them",

@@ -211,6 +211,8 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
       errors.add(section ? str("--", path, " is a section; name one of its keys: --", path, ".",
                                members(path)[0], "=VALUE")
                          : str("unknown key ", shown(path), " in ", shown(argument), "; ", advice(path)));
+    else if (equals == std::string::npos && find_key(path)->fallback.is_boolean())
+      out.push_back({path, "true"});
     else if (equals == std::string::npos)
       errors.add(str("--", path, " has no value; write --", path, "=VALUE"));
     else

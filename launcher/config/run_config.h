@@ -302,6 +302,11 @@ struct CompileConfig {
 };
 
 struct CheckpointConfig {
+  std::string dir =
+      key(&dir, "checkpoint.dir", "",
+          "a folder, or s3://BUCKET/PREFIX: checkpoints are kept in DIR/NAME/ckpt and DIR/NAME/best "
+          "instead of runs/NAME. Of an object store AWS_ENDPOINT_URL, AWS_REGION, "
+          "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say where it is and who asks");
   int64_t every =
       key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
   bool async = key(&async, "checkpoint.async", true,
@@ -314,8 +319,9 @@ struct CheckpointConfig {
       "ends: a run that trainrun restarts goes on from it where it is newer than those on disk; 0: none",
       between(0, 1e12));
   int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
-  bool best = key(&best, "checkpoint.best", false,
-                  "the state of the best validation (train.monitor) is kept in runs/NAME/best, too");
+  bool best =
+      key(&best, "checkpoint.best", false,
+          "the state of the best validation (train.monitor) is kept in runs/NAME/best (checkpoint.dir), too");
   int64_t retries = key(&retries, "checkpoint.retries", 3,
                         "times that a save which the disk did not take (full, failing, gone) is tried again, "
                         "after 1, 2, 4, ... s, at most 30",
@@ -333,6 +339,13 @@ struct ResumeConfig {
       "changes since the checkpoint that a resumed run may make; model: keys that make another model of the "
       "same weights (heads, epsilon, ...)",
       one_of({"model"}));
+};
+
+struct LoadConfig {
+  bool partial =
+      key(&partial, "load.partial", false,
+          "a run goes on from a checkpoint of another model: it takes the tensors that both have alike, "
+          "the others keep their initial values, and all that is left is told");
 };
 
 struct LogConfig {
@@ -392,6 +405,7 @@ struct RunConfig {
   CompileConfig compile;
   CheckpointConfig checkpoint;
   ResumeConfig resume;
+  LoadConfig load;
   LogConfig log;
   WatchConfig watch;
   VerifyConfig verify;

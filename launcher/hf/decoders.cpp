@@ -5,7 +5,8 @@ namespace lockstep::launcher::hf {
 
 namespace {
 // Buffers of causal masks and of rotary frequencies, which older files hold and which follow from the config.
-constexpr LeftOut kMask{"**.attn.bias", "a causal mask"}, kMasked{"**.attn.masked_bias", "a causal mask"},
+constexpr UnreadTensor kMask{"**.attn.bias", "a causal mask"},
+    kMasked{"**.attn.masked_bias", "a causal mask"},
     kFrequencies{"**.rotary_emb.inv_freq", "rotary frequencies"};
 
 std::vector<NameRule> rotary_names() {

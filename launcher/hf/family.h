@@ -28,7 +28,7 @@ struct TiedName {
   std::string_view name, of;  // both theirs
 };
 // Tensors that are no weights of the model: `pattern` as glob_match has it.
-struct LeftOut {
+struct UnreadTensor {
   std::string_view pattern, why;
 };
 
@@ -72,7 +72,7 @@ struct HfFamily {
   std::string_view hidden = "";             // our FQN whose rows are the option `hidden`; "": it has none
   std::vector<NameRule> names = {};
   std::vector<TiedName> tied = {};
-  std::vector<LeftOut> left_out = {};
+  std::vector<UnreadTensor> left_out = {};
   std::vector<std::pair<std::string_view, std::string_view>> renamed =
       {};  // older ends of names, and today's
   std::vector<KeyRule> keys = {};

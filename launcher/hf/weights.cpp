@@ -129,7 +129,7 @@ class Sorting {
     if (expected_.contains(type.fqn)) return kept_.push_back(type);
     for (const TiedName& tie : family.tied)
       if (tie.name == type.fqn && expected_.contains(std::string(tie.of))) return tied_.push_back(tie);
-    for (const LeftOut& rule : family.left_out)
+    for (const UnreadTensor& rule : family.left_out)
       if (glob_match(rule.pattern, type.fqn)) return left_out_[std::string(rule.why)].push_back(type.fqn);
     if (any_matches(choices.leave, type.fqn)) return left_out_["--leave"].push_back(type.fqn);
     kept_.push_back(type);

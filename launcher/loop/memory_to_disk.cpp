@@ -7,6 +7,7 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/place.h"
 
 namespace lockstep::launcher {
 
@@ -41,12 +42,13 @@ int64_t memory_to_disk(const std::string& memory, const std::string& disk, Stora
     if (folder.step <= newest || !verify_checkpoint(folder.path, storage).empty()) continue;
     const auto lock = lock_checkpoints(disk, storage);
     tidy(storage, disk);
-    const std::string name = step_name(folder.step), temporary = disk + "/" + name + ".tmp";
-    storage.make_folders(temporary);
+    const std::string name = step_name(folder.step), writing = writing_folder(storage, disk, name);
+    storage.make_folders(writing);
     for (const auto& file : folder.manifest->files)
-      copy_file(storage, folder.path + "/" + file.name, temporary + "/" + file.name);
+      copy_file(storage, folder.path + "/" + file.name, writing + "/" + file.name);
     Manifest manifest = *folder.manifest;
     manifest.serial = serial;
+    lock->check();
     commit_folder(storage, disk, name, to_text(manifest));
     finish_folder(storage, disk, name, 0);
     return folder.step;

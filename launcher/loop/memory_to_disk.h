@@ -11,6 +11,6 @@ namespace lockstep::launcher {
 // Copies the newest whole checkpoint of `memory`, where it is newer than all of `disk`, there, by the commit
 // protocol. Its step; -1 where there is none. UserError where it cannot be written: the older ones are whole.
 int64_t memory_to_disk(const std::string& memory, const std::string& disk,
-                       checkpoint::Storage& storage = checkpoint::file_storage());
+                       checkpoint::Storage& storage = checkpoint::any_storage());
 
 }  // namespace lockstep::launcher

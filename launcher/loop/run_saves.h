@@ -34,7 +34,7 @@ class RunSaves {
   // object.
   RunSaves(const CheckpointConfig& policy, const LiveMesh& mesh,
            std::shared_ptr<checkpoint::SnapshotRoom> room,
-           checkpoint::Storage& storage = checkpoint::file_storage());
+           checkpoint::Storage& storage = checkpoint::any_storage());
 
   // Makes a save, or, under checkpoint.async and with memory for a snapshot, begins one, after which the
   // arrays may change. It waits for the one in flight first, and says so where that takes a second.

@@ -9,12 +9,15 @@
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/place.h"
 #include "compiler/first_nonfinite.h"
 #include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/loop/elsewhere.h"
+#include "launcher/loop/left_out.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/memory/host.h"
 #include "launcher/supervise/worker_side.h"
@@ -54,6 +57,7 @@ TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const Worker
       place_(at),
       hooks_(hooks),
       dir_(std::move(run_dir)),
+      kept_(kept_in(config, dir_)),
       guard_(config.train),
       best_(config.train),
       replicas_(config.verify.replicas_every, work.mesh()),
@@ -212,6 +216,7 @@ void TrainingLoop::lock() {
   if (work_.rank() == 0) {
     try {
       lock_ = lock_checkpoints(checkpoints());
+      point_to(dir_, config_.checkpoint.dir.empty() ? "" : checkpoints());
     } catch (const UserError& error) { refused = error.what(); }
   }
   agree(*work_.mesh().world, refused);
@@ -280,7 +285,7 @@ void TrainingLoop::save_best(int64_t i, Step& step, const StepInput& fed) {
   together(*work_.mesh().world, [&] {
     if (work_.rank() != 0) return;
     for (const auto& found : list_checkpoints(best_checkpoints()))
-      if (found.step > i) std::filesystem::remove_all(found.path);
+      if (found.step > i) remove_checkpoints(any_storage(), best_checkpoints(), {found.path});
   });
   save(i, step, fed, {best_checkpoints()});
 }
@@ -352,12 +357,13 @@ int64_t TrainingLoop::resume(const Step& step) {
   }
   std::vector<std::string> folders{checkpoints()};
   if (kept) folders.push_back(memory_.folder());
-  const auto loaded =
-      load_newest(folders, work_.state().arrays(), work_.mesh(), file_storage(), memory_.apart());
-  if (!loaded) {
-    work_.start_state();
-    return 0;
-  }
+  LeftOut left;
+  if (config_.load.partial) work_.start_state();  // what is left has these values
+  const auto loaded = load_newest(folders, work_.state().arrays(), work_.mesh(), any_storage(),
+                                  memory_.apart(), config_.load.partial ? &left : nullptr);
+  if (!loaded && !config_.load.partial) work_.start_state();
+  if (!loaded) return 0;
+  if (!left.none() && work_.rank() == 0) tell_left(*loaded, left);
   const bool from_memory = parent_folder(loaded->path) == memory_.folder();
   logs::info(str("resumed from ", from_memory ? "memory, " : "", loaded->path, " (step ", loaded->step,
                  ", state ", loaded->state_hash, ")"));

@@ -44,8 +44,8 @@ class TrainingLoop {
   Outcome run();
 
  private:
-  std::string checkpoints() const { return dir_ + "/ckpt"; }
-  std::string best_checkpoints() const { return dir_ + "/best"; }
+  std::string checkpoints() const { return kept_ + "/ckpt"; }
+  std::string best_checkpoints() const { return kept_ + "/best"; }
   void lock();
   int64_t resume(const compiler::Step& step);
   void introduce(const compiler::Step& step, double compiled, int64_t done);
@@ -72,7 +72,7 @@ class TrainingLoop {
   Workload& work_;
   const WorkerPlace place_;
   const RunHooks& hooks_;
-  const std::string dir_;
+  const std::string dir_, kept_;  // of the run, and of its checkpoints
   std::shared_ptr<checkpoint::FolderLock> lock_;
   StepGuard guard_;
   BestValidation best_;

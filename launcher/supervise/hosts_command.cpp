@@ -24,7 +24,7 @@ bool travels(const std::string& name) {
                                            "PYTHONPATH",  "VIRTUAL_ENV",          "GOMP_SPINCOUNT",
                                            "CUDA_HOME",   "CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG",
                                            "MASTER_ADDR", "MASTER_PORT",          "OMP_NUM_THREADS"};
-  for (const char* prefix : {"LOCKSTEP_", "OMP_", "NCCL_", "ASAN_", "TSAN_", "UBSAN_", "LSAN_"})
+  for (const char* prefix : {"LOCKSTEP_", "AWS_", "OMP_", "NCCL_", "ASAN_", "TSAN_", "UBSAN_", "LSAN_"})
     if (name.rfind(prefix, 0) == 0) return true;
   return names.count(name) > 0;
 }

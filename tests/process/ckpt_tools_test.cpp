@@ -179,5 +179,35 @@ TEST_F(CkptTools, AnAverageGeneratesAndIsExported) {
   EXPECT_HAS(resumed.output, "train.init_from=STEP-FOLDER, which takes the weights alone");
 }
 
+// A run goes on from a checkpoint of a model with another head and another optimizer, where that is asked
+// for.
+TEST_F(CkptTools, APartIsLoadedOnRequestAndTheRestIsTold) {
+  write_tiny();
+  train({"--nproc", "2", "c.json", "--train.steps=20"});
+  const std::vector<std::string> other{
+      "--nproc", "2", "c.json", "--train.steps=24", "--model.depth=3", "--model.vocab=72", "--batch.micro=3"};
+  const Result refused = trainrun(other);
+  EXPECT_EQ(refused.code, kExitUser) << refused.output;
+  EXPECT_HAS(refused.output, "; --load.partial takes what both have alike");
+  auto asked = other;
+  asked.push_back("--load.partial");
+  const Result resumed = trainrun(asked);
+  EXPECT_EQ(resumed.code, kExitOk) << resumed.output;
+  EXPECT_HAS(resumed.output, "runs/run/ckpt/step-20 is loaded in part (load.partial): ");
+  EXPECT_HAS(resumed.output, "  keeps its initial values: blocks.2.");
+  EXPECT_HAS(resumed.output,
+             "  keeps its initial values, being of another type: token.weight f32[64,32] in the "
+             "checkpoint, f32[72,32] in the model");
+  EXPECT_HAS(resumed.output, "resumed from runs/run/ckpt/step-20 (step 20, state ");
+  EXPECT_HAS(resumed.output, "model.depth");  // the table of what changed
+  EXPECT_HAS(resumed.output, "batch.micro");
+  EXPECT_HAS(said({"show", "runs/run"}), "runs/run/ckpt/step-24\n");
+  // The other way there is more in the checkpoint than in the model.
+  const Result back =
+      trainrun({"--nproc", "1", "c.json", "--train.steps=26", "--model.vocab=72", "--load.partial"});
+  EXPECT_EQ(back.code, kExitOk) << back.output;
+  EXPECT_HAS(back.output, "  nobody takes: blocks.2.");
+}
+
 }  // namespace
 }  // namespace lockstep::tests

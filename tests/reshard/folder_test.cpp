@@ -151,6 +151,48 @@ TEST(Folder, AStepSavedTwice) {
   EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-10"}));
 }
 
+// What both have alike is loaded, and the rest is told and stays as it was.
+TEST(Folder, APartIsLoaded) {
+  ScratchFolder folder;
+  const std::string dir = folder.path("ckpt");
+  save(dir, 10, 1);
+  for (int ranks : {1, 3})
+    distributed::local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+      auto state_of = [&](const std::vector<StateSpec>& specs) {
+        auto state = make_state(specs, live.words, live.rank, [](const StateSpec&) { return Layout(); });
+        for (auto& array : state) fill(array, 7);
+        return state;
+      };
+      auto state = state_of({{"w", DType::f32, {6, 3}}, {"b", DType::f32, {3}}, {"new", DType::f32, {2}}});
+      LeftOut left;
+      const auto loaded = load_newest({dir}, writable(state), live, any_storage(), "", &left);
+      ASSERT_TRUE(loaded);
+      EXPECT_EQ(loaded->step, 10);
+      EXPECT_EQ(difference(state[0], 1), "");
+      EXPECT_EQ(difference(state[1], 7), "");
+      EXPECT_EQ(difference(state[2], 7), "");
+      EXPECT_EQ(left.loaded, 1u);
+      EXPECT_EQ(left.of_model, std::vector<std::string>{"new f32[2]"});
+      EXPECT_TRUE(left.of_checkpoint.empty());
+      EXPECT_EQ(left.other_type,
+                std::vector<std::string>{"b bf16[3] in the checkpoint, f32[3] in the model"});
+      auto fewer = state_of({{"w", DType::f32, {6, 3}}});
+      ASSERT_TRUE(load_newest({dir}, writable(fewer), live, any_storage(), "", &left));
+      EXPECT_EQ(left.of_checkpoint, std::vector<std::string>{"b bf16[3]"});
+      auto other = state_of({{"x", DType::f32, {1}}});
+      try {
+        load_newest({dir}, writable(other), live, any_storage(), "", &left);
+        ADD_FAILURE();
+      } catch (const UserError& error) {
+        EXPECT_EQ(
+            std::string(error.what()),
+            dir +
+                "/step-10 has no tensor that the model has, too, of one type; the first of the model is "
+                "x: load.partial wants at least one; name the checkpoint of a model like this one");
+      }
+    });
+}
+
 // A run taken back to step 10 with other settings: its small steps are newer than the large ones of before.
 TEST(Folder, ARewoundRunIsNewerThanWhatItLeft) {
   ScratchFolder folder;

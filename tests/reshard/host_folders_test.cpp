@@ -18,6 +18,7 @@ namespace {
 // A storage below a folder of its own: a host's.
 class Rooted : public Storage {
  public:
+  Commit commit(const std::string&) const override { return Commit::rename; }
   Rooted(std::string root, Storage& below) : root_(std::move(root)), below_(below) {}
   std::unique_ptr<OutFile> create(const std::string& path) override { return below_.create(at(path)); }
   std::unique_ptr<InFile> open(const std::string& path) override { return below_.open(at(path)); }

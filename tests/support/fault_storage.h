@@ -43,6 +43,7 @@ class FaultStorage : public checkpoint::Storage {
   // not synced lose half of their bytes.
   void lose_unsynced();
 
+  checkpoint::Commit commit(const std::string&) const override { return checkpoint::Commit::rename; }
   std::unique_ptr<checkpoint::OutFile> create(const std::string& path) override;
   std::unique_ptr<checkpoint::InFile> open(const std::string& path) override;
   bool exists(const std::string& path) override;

@@ -49,8 +49,8 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "capture": false, "skip_passes": ["simplify"],
                 "load_ops": ["./mine.so"], "extra_passes": ["mine::fold"], "memory_budget": "2GiB"},
-    "checkpoint": {"every": 100, "async": false, "memory_every": 10, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
-    "resume": {"allow": ["model"]},
+    "checkpoint": {"dir": "s3://bucket/prefix", "every": 100, "async": false, "memory_every": 10, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
+    "resume": {"allow": ["model"]}, "load": {"partial": true},
     "log": {"every": 1, "hash_every": 50, "norms_every": 25, "tensorboard": true, "profile": 3},
     "watch": {"deadline": 30, "start_deadline": 300},
     "verify": {"collectives": "on", "replicas_every": 7}})");

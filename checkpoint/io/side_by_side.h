@@ -1,0 +1,14 @@
+// Pieces of work on several threads, in order as far as threads allow.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace lockstep::checkpoint {
+
+// Calls work(i, thread) for i = 0 .. count - 1, on up to `threads` threads (the caller's among them), each
+// taking the next i that nobody has taken. When one throws no more are begun, and the error of the smallest i
+// that threw is thrown: what is in front of it has been done, so it is the same error on every call.
+void side_by_side(size_t count, int threads, const std::function<void(size_t i, int thread)>& work);
+
+}  // namespace lockstep::checkpoint

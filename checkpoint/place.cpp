@@ -1,0 +1,131 @@
+// Places: the two kinds of commit, side by side.
+#include "checkpoint/place.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+
+#include "checkpoint/folder.h"
+#include "checkpoint/format/damage.h"
+
+namespace lockstep::checkpoint {
+
+namespace {
+bool renames(Storage& storage, const std::string& dir) { return storage.commit(dir) == Commit::rename; }
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && std::string_view(text).substr(text.size() - end.size()) == end;
+}
+
+void commit_by_rename(Storage& storage, const std::string& dir, const std::string& name,
+                      const std::string& manifest_text) {
+  const std::string path = dir + "/" + name, temporary = path + ".tmp", aside = path + ".old";
+  write_text(storage, temporary + "/" + kManifestName, manifest_text);  // 4
+  storage.sync_folder(temporary);
+  const bool replaces = storage.exists(path);  // 5
+  if (replaces) {
+    storage.rename(path, aside);
+    storage.sync_folder(dir);
+  }
+  storage.rename(temporary, path);
+  storage.sync_folder(dir);  // 6
+  if (replaces) remove_folder(storage, aside);
+}
+
+// What lies in a folder; nothing where it is not there, as one that nothing lies in may not be.
+std::vector<FolderEntry> entries_of(Storage& storage, const std::string& folder) {
+  try {
+    return storage.list(folder);
+  } catch (const StorageError& error) {
+    if (error.code != ENOENT) throw;
+    return {};
+  }
+}
+
+// Removes the files that no manifest lists: of a save that was interrupted, or those that a new manifest has
+// replaced. A manifest that cannot be read is damage for people to look at, and nothing is removed.
+void remove_unlisted(Storage& storage, const std::string& step_dir) {
+  Manifest manifest;
+  try {
+    manifest = load_manifest(storage, step_dir);
+  } catch (const VanishedError&) {  // no manifest: it never was a checkpoint
+  } catch (const UserError&) { return; }
+  for (const auto& entry : entries_of(storage, step_dir)) {
+    if (entry.name == kManifestName || manifest.find_file(entry.name)) continue;
+    const std::string path = step_dir + "/" + entry.name;
+    entry.folder ? remove_folder(storage, path) : storage.remove(path);
+  }
+}
+
+void tidy_renamed(Storage& storage, const std::string& dir) {
+  auto entries = storage.list(dir);
+  std::set<std::string> names;
+  for (const auto& entry : entries) names.insert(entry.name);
+  for (const auto& entry : entries) {
+    std::string path = dir + "/" + entry.name,
+                plain = entry.name.substr(0, entry.name.size() - std::min<size_t>(4, entry.name.size()));
+    bool ours = step_of(plain) || plain == "latest";
+    if (ends_with(entry.name, ".old") && step_of(plain) && entry.folder && !names.count(plain)) {
+      storage.rename(path, dir + "/" + plain);
+      storage.sync_folder(dir);
+    } else if (ours && (ends_with(entry.name, ".tmp") || ends_with(entry.name, ".old"))) {
+      if (entry.folder)
+        remove_folder(storage, path);
+      else
+        storage.remove(path);
+    }
+  }
+}
+}  // namespace
+
+std::string writing_folder(Storage& storage, const std::string& dir, const std::string& name) {
+  return dir + "/" + name + (renames(storage, dir) ? ".tmp" : "");
+}
+
+std::string file_tag(Storage& storage, const std::string& dir, const std::string& there) {
+  if (renames(storage, dir) || there.empty()) return "";
+  return str(".", parse_manifest(there, dir).serial + 1);
+}
+
+void commit_folder(Storage& storage, const std::string& dir, const std::string& name,
+                   const std::string& manifest_text) {
+  if (renames(storage, dir)) return commit_by_rename(storage, dir, name, manifest_text);
+  const std::string path = dir + "/" + name;
+  write_text(storage, path + "/" + kManifestName, manifest_text);
+  remove_unlisted(storage, path);
+}
+
+void remove_unfinished(Storage& storage, const std::string& dir, const std::string& name) {
+  const std::string folder = writing_folder(storage, dir, name);
+  if (!storage.exists(folder)) return;
+  renames(storage, dir) ? remove_folder(storage, folder) : remove_unlisted(storage, folder);
+}
+
+void remove_checkpoints(Storage& storage, const std::string& dir, const std::vector<std::string>& step_dirs) {
+  if (step_dirs.empty()) return;
+  if (!renames(storage, dir)) {
+    for (const auto& path : step_dirs) {
+      storage.remove(path + "/" + kManifestName);
+      remove_unlisted(storage, path);
+    }
+    return;
+  }
+  for (const auto& path : step_dirs) storage.rename(path, path + ".tmp");
+  storage.sync_folder(dir);
+  for (const auto& path : step_dirs) remove_folder(storage, path + ".tmp");
+}
+
+void replace_text(Storage& storage, const std::string& path, const std::string& text) {
+  if (!renames(storage, path)) return write_text(storage, path, text);
+  write_text(storage, path + ".tmp", text);
+  storage.rename(path + ".tmp", path);
+  storage.sync_folder(parent_folder(path));
+}
+
+void tidy(Storage& storage, const std::string& dir) {
+  if (renames(storage, dir)) return tidy_renamed(storage, dir);
+  for (const auto& entry : entries_of(storage, dir))
+    if (entry.folder && step_of(entry.name)) remove_unlisted(storage, dir + "/" + entry.name);
+}
+
+}  // namespace lockstep::checkpoint

@@ -1,0 +1,238 @@
+// Requests over libcurl, which signs them (AWS SigV4).
+#include "checkpoint/storage/s3/client.h"
+
+#include <curl/curl.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "checkpoint/storage/s3/words.h"
+#include "core/base/log.h"
+
+namespace lockstep::checkpoint::s3 {
+
+namespace {
+constexpr size_t kMostBody = 64 << 20;  // of an answer that is kept as text
+constexpr long kConnectS = 10, kStandstillS = 30;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string sha256(std::string_view body) {
+  unsigned char hash[crypto_hash_sha256_BYTES];
+  crypto_hash_sha256(hash, reinterpret_cast<const unsigned char*>(body.data()), body.size());
+  char hex[2 * sizeof hash + 1];
+  sodium_bin2hex(hex, sizeof hex, hash, sizeof hash);
+  return hex;
+}
+
+// The text of an element of a small XML answer, as "Code".
+std::string element(const std::string& xml, const std::string& name) {
+  const size_t begin = xml.find("<" + name + ">");
+  if (begin == std::string::npos) return "";
+  const size_t from = begin + name.size() + 2, end = xml.find("</" + name + ">", from);
+  return end == std::string::npos ? "" : xml.substr(from, end - from);
+}
+
+// A transfer on its way: what is sent, and what has come.
+struct Transfer {
+  const Request& request;
+  CURL* handle;
+  Response response = {};
+  size_t sent = 0;
+  bool too_much = false;
+
+  static size_t send(char* to, size_t size, size_t count, void* self) {
+    auto& one = *static_cast<Transfer*>(self);
+    const size_t n = std::min(size * count, one.request.body.size() - one.sent);
+    std::memcpy(to, one.request.body.data() + one.sent, n);
+    one.sent += n;
+    return n;
+  }
+  static int seek(void* self, curl_off_t offset, int origin) {
+    auto& one = *static_cast<Transfer*>(self);
+    if (origin != SEEK_SET || offset < 0 || static_cast<size_t>(offset) > one.request.body.size())
+      return CURL_SEEKFUNC_FAIL;
+    one.sent = static_cast<size_t>(offset);
+    return CURL_SEEKFUNC_OK;
+  }
+  static size_t take(char* from, size_t size, size_t count, void* self) {
+    auto& one = *static_cast<Transfer*>(self);
+    const size_t n = size * count;
+    long status = 0;
+    curl_easy_getinfo(one.handle, CURLINFO_RESPONSE_CODE, &status);
+    if (one.request.into && status >= 200 && status < 300) {
+      if (one.response.bytes + n > one.request.into_bytes) return one.too_much = true, 0;
+      std::memcpy(one.request.into + one.response.bytes, from, n);
+    } else {
+      if (one.response.body.size() + n > kMostBody) return one.too_much = true, 0;
+      one.response.body.append(from, n);
+    }
+    one.response.bytes += n;
+    return n;
+  }
+  static size_t head(char* from, size_t size, size_t count, void* self) {
+    auto& one = *static_cast<Transfer*>(self);
+    const std::string_view line(from, size * count);
+    if (line.starts_with("HTTP/")) one.response.headers.clear();  // of an answer before the last one
+    if (const size_t colon = line.find(':'); colon != std::string_view::npos) {
+      std::string name(line.substr(0, colon));
+      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+      one.response.headers[name] = trim(line.substr(colon + 1));
+    }
+    return size * count;
+  }
+};
+}  // namespace
+
+std::string path_of(const Address& at) { return str(kScheme, at.bucket, at.key.empty() ? "" : "/", at.key); }
+
+std::string Response::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+std::string Response::code() const { return element(body, "Code"); }
+std::string Response::message() const { return element(body, "Message"); }
+
+// Handles that wait for the next request, with their connections.
+struct Client::Handles {
+  std::mutex guard;
+  std::vector<CURL*> idle;
+  CURL* take() {
+    std::lock_guard<std::mutex> hold(guard);
+    if (idle.empty()) return curl_easy_init();
+    CURL* out = idle.back();
+    idle.pop_back();
+    curl_easy_reset(out);
+    return out;
+  }
+  void give(CURL* handle) {
+    std::lock_guard<std::mutex> hold(guard);
+    idle.push_back(handle);
+  }
+  ~Handles() {
+    for (CURL* handle : idle) curl_easy_cleanup(handle);
+  }
+};
+
+struct Client::Attempt {
+  Response response;
+  std::string cause;       // "": an answer came
+  bool unreached = false;  // no connection was made
+};
+
+Client::Client(Settings settings) : settings_(std::move(settings)), handles_(std::make_unique<Handles>()) {
+  static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK && sodium_init() >= 0;
+  LS_CHECK(ready, "libcurl or libsodium does not start");
+}
+Client::~Client() = default;
+
+Client::Attempt Client::once(const Request& request) {
+  std::unique_ptr<CURL, std::function<void(CURL*)>> owner(handles_->take(),
+                                                          [this](CURL* one) { handles_->give(one); });
+  CURL* curl = owner.get();
+  LS_CHECK(curl, "libcurl gives no handle");
+  Transfer transfer{request, curl};
+  std::string url = str(settings_.url(request.at.bucket), "/", url_encoded(request.at.key, true));
+  if (!request.query.empty()) url += str("?", query_text(request.query));
+  auto set = [&](CURLoption option, auto value) {
+    LS_CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK, "libcurl does not know an option");
+  };
+  char error[CURL_ERROR_SIZE] = "";
+  set(CURLOPT_ERRORBUFFER, error);
+  set(CURLOPT_URL, url.c_str());
+  set(CURLOPT_PATH_AS_IS, 1L);
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT, kConnectS);
+  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, std::min(kStandstillS, static_cast<long>(settings_.patience_s))));
+  if (!settings_.ca_bundle.empty()) set(CURLOPT_CAINFO, settings_.ca_bundle.c_str());
+  const std::string signer = str("aws:amz:", settings_.region, ":s3");
+  set(CURLOPT_AWS_SIGV4, signer.c_str());
+  set(CURLOPT_USERNAME, settings_.access_key.c_str());
+  set(CURLOPT_PASSWORD, settings_.secret_key.c_str());
+  // TLS protects the bytes on its own; elsewhere the signature covers them.
+  const bool covered = !settings_.url(request.at.bucket).starts_with("https://");
+  std::vector<std::string> lines = request.headers;
+  lines.push_back("x-amz-content-sha256: " + (covered ? sha256(request.body) : "UNSIGNED-PAYLOAD"));
+  if (!settings_.session_token.empty()) lines.push_back("x-amz-security-token: " + settings_.session_token);
+  std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(nullptr, &curl_slist_free_all);
+  for (const auto& line : lines) {
+    curl_slist* longer = curl_slist_append(headers.get(), line.c_str());
+    LS_CHECK(longer, "memory is out");
+    if (!headers) headers.reset(longer);
+  }
+  set(CURLOPT_HTTPHEADER, headers.get());
+  if (request.method == "HEAD") set(CURLOPT_NOBODY, 1L);
+  if (request.method == "DELETE") set(CURLOPT_CUSTOMREQUEST, "DELETE");
+  if (request.method == "PUT") {
+    set(CURLOPT_UPLOAD, 1L);
+    set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(CURLOPT_READFUNCTION, &Transfer::send);
+    set(CURLOPT_READDATA, &transfer);
+    set(CURLOPT_SEEKFUNCTION, &Transfer::seek);
+    set(CURLOPT_SEEKDATA, &transfer);
+  }
+  if (request.method == "POST") {
+    set(CURLOPT_POST, 1L);
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
+  }
+  set(CURLOPT_WRITEFUNCTION, &Transfer::take);
+  set(CURLOPT_WRITEDATA, &transfer);
+  set(CURLOPT_HEADERFUNCTION, &Transfer::head);
+  set(CURLOPT_HEADERDATA, &transfer);
+  const CURLcode done = curl_easy_perform(curl);
+  Attempt out;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &transfer.response.status);
+  if (done != CURLE_OK) {
+    out.cause = transfer.too_much ? "the answer is longer than what was asked for"
+                : *error          ? std::string(error)
+                                  : std::string(curl_easy_strerror(done));
+    out.unreached = done == CURLE_COULDNT_RESOLVE_HOST || done == CURLE_COULDNT_CONNECT ||
+                    done == CURLE_SSL_CONNECT_ERROR || done == CURLE_PEER_FAILED_VERIFICATION;
+  }
+  out.response = std::move(transfer.response);
+  return out;
+}
+
+Response Client::send(const Request& request) {
+  if (settings_.access_key.empty() || settings_.secret_key.empty()) throw no_credentials(request, settings_);
+  const double start = now();
+  double rest = 0.1;
+  for (int tries = 1;; ++tries) {
+    Attempt tried = once(request);
+    const long status = tried.response.status;
+    const bool passing = status >= 500 && status != 501;
+    if (tried.cause.empty() && !passing && status != 429) {
+      met_ = true;
+      return std::move(tried.response);
+    }
+    if (tried.cause.empty()) {
+      met_ = true;
+      const std::string code = tried.response.code();
+      tried.cause = str("it answers ", status, code.empty() ? "" : " ", shortened(printable(code), 60));
+    }
+    const bool never = tried.unreached && !met_ && tries >= 3;
+    if (never || now() - start + rest > settings_.patience_s)
+      throw unanswered(request, tried.cause, tries, now() - start, settings_);
+    logs::topic("checkpoint", str("cannot ", request.what, " ", path_of(request.at), " (", tried.cause,
+                                  "); try ", tries + 1, " follows in ", number_text(rest), " s"));
+    std::this_thread::sleep_for(std::chrono::duration<double>(rest));
+    rest = std::min(2 * rest, 5.0);
+  }
+}
+
+Response Client::must(const Request& request) {
+  Response out = send(request);
+  if (!out.good()) throw refusal(request, out, settings_);
+  return out;
+}
+
+}  // namespace lockstep::checkpoint::s3
