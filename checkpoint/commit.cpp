@@ -27,6 +27,7 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/format/damage.h"
+#include "checkpoint/place.h"
 #include "core/base/log.h"
 
 namespace lockstep::checkpoint {

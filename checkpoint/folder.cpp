@@ -10,7 +10,6 @@
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
-#include "checkpoint/place.h"
 
 namespace lockstep::checkpoint {
 
@@ -141,19 +140,6 @@ std::string read_latest(Storage& storage, const std::string& dir, std::string* p
   if (step_of(name)) return name;
   if (problem) *problem = str(path, " names no step");
   return "";
-}
-
-void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name) {
-  replace_text(storage, dir + "/latest", step_folder_name + "\n");
-}
-
-void retain(Storage& storage, const std::string& dir, int keep) {
-  if (keep < 1) return;
-  std::vector<std::string> doomed;
-  int kept = 0;
-  for (const auto& folder : scan(storage, dir))
-    if (structure_problem(storage, folder).empty() && ++kept > keep) doomed.push_back(folder.path);
-  remove_checkpoints(storage, dir, doomed);
 }
 
 }  // namespace lockstep::checkpoint

@@ -44,10 +44,5 @@ std::string structure_problem(Storage& storage, const StepFolder& folder);
 // The step folder that `latest` names, a hint that no reader needs: "" when there is no such file, and when
 // it is a folder, a FIFO, cannot be read or names no step; `problem` then says so.
 std::string read_latest(Storage& storage, const std::string& dir, std::string* problem = nullptr);
-void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name);
-
-// For the holder of the lock: removes all but the newest `keep` folders of sound structure. Folders with a
-// problem are neither counted nor touched. keep < 1 removes nothing.
-void retain(Storage& storage, const std::string& dir, int keep);
 
 }  // namespace lockstep::checkpoint

@@ -72,8 +72,7 @@ std::vector<Array*> alike(const Manifest& manifest, const std::string& step_dir,
 
 // The outcome is the same on all ranks; `out` is filled when it is ok. With `left`: of a part.
 WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, const LiveMesh& mesh,
-                     Storage& storage, LoadedInfo& out, bool apart = false,
-                     LeftOut* left = nullptr) {
+                     Storage& storage, LoadedInfo& out, bool apart = false, LeftOut* left = nullptr) {
   Group& world = *mesh.world;
   const std::string manifest_path = step_dir + "/" + kManifestName;
   std::string text;

@@ -128,4 +128,17 @@ void tidy(Storage& storage, const std::string& dir) {
     if (entry.folder && step_of(entry.name)) remove_unlisted(storage, dir + "/" + entry.name);
 }
 
+void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name) {
+  replace_text(storage, dir + "/latest", step_folder_name + "\n");
+}
+
+void retain(Storage& storage, const std::string& dir, int keep) {
+  if (keep < 1) return;
+  std::vector<std::string> doomed;
+  int kept = 0;
+  for (const auto& folder : scan(storage, dir))
+    if (structure_problem(storage, folder).empty() && ++kept > keep) doomed.push_back(folder.path);
+  remove_checkpoints(storage, dir, doomed);
+}
+
 }  // namespace lockstep::checkpoint

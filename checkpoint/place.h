@@ -29,4 +29,10 @@ void replace_text(Storage& storage, const std::string& path, const std::string& 
 // Removes what interrupted saves left, and gives a step-N.old its name back where step-N is not there.
 void tidy(Storage& storage, const std::string& dir);
 
+// The file `latest` of a folder, for people and other tools.
+void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name);
+// Removes all but the newest `keep` folders of sound structure. Folders with a
+// problem are neither counted nor touched. keep < 1 removes nothing.
+void retain(Storage& storage, const std::string& dir, int keep);
+
 }  // namespace lockstep::checkpoint

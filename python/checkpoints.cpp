@@ -22,6 +22,13 @@ nb::object numpy_of(const Array& array) {
 
 void bind_checkpoints(nb::module_& m) {
   m.def(
+      "_named_checkpoints",
+      [](const std::string& path) {
+        const checkpoint::NamedCheckpoints named = checkpoint::named_checkpoints(path);
+        return nb::make_tuple(named.kind == checkpoint::NamedCheckpoints::Kind::step, named.path);
+      },
+      nb::arg("path"));
+  m.def(
       "_checkpoints",
       [](const std::string& folder) {
         nb::list out;

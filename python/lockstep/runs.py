@@ -8,9 +8,9 @@ from . import _core
 
 def _step_folder(run, step):
     run = os.fspath(run)
-    if os.path.exists(os.path.join(run, "manifest.json")):
-        return run
-    folder = os.path.join(run, "ckpt") if os.path.isdir(os.path.join(run, "ckpt")) else run
+    one, folder = _core._named_checkpoints(run)
+    if one:
+        return folder
     found = _core._checkpoints(folder)
     whole = [(number, path) for number, path, problem in found if not problem and step in (None, number)]
     if not whole:
@@ -23,7 +23,7 @@ def _step_folder(run, step):
 def load(run, step=None, names="*"):
     """The tensors of a checkpoint as NumPy arrays by name: load("runs/quickstart")["token.weight"].
 
-    run: the folder of a run, of its checkpoints, or of one step; step: the newest if None; names: a glob, or several. Every byte that
+    run: the folder of a run, of its checkpoints, or of one step, s3://BUCKET/... too; step: the newest if None; names: a glob, or several. Every byte that
     is read is checked. bf16 comes as float32, the same numbers.
     """
     folder = _step_folder(run, step)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -29,14 +30,6 @@ std::string sha256(std::string_view body) {
   char hex[2 * sizeof hash + 1];
   sodium_bin2hex(hex, sizeof hex, hash, sizeof hash);
   return hex;
-}
-
-// The text of an element of a small XML answer, as "Code".
-std::string element(const std::string& xml, const std::string& name) {
-  const size_t begin = xml.find("<" + name + ">");
-  if (begin == std::string::npos) return "";
-  const size_t from = begin + name.size() + 2, end = xml.find("</" + name + ">", from);
-  return end == std::string::npos ? "" : xml.substr(from, end - from);
 }
 
 // A transfer on its way: what is sent, and what has come.
@@ -89,15 +82,6 @@ struct Transfer {
   }
 };
 }  // namespace
-
-std::string path_of(const Address& at) { return str(kScheme, at.bucket, at.key.empty() ? "" : "/", at.key); }
-
-std::string Response::header(const std::string& name) const {
-  const auto found = headers.find(name);
-  return found == headers.end() ? "" : found->second;
-}
-std::string Response::code() const { return element(body, "Code"); }
-std::string Response::message() const { return element(body, "Message"); }
 
 // Handles that wait for the next request, with their connections.
 struct Client::Handles {

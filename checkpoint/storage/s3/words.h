@@ -1,7 +1,7 @@
 // What an S3 object store refused, in words: what was asked, both values, the way out.
 #pragma once
 
-#include "checkpoint/storage/s3/client.h"
+#include "checkpoint/storage/s3/request.h"
 #include "checkpoint/storage/storage.h"
 
 namespace lockstep::checkpoint::s3 {
