@@ -75,7 +75,9 @@ TEST_F(Trainrun, SpellingsOfNproc) {
     EXPECT_HAS(result.output, "\"lr\": 0.001");
     EXPECT_HAS(result.output, "\"tensorboard\": true");
   }
-  EXPECT_HAS(trainrun({"c.json", "--log.tensorboard", "c.json"}).output, "--log.tensorboard has no value");
+  // A key that is true or false may stand alone.
+  EXPECT_HAS(trainrun({"show", "--log.tensorboard", "c.json"}).output, "\"tensorboard\": true");
+  EXPECT_HAS(trainrun({"show", "c.json", "--log.tensorboard"}).output, "\"tensorboard\": true");
   EXPECT_HAS(trainrun({"c.json", "--optim.lr", "--nproc", "2"}).output, "--optim.lr has no value");
   EXPECT_FALSE(std::filesystem::exists("runs")) << "a dry run writes nothing";
   for (const char* bad : {"0", "-1", "four", "2x", "99999999999999999999"}) {
