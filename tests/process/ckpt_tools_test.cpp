@@ -198,7 +198,7 @@ TEST_F(CkptTools, APartIsLoadedOnRequestAndTheRestIsTold) {
   EXPECT_HAS(resumed.output,
              "  keeps its initial values, being of another type: token.weight f32[64,32] in the "
              "checkpoint, f32[72,32] in the model");
-  EXPECT_HAS(resumed.output, "resumed from runs/run/ckpt/step-20 (step 20, state ");
+  EXPECT_HAS(resumed.output, "/runs/run/ckpt/step-20 (step 20, state ");
   EXPECT_HAS(resumed.output, "model.depth");  // the table of what changed
   EXPECT_HAS(resumed.output, "batch.micro");
   EXPECT_HAS(said({"show", "runs/run"}), "runs/run/ckpt/step-24\n");
