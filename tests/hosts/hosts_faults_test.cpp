@@ -106,15 +106,15 @@ TEST_F(HostFaults, ASpareHostTakesThePlaceOfALostOne) {
 
 // A host whose ranks run a part of the time.
 TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
-  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=1000"});
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=2500", "--log.every=1000"});
   auto result = on_hosts(
       2,
       "echo 'for i in $(seq 400); do pids=$(pgrep -f trainrun.worker); kill -STOP $pids; sleep 0.045; kill "
       "-CONT "
       "$pids; sleep 0.005; done' > slow.sh\n"
-      "(sleep 3; at 1 bash $PWD/slow.sh 2>/dev/null) &\n"
+      "(sleep 2; at 1 bash $PWD/slow.sh 2>/dev/null) &\n"
       "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 3 --name=slow c.json "
-      "--train.steps=1500 --log.every=1000\n"
+      "--train.steps=2500 --log.every=1000\n"
       "echo code $?\n",
       100);
   EXPECT_HAS(result.output, "trainrun: host h1 takes ");
