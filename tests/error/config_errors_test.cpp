@@ -38,8 +38,8 @@ TEST(ConfigErrors, UnknownKeyNamesTheNearest) {
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "modle": {}})"),
             "c.json: unknown key modle; did you mean model?");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "checkpoint": {"folder": "here"}})"),
-            "c.json: unknown key checkpoint.folder; the keys of checkpoint are every, async, keep, best, "
-            "retries, on_failure");
+            "c.json: unknown key checkpoint.folder; the keys of checkpoint are dir, every, async, "
+            "memory_every, keep, best, retries, on_failure");
   EXPECT_EQ(with({"--optim.lrr=1"}),
             "command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?");
   EXPECT_EQ(refusal([] { parse_config("{\"data\": {\"paths\": [\"a\"]}}", "c.json", {{"optim.lrr", "1"}}); }),
