@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Goodput and recovery under kills: steps a second of a run of 4 ranks of which a random one is killed (SIGKILL) about every EVERY seconds,
+# Goodput and recovery under kills: steps a second of a run of 4 ranks of which a random one is killed (SIGKILL) about
+# every EVERY seconds,
 # beside an undisturbed run; seconds from each kill to the next new step; state hashes of both.
 #   bench/goodput.sh TRAINRUN [KILLED=120] [EVERY=30] [MEMORY_EVERY=10] [QUIET=40]
-# KILLED and QUIET are the seconds of the two windows, which begin with the first step. The quiet run keeps no checkpoints in memory. The kills
+# KILLED and QUIET are the seconds of the two windows, which begin with the first step. The quiet run keeps no
+# checkpoints in memory. The kills
 # come at EVERY * (0.7 to 1.3), from a fixed seed. Files go to a temporary folder.
 set -eu
 trainrun=$(realpath "${1:?usage: bench/goodput.sh TRAINRUN [KILLED] [EVERY] [MEMORY_EVERY] [QUIET]}")

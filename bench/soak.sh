@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# A soak: STEPS steps of a tiny model on 2 ranks, a checkpoint every 20, and every 500 steps a rank is killed, so that the run restarts. Twice a
-# second it looks at memory, open files and threads of trainrun and of rank 0, and at what lies in /dev/shm; it prints each at the beginning and
+# A soak: STEPS steps of a tiny model on 2 ranks, a checkpoint every 20, and every 500 steps a rank is killed, so that
+# the run restarts. Twice a
+# second it looks at memory, open files and threads of trainrun and of rank 0, and at what lies in /dev/shm; it prints
+# each at the beginning and
 # at the end, and draws them.
 #   bench/soak.sh TRAINRUN [STEPS=20000] [PICTURE=soak.svg]
 # Files of the run go to a temporary folder. Exit code 1 where the run did not end well or something grew.
@@ -60,7 +62,8 @@ while process.poll() is None:
     own, rank = of_process(process.pid), of_process(pids[0]) if pids else None
     shared = glob.glob("/dev/shm/**", recursive=True)
     if own and rank and step > killed_at:
-        rows.append((step, *own, *rank, len(shared), len(os.listdir("runs/soak/logs")), len(glob.glob("runs/soak/ckpt/*"))))
+        entries = len(shared), len(os.listdir("runs/soak/logs")), len(glob.glob("runs/soak/ckpt/*"))
+        rows.append((step, *own, *rank, *entries))
     if step >= killed_at + 500 and pids and step < steps - 100:
         killed_at, kills = step, kills + 1
         try:
@@ -69,8 +72,9 @@ while process.poll() is None:
             pass
     if time.monotonic() - begin > 1500:
         process.kill()
-names = ["trainrun: memory, MiB", "trainrun: open files", "trainrun: threads", "rank 0: memory, MiB", "rank 0: open files",
-         "rank 0: threads", "entries of /dev/shm", "entries of logs", "entries of ckpt"]
+names = ["trainrun: memory, MiB", "trainrun: open files", "trainrun: threads",
+         "rank 0: memory, MiB", "rank 0: open files", "rank 0: threads",
+         "entries of /dev/shm", "entries of logs", "entries of ckpt"]
 seconds = time.monotonic() - begin
 print(f"{steps} steps in {seconds:.0f} s, exit code {process.returncode}, {kills} kills, {len(rows)} looks")
 if process.returncode != 0 or len(rows) < 20:
@@ -83,19 +87,21 @@ for i, name in enumerate(names):
     first, last = middle(values[quarter // 2:quarter + quarter // 2]), middle(values[-quarter:])
     grows = last > first * 1.05 + 2
     grew |= grows
-    print(f"  {name:24s} {first:8.1f} after an eighth, {last:8.1f} at the end, at most {max(values):8.1f}{'   GROWS' if grows else ''}")
+    print(f"  {name:24s} {first:8.1f} after an eighth, {last:8.1f} at the end, at most {max(values):8.1f}"
+          f"{'   GROWS' if grows else ''}")
 width, height, out = 300, 90, []
 for i, name in enumerate(names):
     x0, y0 = 20 + (i % 3) * (width + 30), 40 + (i // 3) * (height + 50)
     values, most = [row[i + 1] for row in rows], max(1e-9, max(row[i + 1] for row in rows)) * 1.15
-    points = " ".join(f"{x0 + width * row[0] / steps:.1f},{y0 + height - height * value / most:.1f}" for row, value in zip(rows, values))
+    points = " ".join(f"{x0 + width * row[0] / steps:.1f},{y0 + height - height * value / most:.1f}"
+                      for row, value in zip(rows, values))
     out.append(f'<rect x="{x0}" y="{y0}" width="{width}" height="{height}" fill="none" stroke="#ccc"/>'
                f'<text x="{x0}" y="{y0 - 6}">{name}: {values[0]:.0f} to {values[-1]:.0f}</text>'
                f'<polyline points="{points}" fill="none" stroke="#2563eb" stroke-width="1.2"/>')
 open(picture, "w").write(
-    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1010 480" font-family="sans-serif" font-size="12" fill="#222">'
-    f'<rect width="1010" height="480" fill="white"/><text x="20" y="16">{steps} steps, a checkpoint every 20, a rank killed every 500 '
-    f'({kills} times): over the steps, each from 0</text>' + "".join(out) + "</svg>\n")
+    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1010 480" font-family="sans-serif" font-size="12" '
+    f'fill="#222"><rect width="1010" height="480" fill="white"/><text x="20" y="16">{steps} steps, a checkpoint '
+    f'every 20, a rank killed every 500 ({kills} times): over the steps, each from 0</text>' + "".join(out) + "</svg>\n")
 print(f"drawn: {picture}")
 sys.exit(1 if grew else 0)
 DRIVER
