@@ -1,4 +1,9 @@
 // Lockstep from outside its tree: cmake --install and find_package, and add_subdirectory.
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -86,6 +91,28 @@ TEST_F(Outside, FoundByPkgConfig) {
                                 "$(pkg-config --libs lockstep mpi-cxx)"}));
   ASSERT_NO_FATAL_FAILURE(call({scratch_.path("least")}));
   EXPECT_HAS(output_, "[dp_replicate=1]");
+}
+
+// The image has what trainrun is linked to: Debian's packages of its libraries, but for those that come with
+// g++ (its runtime) and with spdlog (fmt).
+TEST_F(Outside, TheImageHasEachLibraryOfTrainrun) {
+  if (std::system("dpkg --version >out 2>&1") != 0) GTEST_SKIP() << "there is no dpkg";
+  ASSERT_NO_FATAL_FAILURE(call(
+      {"sh", "-c",
+       str("for name in $(readelf -d ", BUILD,
+           "/bin/trainrun | sed -n 's/.*NEEDED.*\\[\\(.*\\)\\]/\\1/p'); do dpkg -S \"*-linux-gnu/$name\"; "
+           "done | cut -d: -f1 | sort -u")}));
+  std::ifstream file(str(LOCKSTEP_SOURCE_DIR, "/Containerfile"));
+  const std::string image{std::istreambuf_iterator<char>(file), {}};
+  const std::set<std::string> along{"libc6", "libgcc-s1", "libstdc++6", "libfmt9"};
+  std::istringstream packages(output_);
+  int found = 0;
+  for (std::string package; packages >> package;)
+    if (!along.contains(package)) {
+      EXPECT_HAS(image, " " + package + " ");
+      ++found;
+    }
+  EXPECT_GE(found, 10) << output_;
 }
 
 TEST_F(Outside, ASubdirectoryOfAnotherProject) {
