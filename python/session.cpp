@@ -166,6 +166,7 @@ TrainOptions options_of(nb::dict given) {
   take("tensorboard", out.tensorboard), take("profile", out.profile);
   take("retries", out.retries), take("on_failure", out.on_failure);
   take("replicas_every", out.replicas_every);
+  take("recompute_every", out.recompute_every), take("on_corruption", out.on_corruption);
   out.return_when_stopped = true;  // Python tells its caller: an exception, or the exit code
   return out;
 }

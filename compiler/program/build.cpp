@@ -21,4 +21,8 @@ StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const Prog
   return StepBuilder(plan, std::move(blocks), rank).build_inspection();
 }
 
+StepProgram build_recomputation(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank) {
+  return StepBuilder(plan, std::move(blocks), rank).build_recomputation();
+}
+
 }  // namespace lockstep::compiler

@@ -64,6 +64,24 @@ StepProgram StepBuilder::build() {
 }
 
 StepProgram StepBuilder::build_inspection() {
+  inspect();
+  return std::move(program_);
+}
+
+// Each data rank has a lane of one micro-batch. Which data it is of is a matter of what is put there.
+StepProgram StepBuilder::build_recomputation() {
+  const int ranks = sum_.lanes.ranks;
+  sum_.lanes = {ranks, ranks, ranks, sum_.lanes.rank, LaneOrder::contiguous};
+  slots_ = 1;
+  int64_t outputs = 0;
+  for (const auto& group : block(kBodyBlock).groups) outputs += static_cast<int64_t>(group.size());
+  answers_ =
+      writer_.region(Kind::result, "checksums of answers", outputs * static_cast<int64_t>(sizeof(uint64_t)));
+  inspect();
+  return std::move(program_);
+}
+
+void StepBuilder::inspect() {
   inspects_ = true;
   declare_inputs();
   for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
@@ -73,7 +91,6 @@ StepProgram StepBuilder::build_inspection() {
   counts();
   fetch_rows();
   bodies();
-  return std::move(program_);
 }
 
 void StepBuilder::add_block(std::string name, ProgramBlock block) {

@@ -23,6 +23,7 @@ class StepBuilder {
 
   StepProgram build();
   StepProgram build_inspection();
+  StepProgram build_recomputation();
 
  private:
   struct Arenas {
@@ -30,6 +31,7 @@ class StepBuilder {
     Span shared;
   };
 
+  void inspect();
   void add_block(std::string name, ProgramBlock block);
   const ProgramBlock& block(int b) const { return program_.blocks[b]; }
 
@@ -87,6 +89,7 @@ class StepBuilder {
   void advance(Turn& turn, int end);
   void add(const Turn& turn, size_t g);
   void add_rows(const Turn& turn, size_t r);
+  void answer(const Turn& turn, size_t g);  // its checksums
 
   void bodies();
   bool by_layer() const { return plan_.options.gather == GatherWhen::layers && !inspects_; }
@@ -167,6 +170,8 @@ class StepBuilder {
   ValueId sample_;
   Span samples_, vote_, wanted_;  // wanted_: whether replicas are looked at
   bool inspects_ = false;
+  Span answers_;              // checksums of the body's outputs, of recomputations
+  int64_t answered_ = 0;      // of them, so far
   std::vector<Span> limits_;  // of the norms, of the loss
   std::vector<ValueId> gates_;
   std::map<std::string, ValueId> rounded_;  // state: its rounded rows

@@ -8,6 +8,7 @@
 #include "compiler/program/folds.h"
 #include "compiler/runtime/certificate.h"
 #include "compiler/runtime/executor.h"
+#include "compiler/runtime/recomputation.h"
 #include "compiler/runtime/step_inputs.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -22,6 +23,7 @@ struct Step::Impl {
       : plan(std::move(given)),
         target(plan.options.backend == Backend::reference ? cpu_target() : target_of(plan.options)),
         device(target.device()),
+        plain(live),
         mesh(exposed.measured(live, device)),
         seed(seed_in),
         array_of(std::move(arrays)),
@@ -77,10 +79,14 @@ struct Step::Impl {
   // What a step starts from: the state where the device reads it, rounded weights of it, the step's inputs.
   // The rounded weights of the last step's update are the ones, unless somebody else wrote the state since.
   void prepare(const StepInput& input) {
+    prepare_state();
+    fed->send(input, seed, scalars_of(input.step), *compute);
+  }
+
+  void prepare_state() {
     device.enter();
     for (Array* array : state) array->on(device);
     if (!plan.kernels || written.empty() || state_version() != rounded_version) executor->refresh(*compute);
-    fed->send(input, seed, scalars_of(input.step), *compute);
   }
 
   void enqueue() {
@@ -228,12 +234,28 @@ struct Step::Impl {
     return plan_block(std::move(source), options);
   }
 
+  // Beside the step's program, which stays captured: its groups are not measured.
+  std::vector<uint64_t> recompute(StepInput input, int64_t micro_batch) {
+    device.enter();
+    std::string refused;
+    if (!again) try {
+        again = std::make_unique<Recomputation>(plan, program, *executor, rank(), plain, device, *reductions);
+      } catch (const UserError& error) { refused = error.what(); }
+    agree(*mesh.world, refused);
+    prepare_state();
+    input.vote = input.replica_word = 0;
+    input.check_replicas = true;  // what is looked at are the answers
+    fed->send_scalars(input, seed, scalars_of(input.step), *compute);
+    return again->run(input, micro_batch, *compute, [this] { finish(again->groups()); });
+  }
+
   // Waits for the device, and looks after the peers meanwhile: a collective that never ends keeps the device
   // busy for ever.
-  void finish() {
+  void finish() { finish(executor->groups()); }
+  void finish(const std::vector<Group*>& groups) {
     if (device.addressable()) return compute->synchronize();
     auto end = compute->record();
-    wait_on_host(*end, executor->groups());
+    wait_on_host(*end, groups);
     reductions->check();
   }
 
@@ -241,6 +263,7 @@ struct Step::Impl {
   const Target& target;
   Device& device;
   ExposedTime exposed;
+  const LiveMesh plain;
   LiveMesh mesh;  // its groups measured
   uint64_t seed;
   std::function<Array*(const std::string&)> array_of;
@@ -252,6 +275,7 @@ struct Step::Impl {
   StepProgram program;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<StepInputs> fed;
+  std::unique_ptr<Recomputation> again;  // once it is asked for
   Buffer results;
   std::unique_ptr<StepRecorder> recorder;  // of a step that is traced
   int64_t runs = 0, step_number = 0;
@@ -272,6 +296,9 @@ StepResult Step::run(const StepInput& input) { return impl_->run(input); }
 void Step::inspect(const StepInput& input, const Graph& body, std::shared_ptr<const KernelSet> kernels,
                    const CompileOptions& options, const Visit& visit) {
   impl_->inspect(input, body, std::move(kernels), options, visit);
+}
+std::vector<uint64_t> Step::recompute(const StepInput& input, int64_t micro_batch) {
+  return impl_->recompute(input, micro_batch);
 }
 const std::vector<Replica>& Step::replicas() const { return impl_->program.replicas; }
 std::vector<uint64_t> Step::checksums_now() { return impl_->checksums_now(); }

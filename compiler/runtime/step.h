@@ -40,6 +40,12 @@ class Step {
   void inspect(const StepInput& input, const Graph& body, std::shared_ptr<const KernelSet> kernels,
                const CompileOptions& options, const Visit& visit);
 
+  // Computes one micro-batch of `input` again, up to its gradients, on every data rank from the same samples
+  // and keys, and changes no state: the checksums of its loss and gradients, which are equal on all ranks
+  // that have the same place along the model dims. It takes the step's own kernels and memory. Collective.
+  // UserError on all ranks when memory is out.
+  std::vector<uint64_t> recompute(const StepInput& input, int64_t micro_batch);
+
   // What other ranks hold too: state that is replicated along a mesh dim, and the rounded weights that a step
   // computes with.
   const std::vector<Replica>& replicas() const;

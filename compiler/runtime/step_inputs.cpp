@@ -46,7 +46,8 @@ void StepInputs::number_samples(DType dtype, const Span& at, const Executor& mem
   copy_to_device(device_, memory.at(at), numbers.data(), numbers.size());
 }
 
-void StepInputs::send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream) {
+void StepInputs::send_scalars(const StepInput& input, uint64_t seed, const StepScalars& scalars,
+                              Stream& stream) {
   for (const auto& [name, id, at] : scalar_at_) {
     double number = 0;
     int64_t integer = 0;
@@ -75,6 +76,10 @@ void StepInputs::send(const StepInput& input, uint64_t seed, const StepScalars& 
   const int64_t checked = input.check_replicas ? 1 : 0;
   std::memcpy(scalar_host_.data() + vote_at_ + 24, &checked, sizeof checked);
   device_.copy(scalars_, scalar_host_.data(), scalar_host_.bytes(), stream);
+}
+
+void StepInputs::send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream) {
+  send_scalars(input, seed, scalars, stream);
   if (staged_for_ == input.step)
     set_in_use_ = 1 - set_in_use_;
   else

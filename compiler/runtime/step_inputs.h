@@ -22,6 +22,8 @@ class StepInputs {
   // UserError for an id of the batch outside what the step's functions read by it (program/id_bounds.h);
   // InternalError for a scalar that the program reads and `scalars` lacks.
   void send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
+  // Enqueues the copy of the scalars and the vote alone.
+  void send_scalars(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
   // Reads the next step's batch while a device works on this one; nothing where the host addresses the
   // device.
   void fill_next(const StepInput& input);

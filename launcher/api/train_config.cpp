@@ -91,6 +91,7 @@ RunConfig config_of(const TrainOptions& options, const Session& session) {
   c.log.norms_every = options.norms_every, c.log.tensorboard = options.tensorboard;
   c.log.profile = traced_steps(options);
   c.verify.replicas_every = options.replicas_every;
+  c.verify.recompute_every = options.recompute_every, c.verify.on_corruption = options.on_corruption;
   RunConfig checked = c;
   checked.data.validation = options.validation ? 0.5 : 0;  // a config keeps a share of its data for them
   if (const auto errors = config_errors(checked, launcher::DataPaths::may_be_empty); !errors.empty())

@@ -72,6 +72,8 @@ struct TrainOptions {
   int64_t retries = 3;  // of a save
   std::string on_failure = "stop";
   int64_t replicas_every = 1;
+  int64_t recompute_every = 0;
+  std::string on_corruption = "stop";
 
   // After a stop on request train() does not return: the process ends with exit code 80. True: it returns,
   // and Session::stop_requested tells why.

@@ -136,6 +136,8 @@ const std::map<std::string, Effect>& effects() {
       {"watch.start_deadline", Effect::none},
       {"verify.collectives", Effect::none},
       {"verify.replicas_every", Effect::none},
+      {"verify.recompute_every", Effect::none},
+      {"verify.on_corruption", Effect::none},
   };
   return table;
 }

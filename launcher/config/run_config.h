@@ -389,6 +389,17 @@ struct VerifyConfig {
       key(&replicas_every, "verify.replicas_every", 1,
           "steps between comparisons of what several ranks hold alike (weights), by checksums; 0: never",
           at_least(0));
+  int64_t recompute_every = key(
+      &recompute_every, "verify.recompute_every", 0,
+      "steps between recomputations: all data ranks compute one micro-batch of the step again, the same one, "
+      "and compare loss and gradients, as they do before each save; a rank that computes wrong is named. "
+      "0: never",
+      at_least(0));
+  std::string on_corruption =
+      key(&on_corruption, "verify.on_corruption", "stop",
+          "what follows where a rank computes wrong: stop (exit 75, not restarted), leave_out (trainrun goes "
+          "on without its host, or its rank and GPU, from the last checkpoint), warn",
+          one_of({"stop", "leave_out", "warn"}));
 };
 
 struct RunConfig {

@@ -17,9 +17,12 @@
 #include "core/mesh/together.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/loop/elsewhere.h"
+#include "launcher/loop/injected_fault.h"
 #include "launcher/loop/left_out.h"
+#include "launcher/loop/snapshot_room.h"
 #include "launcher/machine/hosts.h"
-#include "launcher/memory/host.h"
+#include "launcher/machine/run_device.h"
+#include "launcher/supervise/corruption.h"
 #include "launcher/supervise/worker_side.h"
 
 namespace lockstep::launcher {
@@ -33,21 +36,6 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 bool every(int64_t period, int64_t i) { return period > 0 && i % period == 0; }
-
-// Where the state is copied for a save that is written beside the training: where it lies.
-std::shared_ptr<SnapshotRoom> room_for_snapshots(Workload& work, const WorkerPlace& at) {
-  Device& device = work.target().device();
-  auto out = std::make_shared<SnapshotRoom>();
-  out->has_room = [ranks = at.local_world_size](int64_t bytes) { return room_for_more(bytes, ranks); };
-  if (device.addressable()) return out;
-  out->snapshot = Snapshot({&device, [&](const Array& array) {
-                              return work.state().array(array.fqn).on(work.target().device());
-                            }});
-  out->has_room = [&device](int64_t bytes) {  // a tenth is left to spare
-    return static_cast<double>(bytes) <= 0.9 * static_cast<double>(device.memory_info().free);
-  };
-  return out;
-}
 }  // namespace
 
 TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
@@ -61,6 +49,8 @@ TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const Worker
       guard_(config.train),
       best_(config.train),
       replicas_(config.verify.replicas_every, work.mesh()),
+      corruption_(config.verify, work.mesh(), at,
+                  device_place(hooks.device, work.target().device(), at.local_rank)),
       saves_(config.checkpoint, work.mesh(), room_for_snapshots(work, at)),
       memory_(config.checkpoint, work.mesh(), at, room_for_snapshots(work, at)) {}
 
@@ -103,7 +93,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     guard_.limit(fed);
     replicas_.ask(fed);
     fed.vote += saves_.vote() + memory_.vote();
-    inject_fault(i);
+    inject_fault(place_, i, work_.state(), fed);
     const StepResult result = step.run(fed);
     if (traced) profile.add(result, step);
     replicas_.hear(i, result, step);
@@ -113,6 +103,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const bool asked_to_stop = RunSaves::stops(result.votes) > 0;
     act(i, guard_.judge(i, result), step, fed);  // as train.on_nonfinite and train.on_spike say
     go_on_saving(i, result, step, fed);
+    look_for_corruption(i, step, fed, false);
     if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
     bool last = i == config_.train.steps || asked_to_stop;
     const auto rate = work_.rate(i);  // before a validation changes it
@@ -241,6 +232,7 @@ void TrainingLoop::keep_in_memory(int64_t i, Step& step) {
 void TrainingLoop::save(int64_t i, Step& step, const StepInput& fed, const SaveOrder& order) {
   enter_pace(Pace::start);
   replicas_.compare(i, step, true);
+  look_for_corruption(i, step, fed, true);
   auto write = [&] { saves_.save(order, save_info(i, step), std::as_const(work_.state()).arrays()); };
   try {
     write();
@@ -290,18 +282,24 @@ void TrainingLoop::save_best(int64_t i, Step& step, const StepInput& fed) {
   save(i, step, fed, {best_checkpoints()});
 }
 
-// LOCKSTEP_FAULT, in this rank's first weight: a low bit flipped, the highest of its exponent, or a million
-// times the weight.
-void TrainingLoop::inject_fault(int64_t i) {
-  const bool flip = fault_due(place_, "flip", i), burst = fault_due(place_, "burst", i),
-             spike = fault_due(place_, "spike", i);
-  if (!flip && !burst && !spike) return;
-  Array& weight = *work_.state().arrays()[0];
-  weight.fetch();
-  if (flip) weight.data.data()[1] ^= std::byte{0x08};
-  if (burst) weight.data.data()[3] ^= std::byte{0x40};
-  if (spike) *weight.data.as<float>() *= 1e6f;
-  weight.host_wrote();
+// Behind step i, where it is due: on all ranks one micro-batch again. Nothing of a state that ranks may have
+// computed wrong is kept: what was compared before is, and is finished.
+void TrainingLoop::look_for_corruption(int64_t i, Step& step, const StepInput& fed, bool save) {
+  if (!corruption_.due(i, save)) return;
+  const auto found = corruption_.look(i, step, fed, [&] {
+    enter_pace(Pace::start);
+    replicas_.compare(i, step, true);
+  });
+  if (!found) return;
+  const std::string words =
+      work_.in_words(found->words + corruption_.consequence(*found, work_.target().device()));
+  if (config_.verify.on_corruption == "warn") {
+    if (work_.rank() == 0) logs::warn(words);
+    return;
+  }
+  settle_saves();
+  memory_.forget();
+  throw CorruptionError(words, corruption_.wrong_ranks(*found, work_.target().device()));
 }
 
 // Does what the guard decided of step i, on all ranks alike; returns unless the run ends.
@@ -389,6 +387,7 @@ void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
                  work_.threads() == 1 ? " thread" : " threads"));
   if (const std::string words = hosts_of(config_, mesh.words, mesh.ranks_per_node).words; !words.empty())
     logs::info(str("gradients are exchanged ", words));
+  if (const std::string words = corruption_.in_vain(); !words.empty()) logs::info(work_.in_words(words));
   if (step.plan().recompute.values) logs::info(str("backward recomputes ", text(step.plan().recompute)));
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f", compiled);

@@ -8,6 +8,7 @@
 
 #include "launcher/config/run_config.h"
 #include "launcher/loop/best_validation.h"
+#include "launcher/loop/corruption_watch.h"
 #include "launcher/loop/guard.h"
 #include "launcher/loop/memory_tier.h"
 #include "launcher/loop/profile.h"
@@ -57,7 +58,7 @@ class TrainingLoop {
   Outcome end(int64_t i, bool stopped, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
   bool counts(int64_t i) const;
-  void inject_fault(int64_t i);
+  void look_for_corruption(int64_t i, compiler::Step& step, const compiler::StepInput& fed, bool save);
   void act(int64_t i, StepGuard::Finding finding, compiler::Step& step, const compiler::StepInput& fed);
   void restore(const Json& extra);
   checkpoint::SaveInfo save_info(int64_t i, const compiler::Step& step);
@@ -77,6 +78,7 @@ class TrainingLoop {
   StepGuard guard_;
   BestValidation best_;
   ReplicaWatch replicas_;
+  CorruptionWatch corruption_;
   RunSaves saves_;
   MemoryTier memory_;
 };

@@ -1,12 +1,18 @@
 // From train.device to a target and a group.
 #include "launcher/machine/run_device.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "compiler/codegen/cuda/cuda_target.h"
 #include "compiler/codegen/plugin.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "distributed/mesh/device_mesh.h"
 #include "launcher/config/config.h"
+#ifdef LOCKSTEP_CUDA
+#include "core/device/cuda/inventory.h"
+#endif
 
 namespace lockstep::launcher {
 
@@ -41,6 +47,27 @@ const Target& run_target(const std::string& word, int64_t local_rank, int64_t lo
         cuda_devices(),
         " (CUDA_VISIBLE_DEVICES counts); start at most that many ranks per host, or use train.device cpu"));
   return cuda_target(static_cast<int>(ordinal));
+}
+
+std::string device_place(const std::string& word, const Device& device, int64_t local_rank) {
+  if (device.kind() == "cpu") return "";
+#ifdef LOCKSTEP_CUDA
+  if (device.kind() == "cuda") {
+    const int named = word.empty() ? -1 : device_choice(word).ordinal;
+    return cuda::place_of(named >= 0 ? named : static_cast<int>(local_rank));
+  }
+#endif
+  return str(device.describe(), ", of local rank ", local_rank);
+}
+
+std::string visible_without(const std::vector<int64_t>& ordinals) {
+  const char* own = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::vector<std::string> all = own ? split(own, ',') : std::vector<std::string>(), left;
+  for (int i = 0; !own && i < cuda_devices(); ++i) all.push_back(str(i));
+  for (size_t i = 0; i < all.size(); ++i)
+    if (std::find(ordinals.begin(), ordinals.end(), static_cast<int64_t>(i)) == ordinals.end())
+      left.push_back(all[i]);
+  return join(left, ",");
 }
 
 void agree_on_device(Group& world, const std::string& word, const Device& device) {

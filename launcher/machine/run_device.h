@@ -15,6 +15,12 @@ namespace lockstep::launcher {
 // no device, fewer devices than ranks, a device that is too old, a plugin that cannot be loaded.
 const compiler::Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks);
 
+// Which device of its host a rank computes on, by train.device ("" where each takes its own), for people:
+// "GPU 1 (NVIDIA H200, PCI 0000:17:00.0)"; "" where it is the host's processor.
+std::string device_place(const std::string& word, const Device& device, int64_t local_rank);
+// What CUDA_VISIBLE_DEVICES is to be for the GPUs of this host without these numbers, as this process counts.
+std::string visible_without(const std::vector<int64_t>& ordinals);
+
 // Ranks on devices of different kinds would make different collectives, and ranks on different devices other
 // bits. Collective over `world`. UserError on every rank, naming the first rank that differs from rank 0 and
 // both devices.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <tuple>
@@ -39,6 +40,19 @@ std::string placements_of(const Layout& layout, const Mesh& mesh) {
 }
 bool alike(const PlanTensors& a, const PlanTensors& b) {
   return a.role == b.role && a.type == b.type && a.placements == b.placements && a.bytes == b.bytes;
+}
+
+// What verify.recompute_every costs: a micro-batch beside those of so many steps of the fullest rank.
+std::string recomputation_words(const RunConfig& config, const LanePlan& lanes) {
+  const int64_t every = config.verify.recompute_every;
+  if (every == 0) return "";
+  if (lanes.ranks < 2) return "nothing: one data rank has no other to compare with (verify.recompute_every)";
+  int64_t most = 1;
+  for (int rank = 0; rank < lanes.ranks; ++rank) most = std::max(most, lanes.slots(rank));
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.3g %%", 100 / static_cast<double>(every * most));
+  return str("one micro-batch on every rank, ", every == 1 ? "each step" : str("every ", every, " steps"),
+             " and before each save: ", percent, " more than the ", every * most, " of these steps");
 }
 }  // namespace
 
@@ -187,6 +201,8 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
                                                          : "kept from forward to backward");
   else if (config.mesh.zero == 3 && mesh.size("dp_shard") > 1)
     out.gathers = "once per step, kept over its micro-batches";
+  out.recomputations =
+      recomputation_words(config, LanePlan{plan.micro_batches, plan.lanes, step.ranks, 0, plan.order});
   out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);
   int64_t advised = config.batch.global / (4 * out.data_ranks);
   while (advised > 1 && config.batch.global % advised) --advised;

@@ -66,8 +66,9 @@ struct PlanReport {
   std::string hosts;  // how an exchange goes over hosts, in words; "" where all ranks exchange with all
   std::string
       gathers;  // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
-  std::vector<PlanUse> uses;  // this number of data ranks and neighbouring ones
-  int64_t advised_micro = 0;  // of at least 4 micro-batches per rank; 0: no advice
+  std::string recomputations;  // of micro-batches, against silent corruption, in words; "" without them
+  std::vector<PlanUse> uses;   // this number of data ranks and neighbouring ones
+  int64_t advised_micro = 0;   // of at least 4 micro-batches per rank; 0: no advice
   Prediction prediction;
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
@@ -117,7 +118,7 @@ std::string plan_text(const PlanReport& report);
 //        {ranks, exact, available, source, fits} | null}
 //   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange
 //   | null,
-//         weights_gathered | null}
+//         weights_gathered | null, computed_again | null}
 //   collectives [{dims, op, count, bytes, seconds, exposed}]; times are null without a prediction
 //   utilisation [{ranks, micro_batches, used}], advised_micro | null
 //   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step,

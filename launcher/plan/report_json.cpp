@@ -67,7 +67,8 @@ Json step_json(const PlanReport& r) {
           {"buckets", r.buckets},
           {"bucket_bytes", r.bucket_bytes},
           {"exchange", r.hosts.empty() ? Json(nullptr) : Json(r.hosts)},
-          {"weights_gathered", r.gathers.empty() ? Json(nullptr) : Json(r.gathers)}};
+          {"weights_gathered", r.gathers.empty() ? Json(nullptr) : Json(r.gathers)},
+          {"computed_again", r.recomputations.empty() ? Json(nullptr) : Json(r.recomputations)}};
 }
 
 Json collectives_json(const PlanReport& r) {

@@ -75,6 +75,7 @@ std::string record_text(const ErrorRecord& record, const AttemptFacts& facts) {
               message = record.message;
   std::smatch found;
   if (std::regex_search(message, found, agreed())) who = found[0], message = found.suffix();
+  if (record.wrong) who.clear();  // it names ranks itself, whoever of them told it first
   return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ", message);
 }
 // Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may
@@ -100,8 +101,9 @@ AttemptOutcome killed(const AttemptFacts& facts) {
   out.exit_code = kExitPeer;
   out.cause = "killed: it did not end by itself after a failure";
   if (!facts.records.empty())
-    out.cause = record_text(facts.records[0], facts), out.exit_code = code_of(facts.records[0].kind);
-  out.restartable = out.exit_code == kExitPeer;
+    out.cause = record_text(facts.records[0], facts), out.exit_code = code_of(facts.records[0].kind),
+    out.wrong = facts.records[0].wrong;
+  out.restartable = out.exit_code == kExitPeer && !out.wrong;
   return out;
 }
 
@@ -131,7 +133,10 @@ FirstEnds first_ends(const AttemptFacts& facts) {
   }
   return out;
 }
+// Of PeerErrors the one that says who computed wrong: a rank that leaves with it is missed by others.
 const ErrorRecord* first_record(const AttemptFacts& facts, bool of_peers) {
+  for (const auto& record : facts.records)
+    if (of_peers && record.wrong) return &record;
   for (const auto& record : facts.records)
     if ((record.kind == "PeerError") == of_peers) return &record;
   return nullptr;
@@ -169,7 +174,8 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
                     " left early, with exit code 0 while its peers still worked", where(*ends.early));
   } else if (const ErrorRecord* peer = first_record(facts, true)) {
     out.exit_code = kExitPeer;
-    out.restartable = true;
+    out.wrong = peer->wrong;
+    out.restartable = !out.wrong;
     out.cause = facts.disagreement.empty() ? record_text(*peer, facts) : facts.disagreement;
     return peer;
   } else if (ends.asked) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct AttemptFacts {
 struct AttemptOutcome {
   int exit_code = 0;
   bool restartable = false;
+  std::optional<WrongRanks> wrong;  // who computed wrong: what follows is not a restart of all
   std::vector<int64_t> dead;        // ranks that died by a signal
   std::string cause;                // "" when all is well
   std::vector<std::string> others;  // later failures, one line each

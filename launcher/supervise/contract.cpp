@@ -71,16 +71,31 @@ void export_place(const WorkerPlace& at) {
 
 namespace {
 Json record_json(const ErrorRecord& record, const std::string& message) {
-  return {{"rank", record.rank},
-          {"kind", record.kind},
-          {"message", message},
-          {"step", record.step},
-          {"time_ns", record.time_ns}};
+  Json out = {{"rank", record.rank},
+              {"kind", record.kind},
+              {"message", message},
+              {"step", record.step},
+              {"time_ns", record.time_ns}};
+  if (record.wrong)
+    out["wrong"] = {{"ranks", record.wrong->ranks},
+                    {"leave_out", record.wrong->leave_out},
+                    {"devices", record.wrong->devices}};
+  return out;
+}
+std::optional<WrongRanks> wrong_of(const Json& record) {
+  if (!record.contains("wrong")) return {};
+  const Json& json = record["wrong"];
+  return WrongRanks{json.value("ranks", std::vector<int64_t>()), json.value("leave_out", false),
+                    json.value("devices", std::string())};
 }
 ErrorRecord record_of(const Json& json, int64_t ticket) {
-  return {json.value("rank", int64_t{0}),       json.value("kind", std::string("InternalError")),
-          json.value("message", std::string()), json.value("step", int64_t{-1}),
-          json.value("time_ns", int64_t{0}),    ticket};
+  return {json.value("rank", int64_t{0}),
+          json.value("kind", std::string("InternalError")),
+          json.value("message", std::string()),
+          json.value("step", int64_t{-1}),
+          json.value("time_ns", int64_t{0}),
+          ticket,
+          wrong_of(json)};
 }
 std::string dumped(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);

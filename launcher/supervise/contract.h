@@ -35,14 +35,22 @@ void export_place(const WorkerPlace& place);
 inline constexpr int kExitProgram = 1;
 inline constexpr const char* kProgramError = "ProgramError";
 
+// Ranks that computed wrong, and whether the run is to go on without them.
+struct WrongRanks {
+  std::vector<int64_t> ranks;
+  bool leave_out = false;
+  std::string devices;  // CUDA_VISIBLE_DEVICES of the one host without their GPUs; "" where it has none
+};
+
 // One failure of one rank, as it was caught.
 struct ErrorRecord {
   int64_t rank = 0;
   std::string kind;  // "UserError", "PeerError", "InternalError", "ProgramError"
   std::string message;
-  int64_t step = -1;    // last step reported, -1 before the first
-  int64_t time_ns = 0;  // wall clock, for people; the ticket gives the order
-  int64_t ticket = 0;   // 1 for the first failure of the attempt
+  int64_t step = -1;                  // last step reported, -1 before the first
+  int64_t time_ns = 0;                // wall clock, for people; the ticket gives the order
+  int64_t ticket = 0;                 // 1 for the first failure of the attempt
+  std::optional<WrongRanks> wrong{};  // of a PeerError that says who computed wrong
 };
 
 // Takes the next ticket: the record is written to a file of its own, then linked as error-T.json for the

@@ -63,6 +63,26 @@ bool Membership::leave_out(const std::string& host) {
   return true;
 }
 
+bool Membership::exclude(const std::vector<int64_t>& ranks, int64_t devices) {
+  if (!hosts_.several()) {
+    const int64_t fewer = nproc_ - static_cast<int64_t>(ranks.size());
+    const int64_t rest = devices > 0 ? std::min(nproc_, devices) : fewer;
+    if (rest < 1 || rest < (asked_.min_nproc > 0 ? asked_.min_nproc : asked_.nproc)) return false;
+    nproc_ = rest;
+    asked_.nproc = std::min(asked_.nproc, rest);  // the run is whole without them
+    return true;
+  }
+  std::vector<std::string> names;
+  for (int64_t rank : ranks) names.push_back(hosts_.of(rank));
+  std::vector<HostRanks> away;
+  LaunchHosts rest = without(names, {}, away);
+  if (away.empty() || !enough(rest)) return false;
+  const int64_t before = nproc_;
+  move_to(std::move(rest), {});
+  asked_.nproc -= before - nproc_;
+  return true;
+}
+
 void Membership::take_back(const std::vector<std::string>& back) {
   if (!hosts_.several()) {
     nproc_ = asked_.nproc;

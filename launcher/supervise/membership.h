@@ -32,6 +32,10 @@ class Membership {
   // A host is left out by rule. False, and nothing done, where no spare host has as many ranks and the rest
   // are too few.
   bool leave_out(const std::string& host);
+  // Ranks computed wrong: their hosts are left out, or, on one host, they alone, and are not taken back.
+  // `devices`: how many GPUs that host has left, of which others may take their place; 0: it has none. False,
+  // and nothing done, where the rest are too few.
+  bool exclude(const std::vector<int64_t>& ranks, int64_t devices);
   // All that died, and of the hosts that are away those in `back`.
   void take_back(const std::vector<std::string>& back);
 
@@ -41,7 +45,7 @@ class Membership {
   bool enough(const LaunchHosts& hosts) const;
   void move_to(LaunchHosts hosts, std::vector<HostRanks> away);
 
-  const LaunchOptions asked_;
+  LaunchOptions asked_;
   int64_t nproc_;
   LaunchHosts hosts_;
   std::vector<HostRanks> away_;

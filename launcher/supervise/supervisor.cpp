@@ -70,6 +70,7 @@ class Supervision {
   AttemptFacts attempt(int64_t start) {
     LaunchOptions options = asked_;
     options.hosts = members_.hosts();
+    if (!devices_.empty()) options.variables.emplace_back("CUDA_VISIBLE_DEVICES", devices_);
     if (options.hosts.reach == Reach::agents) {
       await_agents(options, folder_.path(), console_);
       members_.name_hosts(options.hosts);
@@ -138,6 +139,7 @@ class Supervision {
   bool goes_on(const AttemptFacts& facts, const AttemptOutcome& outcome) {
     const bool further = progress_.advance(facts.furthest_step, newest_checkpoint(folder_.path()));
     fruitless_ = further || restarts_ == 0 ? 0 : fruitless_ + 1;
+    if (outcome.wrong && signals_seen() == 0) return leaves_out(*outcome.wrong);
     if (!outcome.restartable || signals_seen() > 0) return false;
     const bool grown_too_soon = growth_.failed(now_s());
     if (!grown_too_soon && !budget_.take(now_s())) return false;
@@ -151,6 +153,32 @@ class Supervision {
             newest_text(asked_.memory_dir, progress_.checkpoint), ", with ", ranks_text(members_.nproc()),
             members_.nproc() < before ? str(" (", before, " before)") : ""));
     return wait_unless_stopped(delay);
+  }
+
+  // Ranks computed wrong. What goes on without them is no restart of the budget: there are fewer each time.
+  bool leaves_out(const WrongRanks& wrong) {
+    if (!wrong.leave_out) return false;
+    const int64_t before = members_.nproc();
+    const auto left = wrong.devices.empty() ? 0 : static_cast<int64_t>(split(wrong.devices, ',').size());
+    std::vector<std::string> who;
+    for (int64_t rank : wrong.ranks) {
+      const std::string host = members_.hosts().of(rank);
+      const std::string word = host.empty() ? str("rank ", rank) : str("host ", host);
+      if (std::find(who.begin(), who.end(), word) == who.end()) who.push_back(word);
+    }
+    if (!members_.exclude(wrong.ranks, left)) {
+      console_.notice(str("cannot go on without ", join(who, ", "), ": too few ranks would be left of ",
+                          ranks_text(before),
+                          "; --min-nproc N allows as few as N, and on several hosts a spare "
+                          "host may take the place"));
+      return false;
+    }
+    if (!wrong.devices.empty()) devices_ = wrong.devices;
+    console_.notice(str("goes on without ", join(who, ", "), ", ",
+                        newest_text(asked_.memory_dir, progress_.checkpoint), ", with ",
+                        ranks_text(members_.nproc()), " (", before, " before)",
+                        devices_.empty() ? "" : str(", on GPUs ", devices_)));
+    return true;
   }
 
   int gave_up(const AttemptOutcome& outcome) {
@@ -177,6 +205,7 @@ class Supervision {
   bool grown_ = false;  // the next attempt has ranks that were taken back
   Change change_ = Change::none;
   std::string log_dir_, slow_host_, first_cause_;
+  std::string devices_;  // CUDA_VISIBLE_DEVICES, where GPUs are left out
 };
 }  // namespace
 

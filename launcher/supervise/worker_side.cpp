@@ -23,6 +23,7 @@
 #include "core/base/private_file.h"
 #include "core/mesh/deadline.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/supervise/corruption.h"
 #include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/program_error.h"
 #include "launcher/supervise/rank_log.h"
@@ -119,12 +120,14 @@ std::optional<Fault> read_fault() {
   char kind[16] = "";
   long long rank = 0, step = 0;
   if (std::sscanf(text.c_str(), "%15[a-z]:rank=%lld,step=%lld", kind, &rank, &step) == 3) {
-    for (const char* known : {"kill", "segv", "hang", "throw", "exit", "flip", "burst", "spike"})
+    for (const char* known :
+         {"kill", "segv", "hang", "throw", "exit", "flip", "burst", "spike", "wrong", "glitch"})
       if (std::string(kind) == known) return Fault{kind, rank, step};
   }
   throw UserError(
       str("LOCKSTEP_FAULT is \"", text,
-          "\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit, flip, burst, spike"));
+          "\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit, flip, burst, spike, "
+          "wrong, glitch"));
 }
 
 }  // namespace
@@ -153,11 +156,21 @@ void report_step(int64_t step) {
 }
 
 namespace {
-const Fault* fault_of(const WorkerPlace& place, int64_t step) {
+const std::optional<Fault>& injected() {
   static const std::optional<Fault> fault = read_fault();
+  return fault;
+}
+const Fault* fault_of(const WorkerPlace& place, int64_t step) {
+  const std::optional<Fault>& fault = injected();
   return fault && fault->rank == place.rank && fault->step == step && place.restart == 0 ? &*fault : nullptr;
 }
 }  // namespace
+
+bool fault_lasts(const WorkerPlace& place, std::string_view kind, int64_t step) {
+  const std::optional<Fault>& fault = injected();
+  return fault && fault->kind == kind && fault->rank == place.rank && fault->step <= step &&
+         place.restart == 0;
+}
 
 bool fault_due(const WorkerPlace& place, std::string_view kind, int64_t step) {
   const Fault* fault = fault_of(place, step);
@@ -204,6 +217,10 @@ Failure describe_failure(std::exception_ptr failure) {
   try {
     if (failure) std::rethrow_exception(failure);
     return of("InternalError", kExitInternal, "terminated without an exception");
+  } catch (const CorruptionError& error) {
+    Failure out = of(error.kind(), error.exit_code(), error.what());
+    out.record.wrong = error.wrong;
+    return out;
   } catch (const Error& error) {
     return of(error.kind(), error.exit_code(), error.what());
   } catch (const std::filesystem::filesystem_error& error) {

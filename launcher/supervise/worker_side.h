@@ -58,8 +58,9 @@ std::string file_error_text(const std::filesystem::filesystem_error& error);
 void announce_worker(const WorkerPlace& place);
 
 // Whether LOCKSTEP_FAULT names this kind, rank and step: of faults that the run itself makes (flip, burst,
-// spike).
+// spike, glitch); and whether it names this step or one before: of one that lasts (wrong).
 bool fault_due(const WorkerPlace& place, std::string_view kind, int64_t step);
+bool fault_lasts(const WorkerPlace& place, std::string_view kind, int64_t step);
 // Fires the fault of LOCKSTEP_FAULT when it names this rank and step; see report_step.
 void fire_fault(const WorkerPlace& place, int64_t step);
 

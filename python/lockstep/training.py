@@ -127,6 +127,8 @@ def train(
     retries=3,
     on_failure="stop",
     replicas_every=1,
+    recompute_every=0,
+    on_corruption="stop",
 ):
     """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
 

@@ -61,7 +61,7 @@ TEST_F(Supervise, MalformedFaultIsAUserError) {
   EXPECT_EQ(process.wait(10), kExitUser);
   EXPECT_HAS(process.output(),
              "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, "
-             "throw, exit, flip, burst, spike");
+             "throw, exit, flip, burst, spike, wrong, glitch");
 }
 
 TEST_F(Supervise, ContradictingEnvironmentIsAUserError) {

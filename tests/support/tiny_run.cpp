@@ -84,6 +84,7 @@ TinyResult train_tiny(const TinyRun& run) {
         weight.host_wrote();
       }
       auto result = step.run(fed);
+      if (run.after_step) run.after_step(mesh, step, fed);
       if (fed.trace) {
         std::lock_guard guard(mutex);
         run.traced(step, *result.traced);

@@ -35,6 +35,9 @@ struct TinyRun {
   std::vector<PlacementRule> rows = {};  // beside the model's own
   // Of the state; empty: AdamW with a rate of 1e-2 behind two steps of warm-up.
   std::function<std::unique_ptr<Optimizer>(State& state)> optimizer = {};
+  // Called on every rank after each step, on all at once, with what the step was fed.
+  std::function<void(const LiveMesh& mesh, compiler::Step& step, const compiler::StepInput& fed)> after_step =
+      {};
   // Called on every rank after its last step, one rank at a time.
   std::function<void(const LiveMesh& mesh, const compiler::Step& step)> observe = {};
   // The last step is traced where this is there: called before observe, as it is.

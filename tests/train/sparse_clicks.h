@@ -70,7 +70,14 @@ struct How {
   CompileOptions options = {};
   std::string load = {}, save = {};  // folders of checkpoints
   std::vector<PlacementRule> rules = {};
+  bool recompute = false;  // a micro-batch behind each step, which must give the same on all ranks
 };
+// The checksums of micro-batch m, in all ranks' own words; InternalError where they differ.
+inline void expect_alike(Step& step, const StepInput& fed, int64_t m, Group& world) {
+  const auto all = all_gather_text(world, str(step.recompute(fed, m)));
+  for (const auto& one : all)
+    LS_CHECK(one == all[0] && one != "[]", "micro-batch ", m, " gives ", all[0], " and ", one);
+}
 inline Result train(const Make& make, const Mesh& words, const How& how = {}) {
   Result out;
   std::map<std::string, int64_t> last_rank_bytes;
@@ -98,9 +105,10 @@ inline Result train(const Make& make, const Mesh& words, const How& how = {}) {
     }
     Result mine;
     for (int64_t i = done + 1; i <= how.steps; ++i) {
-      auto result = step.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& to) {
-                                fill(i, first, count, to);
-                              }});
+      const StepInput fed{
+          i, [&](int64_t first, int64_t count, const std::vector<void*>& to) { fill(i, first, count, to); }};
+      auto result = step.run(fed);
+      if (how.recompute) expect_alike(step, fed, i % (kGlobal / kMicro), *mesh.world);
       mine.losses.push_back(result.metrics.at("loss")), mine.norms.push_back(result.metrics.at("grad_norm"));
     }
     mine.hash = state_hash(std::as_const(state).arrays(), mesh);

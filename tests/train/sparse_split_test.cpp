@@ -36,6 +36,23 @@ TEST(SplitTables, EqualBitsHoweverSplitTablesAreRun) {
   EXPECT_EQ(judged.hash, split.hash);
 }
 
+// The ids of all ranks are gathered for a micro-batch that all compute again; tables that are split, whole,
+// and one of each.
+TEST(SplitTables, AMicroBatchIsComputedAgainAlike) {
+  const Make make = clipped().at("sparse_adam");
+  const Result one = train(make, {{1}, {"dp_replicate"}});
+  for (const GatherWhen when : {GatherWhen::step, GatherWhen::micro_batch, GatherWhen::layers})
+    for (const Mesh& words :
+         {Mesh{{3}, {"dp_shard"}}, Mesh{{7}, {"dp_shard"}}, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}}) {
+      How how{.rules = {{"dp_shard", "bags.weight", Replicate()}}, .recompute = true};
+      how.options.gather = when;
+      const Result many = train(make, words, how);
+      EXPECT_EQ(one.losses, many.losses) << text(words);
+      EXPECT_EQ(one.hash, many.hash) << text(words);
+      EXPECT_EQ(train(make, words, {.zero = 2, .recompute = true}).hash, one.hash) << text(words);
+    }
+}
+
 // A rank has its share of each table and of its moments, as a rule says or ZeRO 3; a whole table lies beside
 // a split one.
 TEST(SplitTables, ARankHasItsShare) {

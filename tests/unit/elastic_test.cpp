@@ -110,6 +110,40 @@ TEST(Membership, ASlowHostIsLeftOutWhereTheRestIsEnough) {
   EXPECT_TRUE(Membership(on_hosts({{"a", 2}, {"b", 2}}, 0, {{"s", 2}})).leave_out("a"));
 }
 
+TEST(Membership, WhoComputesWrongDoesNotComeBack) {
+  LaunchOptions options;
+  options.nproc = 4, options.min_nproc = 2;
+  Membership run(options);
+  EXPECT_TRUE(run.exclude({1}, 0));
+  EXPECT_EQ(run.nproc(), 3);
+  EXPECT_TRUE(run.whole()) << "nothing is taken back";
+  EXPECT_FALSE(run.exclude({0, 2}, 0)) << "1 is below the least";
+  EXPECT_EQ(run.nproc(), 3);
+  EXPECT_TRUE(run.exclude({0}, 7)) << "of 7 GPUs 3 are taken";
+  EXPECT_EQ(run.nproc(), 3);
+  EXPECT_TRUE(run.exclude({0}, 2));
+  EXPECT_EQ(run.nproc(), 2);
+  options.min_nproc = 0;
+  EXPECT_FALSE(Membership(options).exclude({1}, 0)) << "no fewer than 4 were asked for";
+  EXPECT_TRUE(Membership(options).exclude({1}, 5));
+}
+
+TEST(Membership, AHostThatComputesWrongDoesNotComeBack) {
+  Membership run(on_hosts({{"a", 2}, {"b", 2}, {"c", 2}}, 2));
+  EXPECT_TRUE(run.exclude({2, 3}, 0));
+  EXPECT_EQ(run.hosts().list, (Hosts{{"a", 2}, {"c", 2}}));
+  EXPECT_TRUE(run.away().empty());
+  EXPECT_TRUE(run.whole());
+  run.lose({"a"}, {});
+  EXPECT_EQ(run.away(), (Hosts{{"a", 2}}));
+  run.take_back({"a", "b"});
+  EXPECT_EQ(run.hosts().list, (Hosts{{"c", 2}, {"a", 2}}));
+  Membership spared(on_hosts({{"a", 2}, {"b", 2}}, 0, {{"s", 4}}));
+  EXPECT_TRUE(spared.exclude({1}, 0));
+  EXPECT_EQ(spared.hosts().list, (Hosts{{"b", 2}, {"s", 2}}));
+  EXPECT_FALSE(spared.exclude({1}, 0)) << "no host is left for it";
+}
+
 TEST(Restarts, AreCountedWithinTheirTime) {
   LaunchOptions options;
   options.max_restarts = 2;

@@ -44,6 +44,22 @@ TEST(PlanReport, TensorsAreGroupedByWhatTheyShare) {
             "Shard(0)");
 }
 
+// 3 micro-batches on each of 4 ranks, and one more every 100 steps.
+TEST(PlanReport, WhatIsComputedAgainIsTold) {
+  RunConfig config = small();
+  EXPECT_EQ(make_report(config, PaperRun(config, 4, cpu_target()), nullptr).recomputations, "");
+  config.verify.recompute_every = 100;
+  const PlanReport four = make_report(config, PaperRun(config, 4, cpu_target()), nullptr);
+  EXPECT_EQ(
+      four.recomputations,
+      "one micro-batch on every rank, every 100 steps and before each save: 0.333 % more than the 300 of "
+      "these steps");
+  EXPECT_NE(plan_text(four).find("  computed again            one micro-batch on every rank, "),
+            std::string::npos);
+  EXPECT_EQ(make_report(config, PaperRun(config, 1, cpu_target()), nullptr).recomputations,
+            "nothing: one data rank has no other to compare with (verify.recompute_every)");
+}
+
 // 3 micro-batches on each of 4 ranks, of 12 in 12 lanes.
 TEST(PlanReport, CollectivesAreCountedByHand) {
   RunConfig config = small();

@@ -92,6 +92,24 @@ TEST(Cause, WhatAllRanksSayIsToldOnce) {
   EXPECT_TRUE(quoted.others.empty());
 }
 
+TEST(Cause, WhoComputedWrongIsNotRestarted) {
+  ErrorRecord wrong = record(3, "PeerError", "corruption: rank 1 (on h) computed wrong both times", 50);
+  wrong.wrong = WrongRanks{{1}, true, "0,2,3"};
+  const auto out = diagnose(facts({kFailed, kTakenAlong}, {record(0, "PeerError", "rank 3 is gone"), wrong}));
+  EXPECT_EQ(out.cause, "PeerError at step 50: corruption: rank 1 (on h) computed wrong both times");
+  EXPECT_EQ(out.exit_code, kExitPeer);
+  EXPECT_FALSE(out.restartable);
+  ASSERT_TRUE(out.wrong.has_value());
+  EXPECT_EQ(out.wrong->ranks, std::vector<int64_t>{1});
+  std::string line = error_record_line(wrong);
+  line.pop_back();
+  const auto read = parse_error_record_line(line);
+  ASSERT_TRUE(read && read->wrong);
+  EXPECT_EQ(read->wrong->ranks, std::vector<int64_t>{1});
+  EXPECT_TRUE(read->wrong->leave_out);
+  EXPECT_EQ(read->wrong->devices, "0,2,3");
+}
+
 TEST(Cause, KindsAndCodes) {
   auto of = [](const char* kind) {
     return diagnose(facts({kFailed, kTakenAlong}, {record(1, kind, "m", -1)}));

@@ -1,6 +1,8 @@
 // Asking the driver and the libraries for their versions.
 #include "core/device/cuda/inventory.h"
 
+#include <cstdio>
+
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/device/cuda/driver.h"
@@ -57,6 +59,22 @@ std::string device_text(int ordinal) {
 }
 
 }  // namespace
+
+std::string place_of(int ordinal) try {
+  const Driver& cu = driver();
+  CUdevice device = 0;
+  char name[256] = {}, bus[32] = {};
+  check(cu.DeviceGet(&device, ordinal), "cuDeviceGet");
+  check(cu.DeviceGetName(name, sizeof name - 1, device), "cuDeviceGetName");
+  auto attribute = [&](CUdevice_attribute which) {
+    int value = 0;
+    check(cu.DeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+    return static_cast<unsigned>(value);
+  };
+  std::snprintf(bus, sizeof bus, "%04x:%02x:%02x.0", attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+                attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID), attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+  return str("GPU ", ordinal, " (", name, ", PCI ", bus, ")");
+} catch (const Error&) { return str("GPU ", ordinal); }
 
 std::vector<Found> inventory() {
   std::vector<Found> out;

@@ -13,5 +13,8 @@ struct Found {
 };
 // The driver, a row per device, and the libraries. Never throws for what is absent.
 std::vector<Found> inventory();
+// "GPU 1 (NVIDIA H200, PCI 0000:17:00.0)": a device of this process, and where nvidia-smi has it. "GPU 1"
+// where the driver does not say more.
+std::string place_of(int ordinal);
 
 }  // namespace lockstep::cuda

@@ -1,0 +1,20 @@
+// CorruptionError: ranks computed wrong, and the run does not go on with them.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "launcher/supervise/contract.h"
+
+namespace lockstep::launcher {
+
+// No restart of trainrun's follows it but one without these ranks.
+class CorruptionError : public PeerError {
+ public:
+  CorruptionError(const std::string& what, WrongRanks wrong_ranks)
+      : PeerError(what), wrong(std::move(wrong_ranks)) {}
+  WrongRanks wrong;
+};
+
+}  // namespace lockstep::launcher
