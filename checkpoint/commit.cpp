@@ -89,7 +89,7 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
 std::string manifest_there(Storage& storage, const std::string& path) {
   WorkOutcome found = attempt([&] {
     if (!storage.exists(path)) return;
-    parse_manifest(load_manifest_text(storage, path), path + "/" + kManifestName);
+    load_manifest(storage, path);
   });
   if (found.verdict == Verdict::damaged) {
     logs::warn(str(found.text, "; it is replaced"));

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <deque>
 #include <limits>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -50,8 +52,35 @@ std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
   }
 }
 
+namespace {
+// The manifests that were parsed last. A run looks through its folder at each save and meets the same ones,
+// and for a small state parsing them is most of a save in memory.
+class LatelyParsed {
+ public:
+  Manifest parse(const std::string& text, const std::string& path) {
+    if (text.size() > kLongest) return parse_manifest(text, path);
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [known, manifest] : kept_)
+        if (known == text) return *manifest;
+    }
+    auto manifest = std::make_shared<const Manifest>(parse_manifest(text, path));
+    std::lock_guard lock(mutex_);
+    kept_.emplace_front(text, manifest);
+    if (kept_.size() > kMost) kept_.pop_back();
+    return *manifest;
+  }
+
+ private:
+  static constexpr size_t kLongest = 1 << 20, kMost = 4;
+  std::mutex mutex_;
+  std::deque<std::pair<std::string, std::shared_ptr<const Manifest>>> kept_;
+};
+}  // namespace
+
 Manifest read_manifest_text(const std::string& text, const std::string& step_dir) {
-  Manifest out = parse_manifest(text, step_dir + "/" + kManifestName);
+  static LatelyParsed lately;
+  Manifest out = lately.parse(text, step_dir + "/" + kManifestName);
   std::string name = last_part(step_dir),
               plain = ends_with(name, ".old") ? name.substr(0, name.size() - 4) : name;
   if (auto step = step_of(plain); step && *step != out.step)

@@ -228,8 +228,7 @@ void SaveInFlight::commit(const std::string& hash) {
   auto work = [this, hash, receipts] {
     const Manifest manifest = make_manifest(info_, plan_, mesh_, hash, serial_, receipts);
     const std::string text = to_text(manifest);
-    parse_manifest(text,
-                   writing() + "/" + kManifestName);  // nothing is committed that a reader would refuse
+    read_manifest_text(text, writing());  // nothing is committed that a reader would refuse
     lock_->check();
     commit_folder(storage_, dir_, step_name(info_.step), text);
     out_.bytes = 0;

@@ -118,7 +118,7 @@ def statements(text):
                 out[-1][2] = note.strip()
     if code.strip():
         raise ValueError(f"no end: {code[:200]!r}")
-    return [tuple(part) for part in out if part[1] not in (";", "")]
+    return [(comment, re.sub(r"\[\[[^\]]*\]\]\s*", "", whole), note) for comment, whole, note in out if whole not in (";", "")]
 
 
 def doc_of(comment, trailing):
@@ -172,6 +172,8 @@ def read_class(name, kind, bases, body, doc):
             out.methods.append(method)
         elif "operator" in whole.split("(")[0]:
             continue
+        elif match := re.match(r"[\w:<>,&* ]+\(\*(\w+)\)\s*\([^)]*\)", whole):  # a pointer to a function
+            out.fields.append(Field(match[0].replace(match[1], "", 1), match[1], None, text))
         elif re.match(r"[^={]*\(", whole) and not re.match(r"std::function", whole):
             method = parse_function(whole, text)
             if not method:

@@ -61,8 +61,7 @@ def api():
         try:
             header = headers.read_header(root / path)
         except ValueError as error:  # written in words that the reader does not know
-            print(f"API: without {path}: {error}", file=sys.stderr)
-            continue
+            sys.exit(f"API: {path}: {error}; teach python/headers.py to read it")
         parts = [(signature(f), f.doc) for f in header.functions] + [(f"struct {c.name}", c.doc) for c in header.classes]
         parts = [p for p in parts if p[1] and p[0] not in seen]
         if not parts:

@@ -9,8 +9,6 @@
 
 namespace lockstep::launcher::cli {
 
-namespace {
-// Files by the names that the config gives, none of them opened.
 std::string data_in_words(const DataConfig& config) {
   std::vector<std::string> paths = config.paths;
   for (const auto& source : config.sources)
@@ -28,7 +26,6 @@ std::string data_in_words(const DataConfig& config) {
                bytes > 0 ? str(" of ", bytes_text(bytes)) : "", ", read as ", config.kind);
   } catch (const UserError& error) { return str("not there: ", error.what()); }
 }
-}  // namespace
 
 PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofline)
     : config_(std::move(config)), found_(found_target(config_.train.device, nproc)) {

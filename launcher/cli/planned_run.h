@@ -12,6 +12,10 @@
 
 namespace lockstep::launcher::cli {
 
+// "there: 3 files of 4 MiB, read as text", "not there: ...", "none named yet: ...": files by the names that
+// the config gives, none of them opened.
+std::string data_in_words(const DataConfig& config);
+
 class PlannedRun {
  public:
   // `roofline`: a name or a file; "": that of the device, or of the kind of device that the config names.

@@ -13,10 +13,12 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/planned_run.h"
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/program_words.h"
 #include "launcher/config/stored.h"
 #include "launcher/loop/memory_to_disk.h"
+#include "launcher/machine/run_device.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/host_agent.h"
 #include "launcher/supervise/memory_folder.h"
@@ -208,6 +210,11 @@ int run(const RunArguments& arguments, std::ostream& out) {
                          str("trainrun --nproc ", launch.nproc, " ", arguments.target));
     make_plugin_absolute(resolved);
     check_meshes(resolved, launch);
+    refuse_one_device(resolved.train.device,
+                      launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks);
+    if (arguments.dry_run)
+      if (const std::string data = data_in_words(resolved.data); data.find("there") != 0)
+        logs::warn("trainrun: data: " + data);
     save_for_restarts(resolved, launch);
     for (const auto& line : config_warnings(resolved)) logs::warn("trainrun: " + line);
     run_dir = "runs/" + resolved.name;

@@ -18,6 +18,12 @@ namespace lockstep::launcher {
 
 using namespace compiler;
 
+void refuse_one_device(const std::string& word, int64_t local_ranks) {
+  if (device_choice(word).ordinal >= 0 && local_ranks > 1)
+    throw UserError(str("train.device \"", word, "\" names one device, and this host has ", local_ranks,
+                        " ranks; write \"cuda\": rank i takes device i"));
+}
+
 const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks) {
   const DeviceChoice choice = device_choice(word);
   if (choice.kind == "cpu") return cpu_target();
@@ -38,9 +44,7 @@ const Target& run_target(const std::string& word, int64_t local_rank, int64_t lo
     return cuda_target(static_cast<int>(local_rank));
   }
   const int64_t ordinal = choice.ordinal >= 0 ? choice.ordinal : local_rank;
-  if (choice.ordinal >= 0 && local_ranks > 1)
-    throw UserError(str("train.device \"", word, "\" names one device, and this host has ", local_ranks,
-                        " ranks; write \"cuda\": rank i takes device i"));
+  refuse_one_device(word, local_ranks);
   if (cuda_available(&why) && ordinal >= cuda_devices())
     throw UserError(str(
         "train.device \"", word, "\": local rank ", local_rank, " wants GPU ", ordinal, ", this host has ",

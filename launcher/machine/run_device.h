@@ -21,6 +21,9 @@ std::string device_place(const std::string& word, const Device& device, int64_t 
 // What CUDA_VISIBLE_DEVICES is to be for the GPUs of this host without these numbers, as this process counts.
 std::string visible_without(const std::vector<int64_t>& ordinals);
 
+// UserError where train.device names one device (cuda:N) and a host has several ranks.
+void refuse_one_device(const std::string& word, int64_t local_ranks);
+
 // Ranks on devices of different kinds would make different collectives, and ranks on different devices other
 // bits. Collective over `world`. UserError on every rank, naming the first rank that differs from rank 0 and
 // both devices.

@@ -46,6 +46,23 @@ TEST_F(Trainrun, ACommandWithoutASubcommandRuns) {
   EXPECT_EQ(result.output.find("trainrun:"), std::string::npos) << result.output;
 }
 
+// What a run would refuse at once is told without one; data may be on other hosts alone, so it is told and no
+// more.
+TEST_F(Trainrun, ADryRunLooksAtDeviceAndData) {
+  auto one = trainrun({"--nproc", "2", "c.json", "--dry-run", "--train.device=cuda:0"});
+  EXPECT_EQ(one.code, kExitUser) << one.output;
+  EXPECT_HAS(one.output,
+             "train.device \"cuda:0\" names one device, and this host has 2 ranks; write \"cuda\": rank i "
+             "takes device i");
+  auto gone = trainrun({"--nproc", "2", "c.json", "--dry-run", "--data.paths=[\"/nope/x.txt\"]"});
+  EXPECT_EQ(gone.code, kExitOk) << gone.output;
+  EXPECT_HAS(gone.output, "trainrun: data: not there: ");
+  EXPECT_HAS(gone.output, "/nope/x.txt");
+  scratch_.write("a", "some text");
+  auto there = trainrun({"--nproc", "2", "c.json", "--dry-run"});
+  EXPECT_EQ(there.output.find("trainrun: data"), std::string::npos) << there.output;
+}
+
 TEST_F(Trainrun, ResolvedConfigRerunsTheRun) {
   EXPECT_EQ(trainrun({"c.json", "--optim.lr=0.25", "--name=other"}).code, kExitOk);
   std::string first = file_text("runs/other/config.json");
