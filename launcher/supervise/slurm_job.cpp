@@ -15,9 +15,25 @@ namespace lockstep::launcher {
 
 namespace bp = boost::process;
 
+namespace {
+// All tasks of an array would run the same command on the same folder.
+void refuse_array(const std::string& option) {
+  if (option.rfind("--array", 0) != 0 && option.rfind("-a", 0) != 0) return;
+  throw UserError(
+      str("--slurm: ", option,
+          " makes a job array, whose tasks would all be this one run; print the script (--slurm ... "
+          "--dry-run), give trainrun in it --name=run-$SLURM_ARRAY_TASK_ID and what differs between the "
+          "tasks, as --train.seed=$SLURM_ARRAY_TASK_ID, and submit that: sbatch ",
+          option, " SCRIPT"));
+}
+}  // namespace
+
 std::string slurm_script(const SlurmJob& job) {
   std::string out = "#!/bin/bash\n";
-  auto option = [&](const std::string& words) { out += str("#SBATCH ", words, "\n"); };
+  auto option = [&](const std::string& words) {
+    refuse_array(words);
+    out += str("#SBATCH ", words, "\n");
+  };
   option(str("--job-name=", job.name));
   option(str("--nodes=", job.nodes));
   option(str("--ntasks-per-node=", job.ranks));

@@ -1,5 +1,5 @@
 // Runs in a real Slurm of two hosts: a job that is submitted, an allocation, a job that is preempted and goes
-// on by itself, and ranks that srun starts without a word of how they talk.
+// on by itself, a job array, and ranks that srun starts without a word of how they talk.
 #include "tests/hosts/host_run.h"
 
 namespace lockstep::tests {
@@ -55,6 +55,28 @@ cat runs/job.slurm-1.log
   EXPECT_HAS(result.output, "resumed from");
   EXPECT_HAS(result.output, "done: 3000 steps");
   EXPECT_EQ(final_hash("one"), final_hash("job"));
+}
+
+// Each task of an array is a run of its own, by its name.
+TEST_F(SlurmRuns, AJobArrayIsARunForEachTask) {
+  for (int seed : {1, 2})
+    train(
+        {"--nproc", "1", str("--name=one-", seed), "c.json", "--train.steps=20", str("--train.seed=", seed)});
+  scratch_.write("array.sbatch",
+                 str("#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=2\n", TRAINRUN,
+                     " --name=task-$SLURM_ARRAY_TASK_ID c.json --train.steps=20 "
+                     "--train.seed=$SLURM_ARRAY_TASK_ID\n"));
+  auto result = on_slurm(R"(
+at 0 $trainrun --slurm='--array=1-2' --nnodes 2 --nproc 2 --name=job c.json || true
+at 0 sbatch --wait --array=1-2 array.sbatch
+)",
+                         120);
+  EXPECT_HAS(
+      result.output,
+      "--slurm: --array=1-2 makes a job array, whose tasks would all be this one run; print the script");
+  for (int seed : {1, 2}) EXPECT_EQ(final_hash(str("one-", seed)), final_hash(str("task-", seed)));
+  EXPECT_NE(final_hash("one-1"), final_hash("one-2"));
+  EXPECT_HAS(RunRecord("runs/task-2").log(0), "mesh [dp_replicate=2]");
 }
 
 }  // namespace

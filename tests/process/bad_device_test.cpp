@@ -76,10 +76,13 @@ TEST_F(BadDevice, FewerGpusThanRanks) {
 TEST_F(BadDevice, AGpuByNumber) {
   refused(1, {"--train.device=cuda:7"}, fake("devices=2"),
           "train.device \"cuda:7\": local rank 0 wants GPU 7, this host has 2");
-  for (const char* device : {"cuda:0", "cuda:7"})
-    refused(2, {str("--train.device=", device)}, fake("devices=2"),
-            str("train.device \"", device,
-                "\" names one device, and this host has 2 ranks; write \"cuda\": rank i takes device i\n"));
+  for (const char* device : {"cuda:0", "cuda:7"}) {
+    auto result = trainrun({"--nproc", "2", "c.json", str("--train.device=", device)}, fake("devices=2"));
+    EXPECT_EQ(result.code, kExitUser);
+    EXPECT_EQ(result.output,
+              str("trainrun: train.device \"", device,
+                  "\" names one device, and this host has 2 ranks; write \"cuda\": rank i takes device i\n"));
+  }
 }
 
 TEST_F(BadDevice, PrecisionThatTheDeviceLacks) {

@@ -123,5 +123,23 @@ TEST(SlurmJob, TheScript) {
             "[ $code -ne 80 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n");
 }
 
+TEST(SlurmJob, AnArrayOfOneRunIsRefused) {
+  for (const char* option : {"--array=1-4", "-a 1-4"}) {
+    SlurmJob job{.name = "big", .nodes = 1, .ranks = 1, .options = str(" ", option), .words = {"t"}};
+    try {
+      slurm_script(job);
+      FAIL() << option << " was taken";
+    } catch (const UserError& error) {
+      EXPECT_EQ(
+          std::string(error.what()),
+          str("--slurm: ", option,
+              " makes a job array, whose tasks would all be this one run; print the script (--slurm ... "
+              "--dry-run), give trainrun in it --name=run-$SLURM_ARRAY_TASK_ID and what differs between "
+              "the tasks, as --train.seed=$SLURM_ARRAY_TASK_ID, and submit that: sbatch ",
+              option, " SCRIPT"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::launcher
