@@ -1,5 +1,6 @@
 // Loading: one checkpoint, or the newest whole one, with every rank deciding alike.
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <set>
 
@@ -15,6 +16,10 @@
 namespace lockstep::checkpoint {
 
 namespace {
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 // All that is stored, or of it what is asked for.
 enum class Extent { all, part };
 void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays,
@@ -83,6 +88,7 @@ WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, co
   text = broadcast_text(world,
                         text);  // one manifest for all, also where a file system shows a rank an older one
   Manifest manifest;
+  double began = 0;
   WorkOutcome loaded = settle(world, attempt([&] {
                                 manifest = read_manifest_text(text, step_dir);
                                 if (left)
@@ -94,10 +100,14 @@ WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, co
                                   for (const auto& file : manifest.files)
                                     open_shard(storage, step_dir, file, manifest);
                                 }
+                                began = seconds();
                                 read_arrays(storage, step_dir, manifest, arrays);
                               }));
+  const double read_in = seconds() - began;
   if (loaded.verdict != Verdict::ok) return loaded;
   std::string hash = state_hash({arrays.begin(), arrays.end()}, mesh);
+  logs::topic("checkpoint", str("read ", step_dir, " in ", read_in, " s, its state hash was made in ",
+                                seconds() - began - read_in, " s"));
   if (hash != manifest.state_hash && (!left || left->none()))
     return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash,
                                   ", but the tensors give ", hash, ": they are not those that were saved")};

@@ -15,6 +15,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/io/read_chunks.h"
 #include "core/base/log.h"
+#include "core/mesh/content.h"
 #include "core/mesh/fingerprint.h"
 #include "core/mesh/nonfinite.h"
 
@@ -36,8 +37,15 @@ void raise_of(int64_t step, WorkOutcome outcome) {
 // core that both want a thirtieth. Checksums and the state hash are what takes them.
 void stand_back() {
   omp_set_num_threads(std::clamp(omp_get_max_threads() / 4, 1, 4));
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);  // of Linux: this thread alone
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);  // of Linux: this thread, and those it starts
 }
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Beside the one that brings them: what writes waits for the disk most of the time.
+int writing_threads() { return std::clamp(omp_get_max_threads(), 2, 4); }
 }  // namespace
 
 SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<const Array*>& arrays,
@@ -65,6 +73,7 @@ SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<con
   for (size_t rank = 1; rank < prints.size(); ++rank)
     LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ",
              prints[0], " and ", prints[rank]);
+  began_ = seconds();
   if (!info_.allow_nonfinite && !looks())
     if (auto bad = find_nonfinite(arrays, mesh)) refuse_nonfinite(bad->text());
   if (room_ && !take_snapshot(arrays)) {
@@ -73,6 +82,7 @@ SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<con
     if (!looked)
       if (auto bad = find_nonfinite(arrays, mesh)) refuse_nonfinite(bad->text());
   }
+  taken_ = seconds() - began_;
   if (!room_) in_place_ = in_place(plan_, mesh.rank, arrays);
   source_ = room_ ? static_cast<ChunkSource*>(&room_->snapshot) : in_place_.get();
   prepare(0);
@@ -154,14 +164,7 @@ bool SaveInFlight::keep_what_is_there() {
   const std::string text = broadcast_text(world, there_);
   tag_ = file_tag(storage_, dir_, text);
   if (text.empty()) return false;
-  StateHash mine;
-  for (size_t i = 0; i < plan_.by_rank[mesh_.rank].size(); ++i) {
-    const TensorSpec& spec = plan_.tensors[plan_.by_rank[mesh_.rank][i].tensor];
-    source_->each_block(i, [&](const Box& block, const std::byte* data) {
-      mine.add(hash_box(spec.fqn, spec.dtype, spec.shape, block, data));
-    });
-  }
-  out_.state_hash = hash_of_ranks(mine, world);
+  out_.state_hash = hash_of_ranks(content_of(source_->chunks(), {.hash = true}).hash, world);
   const Manifest manifest = parse_manifest(text, out_.path + "/" + kManifestName);
   bool whole = manifest.state_hash == out_.state_hash && manifest.step == info_.step;
   if (whole) {
@@ -186,26 +189,55 @@ void SaveInFlight::refuse_nonfinite(const std::string& words) {
                            "; the checkpoints in ", dir_, " are untouched"));
 }
 
-// A block of a copy on a device, on its way through the host.
-void SaveInFlight::look_at(const TensorSpec& spec, const Box& block, const std::byte* data) {
-  if (!looks() || !is_float(spec.dtype) || !nonfinite_.empty()) return;
-  int64_t at = first_nonfinite(spec.dtype, data, numel(block));
-  if (at < 0) return;
-  NonFinite found{spec.fqn, std::vector<int64_t>(spec.shape.size()), get_double(spec.dtype, data, at), 1};
-  for (size_t d = spec.shape.size(); d-- > 0; at /= block.size[d])
+// A block of a copy on a device, on its way through the host. From several threads.
+void SaveInFlight::look_at(const Holding& of, const Box& block, const std::byte* data) {
+  if (!looks() || !is_float(of.dtype)) return;
+  const int64_t at = first_nonfinite(of.dtype, data, numel(block));
+  if (at >= 0) tell_nonfinite(of, block, at, get_double(of.dtype, data, at));
+}
+
+void SaveInFlight::tell_nonfinite(const Holding& of, const Box& block, int64_t at, double value) {
+  NonFinite found{of.fqn, std::vector<int64_t>(of.shape.size()), value, 1};
+  for (size_t d = of.shape.size(); d-- > 0; at /= block.size[d])
     found.at[d] = block.offset[d] + at % block.size[d];
-  nonfinite_ = found.text();
+  std::lock_guard hold(found_);
+  if (nonfinite_.empty()) nonfinite_ = found.text();
+}
+
+// The hash of what devices sum themselves, searched for what is not finite: where there is any, nothing is
+// written.
+StateHash SaveInFlight::sum_in_place() {
+  const std::vector<Holding>& chunks = source_->chunks();
+  std::vector<Holding> summed;
+  for (const Holding& chunk : chunks)
+    if (summed_in_place(chunk)) summed.push_back(chunk);
+  const Content all = content_of(summed, {.hash = true, .finite = looks()});
+  for (size_t i = 0; i < chunks.size() && all.nonfinite > 0 && nonfinite_.empty(); ++i) {
+    if (!summed_in_place(chunks[i])) continue;
+    const Content of = content_of({chunks[i]}, {.finite = true});
+    if (of.nonfinite == 0) continue;
+    const Shape& shape = chunks[i].shape;
+    Box one{std::vector<int64_t>(shape.size()), std::vector<int64_t>(shape.size(), 1)};
+    int64_t place = of.first;
+    for (size_t d = shape.size(); d-- > 0; place /= shape[d]) one.offset[d] = place % shape[d];
+    const Buffer room = source_->rooms(1)[0];
+    source_->copy(i, one, room.data());
+    tell_nonfinite(chunks[i], one, 0, get_double(chunks[i].dtype, room.data(), 0));
+  }
+  return all.hash;
 }
 
 void SaveInFlight::write() {  // 1, 2
   nonfinite_.clear();
   begin(Stage::write, [this] {
+    const StateHash summed = sum_in_place();
+    if (!nonfinite_.empty()) return;
     receipt_ = write_shard(
-        storage_, writing() + "/" + shard_name(mesh_.rank, tag_), plan_, mesh_.rank, *source_,
+        storage_, writing() + "/" + shard_name(mesh_.rank, tag_), *source_,
         {{"format", "pt"}, {"producer", kProducer}, {"step", str(info_.step)}, {"rank", str(mesh_.rank)}},
-        given_up_, [this](const TensorSpec& spec, const Box& block, const std::byte* data) {
-          look_at(spec, block, data);
-        });
+        writing_threads(), given_up_,
+        [this](const Holding& of, const Box& block, const std::byte* data) { look_at(of, block, data); });
+    receipt_.hash.add(summed);
   });
 }
 
@@ -284,7 +316,8 @@ bool SaveInFlight::advance() {
       if (hosts_ && lead()) attempt([&] { remove_others(storage_, dir_, step_name(info_.step)); });
       finish();
       logs::topic("checkpoint", str("saved ", out_.path, ": ", plan_.bytes_of(mesh_.rank),
-                                    " bytes of this rank, ", out_.bytes, " in all, state ", out_.state_hash));
+                                    " bytes of this rank, ", out_.bytes, " in all, state ", out_.state_hash,
+                                    ", in ", seconds() - began_, " s, of which the snapshot took ", taken_));
       return true;
   }
 }

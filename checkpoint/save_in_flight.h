@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,7 +73,9 @@ class SaveInFlight {
   void write();
   void commit(const std::string& hash);
   void finish();
-  void look_at(const TensorSpec& spec, const Box& block, const std::byte* data);
+  void look_at(const Holding& of, const Box& block, const std::byte* data);
+  void tell_nonfinite(const Holding& of, const Box& block, int64_t at, double value);
+  StateHash sum_in_place();
   [[noreturn]] void refuse_nonfinite(const std::string& words);
   bool looks() const { return room_ && room_->snapshot.on_device() && !info_.allow_nonfinite; }
   void drop_unfinished();
@@ -92,13 +95,16 @@ class SaveInFlight {
   std::unique_ptr<ChunkSource> in_place_;
   ChunkSource* source_ = nullptr;
 
+  double began_ = 0, taken_ = 0;  // seconds: when, and how long the caller waited for the snapshot
+
   Stage stage_ = Stage::prepare;
   std::shared_ptr<FolderLock> lock_;
   int64_t serial_ = 1;
   std::string there_;  // on rank 0: the manifest of a step-N that is there already
   std::string tag_;    // of the files' names, the same on all ranks
   ShardReceipt receipt_;
-  std::string nonfinite_;  // the first value that is none, as look_at() met it
+  std::mutex found_;
+  std::string nonfinite_;  // a value that is none, as the stage of writing met it first
   SavedInfo out_;
   std::atomic<bool> given_up_ = false;
   std::function<void()> work_;               // of a stage that is done in place, by advance()

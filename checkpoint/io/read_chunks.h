@@ -18,19 +18,19 @@ std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, 
 
 // Where blocks of a chunk go. Both get the block in global coordinates.
 struct ChunkSink {
-  std::function<std::byte*(const Box& block)>
-      direct;  // memory to read the block into, or nullptr; may be empty
-  std::function<void(const Box& block, const std::byte* data)>
-      take;  // called for blocks that were not read directly; may be empty
+  std::function<std::byte*(const Box& block)> room;  // memory to read it into; none, or null: a buffer
+  // Called for each block that was read, with its bytes where they were read to; may be empty.
+  std::function<void(const Box& block, const std::byte* data)> take;
 };
-// Streams one chunk through a buffer of at most kBlockBytes and compares its checksum at the end.
-// DamagedError naming file, tensor and bytes.
+// Streams one chunk in blocks of at most kBlockBytes and compares its checksum at the end. DamagedError
+// naming file, tensor and bytes.
 void stream_chunk(const InFile& file, const std::string& folder, const TensorRecord& tensor,
                   const Chunk& chunk, const ChunkSink& sink, std::vector<std::byte>& buffer);
 
-// Fills the pieces of `arrays` (allocated; of the types in the manifest), several chunks at a time, each
-// under its checksum and through a buffer of at most kBlockBytes. On DamagedError their contents are
-// unspecified.
+// Fills the pieces of `arrays` (allocated; of the types in the manifest) where they live, several chunks at a
+// time, each under its checksum: straight into the host's copy where a block is one run there, else through a
+// buffer of at most kBlockBytes; an array that has a copy on a device is filled there, through two such
+// buffers a thread in staging memory. On DamagedError their contents are unspecified.
 void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest,
                  const std::vector<Array*>& arrays);
 

@@ -51,6 +51,7 @@ void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array)
       });
     });
   }
+  if (Device* const device = array.device()) array.on(*device);  // the host holds a tensor at a time
 }
 
 }  // namespace lockstep::checkpoint

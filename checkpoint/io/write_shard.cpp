@@ -1,57 +1,84 @@
-// write_shard: header, then chunk after chunk in blocks, checksums and hash made as they pass.
+// write_shard: the header, then chunk after chunk in blocks, which several threads look at and write.
 #include "checkpoint/io/write_shard.h"
 
 #include <cerrno>
-#include <future>
+#include <mutex>
 
 #include "checkpoint/format/checksum.h"
 #include "checkpoint/format/safetensors.h"
+#include "checkpoint/io/block_writers.h"
+#include "checkpoint/plan/blocks.h"
 #include "core/base/hash.h"
 
 namespace lockstep::checkpoint {
 
 namespace {
-constexpr size_t kWorthAThread = 256 << 10;
+// One chunk, front to back: its checksum follows the order of its bytes, the writes do not.
+uint64_t write_chunk(ChunkSource& source, size_t index, int64_t offset, BlockWriters& writers,
+                     const std::function<void(const Box& block, const std::byte* data)>& look,
+                     const std::function<void()>& alive) {
+  const Holding& chunk = source.chunks()[index];
+  const auto element = static_cast<int64_t>(size_of(chunk.dtype));
+  Checksum checksum;
+  for_each_block(chunk.box, kBlockBytes / element, [&](const Box& block, int64_t at) {
+    alive();
+    const std::byte* data = source.in_place(index, block);
+    if (!data) {
+      std::byte* const room = writers.room();
+      source.copy(index, block, room);
+      data = room;
+    }
+    const auto bytes = static_cast<size_t>(numel(block) * element);
+    checksum.add(data, bytes);
+    auto work = look ? std::function<void()>([look, block, data] { look(block, data); }) : nullptr;
+    writers.put(offset + at * element, data, bytes, std::move(work));
+  });
+  return checksum.value();
+}
 }  // namespace
 
-ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank,
-                         ChunkSource& source, const std::map<std::string, std::string>& metadata,
+ShardReceipt write_shard(Storage& storage, const std::string& path, ChunkSource& source,
+                         const std::map<std::string, std::string>& metadata, int threads,
                          const std::atomic<bool>& given_up, const PassingBlock& passes) {
-  const auto& chunks = plan.by_rank[rank];
+  const std::vector<Holding>& chunks = source.chunks();
   ShardReceipt receipt;
   if (chunks.empty()) return receipt;
   receipt.file = last_part(path);
   std::vector<SafeTensor> tensors;
-  for (const auto& chunk : chunks) {
-    const TensorSpec& spec = plan.tensors[chunk.tensor];
-    tensors.push_back({chunk_name(spec.fqn, spec.shape, chunk.box), spec.dtype, chunk.box.size, 0, 0});
-  }
-  std::string header = make_safetensors_header(tensors, metadata);
+  for (const Holding& chunk : chunks)
+    tensors.push_back({chunk_name(chunk.fqn, chunk.shape, chunk.box), chunk.dtype, chunk.box.size, 0, 0});
+  const std::string header = make_safetensors_header(tensors, metadata);
   auto file = storage.create(path);
   file->write(header.data(), header.size());
   receipt.header_bytes = static_cast<int64_t>(header.size());
   receipt.header_xxh3 = hash64(header);
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    LS_CHECK(file->bytes() == tensors[i].offset, path, ": ", tensors[i].name, " at byte ", file->bytes(),
-             ", planned ", tensors[i].offset);
-    receipt.offsets.push_back(tensors[i].offset);
-    const TensorSpec& spec = plan.tensors[chunks[i].tensor];
-    Checksum checksum;
-    source.each_block(i, [&](const Box& block, const std::byte* data) {
-      if (given_up) throw StorageError(str("the save into ", path, " was given up"), path, ECANCELED);
-      const auto bytes = static_cast<size_t>(numel(block)) * size_of(spec.dtype);
-      // While the bytes are written they are looked at.
-      auto written = bytes < kWorthAThread
-                         ? std::future<void>()
-                         : std::async(std::launch::async, [&] { file->write(data, bytes); });
-      passes(spec, block, data);
-      checksum.add(data, bytes);
-      receipt.hash.add(hash_box(spec.fqn, spec.dtype, spec.shape, block, data));
-      written.valid() ? written.get() : file->write(data, bytes);
-    });
-    receipt.checksums.push_back(checksum.value());
+  receipt.bytes = receipt.header_bytes;
+  auto alive = [&] {
+    if (given_up) throw StorageError(str("the save into ", path, " was given up"), path, ECANCELED);
+  };
+  std::mutex guard;
+  const size_t rooms = static_cast<size_t>(threads) + 2;
+  {
+    BlockWriters writers(*file, threads, rooms, [&](size_t i) { return source.rooms(i + 1)[i].data(); });
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const Holding& chunk = chunks[i];
+      LS_CHECK(receipt.bytes == tensors[i].offset, path, ": ", tensors[i].name, " at byte ", receipt.bytes,
+               ", planned ", tensors[i].offset);
+      auto look = [&chunk, &passes, &guard, &receipt](const Box& block, const std::byte* data) {
+        if (passes) passes(chunk, block, data);
+        const StateHash hash = hash_box(chunk.fqn, chunk.dtype, chunk.shape, block, data);
+        std::lock_guard hold(guard);
+        receipt.hash.add(hash);
+      };
+      receipt.offsets.push_back(tensors[i].offset);
+      receipt.checksums.push_back(summed_in_place(chunk)
+                                      ? write_chunk(source, i, receipt.bytes, writers, nullptr, alive)
+                                      : write_chunk(source, i, receipt.bytes, writers, look, alive));
+      receipt.bytes += chunk.bytes();
+    }
+    writers.finish();
   }
-  receipt.bytes = file->bytes();
+  LS_CHECK(file->bytes() == receipt.bytes, path, " has ", file->bytes(), " bytes, planned ", receipt.bytes);
   file->sync();
   file->close();
   return receipt;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -45,44 +46,58 @@ class PosixOutFile : public OutFile {
       : storage_(storage), path_(std::move(path)), fd_(std::move(fd)) {}
 
   void write(const void* data, size_t bytes) override {
+    write_all(end_, data, bytes);
+    begin_flush();
+  }
+  bool anywhere() const override { return true; }
+  void write_at(int64_t offset, const void* data, size_t bytes) override {
+    write_all(offset, data, bytes);
+    if (bytes >= kFlushedAlone) flush(offset, static_cast<int64_t>(bytes));
+  }
+  void sync() override { sync_descriptor(fd_.get(), path_); }
+  void close() override {
+    if (::close(fd_.take()) != 0 && errno != EINTR)
+      fail(str("cannot close ", path_, " after ", end_.load(), " bytes"), path_, errno);
+  }
+  int64_t bytes() const override { return end_; }
+
+ private:
+  void write_all(int64_t offset, const void* data, size_t bytes) {
     const char* at = static_cast<const char*>(data);
     size_t left = bytes;
     while (left > 0) {
-      int64_t n = storage_.write_some(fd_.get(), at, std::min(left, size_t{1} << 30));
+      int64_t n = storage_.write_some(fd_.get(), at, std::min(left, size_t{1} << 30), offset);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {
         int code = n == 0 ? ENOSPC : errno;
         bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", written_, " (",
+        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", offset, " (",
                                left, " bytes of this piece left)", full ? free_text(path_) : ""),
                            path_, code);
       }
       at += n;
       left -= n;
-      written_ += n;
+      offset += n;
+      for (int64_t end = end_; end < offset && !end_.compare_exchange_weak(end, offset);) {}
     }
-    begin_flush();
   }
-  void sync() override { sync_descriptor(fd_.get(), path_); }
-  void close() override {
-    if (::close(fd_.take()) != 0 && errno != EINTR)
-      fail(str("cannot close ", path_, " after ", written_, " bytes"), path_, errno);
-  }
-  int64_t bytes() const override { return written_; }
-
- private:
   // The device begins with what is there, so that sync() finds little left. Advice: what fails, sync() tells.
+  void flush(int64_t from, int64_t bytes) {
+    ::sync_file_range(fd_.get(), from, bytes, SYNC_FILE_RANGE_WRITE);
+  }
   void begin_flush() {
-    if (written_ - begun_ < kFlushBytes) return;
-    ::sync_file_range(fd_.get(), begun_, written_ - begun_, SYNC_FILE_RANGE_WRITE);
-    begun_ = written_;
+    if (end_ - begun_ < kFlushBytes) return;
+    flush(begun_, end_ - begun_);
+    begun_ = end_;
   }
   static constexpr int64_t kFlushBytes = 16 << 20;
+  static constexpr size_t kFlushedAlone = 1 << 20;
 
   FileStorage& storage_;
   std::string path_;
   Descriptor fd_;
-  int64_t written_ = 0, begun_ = 0;
+  std::atomic<int64_t> end_ = 0;
+  int64_t begun_ = 0;
 };
 
 class PosixInFile : public InFile {
@@ -129,7 +144,9 @@ std::string holder_text(int fd) {
 }
 }  // namespace
 
-int64_t FileStorage::write_some(int fd, const void* data, size_t bytes) { return ::write(fd, data, bytes); }
+int64_t FileStorage::write_some(int fd, const void* data, size_t bytes, int64_t offset) {
+  return ::pwrite(fd, data, bytes, offset);
+}
 int64_t FileStorage::read_some(int fd, void* out, size_t bytes, int64_t offset) {
   return ::pread(fd, out, bytes, offset);
 }

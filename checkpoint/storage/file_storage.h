@@ -22,7 +22,7 @@ class FileStorage : public Storage {
   std::shared_ptr<FolderLock> lock(const std::string& folder) override;
 
   // The system calls that may do part of the work; tests replace them.
-  virtual int64_t write_some(int fd, const void* data, size_t bytes);
+  virtual int64_t write_some(int fd, const void* data, size_t bytes, int64_t offset);
   virtual int64_t read_some(int fd, void* out, size_t bytes, int64_t offset);
 };
 

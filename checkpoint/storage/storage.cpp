@@ -15,6 +15,10 @@ void Storage::rename(const std::string& from, const std::string& to) {
                      ENOTSUP);
 }
 
+void OutFile::write_at(int64_t offset, const void*, size_t) {
+  throw InternalError(str("a write at byte ", offset, " of a file that is written front to back"));
+}
+
 namespace {
 std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();

@@ -32,16 +32,19 @@ class NotSaved : public PeerError {
   using PeerError::PeerError;
 };
 
-// A file being written, front to back. Not synced and not closed is not kept.
+// A file being written, front to back or, where it says so, anywhere. Not synced and not closed is not kept.
 class OutFile {
  public:
   virtual ~OutFile() = default;
-  virtual void write(
-      const void* data,
-      size_t bytes) = 0;     // all of it, or StorageError naming the file and how many bytes were written
-  virtual void sync() = 0;   // the bytes are on the device when it returns
-  virtual void close() = 0;  // StorageError when the system reports a late write error
-  virtual int64_t bytes() const = 0;  // written so far
+  // Behind the last byte: all of it, or StorageError naming the file and how many bytes were written.
+  virtual void write(const void* data, size_t bytes) = 0;
+  // Whether write_at() may be called, from several threads at a time. What lies between the places written is
+  // zero until it is written, too.
+  virtual bool anywhere() const { return false; }
+  virtual void write_at(int64_t offset, const void* data, size_t bytes);  // as write()
+  virtual void sync() = 0;            // the bytes are on the device when it returns
+  virtual void close() = 0;           // StorageError when the system reports a late write error
+  virtual int64_t bytes() const = 0;  // up to the last one written so far
 };
 
 // A file being read at any offset.

@@ -54,6 +54,9 @@ Allocator& cpu_allocator() {
 Buffer::Buffer(size_t bytes, Allocator& from) : bytes_(bytes) {
   data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(from.allocate(bytes)),
                                      [&from, bytes](std::byte* data) { from.release(data, bytes); });
+  mapped_ = &from == &cpu_allocator() && bytes >= kMapped;
 }
+
+bool Buffer::forget() const { return mapped_ && ::madvise(data_.get(), bytes_, MADV_DONTNEED) == 0; }
 
 }  // namespace lockstep

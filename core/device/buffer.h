@@ -28,8 +28,12 @@ class Buffer {
     return reinterpret_cast<T*>(data_.get());
   }
   explicit operator bool() const { return data_ != nullptr; }
+  // Gives the pages of a large buffer of the CPU back: it reads as zeros until it is written again. False
+  // where it keeps what it holds: a small one, and any of another memory.
+  bool forget() const;
 
  private:
+  bool mapped_ = false;
   std::shared_ptr<std::byte> data_;
   size_t bytes_ = 0;
 };

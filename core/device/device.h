@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/device/buffer.h"
+#include "core/device/contents.h"
 #include "core/device/stream.h"
 
 namespace lockstep {
@@ -48,6 +49,8 @@ class Device {
   virtual std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& enqueue) = 0;
   // Called on every thread before it uses the device (CUDA: makes its context current).
   virtual void enter() {}
+  // Null: what is asked of bytes in its memory is found on the host, where they pass in blocks.
+  virtual ContentSums* content_sums() { return nullptr; }
 };
 
 Device& cpu_device();

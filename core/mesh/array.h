@@ -9,6 +9,7 @@
 #include "core/device/device.h"
 #include "core/mesh/group.h"
 #include "core/mesh/layout.h"
+#include "core/mesh/state_hash.h"
 
 namespace lockstep {
 
@@ -59,9 +60,18 @@ struct Array {
 
   void fetch() const;
   void host_wrote();
+  // What was written on the host is brought to the device, and the memory of the host's copy is given back.
   std::byte* on(Device& device);
   void device_wrote(Device& device);
   void device_wrote();  // the device that holds the second copy did, where there is one
+
+  Device* device() const { return remote_ ? remote_->device : nullptr; }  // of the second copy
+  // Bytes that are as they were last written: in the memory of `device`, or in the host's (null).
+  struct Newest {
+    Device* device = nullptr;
+    const std::byte* data = nullptr;
+  };
+  Newest newest() const;
 
   uint64_t version() const { return version_; }  // counts the writes of both copies
   int64_t local_numel() const { return numel(local_shape); }
@@ -84,13 +94,6 @@ Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const
 // array is replicated): sums over elements, such as the state hash, count each element once.
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank);
 
-// 128 bits of order-free content hash: the sum over elements of mix(fqn, global index, bits), mod 2^128.
-struct StateHash {
-  uint64_t lo = 0, hi = 0;
-  void add(const StateHash& other);
-  std::string hex() const;  // 32 digits
-  bool operator==(const StateHash&) const = default;
-};
 StateHash hash_elements(const Array& array);  // of this rank's elements
 // Of a box of a tensor of this global shape, dense in `data`: what hash_elements gives for a rank that holds
 // it alone.

@@ -1,67 +1,35 @@
-// Finding what is not finite: one pass over the exponents of the bits, then an agreement on the first place.
+// Finding what is not finite: one pass over all tensors, then, where there is any, an agreement on the first
+// place.
 #include "core/mesh/nonfinite.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "core/base/text.h"
+#include "core/mesh/content.h"
 
 namespace lockstep {
 
-namespace {
-constexpr int64_t kBlock = 4096;  // elements that are asked for at once
-
-// All bits of the exponent are set in NaN and infinity, and in nothing else.
-template <class Bits, Bits Exponent>
-int64_t first_in(const std::byte* bytes, int64_t count) {
-  const auto* bits = reinterpret_cast<const Bits*>(bytes);
-  for (int64_t from = 0; from < count; from += kBlock) {
-    const int64_t to = std::min(from + kBlock, count);
-    Bits any = 0;
-    for (int64_t i = from; i < to; ++i) any |= static_cast<Bits>((bits[i] & Exponent) == Exponent);
-    if (!any) continue;
-    for (int64_t i = from; i < to; ++i)
-      if ((bits[i] & Exponent) == Exponent) return i;
-  }
-  return -1;
-}
-
-}  // namespace
-
 int64_t first_nonfinite(DType dtype, const void* data, int64_t count) {
-  const auto* at = static_cast<const std::byte*>(data);
-  switch (dtype) {
-    case DType::f32:
-      return first_in<uint32_t, 0x7f800000u>(at, count);
-    case DType::f64:
-      return first_in<uint64_t, 0x7ff0000000000000ull>(at, count);
-    case DType::bf16:
-      return first_in<uint16_t, 0x7f80u>(at, count);
-    case DType::f16:
-      return first_in<uint16_t, 0x7c00u>(at, count);
-    default:
-      return -1;
-  }
+  return count_nonfinite(dtype, static_cast<const std::byte*>(data), count).first;
 }
 
 namespace {
-// Calls visit(place in the whole tensor, element of this rank) for what is not finite, until it returns
-// false.
-template <class Visit>
-void each_nonfinite(const Array& array, Visit visit) {
-  const auto size = static_cast<int64_t>(size_of(array.dtype));
-  bool more = true;
+// The element of this rank at a place of the whole tensor that it holds.
+double value_at(const Array& array, int64_t place) {
+  const size_t size = size_of(array.dtype);
+  const Array::Newest newest = array.newest();
+  alignas(8) std::byte bits[8] = {};
   for (const auto& piece : array.pieces)
     for_each_run(piece.global, whole(array.shape), piece.frame(array.local_shape),
                  [&](int64_t global, int64_t local, int64_t count) {
-                   for (int64_t done = 0; more && done < count;) {
-                     const int64_t found = first_nonfinite(
-                         array.dtype, array.data.data() + (local + done) * size, count - done);
-                     if (found < 0) return;
-                     more = visit(global + done + found, local + done + found);
-                     done += found + 1;
-                   }
+                   if (place < global || place >= global + count) return;
+                   const std::byte* at = newest.data + static_cast<size_t>(local + place - global) * size;
+                   newest.device ? copy_to_host(*newest.device, bits, at, size)
+                                 : static_cast<void>(std::memcpy(bits, at, size));
                  });
+  return get_double(array.dtype, bits, 0);
 }
 
 std::vector<int64_t> coordinate(const Shape& shape, int64_t place) {
@@ -82,24 +50,15 @@ std::string NonFinite::text() const {
   return out;
 }
 
-std::optional<int64_t> first_nonfinite(const Array& array) {
-  if (!is_float(array.dtype)) return {};
-  array.fetch();
-  if (first_nonfinite(array.dtype, array.data.data(), array.local_numel()) < 0) return {};
-  int64_t first = std::numeric_limits<int64_t>::max();
-  each_nonfinite(array, [&](int64_t place, int64_t) {
-    first = std::min(first, place);
-    return false;
-  });
-  return first;
-}
-
 std::optional<NonFinite> find_nonfinite(const std::vector<const Array*>& arrays, const LiveMesh& mesh) {
   Group& world = *mesh.world;
   constexpr int64_t none = std::numeric_limits<int64_t>::max();
+  constexpr Asked finite{.finite = true};
   int64_t tensor = none, place = none;
-  for (size_t a = 0; a < arrays.size() && tensor == none; ++a)
-    if (auto found = first_nonfinite(*arrays[a])) tensor = static_cast<int64_t>(a), place = *found;
+  if (content_of(holdings(arrays), finite).nonfinite > 0)
+    for (size_t a = 0; a < arrays.size() && tensor == none; ++a)
+      if (const Content found = content_of(holdings({arrays[a]}), finite); found.nonfinite > 0)
+        tensor = static_cast<int64_t>(a), place = found.first;
   auto least = [&](int64_t& word) {
     if (world.size() > 1) all_reduce(world, {&word, &word, 1, DType::i64, ReduceOp::min}, "finite state");
   };
@@ -112,16 +71,14 @@ std::optional<NonFinite> find_nonfinite(const std::vector<const Array*>& arrays,
   least(place);
   // What it is, of one of the ranks that have it; and how many there are, each counted by one rank.
   int64_t words[2] = {0, 0};
-  if (own_place == place)
-    each_nonfinite(array, [&](int64_t at, int64_t element) {
-      if (at != place) return true;
-      const double value = get_double(array.dtype, array.data.data(), element);
-      words[0] = value != value ? 1 : value > 0 ? 2 : 3;
-      return false;
-    });
+  if (mine == tensor && own_place == place) {
+    const double value = value_at(array, place);
+    words[0] = value != value ? 1 : value > 0 ? 2 : 3;
+  }
+  std::vector<const Array*> counted;
   for (const Array* each : arrays)
-    if (is_float(each->dtype) && is_first_replica(*each, mesh.words, mesh.rank))
-      each_nonfinite(*each, [&](int64_t, int64_t) { return ++words[1], true; });
+    if (is_first_replica(*each, mesh.words, mesh.rank)) counted.push_back(each);
+  words[1] = content_of(holdings(counted), finite).nonfinite;
   if (world.size() > 1) {
     all_reduce(world, {&words[0], &words[0], 1, DType::i64, ReduceOp::max}, "finite state");
     all_reduce(world, {&words[1], &words[1], 1, DType::i64, ReduceOp::sum}, "finite state");

@@ -20,11 +20,8 @@ struct NonFinite {
 
 // The first of `count` elements in host memory that is NaN or infinite; -1 where none is, and for integers.
 int64_t first_nonfinite(DType dtype, const void* data, int64_t count);
-// The lowest place, in row-major order, of an element of this rank that is not finite; nullopt where all are,
-// and for integers. One pass over the bytes in host memory.
-std::optional<int64_t> first_nonfinite(const Array& array);
-// The first such element in the order of the arrays, over all ranks. Every rank passes its parts of the same
-// arrays. Collective over mesh.world.
+// The first such element in the order of the arrays, over all ranks, found where the bytes lie. Every rank
+// passes its parts of the same arrays. Collective over mesh.world.
 std::optional<NonFinite> find_nonfinite(const std::vector<const Array*>& arrays, const LiveMesh& mesh);
 
 }  // namespace lockstep

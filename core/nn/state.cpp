@@ -244,13 +244,28 @@ void State::allocate() {
   allocated_ = true;
 }
 
+namespace {
+// What lives on a device is there.
+void bring_home(Array& array) {
+  if (Device* const device = array.device()) array.on(*device);
+}
+}  // namespace
+
+void State::live_on(Device& device) {
+  if (device.addressable()) return;
+  for (Array* array : arrays()) array->on(device);
+}
+
 void State::materialize() {
   allocate();
   for (size_t i = 0; i < specs_.size(); ++i) {
     const bool zeros = specs_[i].init.kind == Init::Kind::zeros && arrays_[i].version() == 0;
     if (!zeros) fill(arrays_[i], specs_[i].init, seed_);  // memory that nobody wrote is zero
+    bring_home(arrays_[i]);                               // one tensor at a time is in host memory
   }
-  if (weights_) weights_(*this);
+  if (!weights_) return;
+  weights_(*this);
+  for (Array& array : arrays_) bring_home(array);
 }
 
 std::vector<Array*> State::arrays() {

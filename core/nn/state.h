@@ -88,6 +88,9 @@ class State {
 
   // Allocates this rank's shards, zeroed. Does nothing the second time.
   void allocate();
+  // From now on what is allocated lives in the memory of `device`, where the host does not address it:
+  // initial values and checkpoints go straight there, and the host holds a tensor at a time.
+  void live_on(Device& device);
   // allocate(), then initial values: the same on any mesh. Calling it again starts over, in place.
   void materialize();
   // What materialize() calls behind the initial values: weights from elsewhere. The last one counts.

@@ -348,6 +348,7 @@ void TrainingLoop::restore(const Json& extra) {
 
 // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
 int64_t TrainingLoop::resume(const Step& step) {
+  work_.state().live_on(work_.target().device());
   const bool kept = memory_.find(work_.state().arrays());
   if (!kept && work_.start_from_import(checkpoints())) {
     logs::info(str("resumed from ", checkpoints(), "/step-0 (step 0, state ", work_.hash_state(), ")"));

@@ -61,7 +61,7 @@ struct StepBytes {
 int64_t communicators(const Mesh& mesh, int seats = 0);
 
 // The parts of the fullest rank of a mesh on a device whose libraries take `bounds`. Nothing is in two of
-// them. The host keeps a second copy of the state, which is not counted here.
+// them. The host gives back what it holds of the state once the device has it.
 MemoryNeeds device_needs(const State& state, const StepBytes& step, const LibraryBounds& bounds = {});
 
 // A micro-batch and a mesh that fit, and the bytes of the fullest rank.

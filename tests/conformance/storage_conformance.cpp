@@ -225,6 +225,22 @@ void checkpoints(Storage& storage, const std::string& folder) {
   expect_whole(storage, folder + "/made/ckpt", "resharded");
 }
 
+// Blocks large and small: where a file may be written anywhere several threads write it, else one does, in
+// order.
+void a_checkpoint_of_many_blocks(Storage& storage, const std::string& folder) {
+  const std::vector<StateSpec> specs{
+      {"a", DType::f32, {3, 1 << 20}}, {"b", DType::f32, {300'000}}, {"c", DType::bf16, {31}}};
+  const auto state = solo_state(specs, 3);
+  const LiveMesh live = solo_mesh();
+  const SavedInfo saved =
+      save_checkpoint(folder, {10, nullptr, "", nullptr}, readable(state), live, 1, storage);
+  same(saved.state_hash, state_hash(readable(state), live), "the hash of what was saved");
+  auto again = solo_state(specs, 4);
+  load_checkpoint(saved.path, writable(again), live, storage);
+  same(difference(again, 3), "", "what was loaded");
+  expect_whole(storage, folder, "many blocks");
+}
+
 // A damaged chunk, and a manifest that was removed.
 void damage(Storage& storage, const std::string& folder) {
   save(storage, folder, 1, 10, 1), save(storage, folder, 1, 20, 2), save(storage, folder, 1, 30, 3);
@@ -312,6 +328,7 @@ std::vector<StorageCase> storage_cases() {
           {"many_readers", many_readers},
           {"a_lock", a_lock},
           {"checkpoints", checkpoints},
+          {"a_checkpoint_of_many_blocks", a_checkpoint_of_many_blocks},
           {"damage", damage},
           {"an_end_at_every_operation", an_end_at_every_operation},
           {"a_failure_at_every_operation", a_failure_at_every_operation}};

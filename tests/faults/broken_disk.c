@@ -75,6 +75,12 @@ ssize_t write(int fd, const void* data, size_t bytes) {
   FAIL_IF(code);
   return real(fd, data, code == 0 && bytes > 1 ? (bytes + 1) / 2 : bytes);
 }
+ssize_t pwrite(int fd, const void* data, size_t bytes, off_t at) {  // a write, too
+  REAL("pwrite", ssize_t, int, const void*, size_t, off_t);
+  int code = verdict_fd("write", fd);
+  FAIL_IF(code);
+  return real(fd, data, code == 0 && bytes > 1 ? (bytes + 1) / 2 : bytes, at);
+}
 int fsync(int fd) {
   REAL("fsync", int, int);
   int code = verdict_fd("fsync", fd);

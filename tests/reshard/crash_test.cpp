@@ -28,8 +28,15 @@ const std::vector<StateSpec> kSpecs{{"w", DType::f32, {6, 3}},
                                     {"scale", DType::f32, {}},
                                     {"none", DType::f32, {0, 2}}};
 
+// Blocks that are worth threads of their own, which write them in any order.
+const std::vector<StateSpec> kLargeSpecs{{"w", DType::f32, {6, 30000}},
+                                         {"b", DType::f32, {70001}},
+                                         {"c", DType::bf16, {140000}},
+                                         {"scale", DType::f32, {}}};
+const std::vector<StateSpec>* specs = &kSpecs;  // of the test that runs
+
 std::vector<Array> state_on(const LiveMesh& live) {
-  return make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
+  return make_state(*specs, live.words, live.rank, [](const StateSpec& s) {
     Layout l;
     if (s.fqn == "w") l.set(0, Shard(0));
     return l;
@@ -142,6 +149,12 @@ TEST(Crash, ReplacingAStepWithOtherBits) {
 TEST(Crash, ReplacingTheOnlyStep) { crash_everywhere({"replacing the only one", {{20, 2}}, 20, 1}, 1); }
 TEST(Crash, RemovingOldOnes) {
   for (int ranks : {1, 2}) crash_everywhere({"retention", {{10, 1}, {20, 2}, {30, 3}}, 40, 1}, ranks);
+}
+
+TEST(Crash, WhileSeveralThreadsWriteOneFile) {
+  specs = &kLargeSpecs;
+  for (int ranks : {1, 2}) crash_everywhere({"large blocks", {{10, 1}}, 20, 3}, ranks);
+  specs = &kSpecs;
 }
 
 // Once the parent folder is synced the checkpoint is there: a power cut before `latest` is written takes

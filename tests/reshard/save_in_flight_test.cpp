@@ -170,6 +170,37 @@ TEST_F(OnFarDevice, ItsCopyStreamsThroughBlocks) {
   }
 }
 
+// What lives on a device is read straight into its memory, on any layout; the host's copy is not touched.
+TEST_F(OnFarDevice, ACheckpointIsLoadedThere) {
+  const std::vector<StateSpec> specs{
+      {"large", DType::f32, {3, 1 << 20}}, {"w", DType::bf16, {6, 3}}, {"none", DType::f32, {0, 2}}};
+  auto layout = [](int dim) {
+    return [dim](const StateSpec& spec) {
+      Layout l;
+      if (spec.fqn != "none") l.set(0, Shard(dim));
+      return l;
+    };
+  };
+  std::string hash;
+  distributed::local_mesh(2, Mesh{{2}, {"dp_shard"}}, [&](LiveMesh& live) {
+    auto state = make_state(specs, live.words, live.rank, layout(0));
+    for (auto& array : state) fill(array, 5);
+    const SavedInfo saved = save_checkpoint(folder_.path("ckpt"), info(20), readable(state), live, 2);
+    if (live.rank == 0) hash = saved.state_hash;
+  });
+  for (int dim : {0, 1})
+    distributed::local_mesh(2, Mesh{{2}, {"dp_shard"}}, [&](LiveMesh& live) {
+      auto state = make_state(specs, live.words, live.rank, layout(dim));
+      train(state, 6);
+      EXPECT_EQ(load_checkpoint(folder_.path("ckpt/step-20"), writable(state), live).state_hash, hash);
+      for (auto& array : state) {
+        if (array.local_bytes() > 0) EXPECT_EQ(array.data.data()[0], std::byte{0x5a}) << array.fqn;
+        array.fetch();
+      }
+      EXPECT_EQ(difference(state, 5), "") << "split along dim " << dim;
+    });
+}
+
 TEST_F(OnFarDevice, WhatIsNotFiniteIsFoundOnTheWay) {
   distributed::local_mesh(2, Mesh{{2}, {"dp_shard"}}, [&](LiveMesh& live) {
     auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec&) {

@@ -50,6 +50,11 @@ class BreakingStorage : public checkpoint::Storage {
       storage_.step("write", path_);
       below_->write(data, bytes);
     }
+    bool anywhere() const override { return below_->anywhere(); }
+    void write_at(int64_t offset, const void* data, size_t bytes) override {
+      storage_.step("write", path_);
+      below_->write_at(offset, data, bytes);
+    }
     void sync() override { storage_.step("sync", path_), below_->sync(); }
     void close() override { storage_.step("close", path_), below_->close(); }
     int64_t bytes() const override { return below_->bytes(); }

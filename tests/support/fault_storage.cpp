@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 namespace lockstep {
 
@@ -15,21 +16,11 @@ class FaultOutFile : public OutFile {
   FaultOutFile(FaultStorage& storage, std::string path, std::unique_ptr<OutFile> below)
       : storage_(storage), path_(std::move(path)), below_(std::move(below)) {}
   void write(const void* data, size_t bytes) override {
-    std::lock_guard<std::recursive_mutex> hold(storage_.guard_);
-    if (storage_.step("write", path_)) {
-      below_->write(data, bytes / 2);
-      throw Crash{};
-    }
-    if (storage_.capacity >= 0 && storage_.written_ + static_cast<int64_t>(bytes) > storage_.capacity) {
-      int64_t fits = storage_.capacity - storage_.written_;
-      below_->write(data, static_cast<size_t>(fits));
-      storage_.written_ += fits;
-      throw StorageError(
-          str("cannot write ", path_, ": ", std::strerror(ENOSPC), " at byte ", below_->bytes()), path_,
-          ENOSPC);
-    }
-    below_->write(data, bytes);
-    storage_.written_ += static_cast<int64_t>(bytes);
+    write_by(bytes, [&](size_t part) { below_->write(data, part); });
+  }
+  bool anywhere() const override { return below_->anywhere(); }
+  void write_at(int64_t offset, const void* data, size_t bytes) override {
+    write_by(bytes, [&](size_t part) { below_->write_at(offset, data, part); });
   }
   void sync() override {
     std::lock_guard<std::recursive_mutex> hold(storage_.guard_);
@@ -44,6 +35,24 @@ class FaultOutFile : public OutFile {
   int64_t bytes() const override { return below_->bytes(); }
 
  private:
+  void write_by(size_t bytes, const std::function<void(size_t part)>& write) {
+    std::lock_guard<std::recursive_mutex> hold(storage_.guard_);
+    if (storage_.step("write", path_)) {
+      write(bytes / 2);
+      throw Crash{};
+    }
+    if (storage_.capacity >= 0 && storage_.written_ + static_cast<int64_t>(bytes) > storage_.capacity) {
+      int64_t fits = storage_.capacity - storage_.written_;
+      write(static_cast<size_t>(fits));
+      storage_.written_ += fits;
+      throw StorageError(
+          str("cannot write ", path_, ": ", std::strerror(ENOSPC), " at byte ", below_->bytes()), path_,
+          ENOSPC);
+    }
+    write(bytes);
+    storage_.written_ += static_cast<int64_t>(bytes);
+  }
+
   FaultStorage& storage_;
   std::string path_;
   std::unique_ptr<OutFile> below_;

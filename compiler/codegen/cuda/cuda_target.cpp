@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "compiler/codegen/cuda/content_sums.h"
 #include "compiler/codegen/cuda/cublaslt.h"
 #include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/kernels.h"
@@ -19,7 +20,9 @@ namespace lockstep::compiler {
 namespace {
 class CudaTarget : public Target {
  public:
-  explicit CudaTarget(int ordinal) : device_(cuda::open_device(ordinal)) {}
+  explicit CudaTarget(int ordinal) : device_(cuda::open_device(ordinal)) {
+    device_->take_content_sums(cuda::make_content_sums(*device_));
+  }
   Device& device() const override { return *device_; }
   bool claims(OpId op) const override {
     if (const Op& row = op_row(op); row.own) return !row.own->definition.cuda.empty();

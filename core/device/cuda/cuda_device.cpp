@@ -1,6 +1,7 @@
 // CudaDevice through the driver: the primary context, memory, copies, modules, launches.
 #include "core/device/cuda/cuda_device.h"
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -151,6 +152,11 @@ class OpenedDevice : public CudaDevice {
     return capture_cuda(context_, stream, enqueue);
   }
   void enter() override { check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent"); }
+  ContentSums* content_sums() override { return sums_.load(); }
+  void take_content_sums(std::unique_ptr<ContentSums> sums) override {
+    ContentSums* none = nullptr;
+    if (sums_.compare_exchange_strong(none, sums.get())) (void)sums.release();  // as long as the process
+  }
 
   const Properties& properties() const override { return properties_; }
   std::string target() const override { return str("sm_", properties_.major, properties_.minor); }
@@ -169,6 +175,7 @@ class OpenedDevice : public CudaDevice {
   Properties properties_;
   DeviceAllocator memory_;
   PinnedAllocator staging_;
+  std::atomic<ContentSums*> sums_ = nullptr;
 };
 
 std::shared_ptr<CudaDevice> open_new(int ordinal) {

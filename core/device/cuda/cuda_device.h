@@ -36,6 +36,8 @@ class CudaDevice : public Device {
   virtual const Properties& properties() const = 0;
   virtual std::string target() const = 0;  // "sm_90": what kernels are compiled for
   virtual std::shared_ptr<const Module> load(const std::string& cubin) const = 0;
+  // What content_sums() gives from then on: kernels come from who compiles them. The first ones stay.
+  virtual void take_content_sums(std::unique_ptr<ContentSums> sums) = 0;
 };
 
 // Opens a device (once per process and ordinal; later calls give the same one). UserError: no driver, no such
