@@ -10,6 +10,7 @@
 
 #include "core/device/buffer.h"
 #include "core/device/contents.h"
+#include "core/device/draws.h"
 #include "core/device/stream.h"
 
 namespace lockstep {
@@ -51,6 +52,8 @@ class Device {
   virtual void enter() {}
   // Null: what is asked of bytes in its memory is found on the host, where they pass in blocks.
   virtual ContentSums* content_sums() { return nullptr; }
+  // Null: random initial values are made on the host and brought there.
+  virtual Draws* draws() { return nullptr; }
 };
 
 Device& cpu_device();

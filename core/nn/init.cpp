@@ -170,11 +170,34 @@ std::string misfit(const Init& init, const Shape& shape) {
   return "";
 }
 
+namespace {
+// Draws the values where the array lives. False where that place draws none of this kind.
+bool draw_there(Array& array, const Init& init, uint64_t seed, uint64_t stream) {
+  Device* const device = array.device();
+  Draws* const draws = device ? device->draws() : nullptr;
+  const bool normal = init.kind == Kind::normal;
+  if (!draws || array.dtype != DType::f32 || !(normal || init.kind == Kind::uniform)) return false;
+  auto* data = reinterpret_cast<float*>(array.on(*device));
+  std::vector<DrawRun> runs;
+  for (const auto& piece : array.pieces)
+    for_each_run(piece.global, whole(array.shape), piece.frame(array.local_shape),
+                 [&](int64_t global, int64_t local, int64_t count) {
+                   runs.push_back({data + local, count, static_cast<uint64_t>(global)});
+                 });
+  draws->draw({normal ? Draw::Kind::normal : Draw::Kind::uniform, seed, stream, normal ? init.mean : init.lo,
+               normal ? init.std : init.hi - init.lo},
+              runs);
+  array.device_wrote(*device);
+  return true;
+}
+}  // namespace
+
 void fill(Array& array, const Init& asked, uint64_t seed) {
   LS_CHECK(array.data || array.local_bytes() == 0, array.fqn, " is not allocated");
-  array.host_wrote();
   const uint64_t stream = hash64(array.fqn);
   const Init init = scaled(asked, array.shape);
+  if (draw_there(array, init, seed, stream)) return;
+  array.host_wrote();
   const auto element = rule(init, array, seed, stream);
   Box all = whole(array.shape);
   for (const auto& piece : array.pieces)

@@ -16,6 +16,7 @@
 #include "core/device/cuda/cuda_device.h"
 #include "core/mesh/content.h"
 #include "core/mesh/nonfinite.h"
+#include "core/nn/init.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
@@ -164,6 +165,27 @@ TEST_F(contents, WhatIsNotFiniteIsNotSaved) {
                       folder.path("c"), " are untouched"));
 }
 
+// Random initial values are drawn in its memory, with the host's bits.
+TEST_F(contents, DrawsTheHostsValues) {
+  ASSERT_NE(gpu_->draws(), nullptr);
+  const Mesh mesh{{3}, {"tp"}};
+  Layout rows, columns;
+  rows.set(0, Shard(0)), columns.set(0, Shard(1));
+  for (int64_t rank : {0, 1, 2})
+    for (const Init& init : {init::normal(0.02), init::normal(3, -0.25), init::kaiming_uniform()})
+      for (const Layout& layout : {rows, columns, Layout{}}) {
+        Array here = make_array("w", DType::f32, {1201, 4099}, layout, mesh, rank), there = here;
+        there.data = Buffer(there.local_bytes());
+        fill(here, init, 7);
+        there.on(*gpu_);
+        fill(there, init, 7);
+        EXPECT_EQ(there.data.as<float>()[5], 0) << "it was made on the host";
+        EXPECT_EQ(hash_elements(there), hash_elements(here)) << rank;
+        there.fetch();
+        EXPECT_EQ(std::memcmp(there.data.data(), here.data.data(), here.local_bytes()), 0) << rank;
+      }
+}
+
 // No bound: speed is told, not tested.
 TEST_F(contents, TellsItsSpeed) {
   for (int64_t gib : {1, 16}) {
@@ -178,6 +200,9 @@ TEST_F(contents, TellsItsSpeed) {
     const Content content = content_of(holdings({all[0]}), {.hash = true, .finite = true});
     std::printf("hash and search of %d GiB: %.2f ms, %s\n", static_cast<int>(gib), (now() - began) * 1e3,
                 content.hash.hex().c_str());
+    const double drew = now();
+    fill(array, init::normal(0.02), 7);
+    std::printf("%d GiB of normal values: %.2f ms\n", static_cast<int>(gib), (now() - drew) * 1e3);
   }
 }
 

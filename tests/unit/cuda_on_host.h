@@ -107,6 +107,8 @@ static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(unsigned x) { return __builtin_ffs((int)x); }
 template <class T>
 static T atomicAdd(T* at, T x) { T was = *at; *at += x; return was; }
+static double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
+static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
 static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }

@@ -1,12 +1,16 @@
-// Initial values: closed forms, statistics, fans, orthonormal rows, and the same elements on any mesh.
+// Initial values: closed forms, statistics, fans, orthonormal rows, and the same elements on any mesh and on
+// a device that draws them.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <deque>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/nn/state.h"
+#include "tests/conformance/far_device.h"
 #include "tests/support/nn_fixture.h"
 
 namespace lockstep {
@@ -165,6 +169,79 @@ TEST(Inits, WhatDoesNotFitTheShape) {
   refused(init::truncated_normal(0), {3},
           "starts normal with deviation 0 between -2 and 2; the deviation is positive");
   refused(init::elements({}), {3}, "starts by a function that is empty");
+}
+
+// A far device that draws by itself: its memory holds every byte inverted.
+class DrawingDevice : public conformance::FarDevice, public Draws {
+ public:
+  Draws* draws() override { return this; }
+  void draw(const Draw& draw, const std::vector<DrawRun>& runs) override {
+    for (const DrawRun& run : runs)
+      for (int64_t k = 0; k < run.count; ++k, ++drawn) {
+        const uint64_t i = run.index + static_cast<uint64_t>(k);
+        const bool normal = draw.kind == Draw::Kind::normal;
+        const double number = normal ? philox::normal(draw.seed, draw.stream, 0, i)
+                                     : philox::uniform(philox::bits(draw.seed, draw.stream, 0, i));
+        const auto value = static_cast<float>(draw.base + draw.scale * number);
+        uint32_t bits = 0;
+        std::memcpy(&bits, &value, sizeof bits);
+        bits = ~bits;
+        std::memcpy(run.data + k, &bits, sizeof bits);
+      }
+  }
+  int64_t drawn = 0;
+};
+
+// Only what a device cannot draw passes the host, and the state is the same.
+TEST(Inits, ADeviceDrawsThemInItsMemory) {
+  for (int64_t rank : {0, 1, 2}) {
+    DrawingDevice far;
+    std::string hashes[2];
+    for (const bool there : {false, true}) {
+      const Mesh mesh{{3}, {"tp"}};
+      Layout rows, columns;
+      rows.set(0, Shard(0)), columns.set(0, Shard(1));
+      std::deque<Array> arrays;
+      auto add = [&](const char* name, DType dtype, Shape shape, const Layout& layout, const Init& init) {
+        arrays.push_back(make_array(name, dtype, shape, layout, mesh, rank));
+        if (there) arrays.back().on(far);
+        fill(arrays.back(), init, 42);
+        if (there) arrays.back().on(far);
+      };
+      add("rows", DType::f32, {7, 5}, rows, init::normal(0.02));
+      add("columns", DType::f32, {9, 7}, columns, init::kaiming_uniform());
+      add("moved", DType::f32, {11}, {}, init::normal(2, 0.5));
+      add("small", DType::bf16, {9, 4}, columns, init::normal(0.02));
+      add("clamped", DType::f32, {13}, {}, init::truncated_normal());
+      add("ones", DType::f32, {3}, {}, init::ones());
+      StateHash sum;
+      for (const Array& array : arrays) sum.add(hash_elements(array));
+      hashes[there] = sum.hex();
+      if (there) {
+        EXPECT_EQ(far.drawn, arrays[0].local_numel() + arrays[1].local_numel() + 11);
+        arrays[0].fetch();
+        EXPECT_NE(arrays[0].data.as<float>()[0], 0);
+      }
+    }
+    EXPECT_EQ(hashes[0], hashes[1]) << rank;
+  }
+}
+
+TEST(Inits, AStateOfADeviceStartsThere) {
+  DrawingDevice far;
+  std::string hashes[2];
+  for (const bool there : {false, true}) {
+    State state(solo_mesh(), 42);
+    state.root().parameter("w", {33, 7}, init::normal(0.02));
+    state.root().parameter("b", {7}, init::ones());
+    if (there) state.allocate(), state.live_on(far);
+    state.materialize();
+    std::vector<const Array*> all;
+    for (const Array* array : state.arrays()) all.push_back(array);
+    hashes[there] = state_hash(all, solo_mesh());
+  }
+  EXPECT_EQ(far.drawn, 33 * 7);
+  EXPECT_EQ(hashes[0], hashes[1]);
 }
 
 }  // namespace

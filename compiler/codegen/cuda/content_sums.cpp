@@ -2,9 +2,9 @@
 #include "compiler/codegen/cuda/content_sums.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
+#include "compiler/codegen/cuda/launch_table.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
 
@@ -91,7 +91,7 @@ constexpr unsigned kBlocksOfAMultiprocessor = 8;
 class CudaContentSums : public ContentSums {
  public:
   CudaContentSums(CudaDevice& device, std::string cache_dir)
-      : device_(device), cache_dir_(std::move(cache_dir)) {}
+      : device_(device), cache_dir_(std::move(cache_dir)), table_(device) {}
 
   ContentSum sum(const std::vector<ContentRun>& runs) override {
     const std::vector<ContentSpan> spans = spans_of(runs);
@@ -115,16 +115,8 @@ class CudaContentSums : public ContentSums {
   }
 
   void add_spans(const ContentSpan* spans, size_t count, ContentSum& out) {
-    const size_t bytes = count * sizeof(ContentSpan);
-    if (table_.bytes() < bytes) {
-      table_ = Buffer(), staged_table_ = Buffer();
-      table_ = Buffer(bytes, device_.memory());
-      staged_table_ = Buffer(bytes, device_.staging());
-    }
-    std::memcpy(staged_table_.data(), spans, bytes);
-    device_.copy(table_.data(), staged_table_.data(), bytes, *stream_);
     const auto blocks = static_cast<unsigned>(std::min<size_t>(count, most_blocks_));
-    std::byte *table = table_.data(), *parts = parts_.data();
+    std::byte *table = table_.put(spans, count, *stream_), *parts = parts_.data();
     unsigned long long number = count;
     void* args[] = {&table, &number, &parts};
     cuda::launch(kernel_, blocks, 1, 1, kContentThreads, 0, *stream_, args, "content_sums");
@@ -140,7 +132,8 @@ class CudaContentSums : public ContentSums {
   CUfunction kernel_ = nullptr;
   unsigned most_blocks_ = 0;
   std::unique_ptr<Stream> stream_;
-  Buffer parts_, staged_parts_, table_, staged_table_;
+  LaunchTable table_;
+  Buffer parts_, staged_parts_;
 };
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include "compiler/codegen/cuda/content_sums.h"
 #include "compiler/codegen/cuda/cublaslt.h"
+#include "compiler/codegen/cuda/draws.h"
 #include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/kernels.h"
 #include "compiler/codegen/cuda/library.h"
@@ -22,6 +23,7 @@ class CudaTarget : public Target {
  public:
   explicit CudaTarget(int ordinal) : device_(cuda::open_device(ordinal)) {
     device_->take_content_sums(cuda::make_content_sums(*device_));
+    device_->take_draws(cuda::make_draws(*device_));
   }
   Device& device() const override { return *device_; }
   bool claims(OpId op) const override {

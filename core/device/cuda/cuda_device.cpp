@@ -153,10 +153,9 @@ class OpenedDevice : public CudaDevice {
   }
   void enter() override { check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent"); }
   ContentSums* content_sums() override { return sums_.load(); }
-  void take_content_sums(std::unique_ptr<ContentSums> sums) override {
-    ContentSums* none = nullptr;
-    if (sums_.compare_exchange_strong(none, sums.get())) (void)sums.release();  // as long as the process
-  }
+  void take_content_sums(std::unique_ptr<ContentSums> sums) override { keep(sums_, std::move(sums)); }
+  Draws* draws() override { return draws_.load(); }
+  void take_draws(std::unique_ptr<Draws> draws) override { keep(draws_, std::move(draws)); }
 
   const Properties& properties() const override { return properties_; }
   std::string target() const override { return str("sm_", properties_.major, properties_.minor); }
@@ -175,7 +174,14 @@ class OpenedDevice : public CudaDevice {
   Properties properties_;
   DeviceAllocator memory_;
   PinnedAllocator staging_;
+  // The first that comes stays, as long as the process.
+  template <class T>
+  static void keep(std::atomic<T*>& at, std::unique_ptr<T> made) {
+    T* none = nullptr;
+    if (at.compare_exchange_strong(none, made.get())) (void)made.release();
+  }
   std::atomic<ContentSums*> sums_ = nullptr;
+  std::atomic<Draws*> draws_ = nullptr;
 };
 
 std::shared_ptr<CudaDevice> open_new(int ordinal) {

@@ -38,6 +38,7 @@ class CudaDevice : public Device {
   virtual std::shared_ptr<const Module> load(const std::string& cubin) const = 0;
   // What content_sums() gives from then on: kernels come from who compiles them. The first ones stay.
   virtual void take_content_sums(std::unique_ptr<ContentSums> sums) = 0;
+  virtual void take_draws(std::unique_ptr<Draws> draws) = 0;  // the same for draws()
 };
 
 // Opens a device (once per process and ordinal; later calls give the same one). UserError: no driver, no such
