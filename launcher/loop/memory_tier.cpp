@@ -44,7 +44,7 @@ int64_t free_bytes(const std::string& folder) {
 MemoryTier::MemoryTier(const CheckpointConfig& policy, const LiveMesh& mesh, const WorkerPlace& at,
                        std::shared_ptr<SnapshotRoom> room, Storage& storage)
     : every_(policy.memory_every),
-      async_(policy.async),
+      beside_(policy.async),
       mesh_(mesh),
       place_(at),
       storage_(storage),
@@ -89,6 +89,13 @@ int64_t MemoryTier::bytes_of_host(const std::vector<const Array*>& arrays) const
   return out;
 }
 
+int64_t MemoryTier::bytes_of_all(const std::vector<const Array*>& arrays) const {
+  const SavePlan plan = plan_save(specs_of(arrays), mesh_.words);
+  int64_t out = 0;
+  for (int64_t rank = 0; rank < mesh_.words.size(); ++rank) out += plan.bytes_of(rank);
+  return out;
+}
+
 void MemoryTier::open(const std::vector<const Array*>& arrays) {
   if (every_ == 0) return;
   if (folder_.empty()) {
@@ -97,6 +104,7 @@ void MemoryTier::open(const std::vector<const Array*>& arrays) {
         "that it restarts, and it did not start these");
     return;
   }
+  beside_ = beside_ && bytes_of_all(arrays) > kWaited;
   together(*mesh_.world, [&] {
     if (!leads()) return;
     remove_forgotten_memory();
@@ -124,7 +132,7 @@ void MemoryTier::save(const SaveInfo& info, const std::vector<const Array*>& arr
   late_ = false;
   try {
     flight_ = std::make_unique<SaveInFlight>(folder_, info, arrays, mesh_, kKept, storage_,
-                                             async_ ? room_ : nullptr, hosts_);
+                                             beside_ ? room_ : nullptr, hosts_);
   } catch (const NonFiniteError&) { return; }
   while (flight_ && !flight_->beside()) advance();
 }

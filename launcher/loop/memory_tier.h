@@ -15,6 +15,10 @@ namespace lockstep::launcher {
 
 class MemoryTier {
  public:
+  // Bytes of a whole state that are sooner written by the training than beside it: threads that take turns
+  // with those of the training cost a step or two, a write of so much into memory 2 ms.
+  static constexpr int64_t kWaited = int64_t{4} << 20;
+
   // `room`: for snapshots, as of RunSaves. The references outlive the object.
   MemoryTier(const CheckpointConfig& policy, const LiveMesh& mesh, const WorkerPlace& at,
              std::shared_ptr<checkpoint::SnapshotRoom> room,
@@ -34,8 +38,8 @@ class MemoryTier {
   // Whether one is to be begun after step i: at every checkpoint.memory_every steps, and, where one is in
   // flight then or `wait` is set, at the first step behind that. The same on all ranks.
   bool due(int64_t i, bool wait);
-  // Begins one, or makes it where checkpoint.async is off or memory for a copy is short. A state that is not
-  // finite is left to the next save on the disk, which says so. Collective.
+  // Begins one, or makes it where checkpoint.async is off, memory for a copy is short, or the state is small
+  // (kWaited). A state that is not finite is left to the next save on the disk, which says so. Collective.
   void save(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
   int64_t vote() const;       // what this rank adds to the vote of a step (RunSaves)
   void heard(int64_t votes);  // goes on where all ranks are done with their part. Collective then
@@ -49,10 +53,11 @@ class MemoryTier {
   bool leads() const { return place_.local_rank == 0; }
   void learn_hosts();
   int64_t bytes_of_host(const std::vector<const Array*>& arrays) const;
+  int64_t bytes_of_all(const std::vector<const Array*>& arrays) const;  // once, of all ranks
   void advance();
 
   const int64_t every_;
-  const bool async_;
+  bool beside_;  // the training
   const LiveMesh& mesh_;
   const WorkerPlace place_;
   checkpoint::Storage& storage_;

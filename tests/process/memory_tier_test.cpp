@@ -80,11 +80,13 @@ TEST_F(MemoryTier, ALostRankCostsTheStepsSinceTheLastOne) {
   }
 }
 
-// Beside the training the last one may not be written yet.
+// Beside the training, where the state is not small, the last one may not be written yet.
 TEST_F(MemoryTier, KillsAtRandomWhileItSavesEveryStep) {
-  train({"--nproc", "1", "c.json", "--name=alone"});
+  const std::string wide = "--model.width=192";
+  train({"--nproc", "1", "c.json", "--name=alone", wide});
+  EXPECT_GT(fs::file_size("runs/alone/ckpt/step-100/rank-0.safetensors"), 4u << 20) << "see kWaited";
   auto process = start({"--nproc", "4", "--max-restarts", "10", "c.json", "--checkpoint.memory_every=1",
-                        "--checkpoint.every=50"});
+                        "--checkpoint.every=50", wide});
   int kills = 0;
   for (int64_t at : {20, 45, 70}) {
     if (!until(60, [&] { return last_step("run") >= at || process->wait(0) >= 0; }) || process->wait(0) >= 0)
@@ -97,6 +99,18 @@ TEST_F(MemoryTier, KillsAtRandomWhileItSavesEveryStep) {
   EXPECT_EQ(occurrences(process->output(), "resumed from memory, "), kills) << process->output();
   expect_same_run("alone", "run");
   EXPECT_EQ(folders(), Words{});
+}
+
+// A small state is in memory behind the step it is of.
+TEST_F(MemoryTier, ASmallStateIsWaitedFor) {
+  for (const bool late : {false, true}) {
+    const std::string name = late ? "late" : "early";
+    const auto result = trainrun({"--nproc", "2", "--max-restarts", "1", "c.json", "--name=" + name,
+                                  "--checkpoint.memory_every=1", "--checkpoint.every=50"},
+                                 {{"LOCKSTEP_FAULT", late ? "kill:rank=1,step=49" : "kill:rank=1,step=2"}});
+    ASSERT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, str("restart 1 of 1 at once, from memory (step ", late ? 48 : 1, ")"));
+  }
 }
 
 TEST_F(MemoryTier, WhatAKilledTrainrunLeftIsUsedAndThenRemoved) {
