@@ -2,14 +2,8 @@
 #include "compiler/first_nonfinite.h"
 
 #include <cmath>
-#include <map>
 
-#include "compiler/codegen/target.h"
-#include "compiler/distribute_kernels.h"
-#include "compiler/pipeline.h"
-#include "compiler/program/block.h"
-#include "compiler/program/places.h"
-#include "compiler/runtime/executable.h"
+#include "compiler/open_body.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/mesh/nonfinite.h"
@@ -17,73 +11,6 @@
 namespace lockstep::compiler {
 
 namespace {
-// One body in single ops, its floats as outputs in the order in which they are made.
-struct OpenBody {
-  Graph graph;
-  std::vector<const Node*> made_by;        // per output
-  std::map<size_t, std::string> gradient;  // output -> FQN of the parameter whose gradient it is
-};
-
-// Per output of the body: the parameter whose gradient it is, "" for the loss.
-std::vector<std::string> parameters_of(const Phases& phases) {
-  const Graph& whole = phases.whole;
-  std::vector<std::string> out(phases.body.outputs.size());
-  auto producer = [&](ValueId v) -> const Node* {
-    return !whole[v].producer.valid() ? nullptr : &whole.producer(v);
-  };
-  for (const auto& rows : phases.rows) out[rows.rows] = whole.node(rows.gather).attrs.word("of");
-  for (const auto& output : whole.outputs) {
-    const Node* made = output.kind == OutputKind::state ? producer(output.value) : nullptr;
-    while (made && made->op == ops::wait) {  // gathered rows of the new weight
-      const int index = whole[output.value].index;
-      const Node* start = producer(made->inputs[0]);
-      made = start && start->op == ops::all_gather_start ? producer(start->inputs[index]) : nullptr;
-    }
-    if (!made || made->inputs.size() < 2 || whole[output.value].shape.empty()) continue;
-    const Node* sum = producer(made->inputs[1]);
-    if (!sum || sum->op != ops::lane_sum) continue;
-    const Node* wait = producer(sum->inputs[0]);
-    const Node* start = wait && wait->op == ops::wait ? producer(wait->inputs[0]) : nullptr;
-    if (!start || start->op != ops::lane_exchange_start) continue;
-    const ValueId gradient = start->inputs[whole[sum->inputs[0]].index];
-    for (size_t o = 0; o < phases.body.outputs.size(); ++o)
-      if (phases.body.outputs[o] == gradient && out[o].empty()) out[o] = output.name;
-  }
-  return out;
-}
-
-OpenBody open_body(const StepPlan& plan, const CompileOptions& options, const State& state) {
-  OpenBody out;
-  out.graph = plan.phases.body.graph;
-  if (options.backend != Backend::reference) {
-    PassContext context{plan.phases.whole.mesh,
-                        [&state](const std::string& fqn) { return state.layout(fqn); }, options};
-    out.graph = run_passes(std::move(out.graph), phase_passes(), context);
-  }
-  std::map<ValueId, std::string> named;
-  const auto parameters = parameters_of(plan.phases);
-  for (size_t o = 0; o < out.graph.outputs.size(); ++o) named[out.graph.outputs[o].value] = parameters[o];
-  out.graph.outputs.clear();
-  const bool evaluated = options.backend == Backend::reference;  // every value is an array of its own
-  const auto places = evaluated ? PerValue<Place>() : places_of(out.graph);
-  for (const Node& node : out.graph.nodes) {
-    if (node.op == ops::model_gather_start || node.op == ops::model_exchange_start) continue;
-    for (ValueId v : node.outputs) {
-      const Value& value = out.graph[v];
-      if (!is_float(value.dtype)) continue;
-      if (!evaluated)
-        if (const Place& place = places[v];
-            place.root != v || !is_dense({value.dtype, value.shape, place.strides}))
-          continue;
-      if (auto found = named.find(v); found != named.end() && !found->second.empty())
-        out.gradient[out.graph.outputs.size()] = found->second;
-      out.graph.add_output(OutputKind::value, "", v);
-      out.made_by.push_back(&node);
-    }
-  }
-  return out;
-}
-
 std::string place_text(const Shape& shape, int64_t at) {
   std::vector<int64_t> out(shape.size());
   for (size_t d = shape.size(); d-- > 0; at /= shape[d]) out[d] = at % shape[d];
@@ -101,7 +28,7 @@ struct Seen {
 
 class Look {
  public:
-  Look(const OpenBody& body, Device& device) : body_(body), device_(device) {}
+  explicit Look(const OpenBody& body) : body_(body), device_(*body.device) {}
   void operator()(int64_t micro_batch, int output, const void* data) {
     const size_t at = output;
     const Value& value = body_.graph[body_.graph.outputs[at].value];
@@ -113,12 +40,9 @@ class Look {
       data = copy_.data();
     }
     auto text = [&](int64_t i) {
-      const Node& node = *body_.made_by[at];
-      const auto gradient = body_.gradient.find(at);
-      return str(node.body ? fused_text(*node.body) : std::string(node.op.name()), " at ", node.at.text(),
-                 " gives ", value_text(get_double(value.dtype, data, i)), place_text(value.shape, i), " of ",
-                 shape_text(value.dtype, value.shape),
-                 gradient == body_.gradient.end() ? "" : str(", the gradient of ", gradient->second));
+      return str(body_.op_and_place(at), " gives ", value_text(get_double(value.dtype, data, i)),
+                 place_text(value.shape, i), " of ", shape_text(value.dtype, value.shape),
+                 body_.gradient_words(at));
     };
     for (int64_t i = first_nonfinite(value.dtype, data, count); i >= 0 && i < count; ++i) {
       const double element = get_double(value.dtype, data, i);
@@ -217,25 +141,11 @@ FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& 
   if (auto bad = find_nonfinite(state.arrays(), mesh))
     return {str("the state was not finite before the step: ", bad->text())};
   const StepPlan& plan = step.plan();
-  CompileOptions options = plan.options;
-  options.fusion = false;
-  if (options.backend == Backend::eager)
-    options.backend = Backend::native;  // the same op by op, and values share memory
   try {
-    const OpenBody body = open_body(plan, options, state);
-    std::shared_ptr<const KernelSet> kernels;
-    if (options.backend != Backend::reference) {
-      std::vector<KernelSource> sources;
-      for (auto& source : kernels_of(body.graph, options))
-        if (std::none_of(sources.begin(), sources.end(),
-                         [&](const auto& have) { return have.name == source.name; }))
-          sources.push_back(std::move(source));
-      kernels = distribute_kernels(*mesh.world, options, sources);
-    }
-    Device& device = options.backend == Backend::reference ? cpu_device() : target_of(options).device();
-    Look look(body, device);
-    step.inspect(input, body.graph, kernels, options,
-                 [&](int64_t micro_batch, int output, const void* data) { look(micro_batch, output, data); });
+    const OpenBody body = open_body(step, state, Opened::floats);
+    Look look(body);
+    inspect(step, input, body,
+            [&](int64_t micro_batch, int output, const void* data) { look(micro_batch, output, data); });
     Seen seen = look.seen();
     if (seen.micro_batch >= 0) seen.data = place_in_data(plan, input, seen.micro_batch);
     return settled(seen, *mesh.world);

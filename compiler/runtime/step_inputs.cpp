@@ -81,7 +81,7 @@ void StepInputs::send_scalars(const StepInput& input, uint64_t seed, const StepS
 void StepInputs::send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream) {
   send_scalars(input, seed, scalars, stream);
   if (staged_for_ == input.step)
-    set_in_use_ = 1 - set_in_use_;
+    set_in_use_ = 1 - set_in_use_, staged_for_ = -1;  // a second time it is filled again
   else
     fill_batch(input.fill, set_in_use_);
   if (device_.addressable()) return;

@@ -47,13 +47,7 @@ void print_into(const Graph& graph, const PrintOptions& options, const std::stri
     out += str(node.outputs.empty() ? "" : " ", "= ", node.op, "(");
     for (size_t i = 0; i < node.inputs.size(); ++i) out += str(i ? ", " : "", "%", node.inputs[i]);
     out += ")";
-    if (!node.attrs.items().empty()) {
-      out += " {";
-      bool first = true;
-      for (const auto& [key, value] : node.attrs.items())
-        out += str(first ? "" : ", ", key, "=", attr_text(value)), first = false;
-      out += "}";
-    }
+    if (!node.attrs.items().empty()) out += " " + text(node.attrs);
     if (node.body) {
       out += " body ";
       print_into(*node.body, options, indent + "  ", out);
@@ -67,6 +61,13 @@ void print_into(const Graph& graph, const PrintOptions& options, const std::stri
   out += indent + "}";
 }
 }  // namespace
+
+std::string text(const Attrs& attrs) {
+  std::string out;
+  for (const auto& [key, value] : attrs.items())
+    out += str(out.empty() ? "{" : ", ", key, "=", attr_text(value));
+  return out.empty() ? out : out + "}";
+}
 
 std::string print(const Graph& graph, const PrintOptions& options) {
   std::string out;

@@ -19,5 +19,6 @@ struct PrintOptions {
   bool source_lines = true;
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
+std::string text(const Attrs& attrs);  // "{scale=1.5, dim=0}"; "" without any
 
 }  // namespace lockstep

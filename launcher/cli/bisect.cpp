@@ -108,7 +108,8 @@ void tell_causes(const RunRecord& a, const RunRecord& b, int64_t step, std::ostr
   if (x->second != y->second)
     out << "certificates differ, " << x->second << " and " << y->second << ": equal bits are not promised\n";
   else
-    out << "certificates are equal: of equal data, learning rates and state, one of the two computed wrong\n";
+    out << "certificates are equal: of equal data, seeds, learning rates and state, one of the two computed "
+           "wrong\n";
 }
 
 // The first checkpoint of both that differs, tensor by tensor.

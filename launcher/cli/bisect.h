@@ -30,8 +30,9 @@ std::vector<Difference> differences(const std::map<std::string, std::string>& a,
                                     const std::map<std::string, std::string>& b);
 
 // Computes both runs up to `first`, the first step whose records differ, and says at which step what comes
-// out parts, and the first tensor in which the states before or after it differ. kExitOk, kExitStopped, or
-// the code of a failure that was told. UserError for a run of a program, whose model no config tells.
+// out parts; the first tensor and element in which the states before it differ, or the first batch field or
+// op of the step that is not the same. kExitOk, kExitStopped, or the code of a failure that was told.
+// UserError for a run of a program, whose model no config tells.
 int bisect_by_replay(const BisectArguments& arguments, const RunRecord& a, const RunRecord& b, int64_t first,
                      std::ostream& out);
 

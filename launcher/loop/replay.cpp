@@ -47,6 +47,10 @@ class Replay {
       hooks_.report_step(i);
       StepInput fed = work_.input(i, i < task_.step, hooks_.stop_requested());
       guard_.limit(fed);
+      if (i == task_.step && !task_.keep.folder.empty()) {
+        out.before = hashes();
+        keep_before(task_.keep, step, fed, work_);
+      }
       const StepResult result = step.run(fed);
       distributed::enter_pace(Pace::steps);
       // As the run did; what it skipped, the step skips.
@@ -59,8 +63,8 @@ class Replay {
       after(i, result, evaluation.get(), i == task_.step ? out.values : out.on_the_way[i]);
     }
     out.values["state_hash"] = work_.hash_state();
-    for (const Array* array : std::as_const(work_.state()).arrays())
-      out.tensors.emplace_back(array->fqn, state_hash({array}, work_.mesh()));
+    out.tensors = hashes();
+    keep_after(task_.keep, task_.step, work_);
     out.values["certificate"] = step.certificate();
     out.mesh = text(work_.mesh().words);
     out.library = work_.target().library_version();
@@ -68,6 +72,13 @@ class Replay {
   }
 
  private:
+  std::vector<std::pair<std::string, std::string>> hashes() {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (const Array* array : std::as_const(work_.state()).arrays())
+      out.emplace_back(array->fqn, state_hash({array}, work_.mesh()));
+    return out;
+  }
+
   // What the row of step i would say, and what follows its validation.
   void after(int64_t i, const StepResult& result, Step* evaluation, ReplayResult::Values& to) {
     add_metrics(to, "", result.metrics);
@@ -124,9 +135,9 @@ int replay(const RunConfig& config, Workload& work, const RunHooks& hooks, const
 Json to_json(const ReplayResult& result) {
   Json steps = Json::array();
   for (const auto& [step, values] : result.on_the_way) steps.push_back({step, values});
-  return {{"values", result.values}, {"steps", steps},      {"tensors", result.tensors},
-          {"from", result.from},     {"mesh", result.mesh}, {"library", result.library},
-          {"data", result.data}};
+  return {{"values", result.values},   {"steps", steps},      {"tensors", result.tensors},
+          {"before", result.before},   {"from", result.from}, {"mesh", result.mesh},
+          {"library", result.library}, {"data", result.data}};
 }
 ReplayResult replay_result(const Json& json) {
   ReplayResult out;
@@ -134,6 +145,7 @@ ReplayResult replay_result(const Json& json) {
   for (const Json& step : json.at("steps"))
     out.on_the_way[step.at(0).get<int64_t>()] = step.at(1).get<ReplayResult::Values>();
   out.tensors = json.at("tensors").get<std::vector<std::pair<std::string, std::string>>>();
+  out.before = json.at("before").get<std::vector<std::pair<std::string, std::string>>>();
   out.from = json.at("from").get<std::string>(), out.mesh = json.at("mesh").get<std::string>();
   out.library = json.at("library").get<std::string>(), out.data = json.at("data").get<std::string>();
   return out;
@@ -144,6 +156,7 @@ std::string text(const ReplayRequest& request) {
               {"checkpoints", request.task.checkpoints},
               {"step", request.task.step},
               {"evaluate", request.task.evaluate},
+              {"keep", to_json(request.task.keep)},
               {"answer", request.answer}}
              .dump(-1, ' ', false, Json::error_handler_t::replace) +
          "\n";
@@ -153,6 +166,7 @@ ReplayRequest replay_request(const std::string& text) try {
   ReplayRequest out;
   out.run = json.at("run").get<std::string>(), out.answer = json.at("answer").get<std::string>();
   out.task.checkpoints = json.at("checkpoints").get<std::vector<std::string>>();
+  out.task.keep = keep_of_replay(json.at("keep"));
   out.task.step = json.at("step").get<int64_t>(), out.task.evaluate = json.at("evaluate").get<bool>();
   return out;
 } catch (const Json::exception&) {

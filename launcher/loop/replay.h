@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "launcher/loop/replay_tape.h"
 #include "launcher/loop/training_loop.h"
 
 namespace lockstep::launcher {
@@ -17,6 +18,7 @@ struct ReplayTask {
                                          // loaded. Empty: initial weights
   int64_t step = 0;                      // steps up to this one are computed
   bool evaluate = false;                 // and its validation
+  KeepOfReplay keep = {};                // what is left of the last step in files
 };
 
 // What came out, as text: numbers as metrics.jsonl has them.
@@ -27,6 +29,8 @@ struct ReplayResult {
   std::map<int64_t, Values> on_the_way;  // of the steps before it: what a row has of each
   // Each tensor of the state after the step, in the state's order: its FQN and the hash of its elements.
   std::vector<std::pair<std::string, std::string>> tensors;
+  std::vector<std::pair<std::string, std::string>>
+      before;        // the same before the step, where ReplayTask::keep asks
   std::string from;  // the checkpoint that was loaded, "" for initial weights
   std::string mesh, library;
   std::string data;  // fingerprint of the data now; "" where none is made

@@ -24,6 +24,9 @@ int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, do
   if (!outcome.cause.empty()) {
     const bool unused = outcome.exit_code == kExitUser && folder.remove_unused();
     tell_failure(outcome, unused ? "" : options.log_dir, console);
+    if (outcome.wrong && outcome.wrong->leave_out)
+      console.notice(
+          "--simulate leaves no rank out: they are threads of this process; --nproc starts others");
     if (outcome.restartable) console.notice("the same command continues from the last checkpoint");
   } else if (outcome.exit_code == kExitStopped) {
     console.notice("stopped on request, saved; the same command continues the run");

@@ -143,6 +143,17 @@ TEST_F(FaultCorruption, Row34TooFewRanksAreLeft) {
   EXPECT_HAS(result.output,
              "cannot go on without rank 1: too few ranks would be left of 3 ranks; --min-nproc N "
              "allows as few as N, and on several hosts a spare host may take the place");
+  const Result threads = trainrun({"--simulate", "3", "--train.device=cpu", "c.json", "--name=threads",
+                                   "--verify.recompute_every=10", "--verify.on_corruption=leave_out"},
+                                  {{"LOCKSTEP_FAULT", "wrong:rank=1,step=45"}});
+  EXPECT_EQ(threads.code, kExitPeer) << threads.output;
+  EXPECT_HAS(threads.output, "; rank 1 (on ");
+  EXPECT_HAS(threads.output,
+             "--simulate leaves no rank out: they are threads of this process; --nproc starts others");
+  const Result alone = trainrun(on("1", "alone", {"--train.steps=20"}));
+  EXPECT_EQ(alone.code, 0) << alone.output;
+  EXPECT_HAS(alone.output,
+             "verify.recompute_every compares nothing here: one data rank has no other to compare with");
   row({.fault = "rank 1 of 3 computes wrong, leave_out without --min-nproc",
        .seen = "cannot go on without rank 1: too few ranks would be left of 3 ranks; --min-nproc N allows as "
                "few as N",

@@ -10,6 +10,12 @@ class Bisect : public RealRun {
     words.insert(words.begin(), "bisect");
     return trainrun(words);
   }
+  // A whole line of the output, as a regular expression.
+  static void expect_line(const Result& result, const std::string& line) {
+    EXPECT_TRUE(std::regex_search(result.output, std::regex("(^|\\n)" + line + "\\n")))
+        << "missing: " << line << "\nin:\n"
+        << result.output;
+  }
 };
 
 TEST_F(Bisect, EqualRunsAreEqual) {
@@ -66,14 +72,109 @@ TEST_F(Bisect, ReplayFindsTheStepBetweenRecords) {
              "\nreplayed from runs/a/ckpt/step-20 and from runs/b/ckpt/step-20 to step 30\nstep 22 is the "
              "first that "
              "comes out otherwise\n");
-  EXPECT_TRUE(std::regex_search(
-      told.output,
-      std::regex("after step 21 the states differ, first in [a-z_0-9.]+ \\(\\d+ of 84 tensors\\)\n")))
-      << told.output;
+  expect_line(told,
+              "after step 21 the states differ, first in [a-z_0-9.]+ \\[[0-9,]+\\]: [-0-9.e]+ and "
+              "[-0-9.e]+ \\(\\d+ of 84 tensors\\)");
+  expect_line(told, "before step 21 the states are the same, tensor by tensor; the step itself differs");
+  expect_line(told,
+              "the steps are not the same graph: behind \\d+ equal values A computes adamw at [^ ]+"
+              ".*, of [a-z_0-9.]+, adamw \\{.*weight_decay=0.1.*\\}");
+  expect_line(told, "  and B adamw at .*, of [a-z_0-9.]+, adamw \\{.*weight_decay=0.5.*\\}");
   run("c", 20, "");
   const Result few = bisect({"a", "c", "--replay"});
   EXPECT_EQ(few.code, kExitOk) << few.output;
   EXPECT_HAS(few.output, "equal: 3 steps that both recorded, from step 1 to step 20\n");
+}
+
+// From a common checkpoint on, another sequence of tokens, another rate, another loss.
+TEST_F(Bisect, ReplayNamesTheFieldTheRateAndTheOp) {
+  write_tiny();
+  const std::vector<std::string> both = {"--nproc", "2", "c.json"};
+  auto run = [&](const std::string& name, int64_t steps, const std::string& key) {
+    auto words = both;
+    words.insert(words.end(), {"--name=" + name, str("--train.steps=", steps)});
+    if (!key.empty()) words.push_back(key);
+    train(words);
+  };
+  std::string tokens = file_text("tokens.bin");
+  for (size_t at = 0; at < tokens.size(); at += 2) tokens[at] ^= 1;
+  scratch_.write("other.bin", std::vector<char>(tokens.begin(), tokens.end()));
+  run("a", 25, "");
+  for (const auto& [name, key] :
+       std::vector<std::pair<std::string, std::string>>{{"data", "--data.paths=[\"other.bin\"]"},
+                                                        {"rate", "--optim.lr=2e-2"},
+                                                        {"loss", "--task.label_smoothing=0.1"}}) {
+    run(name, 20, "");
+    run(name, 25, key);
+  }
+  for (const char* nproc : {"1", "2"}) {
+    const Result data = bisect({"a", "data", "--replay", "--nproc", nproc});
+    EXPECT_EQ(data.code, 1) << data.output;
+    expect_line(data,
+                "before step 21 the states are the same, tensor by tensor; the step itself differs: its "
+                "samples, of data with the fingerprints [0-9a-f]+ and [0-9a-f]+");
+    expect_line(data,
+                "in micro-batch 0 of step 21 field \"ids\" of the batch is not the same, first at \\[0,0\\]: "
+                "\\d+ and \\d+ \\(32 of 32 elements\\)");
+    expect_line(data,
+                "after step 21 the states differ, first in token.weight \\[0,0\\]: .+ and .+ \\(84 of 84 "
+                "tensors\\)");
+  }
+  const Result rate = bisect({"a", "rate", "--replay"});
+  expect_line(
+      rate,
+      "before step 21 the states are the same, tensor by tensor; the step itself differs: its learning "
+      "rate");
+  expect_line(
+      rate,
+      "op by op its micro-batches compute the same in both, \\d+ values: what parts is made of them, by "
+      "sums over micro-batches and ranks, by the update, or by kernels of several ops");
+  const Result loss = bisect({"a", "loss", "--replay"});
+  expect_line(
+      loss,
+      "the steps are not the same graph: behind \\d+ equal values A computes [a-z]+ at language.cpp:\\d+"
+      ", [a-z]+ .*f32\\[.*");
+  expect_line(loss, "  and B [a-z]+ at language.cpp:\\d+, .*");
+}
+
+// Equal graphs of equal values: other random numbers, another evaluator of the same ops; and what lies behind
+// the micro-batches.
+TEST_F(Bisect, ReplayNamesTheOpThatGivesSomethingElse) {
+  write_tiny();
+  auto run = [&](const std::string& name, int64_t steps, const std::string& key, const char* clip = "0.5") {
+    train({"--nproc", "2", "c.json", "--model.dropout=0.1", "--data.order=sequential",
+           str("--optim.clip=", clip), "--name=" + name, str("--train.steps=", steps), key});
+  };
+  const std::string same = "--log.every=1";
+  run("a", 22, same);
+  for (const char* name : {"seed", "slow", "clip"}) run(name, 20, same);
+  run("seed", 22, "--train.seed=5");
+  run("slow", 22, "--compile.backend=reference");
+  run("clip", 22, same, "0.01");
+  const Result seed = bisect({"a", "seed", "--replay", "--nproc", "2"});
+  EXPECT_EQ(seed.code, 1) << seed.output;
+  EXPECT_HAS(
+      seed.output,
+      "certificates are equal: of equal data, seeds, learning rates and state, one of the two computed "
+      "wrong\n");
+  expect_line(seed,
+              "in micro-batch 0 of step 21 rng_uniform at gpt.cpp:\\d+ \\(dropout\\) is the first op that "
+              "gives something else of the same, f32\\[2,16,32\\] first at \\[0,0,0\\]: 0.\\d+ and 0.\\d+ "
+              "\\(\\d+ of 1024 elements\\)");
+  const Result slow = bisect({"a", "slow", "--replay", "--nproc", "2"});
+  EXPECT_EQ(slow.code, 1) << slow.output;
+  expect_line(
+      slow,
+      "in micro-batch 0 of step 21 [a-z_]+ at gpt.cpp:\\d+.* is the first op that gives something else "
+      "of the same, f32\\[.*\\] first at \\[.*\\]: .+ and .+ \\(\\d+ of \\d+ elements\\)");
+  const Result clip = bisect({"a", "clip", "--replay", "--nproc", "2"});
+  EXPECT_EQ(clip.code, 1) << clip.output;
+  expect_line(
+      clip,
+      "the steps are not the same graph: behind \\d+ equal values A computes full at trainer.cpp:\\d+, "
+      "full \\{shape=\\[\\], value=0.5, dtype=f32\\} f32\\[\\]");
+  expect_line(clip,
+              "  and B full at trainer.cpp:\\d+, full \\{shape=\\[\\], value=0.01, dtype=f32\\} f32\\[\\]");
 }
 
 TEST_F(Bisect, RunsWithoutACommonStepAreRefused) {
