@@ -201,7 +201,10 @@ void SaveInFlight::tell_nonfinite(const Holding& of, const Box& block, int64_t a
   for (size_t d = of.shape.size(); d-- > 0; at /= block.size[d])
     found.at[d] = block.offset[d] + at % block.size[d];
   std::lock_guard hold(found_);
-  if (nonfinite_.empty()) nonfinite_ = found.text();
+  std::pair place{&of, found.at};
+  if (!nonfinite_.empty() && nonfinite_at_ < place) return;
+  nonfinite_ = found.text();
+  nonfinite_at_ = std::move(place);
 }
 
 // The hash of what devices sum themselves, searched for what is not finite: where there is any, nothing is

@@ -104,7 +104,8 @@ class SaveInFlight {
   std::string tag_;    // of the files' names, the same on all ranks
   ShardReceipt receipt_;
   std::mutex found_;
-  std::string nonfinite_;  // a value that is none, as the stage of writing met it first
+  std::string nonfinite_;  // of values that are none the first in the order of the file
+  std::pair<const Holding*, std::vector<int64_t>> nonfinite_at_;
   SavedInfo out_;
   std::atomic<bool> given_up_ = false;
   std::function<void()> work_;               // of a stage that is done in place, by advance()

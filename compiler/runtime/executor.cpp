@@ -66,11 +66,13 @@ void Executor::record(StepRecorder* recorder) {
 }
 
 void Executor::refresh(Stream& stream) { enqueue(refresh_, stream); }
+void Executor::prepare() {
+  if (!step_.empty()) return;
+  take_memory(true);
+  for (const Instr& instr : program_.instrs) step_.push_back(bind(instr));
+}
 void Executor::run(Stream& stream) {
-  if (step_.empty()) {
-    take_memory(true);
-    for (const Instr& instr : program_.instrs) step_.push_back(bind(instr));
-  }
+  prepare();
   enqueue(step_, stream);
 }
 

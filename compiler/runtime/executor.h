@@ -39,6 +39,8 @@ class Executor {
   // Enqueues StepProgram::instrs. The first one takes the memory of sums and staging. UserError where it is
   // out.
   void run(Stream& stream);
+  // Takes the memory that steps alone need, which the first run() does else. UserError where it is out.
+  void prepare();
 
   // What run() enqueues from now on is recorded; null: no more. The recorder outlives it.
   void record(StepRecorder* recorder);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/program/build.h"
+#include "compiler/runtime/step_inputs.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler {
@@ -18,11 +19,13 @@ StepBlocks front_of(const StepProgram& step) {
           {}};
 }
 
-// What the next step writes anew, or what both read alone. Sample numbers are written once.
+// What the next step writes anew before it reads it, or what both read alone. Sample numbers are written
+// once.
 bool is_shared(const Region& region) {
   using Kind = Region::Kind;
   const bool input = region.kind == Kind::input && region.name != "rng.sample";
-  return input || region.kind == Kind::state || region.kind == Kind::arena || region.kind == Kind::value;
+  return input || region.kind == Kind::state || region.kind == Kind::arena || region.kind == Kind::value ||
+         region.kind == Kind::staging;
 }
 }  // namespace
 
@@ -36,6 +39,7 @@ Recomputation::Recomputation(const StepPlan& plan, const StepProgram& step, cons
                         const Span span = is_shared(region) ? step.find(region.kind, region.name) : Span{};
                         return span.there() && span.bytes >= region.bytes ? memory.at(span) : nullptr;
                       }});
+  executor_->prepare();
 }
 
 void Recomputation::fill(const StepInput& input, int64_t micro_batch) {
@@ -46,6 +50,7 @@ void Recomputation::fill(const StepInput& input, int64_t micro_batch) {
     places.push_back(
         fields.emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype)).data());
   input.fill(first, samples, places);
+  check_batch(plan_, places, first);
   for (size_t f = 0; f < fields.size(); ++f)
     copy_to_device(device_, executor_->at(program_.find(Region::Kind::input, plan_.fields[f].name)),
                    places[f], fields[f].size());

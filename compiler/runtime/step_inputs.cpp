@@ -110,11 +110,15 @@ void StepInputs::fill_batch(const std::function<void(int64_t, int64_t, const std
     std::vector<void*> places;
     for (const Field& field : fields_) places.push_back(field.slot(field.staged[set], j));
     fill(of * per, per, places);
-    for (const IdBound& bound : plan_.ids)
-      for (size_t f = 0; f < plan_.fields.size(); ++f)
-        if (const FieldType& field = plan_.fields[f]; field.name == bound.field)
-          check_ids(bound, field.dtype, field.shape, places[f], of * per);
+    check_batch(plan_, places, of * per);
   }
+}
+
+void check_batch(const StepPlan& plan, const std::vector<void*>& places, int64_t first) {
+  for (const IdBound& bound : plan.ids)
+    for (size_t f = 0; f < plan.fields.size(); ++f)
+      if (const FieldType& field = plan.fields[f]; field.name == bound.field)
+        check_ids(bound, field.dtype, field.shape, places[f], first);
 }
 
 }  // namespace lockstep::compiler

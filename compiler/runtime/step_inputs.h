@@ -13,6 +13,10 @@
 
 namespace lockstep::compiler {
 
+// UserError for an id of a micro-batch, whose fields lie at `places` and whose first sample is `first`, that
+// is outside what the step's functions read by it (program/id_bounds.h).
+void check_batch(const StepPlan& plan, const std::vector<void*>& places, int64_t first);
+
 class StepInputs {
  public:
   // The step's inputs lie in the regions of its program. The arguments outlive it.

@@ -58,7 +58,9 @@ bool speaks(const LiveMesh& mesh) {
 
 void keep_tensor(const KeepOfReplay& keep, int64_t step, Workload& work) {
   const std::vector<const Array*> one{&work.state().array(keep.tensor)};
-  checkpoint::save_checkpoint(keep.folder, {step, Json::object(), "", Json::object()}, one, work.mesh(), 0);
+  checkpoint::SaveInfo info{step, Json::object(), "", Json::object()};
+  info.allow_nonfinite = true;  // what parts two runs may be just that
+  checkpoint::save_checkpoint(keep.folder, info, one, work.mesh(), 0);
 }
 
 void keep_tape(const KeepOfReplay& keep, Step& step, const StepInput& fed, Workload& work) {

@@ -21,8 +21,20 @@ void ReplicaWatch::hear(int64_t step, const StepResult& result, const Step& made
   at_ = step;
 }
 
+bool ReplicaWatch::has_peers(const Step& made) const {
+  return !made.replicas().empty() && mesh_.world->size() > 1;
+}
+
+void ReplicaWatch::compare_now(int64_t step, Step& made) {
+  if (!has_peers(made)) return;
+  const std::vector<uint64_t> now = made.checksums_now();
+  int64_t word = replica_word(made.replicas(), now);
+  all_reduce(*mesh_.world, {&word, &word, 1, DType::i64, ReduceOp::sum}, "replicas");
+  if (word) refuse(step, made, now);
+}
+
 void ReplicaWatch::compare(int64_t step, Step& made, bool state) {
-  if (every_ == 0 || made.replicas().empty() || mesh_.world->size() == 1) return;
+  if (every_ == 0 || !has_peers(made)) return;
   const std::vector<uint64_t> now = state ? made.checksums_now() : std::vector<uint64_t>();
   int64_t words[2] = {word_, now.empty() ? 0 : replica_word(made.replicas(), now)};
   all_reduce(*mesh_.world, {words, words, 2, DType::i64, ReduceOp::sum}, "replicas");

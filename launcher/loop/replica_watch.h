@@ -19,8 +19,11 @@ class ReplicaWatch {
   // Compares what the step made, and, where `state`, the state as it is now. Collective. PeerError on all
   // ranks.
   void compare(int64_t step, compiler::Step& made, bool state);
+  // The state as it is now, however seldom it is asked for otherwise (`every` may be 0). The same.
+  void compare_now(int64_t step, compiler::Step& made);
 
  private:
+  bool has_peers(const compiler::Step& made) const;
   [[noreturn]] void refuse(int64_t step, const compiler::Step& made, const std::vector<uint64_t>& sums);
 
   int64_t every_;

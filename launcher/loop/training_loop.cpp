@@ -129,7 +129,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
             [this, i, passed_over = guard_.passed_over(i)] {
               if (!passed_over) guard_.saved(i);
             }});
-    if (!last && broken.empty()) keep_in_memory(i, step);
+    if (!last && broken.empty()) keep_in_memory(i, step, fed);
     if (traced)
       if (const std::string path = profile.end(i, last); !path.empty())
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
@@ -221,10 +221,11 @@ SaveInfo TrainingLoop::save_info(int64_t i, const Step& step) {
 }
 
 // Behind the best validation, which it counts as saved.
-void TrainingLoop::keep_in_memory(int64_t i, Step& step) {
+void TrainingLoop::keep_in_memory(int64_t i, Step& step, const StepInput& fed) {
   if (!memory_.due(i, saves_.in_flight(best_checkpoints()))) return;
   enter_pace(Pace::start);
   replicas_.compare(i, step, true);
+  look_for_corruption(i, step, fed, true);  // it may be kept on the disk, where the run fails
   memory_.save(save_info(i, step), std::as_const(work_.state()).arrays());
   enter_pace(Pace::steps);
 }
@@ -258,12 +259,11 @@ void TrainingLoop::go_on_saving(int64_t i, const StepResult& result, Step& step,
 // Before the run goes back or ends: what it goes back to, or is started from again, is the last save.
 void TrainingLoop::settle_saves() {
   enter_pace(Pace::start);
+  auto tell = [this](const Error& error) { work_.rank() == 0 ? logs::warn(error.what()) : void(); };
   try {
     saves_.finish();
-  } catch (const NotSaved& error) {
-    if (work_.rank() == 0) logs::warn(error.what());
-  } catch (const NonFiniteError& error) {
-    if (work_.rank() == 0) logs::warn(error.what());
+  } catch (const NotSaved& error) { tell(error); } catch (const NonFiniteError& error) {
+    tell(error);
   }
 }
 
@@ -288,26 +288,26 @@ void TrainingLoop::look_for_corruption(int64_t i, Step& step, const StepInput& f
   if (!corruption_.due(i, save)) return;
   const auto found = corruption_.look(i, step, fed, [&] {
     enter_pace(Pace::start);
-    replicas_.compare(i, step, true);
+    replicas_.compare_now(i, step);
   });
   if (!found) return;
-  const std::string words =
-      work_.in_words(found->words + corruption_.consequence(*found, work_.target().device()));
+  const auto words = work_.in_words(found->words + corruption_.consequence(*found, work_.target().device()));
   if (config_.verify.on_corruption == "warn") {
     if (work_.rank() == 0) logs::warn(words);
     return;
   }
-  settle_saves();
   memory_.forget();
+  try {
+    settle_saves();
+  } catch (const Error& error) { logs::warn(error.what()); }  // what was found says more
   throw CorruptionError(words, corruption_.wrong_ranks(*found, work_.target().device()));
 }
 
 // Does what the guard decided of step i, on all ranks alike; returns unless the run ends.
 void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const StepInput& fed) {
   using Action = StepGuard::Action;
-  if (finding.action != Action::go_on) enter_pace(Pace::start);  // a search, or a checkpoint that is read
-  if (finding.action != Action::go_on)
-    replicas_.compare(i, step, false);  // another rank's memory may be what did it
+  // A search, or a checkpoint that is read. Another rank's memory may be what did it.
+  if (finding.action != Action::go_on) enter_pace(Pace::start), replicas_.compare(i, step, false);
   if (finding.action == Action::stop || finding.action == Action::rewind) settle_saves();
   FirstNonFinite first;
   if (finding.nonfinite && finding.look) {

@@ -66,7 +66,7 @@ class TrainingLoop {
   void go_on_saving(int64_t i, const compiler::StepResult& result, compiler::Step& step,
                     const compiler::StepInput& fed);
   void settle_saves();
-  void keep_in_memory(int64_t i, compiler::Step& step);
+  void keep_in_memory(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
   void save_best(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
 
   const RunConfig& config_;

@@ -19,7 +19,9 @@ class Membership {
   const LaunchHosts& hosts() const { return hosts_; }
   // An agent may say another name of its host than the command had.
   void name_hosts(const LaunchHosts& hosts) { hosts_ = hosts; }
-  // All ranks that the command asked for, on whichever hosts.
+  // Ranks that it can become again: those that the command asked for, without those that were excluded.
+  int64_t wanted() const { return asked_.nproc; }
+  // All of them, on whichever hosts.
   bool whole() const { return nproc_ == asked_.nproc; }
   // Whether ranks are left out on hosts that are there.
   bool ranks_away() const;

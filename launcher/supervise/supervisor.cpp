@@ -91,7 +91,7 @@ class Supervision {
       return {str("--timeout ", duration_text(asked_.timeout)), true};
     if (growth_.due(members_, now_s())) {
       change_ = Change::grow;
-      return {str(members_.nproc(), " of ", ranks_text(asked_.nproc), ", and others can be had again")};
+      return {str(members_.nproc(), " of ", ranks_text(members_.wanted()), ", and others can be had again")};
     }
     for (const auto& [rank, factor] : slow) {
       const std::string host = members_.hosts().of(rank);

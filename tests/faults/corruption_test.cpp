@@ -182,5 +182,15 @@ TEST_F(FaultCorruption, Row34WhatMemoryHoldsIsNotGoneOnFrom) {
        .same_bits = "yes"});
 }
 
+// What memory holds may come to the disk when a run fails: so it was compared, too.
+TEST_F(FaultCorruption, Row34WhatMemoryHoldsWasCompared) {
+  const Result result =
+      trainrun(on("2", "run", {"--checkpoint.memory_every=1"}), {{"LOCKSTEP_FAULT", "wrong:rank=1,step=45"}});
+  EXPECT_EQ(result.code, kExitPeer) << result.output;
+  EXPECT_HAS(result.output, " of step 45 does not come out alike where all ranks compute it");
+  EXPECT_HAS(result.output, "; all were alike at step 44");
+  EXPECT_EQ(checkpoints("run"), (Words{"step-20", "step-40"}));
+}
+
 }  // namespace
 }  // namespace lockstep::tests
