@@ -142,8 +142,8 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
     bool moving = false;
     auto out = scan_now(storage, dir, moving);
     // A run that keeps one checkpoint renames two folders at each save: a look between them meets neither.
-    if (!out.empty() || !moving || look == 10) return out;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (!out.empty() || !moving || look == 100) return out;
+    std::this_thread::sleep_for(std::chrono::milliseconds(look % 3));
   }
 }
 

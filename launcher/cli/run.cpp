@@ -210,8 +210,9 @@ int run(const RunArguments& arguments, std::ostream& out) {
                          str("trainrun --nproc ", launch.nproc, " ", arguments.target));
     make_plugin_absolute(resolved);
     check_meshes(resolved, launch);
-    refuse_one_device(resolved.train.device,
-                      launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks);
+    if (!arguments.simulate)
+      refuse_one_device(resolved.train.device,
+                        launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks);
     if (arguments.dry_run)
       if (const std::string data = data_in_words(resolved.data); data.find("there") != 0)
         logs::warn("trainrun: data: " + data);

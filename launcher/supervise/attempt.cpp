@@ -31,7 +31,7 @@ namespace {
 // How long the other ranks may live on: after one has recorded an error and has not left; after one has left
 // with an error of its own, so that they can say theirs; after one has left with code 0 out of the middle of
 // MPI, where all may be leaving.
-constexpr double kAfterError = 5, kAfterExit = 0.25, kAfterEarly = 1;
+constexpr double kAfterError = 5, kAfterExit = 1, kAfterEarly = 1;
 
 class Attempt {
  public:
