@@ -55,9 +55,9 @@ PageTable beside_table(const Measured& measured, const Prediction& p) {
 
 PageTable traffic_table(const PlanReport& plan) {
   PageTable out{"Communication of a step, fullest rank, as planned",
-                {{"along", "", "times", "sent", "under way", "hidden"}}};
+                {{"along", "times", "sent", "under way", "hidden"}}};
   for (const auto& row : plan.prediction.traffic)
-    out.rows.push_back({row.dims, row.op, str(row.count), bytes(row.bytes),
+    out.rows.push_back({str(row.dims, " ", row.op), str(row.count), bytes(row.bytes),
                         plan.predicted ? seconds_text(row.seconds) : "–",
                         plan.predicted && row.seconds > 0 ? percent(1 - row.exposed_s / row.seconds) : "–"});
   return out;

@@ -61,7 +61,7 @@ std::string bar_html(const PageBar& bar) {
     std::snprintf(percent, sizeof percent, "%.3f", 100 * share);
     char shown[32];
     std::snprintf(shown, sizeof shown, share > 0 && share < 0.095 ? "%.1f %%" : "%.0f %%", 100 * share);
-    const std::string cls = str("c", color++ % 8);
+    const std::string cls = str("c", color++ % 10);
     segments += str("<i class=\"", cls, "\" style=\"width:", percent, "%\" title=\"",
                     escaped_markup(part.name), ": ", escaped_markup(part.text), "\"></i>");
     list += tag("li", "",

@@ -86,7 +86,7 @@ class Chart {
     this.chart = chart;
     this.lines = [];
     chart.series.forEach((series, i) => {
-      const color = `var(--c${i % 8})`;
+      const color = `var(--c${i % 10})`;
       const smooth = series.smooth && series.x.length > 40 ? smoothed(series, chart.log && Math.min(...series.y) > 0) : null;
       this.lines.push({series, color, y: smooth || series.y, raw: smooth ? series.y : null});
     });
@@ -119,6 +119,11 @@ class Chart {
     for (const line of this.lines) for (const y of line.series.y) { low = Math.min(low, y); high = Math.max(high, y); }
     if (!isFinite(low)) { low = 0; high = 1; }
     const log = this.chart.log && low > 0;
+    let peak = 0;  // of few values that would press all others flat: they leave the picture, and it is said how far
+    if (!log && this.chart.zero) {
+      const all = this.lines.flatMap(line => line.series.y).sort((a, b) => a - b), most = all[Math.floor((all.length - 1) * 0.97)];
+      if (all.length > 20 && most > 0 && high > 3 * most) { peak = high; high = 1.5 * most; }
+    }
     if (log) { low = Math.log10(low); high = Math.log10(high); } else if (this.chart.zero) low = Math.min(0, low);
     if (high - low < 1e-12 * Math.max(1e-30, Math.abs(high))) { const pad = Math.abs(high) * 0.05 || 1; if (low) low -= pad; high += pad; }
     const pad = (high - low) * 0.04;
@@ -147,6 +152,7 @@ class Chart {
       line.append(node('title', {}, `step ${mark.step}: ${mark.text}`));
       this.svg.append(line);
     }
+    if (peak) this.svg.append(node('text', {x: this.right, y: top + 10, 'text-anchor': 'end'}, `up to ${trim(figure(peak))}`));
     const path = (series, values, attributes) => {
       const d = series.x.map((step, i) => `${i ? 'L' : 'M'}${x(step).toFixed(1)} ${y(values[i]).toFixed(1)}`).join('');
       this.svg.append(node('path', {d, fill: 'none', 'stroke-linejoin': 'round', ...attributes}));

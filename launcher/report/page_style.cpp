@@ -6,12 +6,14 @@ namespace lockstep::launcher {
 const char* const kPageStyle = R"css(:root {
   --ground: #f7f7f5; --panel: #ffffff; --ink: #1d2125; --quiet: #5f6871; --line: #e3e5e7; --faint: #eef0f1;
   --c0: #2e6bd0; --c1: #d9822b; --c2: #2f8f62; --c3: #8a63c9; --c4: #c2475c; --c5: #4a9fb5; --c6: #9a8b3c; --c7: #8b949e;
+  --c8: #a0603d; --c9: #c46fb0;
   --bad: #c0392b;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #131619; --panel: #1a1e22; --ink: #e4e7ea; --quiet: #98a2ab; --line: #2b3137; --faint: #22272c;
     --c0: #6ea1f2; --c1: #e9a45c; --c2: #63c096; --c3: #b096e6; --c4: #e27d8e; --c5: #79c3d6; --c6: #cdbd6c; --c7: #77818b;
+    --c8: #c98a66; --c9: #dd9bce;
     --bad: #ef7d70;
   }
 }
@@ -65,6 +67,7 @@ figcaption { display: flex; justify-content: space-between; gap: 12px; font-weig
 .share { color: var(--quiet); }
 .c0 { background: var(--c0); } .c1 { background: var(--c1); } .c2 { background: var(--c2); } .c3 { background: var(--c3); }
 .c4 { background: var(--c4); } .c5 { background: var(--c5); } .c6 { background: var(--c6); } .c7 { background: var(--c7); }
+.c8 { background: var(--c8); } .c9 { background: var(--c9); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: right; padding: 5px 0 5px 16px; border-bottom: 1px solid var(--faint); white-space: nowrap; }
@@ -90,6 +93,7 @@ pre { font: 12.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
   .fact dd { font-size: 17px; }
   table { font-size: 13px; }
   th, td { padding-left: 10px; }
+  th:first-child, td:first-child { white-space: normal; }
   .events li { grid-template-columns: minmax(0, 1fr) auto; }
   .events .what { grid-column: 1 / -1; grid-row: 2; }
 }
