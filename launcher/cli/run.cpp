@@ -44,9 +44,11 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
     }
 }
 
-// A program without a slash would be read as a config.
-void refuse_program_without_slash(const std::string& target) {
+// A program without a slash, or one that is not there, would be read as a config.
+void refuse_program_as_config(const std::string& target) {
   std::error_code failed;
+  if (target.ends_with(".py") && !fs::exists(target, failed))
+    throw UserError(str("cannot start the program ", target, ": it is not there"));
   if (target.find('/') != std::string::npos || target.ends_with(".json") ||
       !fs::is_regular_file(target, failed) || access(target.c_str(), X_OK) != 0)
     return;
@@ -201,7 +203,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     launch.worker = program_command(arguments.program, before.words, arguments.self);
     other = str("give this one a folder of its own: trainrun --name=OTHER ", path);
   } else {
-    refuse_program_without_slash(arguments.target);
+    refuse_program_as_config(arguments.target);
     open_libraries(arguments.target, stored_in(arguments.target), arguments.rest);
     const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
     RunConfig resolved = load_config(arguments.target, overrides);
@@ -210,12 +212,14 @@ int run(const RunArguments& arguments, std::ostream& out) {
                          str("trainrun --nproc ", launch.nproc, " ", arguments.target));
     make_plugin_absolute(resolved);
     check_meshes(resolved, launch);
-    if (!arguments.simulate)
-      refuse_one_device(resolved.train.device,
-                        launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks);
-    if (arguments.dry_run)
+    const int64_t local = launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks;
+    if (!arguments.simulate) refuse_one_device(resolved.train.device, local);
+    if (arguments.dry_run) {
       if (const std::string data = data_in_words(resolved.data); data.find("there") != 0)
         logs::warn("trainrun: data: " + data);
+      if (const std::string none = device_not_here(resolved.train.device, local); !none.empty())
+        logs::warn(str("trainrun: train.device \"", resolved.train.device, "\": not here: ", none));
+    }
     save_for_restarts(resolved, launch);
     for (const auto& line : config_warnings(resolved)) logs::warn("trainrun: " + line);
     run_dir = "runs/" + resolved.name;

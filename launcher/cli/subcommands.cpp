@@ -46,8 +46,15 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" ||
       words[0] == "help")
     return words;
-  if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end())
+  if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end()) {
+    const bool word = words[0].find_first_of("./") == std::string::npos && words[0][0] != '-';
+    const std::string near = word && !std::filesystem::exists(words[0])
+                                 ? nearest(words[0], {kSubcommands.begin(), kSubcommands.end() - kOwn})
+                                 : "";
+    if (!near.empty())
+      throw UserError(str("there is no command \"", words[0], "\"; did you mean trainrun ", near, "?"));
     words.insert(words.begin(), "run");
+  }
   return words;
 }
 

@@ -1,6 +1,7 @@
 // From JSON text and overrides to a RunConfig, collecting every error on the way.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/json_text.h"
@@ -9,6 +10,8 @@
 #include "launcher/config/stored.h"
 
 namespace lockstep::launcher {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -202,14 +205,16 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     if (path == "init_from" || path == "init-from") path = "train.init_from";
     const bool known = find_key(path), section = is_section(path);
-    const std::string other = known || section ? "" : neighbour(path);
-    const bool may_be_flag = !known && !section && !is_leaf(path) && other.empty() && path.size() < 100 &&
+    const std::string theirs = known ? "" : neighbour(path);  // what a word of others is here
+    const bool may_be_flag = !known && !section && !is_leaf(path) && theirs.empty() && path.size() < 100 &&
                              path.find('.') == std::string::npos;
     if (auto flag = may_be_flag && path != "init_from" ? nearest(path, flags) : ""; !flag.empty())
       errors.add(str("unknown flag --", path, "; did you mean --", flag, "?"));
     else if (!known)
-      errors.add(section ? str("--", path, " is a section; name one of its keys: --", path, ".",
-                               members(path)[0], "=VALUE")
+      errors.add(section ? str("--", path, " is a section; ",
+                               theirs.empty()
+                                   ? str("name one of its keys: --", path, ".", members(path)[0], "=VALUE")
+                                   : theirs)
                          : str("unknown key ", shown(path), " in ", shown(argument), "; ", advice(path)));
     else if (equals == std::string::npos && find_key(path)->fallback.is_boolean())
       out.push_back({path, "true"});
@@ -271,11 +276,24 @@ RunConfig parse_config(const std::string& text, const std::string& where,
   return target.config;
 }
 
+namespace {
+// The config beside a path that is not there with the nearest name, or a config that everyone has.
+std::string other_config(const std::string& path) {
+  const fs::path wrong(path), folder = wrong.has_parent_path() ? wrong.parent_path() : fs::path(".");
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    if (at->path().extension() == ".json") names.push_back(at->path().filename().string());
+  const std::string near = nearest(wrong.filename().string(), names);
+  return near.empty() ? "name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"
+                      : str("nearest: ", (wrong.parent_path() / near).string());
+}
+}  // namespace
+
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides, DataPaths paths) {
   const ReadText file = read_text(path);
   if (!file.problem.empty())
-    throw UserError(str("cannot read the config ", path, ": ", file.problem,
-                        "; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"));
+    throw UserError(str("cannot read the config ", path, ": ", file.problem, "; ", other_config(path)));
   return parse_config(file.text, path, overrides, paths);
 }
 

@@ -24,6 +24,17 @@ void refuse_one_device(const std::string& word, int64_t local_ranks) {
                         " ranks; write \"cuda\": rank i takes device i"));
 }
 
+std::string device_not_here(const std::string& word, int64_t local_ranks) {
+  const DeviceChoice choice = device_choice(word);
+  if (choice.kind != "cuda") return "";
+  std::string why;
+  if (!cuda_available(&why)) return why;
+  const int64_t wanted = choice.ordinal >= 0 ? choice.ordinal + 1 : local_ranks;
+  return wanted <= cuda_devices()
+             ? ""
+             : str("this host has ", cuda_devices(), " GPUs, and ", wanted, " are needed");
+}
+
 const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks) {
   const DeviceChoice choice = device_choice(word);
   if (choice.kind == "cpu") return cpu_target();

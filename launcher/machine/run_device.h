@@ -21,6 +21,10 @@ std::string device_place(const std::string& word, const Device& device, int64_t 
 // What CUDA_VISIBLE_DEVICES is to be for the GPUs of this host without these numbers, as this process counts.
 std::string visible_without(const std::vector<int64_t>& ordinals);
 
+// Why this host has not what train.device asks of it for so many ranks, by what the driver counts: no device
+// is opened. "" where it has, and where train.device is no GPU.
+std::string device_not_here(const std::string& word, int64_t local_ranks);
+
 // UserError where train.device names one device (cuda:N) and a host has several ranks.
 void refuse_one_device(const std::string& word, int64_t local_ranks);
 

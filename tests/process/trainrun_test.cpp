@@ -58,9 +58,29 @@ TEST_F(Trainrun, ADryRunLooksAtDeviceAndData) {
   EXPECT_EQ(gone.code, kExitOk) << gone.output;
   EXPECT_HAS(gone.output, "trainrun: data: not there: ");
   EXPECT_HAS(gone.output, "/nope/x.txt");
+  auto many = trainrun({"c.json", "--dry-run", "--train.device=cuda:4095"});
+  EXPECT_EQ(many.code, kExitOk) << many.output;
+  EXPECT_HAS(many.output, "trainrun: train.device \"cuda:4095\": not here: ");
   scratch_.write("a", "some text");
   auto there = trainrun({"--nproc", "2", "c.json", "--dry-run"});
   EXPECT_EQ(there.output.find("trainrun: data"), std::string::npos) << there.output;
+}
+
+// A slip in the command, a word of others that is a section here, a config or a program that is not there.
+TEST_F(Trainrun, SlipsAreAnswered) {
+  const std::pair<std::vector<std::string>, const char*> slips[] = {
+      {{"plna", "c.json"}, "there is no command \"plna\"; did you mean trainrun plan?"},
+      {{"import_hf", "folder"}, "there is no command \"import_hf\"; did you mean trainrun import-hf?"},
+      {{"c.json", "--resume=runs/x"},
+       "--resume is a section; a run resumes by itself: the same command goes on from its newest checkpoint"},
+      {{"c.json", "--optim=adam"}, "--optim is a section; name one of its keys: --optim."},
+      {{"d.json"}, "cannot read the config d.json: it is not there; nearest: c.json"},
+      {{"train.py"}, "cannot start the program train.py: it is not there"}};
+  for (const auto& [words, answer] : slips) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, answer);
+  }
 }
 
 TEST_F(Trainrun, ResolvedConfigRerunsTheRun) {
