@@ -1,9 +1,16 @@
 """Lockstep: distributed training whose step is traced in Python and compiled, with the same bits on any number of ranks."""
+from typing import TYPE_CHECKING
+
 from . import _core
 from ._core import *  # noqa: F401,F403  functions, layers, optimizers: as their C++ headers declare them
 from . import init
 from .dcp import convert_dcp
 from .runs import load, metrics
 from .training import Session, Validation, arrays, train
+from .words import missing as _missing
 
 __version__ = _core.__version__
+
+if not TYPE_CHECKING:  # a checker knows all names, and would take any name for one with this
+    def __getattr__(name):
+        raise AttributeError(_missing(name, globals()))

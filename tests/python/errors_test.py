@@ -1,6 +1,8 @@
 """What goes wrong in a Python program is told with the user's line, and leaves with the exit code of its kind."""
 import unittest
 
+import lockstep as ls
+
 from programs import Programs
 
 STEP = """
@@ -32,6 +34,17 @@ class Errors(Programs):
     def test_own_exception(self):
         self.told("def broken(x, y):\n    raise ValueError('no such column')\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
                   "ValueError: no such column", code=1)
+
+    def test_names_as_pytorch_spells_them(self):
+        for name, here in {"SGD": "Sgd", "LSTM": "Lstm", "RMSNorm": "RmsNorm", "ReLU": "relu", "MSELoss": "mse_loss", "CrossEntropyLoss": "cross_entropy",
+                           "crossentropy": "cross_entropy", "AdamWW": "AdamW"}.items():
+            with self.assertRaisesRegex(AttributeError, f"module 'lockstep' has no attribute '{name}'; did you mean {here}\\?"):
+                getattr(ls, name)
+        with self.assertRaisesRegex(AttributeError, "'Adam'; here that is AdamW"):
+            ls.Adam
+        with self.assertRaisesRegex(AttributeError, "'quaternion'; docs/pytorch.md has PyTorch's words"):
+            ls.quaternion
+        self.assertFalse(hasattr(ls, "__wrapped__"))
 
     def test_truth_of_a_tensor(self):
         self.told("def broken(x, y):\n    if x > 0:\n        return 1\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
