@@ -124,7 +124,9 @@ Findings gpu_findings() {
   const Nvml nvml;
   if (gpus == 0 && !nvml.library.opened()) {
     for (const auto& row : rows)
-      if (row.what == "driver") return {{Health::ok, "GPU", "none here (" + row.status + ")", ""}};
+      if (row.what == "driver")
+        return {{Health::ok, "GPU",
+                 "none here (" + row.status.substr(row.status.starts_with("none: ") ? 6 : 0) + ")", ""}};
     return {{Health::ok, "GPU", "none here", ""}};
   }
   for (const auto& row : rows) {
