@@ -37,6 +37,26 @@ def linked(text, where):
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", one, text)
 
 
+def tables(text):
+    """Blocks of commands with words behind them as tables, which a narrow page can wrap."""
+    def cell(words):
+        return words.replace("|", "\\|")
+
+    def one(match):
+        rows = []
+        for line in match[1].splitlines():
+            row = re.fullmatch(r"((?:trainrun|--)\S*(?: {1,2}\S+)*) {2,}(\S.*)", line)
+            more = re.fullmatch(r" {20,}(\S.*)", line)
+            if row:
+                rows.append([row[1], re.sub(" {2,}", "; ", row[2])])
+            elif more and rows:
+                rows[-1][1] += " " + more[1]
+            else:
+                return match[0]
+        return "\n".join(["| say | for |", "| --- | --- |"] + [f"| `{a}` | {cell(b)} |" for a, b in rows]) + "\n"
+    return re.sub(r"(?ms)^```\n(.*?)^```\n", one, text)
+
+
 def flat(doc):
     return " ".join(doc.split())
 
@@ -78,7 +98,11 @@ def api():
 
 def keys():
     text = subprocess.run([trainrun, "show", "--reference"], capture_output=True, text=True, check=True).stdout
-    return f"# Config keys\n\n`trainrun show --reference`, as it stands; `trainrun explain KEY` says more of one.\n\n```\n{text}```\n"
+    # Patterns and ranges are words, no marks of Markdown; what stands in backticks is left as it is.
+    parts = [part if i % 2 else re.sub(r"([*_<\[{])", r"\\\1", part) for i, part in enumerate(re.split(r"(`[^`]*`)", text))]
+    lines = "".join(parts).replace("\\<", "&lt;").split("\n")
+    about = "`trainrun show --reference` prints this page, `trainrun explain KEY` says more of one key."
+    return "\n".join(lines[:1] + ["", about] + lines[1:])
 
 
 out.mkdir(parents=True, exist_ok=True)
@@ -89,7 +113,8 @@ for page in sorted(p for p in (root / "docs").iterdir() if p.is_file()):
     else:
         (out / page.name).write_bytes(page.read_bytes())
 for name, page in OWN.items():
-    (out / page).write_text(linked((root / name).read_text(), "."))
-(out / "site.css").write_text(".md-grid { max-width: 82rem }\n.md-typeset pre > code { white-space: pre-wrap }\n")
+    (out / page).write_text(tables(linked((root / name).read_text(), ".")))
+(out / "site.css").write_text(".md-grid { max-width: 82rem }\n.md-typeset pre > code { white-space: pre-wrap }\n"
+                             ".md-typeset table code { word-break: normal; overflow-wrap: break-word }\n")
 (out / "api.md").write_text(api())
 (out / "keys.md").write_text(keys())
