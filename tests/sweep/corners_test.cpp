@@ -89,6 +89,24 @@ TEST(Corners, ProdHasAllDerivativesAtZeros) {
   for (size_t i = 0; i < right.size(); ++i) EXPECT_EQ(compiler::to_doubles(out[i]), right[i]) << i;
 }
 
+// An integer divided by itself is 1, and 0 where it is 0, whatever follows.
+TEST(Corners, AnIntegerDividedByItselfIsOne) {
+  for (const DType dtype : {DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64})
+    for (const int64_t columns : {3, 5, 16, 20}) {
+      SCOPED_TRACE(str(name(dtype), " ", columns));
+      std::vector<double> x, right;
+      for (int64_t i = 0; i < 7 * columns; ++i) x.push_back(static_cast<double>(i % 5));
+      for (const double v : x) right.push_back(v == 0 ? 0 : 1);
+      const auto out = outputs_of(
+          [](const Tensors& in) {
+            const Tensor one = in[0] / in[0];
+            return Tensors{one, sum(one % 17.0, {1}), one % 17.0, one + one, sum(one, {1})};
+          },
+          {compiler::from_values(dtype, {7, columns}, x)});
+      EXPECT_EQ(compiler::to_doubles(out[0]), right);
+    }
+}
+
 // Views of views of several inputs multiply the loads of one element: some are stored, so that a kernel holds
 // them.
 TEST(Corners, ViewsOfViewsOfSeveralInputs) {

@@ -151,9 +151,10 @@ LS_F i64 ls_saturated(double x) { return x != x ? 0 : x >= 0x1p63 ? 0x7fffffffff
 LS_INTS(LS_ONE)
 #undef LS_ONE
 )";
-// Integers have no infinity: a division by zero gives 0, its remainder the dividend.
+// Integers have no infinity: a division by zero gives 0, its remainder the dividend. The dividend passes an
+// empty asm, so that no compiler sees x / x: GCC 12 takes it for the truth of x != 0, whose vector is -1.
 constexpr std::string_view kDiv = R"(
-#define LS_ONE(V, M, T) LS_F V ls_div(V a, V b) { V r; for (int l = 0; l < LS_W; ++l) r[l] = b[l] == 0 ? (T)0 : (T)-1 < (T)0 && b[l] == (T)-1 ? (T)(0 - (u64)a[l]) : (T)(a[l] / b[l]); return r; }
+#define LS_ONE(V, M, T) LS_F V ls_div(V a, V b) { __asm__("" : "+m"(a)); V r; for (int l = 0; l < LS_W; ++l) r[l] = b[l] == 0 ? (T)0 : (T)-1 < (T)0 && b[l] == (T)-1 ? (T)(0 - (u64)a[l]) : (T)(a[l] / b[l]); return r; }
 LS_INTS(LS_ONE)
 #undef LS_ONE
 )";
