@@ -358,7 +358,7 @@ Table losses() {
 const Table& functions() {
   static const Table all = [] {
     Table out = elements();
-    for (Table part : {shapes(), losses(), matrices()}) out.merge(part);
+    for (Table part : {shapes(), losses(), matrices(), later()}) out.merge(part);
     return out;
   }();
   return all;

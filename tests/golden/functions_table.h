@@ -13,6 +13,7 @@ namespace lockstep::golden {
 using Tensors = std::vector<Tensor>;
 const std::map<std::string, std::function<Tensors(const Tensors&)>>& functions();
 std::map<std::string, std::function<Tensors(const Tensors&)>>
-matrices();  // of them those of core/ops/linalg.h
+matrices();                                                             // of them those of core/ops/linalg.h
+std::map<std::string, std::function<Tensors(const Tensors&)>> later();  // and those at the end of make.py
 
 }  // namespace lockstep::golden

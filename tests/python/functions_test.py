@@ -27,6 +27,7 @@ class Functions(unittest.TestCase):
         self.same(lambda x: ls.split(x, 2, [2, 3])[1], A[..., 2:], A)
         self.same(lambda x: ls.roll(x, shift=2, dim=-1), np.roll(A, 2, -1), A)
         self.same(lambda x: x.unsqueeze(1).squeeze(1).flatten(1), A.reshape(3, 20), A)
+        self.same(lambda x: ls.rot90(x, 3, 0, 2), np.rot90(A, 3, (0, 2)), A)
         self.same(lambda x: ls.flip(x, 1), A[:, ::-1], A)  # one dim as a number
 
     def test_reductions_and_order(self):
@@ -37,6 +38,11 @@ class Functions(unittest.TestCase):
         self.same(lambda x: ls.softmax(x, 1), softmax(A, 1), A)
         self.same(lambda x: ls.cumsum(x, 1), A.cumsum(1), A)
         self.same(lambda x: ls.argmax(x, 1), A.argmax(1), A)
+        self.same(lambda x: ls.softmin(x), softmax(-A, -1), A)
+        self.same(lambda i: ls.bincount(i, 5), np.bincount(IDS.reshape(-1), minlength=5), IDS)
+        self.same(lambda x: ls.histogram(x, 4, lo=-1, hi=1), np.histogram(A, 4, (-1, 1))[0], A)
+        edges = np.float32([-1, 0, 0.5])
+        self.same(lambda e, x: ls.searchsorted(e, x, right=True), np.searchsorted(edges, A, "right"), edges, A)
 
         def top(x):
             values, indices = ls.topk(x, 2)
@@ -53,6 +59,7 @@ class Functions(unittest.TestCase):
         table = A.reshape(12, 5)[:5]
         self.same(lambda t, i: ls.embedding(t, i), table[IDS], table, IDS)
         self.same(lambda t, i: ls.embedding_bag(t, i, mode="sum"), table[IDS].sum(1), table, IDS)
+        self.same(lambda t, i: ls.embedding_bag(t, i, mode="max"), table[IDS].max(1), table, IDS)
         self.same(lambda x: ls.tril(x), np.tril(A), A)
 
     def test_contractions(self):

@@ -151,6 +151,8 @@ TEST(RandomFunctions, SameBitsOnAnyRankCount) {
     Tensor noisy = x + 0.1 * randn(x, x.shape()) + uniform(x, x.shape(), -0.1, 0.1);
     noisy = noisy * bernoulli(x, x.shape(), 0.9) + truncated_normal(x, x.shape(), 0, 0.1, -0.2, 0.2);
     noisy = dropout_channels(noisy, 0.2) + dropout_samples(x, 0.3);
+    noisy = rrelu(noisy) +
+            0.1 * convert(multinomial(exp(x), kWidth) - multinomial(exp(x), kWidth, true), DType::f32);
     Tensor bin = one_hot(randint(x, {kMicro}, 0, 6), 6);
     return mse_loss(gumbel_softmax(logits(state, noisy)), bin);
   });

@@ -6,6 +6,7 @@
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/contract.h"
 #include "core/ops/functions/creation.h"
+#include "core/ops/functions/gradients.h"
 #include "core/ops/functions/index.h"
 #include "core/ops/functions/operators.h"
 #include "core/ops/functions/pointwise.h"
@@ -27,6 +28,12 @@ void need_sizes(std::string_view name, const Tensor& x, const Shape& size, Here 
   if (size.empty() || static_cast<int>(size.size()) > x.ndim() ||
       std::any_of(size.begin(), size.end(), [](int64_t n) { return n < 1; }))
     refuse(name, {x}, at, str("size ", size, " for ", x.text(), ": 1 or more for each of the last dims"));
+}
+// Keys' cubic with a = -0.75 of a distance of 0 to 2.
+Tensor cubic(Tensor d) {
+  constexpr double kA = -0.75;
+  Tensor near = ((kA + 2) * d - (kA + 3)) * d * d + 1.0, far = ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA;
+  return where(d <= 1, near, far);
 }
 }  // namespace
 
@@ -79,6 +86,65 @@ Tensor interpolate_linear(Tensor x, Shape size, bool align_corners, Here at) {
       v = movedim(tensordot(v, weights, {d}, {1}), -1, d);
     }
     return v;
+  });
+}
+Tensor interpolate_cubic(Tensor x, Shape size, bool align_corners, Here at) {
+  need_sizes("interpolate_cubic", x, size, at);
+  return rounded_once("interpolate_cubic", x, at, [&](Tensor v) {
+    for (size_t i = 0; i < size.size(); ++i) {
+      const int d = v.ndim() - static_cast<int>(size.size() - i);
+      const int64_t in = v.size(d), out = size[i];
+      if (in == out) continue;
+      const auto n = static_cast<double>(in), m = static_cast<double>(out);
+      Tensor index = iota(v, {out, in}, 0, DType::f64), place = iota(v, {out, in}, 1, DType::f64);
+      Tensor from = align_corners ? index * (out > 1 ? (n - 1) / (m - 1) : 0) : (index + 0.5) * (n / m) - 0.5;
+      Tensor first = floor(from), weights = full_like(from, 0);
+      for (int tap = -1; tap <= 2; ++tap) {
+        Tensor at_tap = first + static_cast<double>(tap);
+        weights =
+            weights + where(clamp(at_tap, 0, n - 1) == place, cubic(abs(from - at_tap)), full_like(from, 0));
+      }
+      v = movedim(tensordot(v, convert(weights, v.dtype()), {d}, {1}), -1, d);
+    }
+    return v;
+  });
+}
+
+Tensor grid_sample(Tensor x, Tensor grid, bool border, bool align_corners, Here at) {
+  need_floats("grid_sample", {x, grid}, at);
+  if (x.ndim() != 4 || grid.ndim() != 4 || grid.size(0) != x.size(0) || grid.size(3) != 2)
+    refuse(
+        "grid_sample", {x, grid}, at,
+        str("x is ", x.text(), ", the grid ", grid.text(), ", need [batch, C, h, w] and [batch, H, W, 2]"));
+  const int64_t batch = x.size(0), channels = x.size(1), h = x.size(2), w = x.size(3);
+  const Shape places{batch, grid.size(1), grid.size(2)};
+  return rounded_once("grid_sample", x, at, [&](Tensor v) {
+    Tensor rows = reshape(permute(v, {0, 2, 3, 1}), {batch * h * w, channels});
+    Tensor wide = convert(grid, v.dtype());
+    // Along one side of `size` pixels: where the place lies, counted in pixels.
+    auto along = [&](int64_t axis, int64_t size) {
+      Tensor g = select(wide, 3, axis);
+      const auto n = static_cast<double>(size);
+      Tensor p = align_corners ? (g + 1.0) * ((n - 1) / 2) : (g + 1.0) * (n / 2) - 0.5;
+      return border ? clamp(p, 0, n - 1) : p;
+    };
+    Tensor px = along(0, w), py = along(1, h);
+    Tensor x0 = stop_gradient(floor(px)), y0 = stop_gradient(floor(py));
+    Tensor sample = iota(v, places, 0, DType::i32) * static_cast<double>(h * w), sum;
+    for (int corner = 0; corner < 4; ++corner) {
+      Tensor cx = x0 + static_cast<double>(corner & 1), cy = y0 + static_cast<double>(corner >> 1);
+      Tensor share = (1.0 - abs(px - cx)) * (1.0 - abs(py - cy));
+      auto inside = [](Tensor c, int64_t size) { return c >= 0 && c <= static_cast<double>(size - 1); };
+      share = where(inside(cx, w) && inside(cy, h), share, full_like(share, 0));
+      auto pixel = [](Tensor c, int64_t size) {
+        return convert(clamp(c, 0, static_cast<double>(size - 1)), DType::i32);
+      };
+      Tensor id = sample + pixel(cy, h) * static_cast<double>(w) + pixel(cx, w);
+      Tensor part = take(rows, id);
+      part = part * broadcast_dims(share, part.shape(), {0, 1, 2});
+      sum = sum.defined() ? sum + part : part;
+    }
+    return permute(sum, {0, 3, 1, 2});
   });
 }
 

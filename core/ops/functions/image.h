@@ -17,5 +17,15 @@ Tensor interpolate_nearest(Tensor x, Shape size, Here at = Here::current());
 // outer places lie on one another, else their borders do. In f32 (f64 for f64), a contraction with the
 // weights along each dim; rounded once. As PyTorch without antialias.
 Tensor interpolate_linear(Tensor x, Shape size, bool align_corners = false, Here at = Here::current());
+// By the four nearest places along each of these dims, with Keys' cubic and a = -0.75; places outside are
+// those of the border. In f32 (f64 for f64), rounded once. As PyTorch's bicubic without antialias; Keys,
+// 1981.
+Tensor interpolate_cubic(Tensor x, Shape size, bool align_corners = false, Here at = Here::current());
+// x [batch, C, h, w] read at the places of `grid` [batch, H, W, 2], each (x, y) with -1 and 1 at the borders
+// of the image, or with align_corners at the middles of its outer pixels: [batch, C, H, W], linear between
+// the four nearest pixels. Places outside are 0, or with `border` the nearest of the border. In f32 (f64 for
+// f64), rounded once. Gradients of x and of the grid. As PyTorch's bilinear grid_sample.
+Tensor grid_sample(Tensor x, Tensor grid, bool border = false, bool align_corners = false,
+                   Here at = Here::current());
 
 }  // namespace lockstep

@@ -67,7 +67,7 @@ Tensor embedding_bag(Tensor table, Tensor ids, Bag mode, int64_t padding, Tensor
     refuse(
         "embedding_bag", {table}, at,
         str("the table is ", table.text(), ", ids are ", ids.text(), ", need [rows, width] and [bags, n]"));
-  if (weights.defined() && (mode == Bag::mean || weights.shape() != ids.shape()))
+  if (weights.defined() && (mode != Bag::sum || weights.shape() != ids.shape()))
     refuse("embedding_bag", {table}, at,
            str("weights are ", weights.text(), ", ids ", ids.text(),
                ": one weight for each id, and only of a sum"));
@@ -75,6 +75,13 @@ Tensor embedding_bag(Tensor table, Tensor ids, Bag mode, int64_t padding, Tensor
   Tensor counts = convert(ids != static_cast<double>(padding), rules::statistic(table.dtype()));
   Tensor inside = where(ids == static_cast<double>(padding), full_like(ids, 0), ids);
   Tensor rows = rules::wide(embedding(table, inside)), share = counts;
+  if (mode == Bag::max) {
+    constexpr double kLeast = -std::numeric_limits<double>::infinity();
+    Tensor there = broadcast_dims(counts > 0, rows.shape(), {0, 1});
+    Tensor most = max(where(there, rows, full_like(rows, kLeast)), {1});
+    Tensor empty = broadcast_dims(sum(counts, {1}) == 0, most.shape(), {0});
+    return convert(where(empty, full_like(most, 0), most), table.dtype());
+  }
   if (weights.defined()) share = counts * convert(weights, counts.dtype());
   Tensor total = sum(rows * broadcast_dims(share, rows.shape(), {0, 1}), {1});
   if (mode == Bag::mean)
@@ -105,6 +112,16 @@ Tensor flip(Tensor x, std::vector<int64_t> dims, Here at) {
                        static_cast<double>(size - 1) - iota(x, {size}, 0, DType::i32));
   }
   return x;
+}
+Tensor rot90(Tensor x, int quarters, int a, int b, Here at) {
+  need("rot90", {x}, at);
+  const int64_t from = dim_of("rot90", x, a, at), to = dim_of("rot90", x, b, at);
+  if (from == to) refuse("rot90", {x}, at, str("dims ", a, " and ", b, " of ", x.text(), " are one"));
+  const int turns = (quarters % 4 + 4) % 4;
+  InFunction line(x, at);
+  if (turns == 2) return flip(x, {from, to});
+  if (turns == 1) return transpose(flip(x, {to}), static_cast<int>(from), static_cast<int>(to));
+  return turns ? flip(transpose(x, static_cast<int>(from), static_cast<int>(to)), {to}) : x;
 }
 Tensor gather(Tensor x, int dim, Tensor ids, Here at) {
   need("gather", {x}, at);
@@ -166,6 +183,46 @@ Tensor scatter(Tensor x, int dim, Tensor ids, double value, Here at) {
   Tensor to = reshape(places("scatter", x, dim_of("scatter", x, dim, at), ids, at), {-1});
   Tensor hits = index_add(to, full(x, to.shape(), 1, DType::i32), numel(x.shape()));
   return where(reshape(hits, x.shape()) > 0, full_like(x, value), x);
+}
+
+Tensor bincount(Tensor ids, int64_t count, Here at) {
+  ids = narrow("bincount", ids, at);
+  if (count < 1) refuse("bincount", {ids}, at, str("count is ", count, ", needs 1 or more"));
+  InFunction line(ids, at);
+  Tensor flat = reshape(ids, {-1});
+  return index_add(flat, full_like(flat, 1), count);
+}
+Tensor histogram(Tensor x, int64_t bins, double lo, double hi, Here at) {
+  need_floats("histogram", {x}, at);
+  if (bins < 1 || !(lo < hi))
+    refuse("histogram", {x}, at,
+           str(bins, " bins from ", lo, " to ", hi, ": 1 or more, and the lower bound comes first"));
+  InFunction line(x, at);
+  Tensor v = rules::wide(reshape(x, {-1}));
+  Tensor inside = v >= lo && v <= hi;
+  Tensor place = floor((clamp(where(inside, v, full_like(v, lo)), lo, hi) - lo) *
+                       (static_cast<double>(bins) / (hi - lo)));
+  Tensor bin = convert(clamp(place, 0, static_cast<double>(bins - 1)), DType::i32);
+  return index_add(bin, convert(inside, DType::i32), bins);
+}
+Tensor searchsorted(Tensor sorted, Tensor values, bool right, Here at) {
+  need("searchsorted", {sorted, values}, at);
+  if (sorted.ndim() != 1 || sorted.dtype() != values.dtype() || sorted.dtype() == DType::boolean)
+    refuse("searchsorted", {sorted, values}, at,
+           str("sorted is ", sorted.text(), ", values are ", values.text(),
+               ": sorted has 1 dim, and both are numbers of one dtype"));
+  const int64_t n = sorted.size(0);
+  InFunction line(values, at);
+  Tensor below = full(values, values.shape(), 0, DType::i32);
+  int64_t step = 1;
+  while (2 * step <= n) step *= 2;
+  for (; n && step; step /= 2) {
+    Tensor next = below + static_cast<double>(step);
+    Tensor read = take(sorted, clamp(next, 1, static_cast<double>(n)) - 1.0);
+    Tensor less_than = right ? read <= values : read < values;
+    below = where(less_than && next <= static_cast<double>(n), next, below);
+  }
+  return below;
 }
 
 }  // namespace lockstep

@@ -24,6 +24,12 @@ Tensor softmax(Tensor x, int dim, Here at) {
     return e / sum(e, {d}, true);
   });
 }
+Tensor softmin(Tensor x, int dim, Here at) {
+  need_floats("softmin", {x}, at);
+  const int d = static_cast<int>(dim_of("softmin", x, dim, at));
+  InFunction line(x, at);
+  return softmax(-x, d);
+}
 Tensor log_softmax(Tensor x, int dim, Here at) {
   need_floats("log_softmax", {x}, at);
   const int64_t d = dim_of("log_softmax", x, dim, at);

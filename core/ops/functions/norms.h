@@ -10,6 +10,8 @@ namespace lockstep {
 inline Tensor softmax(Tensor x, Here at = Here::current()) { return apply1(ops::softmax, {x}, {}, at); }
 // The same along another dim.
 Tensor softmax(Tensor x, int dim, Here at = Here::current());
+// softmax(-x) along `dim`. As PyTorch.
+Tensor softmin(Tensor x, int dim = -1, Here at = Here::current());
 // x - log(sum(e^x)) along `dim`. Gradient: dy - e^y sum(dy). As PyTorch.
 Tensor log_softmax(Tensor x, int dim = -1, Here at = Here::current());
 // x / max(norm(x), eps) along `dim` with the norm of order p. As PyTorch.

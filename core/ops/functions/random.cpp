@@ -9,6 +9,7 @@
 #include "core/ops/functions/operators.h"
 #include "core/ops/functions/order.h"
 #include "core/ops/functions/pointwise.h"
+#include "core/ops/functions/reduce.h"
 #include "core/ops/functions/shape.h"
 
 namespace lockstep {
@@ -110,6 +111,36 @@ Tensor random_bits(Tensor beside, Shape shape, Here at) {
   InFunction line(beside, at);
   return draw(ops::rng_bits, beside, shape);
 }
+Tensor rrelu(Tensor x, double lo, double hi, Here at) {
+  need_floats("rrelu", {x}, at);
+  need_shape("rrelu", x, x.shape(), x.dtype(), at);
+  if (!(lo <= hi)) refuse("rrelu", {x}, at, str("bounds are ", lo, " and ", hi, "; the lower comes first"));
+  InFunction line(x, at);
+  Tensor v = rules::wide(x), slope = convert(unit(x, x.shape()) * (hi - lo) + lo, v.dtype());
+  return convert(where(v >= 0, v, v * slope), x.dtype());
+}
+namespace {
+// -log(-log(u)) with u uniform inside (0, 1): what is largest after it is added to log-probabilities is drawn
+// by them.
+Tensor gumbel(Tensor beside, const Shape& shape) {
+  return -log(-log(clamp(unit(beside, shape), 0x1p-25, 1)));
+}
+}  // namespace
+Tensor multinomial(Tensor p, int64_t count, bool again, Here at) {
+  need_floats("multinomial", {p}, at);
+  need_shape("multinomial", p, p.shape(), p.dtype(), at);
+  if (p.ndim() < 2 || count < 1 || (!again && count > p.size(-1)))
+    refuse("multinomial", {p}, at,
+           str(count, " of ", p.text(), ": needs [samples, ..., n], and 1 to n places, or `again`"));
+  InFunction line(p, at);
+  Tensor chances = log(convert(p, DType::f32));
+  if (!again) return topk(chances + gumbel(p, p.shape()), count, -1).indices;
+  Shape each = p.shape();
+  each.insert(each.end() - 1, count);
+  std::vector<int64_t> kept = counted(0, p.ndim() - 1);
+  kept.push_back(p.ndim());
+  return argmax(broadcast_dims(chances, each, kept) + gumbel(p, each), -1);
+}
 Tensor gumbel_softmax(Tensor x, double temperature, bool hard, int dim, Here at) {
   need_floats("gumbel_softmax", {x}, at);
   need_shape("gumbel_softmax", x, x.shape(), x.dtype(), at);
@@ -117,8 +148,8 @@ Tensor gumbel_softmax(Tensor x, double temperature, bool hard, int dim, Here at)
   if (!(temperature > 0))
     refuse("gumbel_softmax", {x}, at, str("temperature is ", temperature, ", needs a positive number"));
   InFunction line(x, at);
-  Tensor u = clamp(unit(x, x.shape()), 0x1p-25, 1), v = rules::wide(x);  // inside (0, 1)
-  Tensor y = softmax((v + convert(-log(-log(u)), v.dtype())) * (1 / temperature), d);
+  Tensor noise = gumbel(x, x.shape()), v = rules::wide(x);
+  Tensor y = softmax((v + convert(noise, v.dtype())) * (1 / temperature), d);
   if (hard) {
     Tensor hit = equal(iota_like(y, d), max_with_index(y, d, true).indices);
     y = y + stop_gradient(convert(hit, y.dtype()) - y);

@@ -34,6 +34,13 @@ Tensor randint(Tensor beside, Shape shape, int64_t lo, int64_t hi, DType dtype =
                Here at = Here::current());
 // 32 random bits: u32.
 Tensor random_bits(Tensor beside, Shape shape, Here at = Here::current());
+// x where x >= 0, else a slope times x that is uniform in [lo, hi) for each element; in evaluation, too.
+// [samples, ...] of floats. Gradient: dy, dy slope. As PyTorch's training; Xu et al., arXiv 1505.00853.
+Tensor rrelu(Tensor x, double lo = 1.0 / 8, double hi = 1.0 / 3, Here at = Here::current());
+// `count` of the places along the last dim, drawn with probabilities in proportion to p >= 0, which need not
+// add up to 1: floats [samples, ..., n] -> i32 [samples, ..., count]. A place comes once, in the order drawn,
+// or with `again` anew each time; where fewer than `count` are not 0, others follow. No gradient. As PyTorch.
+Tensor multinomial(Tensor p, int64_t count, bool again = false, Here at = Here::current());
 // softmax((x + noise) / temperature) along `dim` with noise -log(-log(u)); with `hard` the largest one is 1
 // and the rest 0, and the gradient is that of the soft ones. [samples, ...] of floats. As PyTorch; Jang et
 // al., arXiv 1611.01144.

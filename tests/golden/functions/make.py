@@ -346,6 +346,27 @@ case("slogdet", L.slogdet, M(2, 3, 3))
 case("solve_vector", L.solve, M(3, 3), F(3))
 case("solve_vectors", L.solve, M(2, 3, 3), F(2, 3))
 
+# --- what came later, so that the numbers above stay ---
+for d in (0, -1):
+    case(f"softmin_{d}", lambda x, d=d: N.softmin(x, d), F(2, 3, 4))
+for k in (0, 1, 2, 3, -1):
+    case(f"rot90_{k}", lambda x, k=k: torch.rot90(x, k, (0, 2)), F(2, 3, 4))
+case("embedding_bag_max", lambda t, i: N.embedding_bag(i.long(), t, mode="max", padding_idx=0), F(6, 3), V(0, 2, 3, 1, 1, 4, 0, 0, 0, 5, 2, 5, dtype=torch.int32).reshape(4, 3))
+for i, size in enumerate([(6, 8), (4, 2), (5, 3), (2, 7)]):
+    for corners in (False, True):
+        case(f"cubic_{i}_{int(corners)}", lambda x, size=size, c=corners: N.interpolate(x, size, mode="bicubic", align_corners=c), F(1, 2, 3, 4))
+for border in (False, True):
+    for corners in (False, True):
+        case(f"grid_sample_{int(border)}_{int(corners)}",
+             lambda x, g, b=border, c=corners: N.grid_sample(x, g, padding_mode="border" if b else "zeros", align_corners=c),
+             F(2, 3, 4, 5), F(2, 3, 2, 2, lo=-1.3, hi=1.3))
+case("bincount", lambda i: torch.bincount(i.reshape(-1), minlength=6).int(), I(3, 4))
+case("histogram", lambda x: torch.histc(x.detach(), 5, -1.5, 1.51).int(), F(4, 7))
+for right in (False, True):
+    case(f"searchsorted_{int(right)}", lambda s, x, r=right: torch.searchsorted(s.detach(), x.detach(), right=r).int(), V(-1.0, 0.5, 0.5, 1.0, 2.5, 3.0, 7.0),
+         V(-2.0, -1.0, 0.5, 0.6, 1.0, 7.0, 9.0, 2.5).reshape(2, 4))
+case("searchsorted_i32", lambda s, x: torch.searchsorted(s, x).int(), V(1, 3, 3, 8, dtype=torch.int32), I(3, 4, hi=10))
+
 path = pathlib.Path(__file__).parent / "functions.json"
 lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
 path.write_text("[\n" + lines + "\n]\n")
