@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -117,6 +118,24 @@ double dirac(const Shape& shape, int64_t groups, int64_t i) {
   return out % (shape[0] / groups) == in && i % inner == middle ? 1 : 0;
 }
 
+// Which elements of a matrix are 0: in each column those whose bits are the least of it, as many as the share
+// makes. The bits are those of another step than the numbers'.
+std::vector<bool> zeros_of(const Shape& shape, double share, uint64_t seed, uint64_t stream) {
+  const int64_t rows = shape[0], columns = shape[1],
+                zeros = static_cast<int64_t>(std::ceil(share * static_cast<double>(rows)));
+  std::vector<bool> out(rows * columns);
+  std::vector<std::pair<uint32_t, int64_t>> order(rows);
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t i = row * columns + column;
+      order[row] = {philox::bits(seed, stream, 1, static_cast<uint64_t>(i)), i};
+    }
+    std::partial_sort(order.begin(), order.begin() + zeros, order.end());
+    for (int64_t k = 0; k < zeros; ++k) out[order[k].second] = true;
+  }
+  return out;
+}
+
 // The rule of an init that is no random number of its own for each element.
 std::optional<Init::Elements> rule(const Init& init, const Array& array, uint64_t seed, uint64_t stream) {
   const Shape& shape = array.shape;
@@ -135,6 +154,10 @@ std::optional<Init::Elements> rule(const Init& init, const Array& array, uint64_
     case Kind::dirac:
       return
           [shape, groups = static_cast<int64_t>(init.factor)](int64_t i) { return dirac(shape, groups, i); };
+    case Kind::sparse:
+      return [zeros = zeros_of(shape, init.factor, seed, stream), std = init.std, seed, stream](int64_t i) {
+        return zeros[i] ? 0.0 : std * philox::normal(seed, stream, 0, static_cast<uint64_t>(i));
+      };
     case Kind::elements:
       return *init.element;
     default:
@@ -157,6 +180,10 @@ std::string misfit(const Init& init, const Shape& shape) {
     return str("starts by a rule for weights of 2 or more dims, and has ", shape.size());
   if (init.kind == Kind::eye && shape.size() != 2)
     return str("starts as an identity, which has 2 dims, and has ", shape.size());
+  if (init.kind == Kind::sparse && shape.size() != 2)
+    return str("starts with zeros in each column of a matrix, which has 2 dims, and has ", shape.size());
+  if (init.kind == Kind::sparse && !(init.factor >= 0 && init.factor <= 1))
+    return str("starts with a share of zeros of ", init.factor, ", which lies between 0 and 1");
   if (const auto groups = static_cast<int64_t>(init.factor);
       init.kind == Kind::dirac && (groups < 1 || shape[0] % groups))
     return str("starts as a dirac of ", groups, " groups, which do not divide ", shape[0], " outputs");

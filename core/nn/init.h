@@ -26,6 +26,7 @@ struct Init {
     orthogonal,
     eye,
     dirac,
+    sparse,
     elements
   };
   using Elements = std::function<double(int64_t)>;
@@ -34,7 +35,8 @@ struct Init {
   double mean = 0;
   double lo = 0, hi = 0;  // uniform without a fan: [lo, hi); truncated_normal: the bounds
   Fan fan = Fan::none;
-  double factor = 1;  // constant: the value; orthogonal: the gain; dirac: the number of groups
+  // constant: the value; orthogonal: the gain; dirac: the number of groups; sparse: the share of zeros
+  double factor = 1;
   std::shared_ptr<const Elements> element = {};
   bool operator==(const Init&) const = default;
 };
@@ -72,6 +74,11 @@ inline Init eye() { return {.kind = Init::Kind::eye}; }
 // 1 where a convolution [out, in / groups, places...] hands its input on, else 0.
 inline Init dirac(int64_t groups = 1) {
   return {.kind = Init::Kind::dirac, .factor = static_cast<double>(groups)};
+}
+// In each column of a matrix this share of the elements, rounded up, is 0, chosen at random; the others are
+// normal with this deviation: Martens, 2010. Every rank chooses for the whole matrix. As sparse_.
+inline Init sparse(double share, double std = 0.01) {
+  return {.kind = Init::Kind::sparse, .std = std, .factor = share};
 }
 // Element i, row-major in the global shape, is element(i), rounded to the dtype. Called from several threads.
 inline Init elements(Init::Elements element) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -118,6 +119,28 @@ TEST(Inits, OrthogonalRowsOrColumns) {
   }
 }
 
+TEST(Inits, SparseColumnsHaveAsManyZeros) {
+  for (const auto& [share, zeros] :
+       {std::pair(0.0, 0), std::pair(0.31, 4), std::pair(0.5, 5), std::pair(1.0, 10)}) {
+    const Shape shape{10, 200};
+    const std::vector<double> x = made(init::sparse(share, 0.5), shape);
+    std::vector<double> rest;
+    std::set<std::vector<bool>> patterns;
+    for (int64_t column = 0; column < 200; ++column) {
+      std::vector<bool> pattern;
+      for (int64_t row = 0; row < 10; ++row) {
+        const double value = x[row * 200 + column];
+        pattern.push_back(value == 0);
+        if (value != 0) rest.push_back(value);
+      }
+      EXPECT_EQ(std::count(pattern.begin(), pattern.end(), true), zeros) << column;
+      patterns.insert(pattern);
+    }
+    EXPECT_GT(patterns.size(), zeros == 0 || zeros == 10 ? 0u : 50u);
+    if (!rest.empty()) { EXPECT_NEAR(statistics(rest).deviation, 0.5, 0.05); }
+  }
+}
+
 TEST(Inits, EqualOnAnyMesh) {
   const std::vector<Init> all{init::constant(3),
                               init::uniform(-1, 1),
@@ -125,6 +148,7 @@ TEST(Inits, EqualOnAnyMesh) {
                               init::orthogonal(),
                               init::eye(),
                               init::dirac(),
+                              init::sparse(0.4),
                               init::kaiming_uniform(),
                               init::normal(1, 0.5),
                               init::elements([](int64_t i) { return 0.5 * static_cast<double>(i); })};
@@ -165,6 +189,9 @@ TEST(Inits, WhatDoesNotFitTheShape) {
   refused(init::orthogonal(), {}, "starts by a rule for weights of 2 or more dims, and has 0");
   refused(init::eye(), {2, 2, 2}, "starts as an identity, which has 2 dims, and has 3");
   refused(init::dirac(2), {3, 2}, "starts as a dirac of 2 groups, which do not divide 3 outputs");
+  refused(init::sparse(0.5), {3},
+          "starts with zeros in each column of a matrix, which has 2 dims, and has 1");
+  refused(init::sparse(1.5), {3, 2}, "starts with a share of zeros of 1.5, which lies between 0 and 1");
   refused(init::uniform(2, 1), {3}, "starts uniform between 2 and 1; the lower comes first");
   refused(init::truncated_normal(0), {3},
           "starts normal with deviation 0 between -2 and 2; the deviation is positive");
