@@ -28,7 +28,7 @@ struct AdafactorOptions {
 // is split, and every rank computes sums and u.
 class Adafactor : public RuleOptimizer {
  public:
-  // As AdamW. update() refuses a mesh with tp.
+  // As AdamW. Where tp splits a parameter, its sums travel and the parameter does not.
   explicit Adafactor(Scope at, AdafactorOptions options = {}, std::vector<AdafactorOptions> groups = {},
                      Here line = Here::current());
 };

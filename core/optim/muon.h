@@ -38,7 +38,8 @@ class Muon : public RuleOptimizer {
  public:
   // AdamW with the options `others` updates `others.parameters` (embeddings and the head, as a rule) and all
   // that Muon does not; its clip is not read. UserError when an option is out of range, where a matrix has
-  // fewer than two dims, or there is none; and as RuleOptimizer. update() refuses a mesh with tp.
+  // fewer than two dims, or there is none; and as RuleOptimizer. A matrix that tp splits is gathered over tp
+  // once a step.
   explicit Muon(Scope at, MuonOptions options = {}, AdamWOptions others = {}, Here line = Here::current());
 };
 
