@@ -30,7 +30,6 @@ struct Distance {                                                // a bias [head
     return permute(take(table(x), grid + (kTokens - 1)), {2, 0, 1});
   }
 };
-
 // Sample i: tokens, each of them twice; the same in reverse order behind a start token, which the decoder reads; its targets.
 void sample(int64_t i, const std::vector<void*>& fields) {
   auto id = [&](int t) { return static_cast<int32_t>(1 + philox::bits(1, 0, i, t / 2) % (kVocab - 1)); };
