@@ -1,4 +1,4 @@
-// The list of families.
+// The list of families, and those registered.
 #include "core/models/families.h"
 
 #include <deque>
@@ -9,10 +9,9 @@ namespace lockstep::models {
 
 namespace {
 std::vector<const Family*>& list() {
-  static std::vector<const Family*> all = {
-      &gpt(),  &llama(), &qwen(), &gemma(),  &mistral(),  &bert(), &bert_classifier(),
-      &t5(),   &lstm(),  &vit(),  &resnet(), &convnext(), &unet(), &mixer(),
-      &dlrm(), &vae(),   &dcgan()};
+#define LOCKSTEP_FAMILY_ADDRESS(name) &name(),
+  static std::vector<const Family*> all = {LOCKSTEP_FAMILIES(LOCKSTEP_FAMILY_ADDRESS)};
+#undef LOCKSTEP_FAMILY_ADDRESS
   return all;
 }
 // A registered family, and the words that its row points to.

@@ -1,26 +1,33 @@
-// A line for each family: its row, which its file defines.
+// The families, a line each in the order of help and messages: NAME() gives the row, which its file defines.
 #pragma once
 
 #include "core/models/family.h"
 
+// clang-format off
+#define LOCKSTEP_FAMILIES(X) \
+  X(gpt) \
+  X(llama) \
+  X(qwen) \
+  X(gemma) \
+  X(mistral) \
+  X(bert) \
+  X(bert_classifier) \
+  X(t5) \
+  X(lstm) \
+  X(vit) \
+  X(resnet) \
+  X(convnext) \
+  X(unet) \
+  X(mixer) \
+  X(dlrm) \
+  X(vae) \
+  X(dcgan)
+// clang-format on
+
 namespace lockstep::models {
 
-const Family& gpt();
-const Family& llama();
-const Family& qwen();
-const Family& gemma();
-const Family& mistral();
-const Family& bert();
-const Family& bert_classifier();
-const Family& t5();
-const Family& lstm();
-const Family& vit();
-const Family& resnet();
-const Family& convnext();
-const Family& unet();
-const Family& mixer();
-const Family& dlrm();
-const Family& vae();
-const Family& dcgan();
+#define LOCKSTEP_FAMILY_ROW(name) const Family& name();
+LOCKSTEP_FAMILIES(LOCKSTEP_FAMILY_ROW)
+#undef LOCKSTEP_FAMILY_ROW
 
 }  // namespace lockstep::models

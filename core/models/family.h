@@ -1,7 +1,7 @@
 // The families of models that a config can name, one row each, and what is built from one.
 //
 // A family is one file of this folder: its options (a struct of keys, core/base/key.h), its network, its
-// placements, and a Family made by family_of. One line in families.cpp registers it; then `model.kind` takes
+// placements, and a Family made by family_of. One line in families.h registers it; then `model.kind` takes
 // it, its options are keys of the config, and every task that fits its output trains it.
 #pragma once
 

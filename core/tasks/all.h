@@ -1,18 +1,25 @@
-// A line for each task: its row, which its file defines.
+// The tasks, a line each in the order of help and messages: NAME() gives the row, which its file defines.
 #pragma once
 
 #include "core/tasks/task.h"
 
+// clang-format off
+#define LOCKSTEP_TASKS(X) \
+  X(causal_lm) \
+  X(masked_lm) \
+  X(seq2seq) \
+  X(classification) \
+  X(segmentation) \
+  X(regression) \
+  X(binary) \
+  X(autoencoding) \
+  X(adversarial)
+// clang-format on
+
 namespace lockstep::tasks {
 
-const Task& causal_lm();
-const Task& masked_lm();
-const Task& seq2seq();
-const Task& classification();
-const Task& segmentation();
-const Task& regression();
-const Task& binary();
-const Task& autoencoding();
-const Task& adversarial();
+#define LOCKSTEP_TASK_ROW(name) const Task& name();
+LOCKSTEP_TASKS(LOCKSTEP_TASK_ROW)
+#undef LOCKSTEP_TASK_ROW
 
 }  // namespace lockstep::tasks

@@ -1,7 +1,7 @@
 // Tasks: what a model is trained for. A task says what a sample of the data has, what is minimised, and what
 // is reported beside it. Any family (core/models/family.h) whose output a task takes can be trained for it.
 //
-// A task is one file of this folder; one line in tasks.cpp registers it.
+// A task is one file of this folder; one line in all.h registers it.
 #pragma once
 
 #include "core/models/family.h"

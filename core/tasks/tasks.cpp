@@ -1,4 +1,4 @@
-// The list of tasks.
+// The list of tasks, and those registered.
 #include <algorithm>
 #include <deque>
 
@@ -8,9 +8,9 @@ namespace lockstep::tasks {
 
 namespace {
 std::vector<const Task*>& list() {
-  static std::vector<const Task*> all = {&causal_lm(),      &masked_lm(),    &seq2seq(),
-                                         &classification(), &segmentation(), &regression(),
-                                         &binary(),         &autoencoding(), &adversarial()};
+#define LOCKSTEP_TASK_ADDRESS(name) &name(),
+  static std::vector<const Task*> all = {LOCKSTEP_TASKS(LOCKSTEP_TASK_ADDRESS)};
+#undef LOCKSTEP_TASK_ADDRESS
   return all;
 }
 // A registered task, and the words that its row points to.
