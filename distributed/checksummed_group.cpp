@@ -121,7 +121,11 @@ void fold(const std::byte* parts, int ranks, int64_t count, DType dtype, ReduceO
       return fold_as<uint64_t>(parts, ranks, count, op, out);
     case DType::boolean:
       return fold_as<uint8_t>(parts, ranks, count, op == ReduceOp::min ? ReduceOp::min : ReduceOp::max, out);
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+      break;
   }
+  throw InternalError(str("no reduction of ", name(dtype)));
 }
 
 // A collective and its slips on their way; kept until the wait has ended.

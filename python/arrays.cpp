@@ -112,6 +112,9 @@ const char* numpy_name(DType dtype) {
       return "uint64";
     case DType::boolean:
       return "bool";
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+      return "uint8";
   }
   return "?";
 }

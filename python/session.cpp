@@ -233,6 +233,17 @@ void bind_state_of_session(nb::module_& m) {
           nb::arg("dtype"),
           "What contractions compute in: f32, bf16 or f16, as torch.autocast. Parameters stay f32.")
       .def(
+          "float8",
+          [](State& state, DType gradients, const std::vector<std::string>& skip, bool head) {
+            CallingLine line;
+            state.float8({gradients, skip, head});
+          },
+          nb::kw_only(), nb::arg("gradients") = DType::f8_e5m2, nb::arg("skip") = std::vector<std::string>{},
+          nb::arg("head") = false,
+          "Linear layers that are recorded so far multiply in float8, but those that the globs of `skip` "
+          "name; "
+          "with `head` heads, too. After compute_dtype(bf16).")
+      .def(
           "zero",
           [](State& state, int level) {
             CallingLine line;

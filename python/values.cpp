@@ -342,7 +342,7 @@ void bind_optimizer(nb::module_& m) {
 nb::class_<Tensor> bind_values(nb::module_& m) {
   nb::enum_<DType> dtypes(m, "DType", "The type of an element.");
   for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8,
-                      DType::u16, DType::u32, DType::u64, DType::boolean})
+                      DType::u16, DType::u32, DType::u64, DType::boolean, DType::f8_e4m3, DType::f8_e5m2})
     dtypes.value(dtype == DType::boolean ? "boolean" : std::string(name(dtype)).c_str(), dtype);
   dtypes.export_values();
   TensorClass tensor = bind_tensor(m);

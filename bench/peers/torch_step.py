@@ -139,6 +139,7 @@ def arguments():
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--compile-head", action="store_true", help="with --fsdp: last norm, head and loss as one compiled function")
     parser.add_argument("--bf16", action="store_true", help="autocast; else fp32 (on a GPU without TF32)")
+    parser.add_argument("--tf32", action="store_true", help="fp32 whose products may read TF32")
     parser.add_argument("--fsdp", choices=["reshard", "keep"], help="FSDP2 instead of DDP; keep: weights stay whole from forward to backward")
     parser.add_argument("--deterministic", action="store_true", help="torch.use_deterministic_algorithms")
     parser.add_argument("--attention", choices=["auto", "flash", "cudnn"], default="auto", help="kernel of scaled_dot_product_attention")
@@ -172,6 +173,7 @@ def main():
     if gpu:
         torch.cuda.set_device(device)
     torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = a.tf32
     if a.deterministic:
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False

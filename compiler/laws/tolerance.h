@@ -45,7 +45,8 @@ inline std::string difference(const HostTensor& a, const HostTensor& b, Toleranc
   if (a.dtype != b.dtype || a.shape != b.shape)
     return str(shape_text(a.dtype, a.shape), " where ", shape_text(b.dtype, b.shape), " is right");
   for (int64_t i = 0; i < a.size(); ++i) {
-    bool equal = is_float(a.dtype) ? near(a.at(i), b.at(i), allowed) : a.int_at(i) == b.int_at(i);
+    const bool real = is_float(a.dtype) || is_float8(a.dtype);
+    bool equal = real ? near(a.at(i), b.at(i), allowed) : a.int_at(i) == b.int_at(i);
     if (!equal)
       return str("element ", i, " of ", shape_text(a.dtype, a.shape), " is ", number_text(a.at(i)),
                  ", right is ", number_text(b.at(i)));

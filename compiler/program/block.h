@@ -37,13 +37,13 @@ struct BlockCall {
   std::vector<int64_t> begins;  // bytes by which a kernel's argument lies behind the input; empty: none
   size_t workspace_bytes = 0;
   BlockPlace workspace;
-  NodeId node;       // of the graph
-  int flight = -1;   // of a start or wait: its number in the block
-  std::string what;  // for people: "dot 4096x384x1152", "add,tanh"
-  std::string
-      family;        // "contraction", "convolution", "attention", "kernel", "rows", "collective", "evaluated"
-  double flops = 0;  // of one run
-  int64_t bytes = 0;  // that one run reads and writes
+  NodeId node;         // of the graph
+  int flight = -1;     // of a start or wait: its number in the block
+  std::string what;    // for people: "dot 4096x384x1152", "add,tanh"
+  std::string family;  // "contraction", "float8", "convolution", "attention", "kernel", "rows", "collective",
+                       // "evaluated"
+  double flops = 0;    // of one run
+  int64_t bytes = 0;   // that one run reads and writes
 };
 
 // What a block is planned from.

@@ -123,12 +123,13 @@ void Planner::make_library_call(const Node& node, BlockCall& call) const {
   call.library = target_.make_library_call(node, in, out, target_options(options_));
   call.workspace_bytes = call.library->workspace(options_.threads);
   call.name = call.what = call.library->algorithm();
+  call.flops = call.library->flops();
   const Library family = op_row(node.op).library;
   call.family = family == Library::attention     ? "attention"
                 : family == Library::convolution ? "convolution"
                 : family == Library::contraction ? "contraction"
+                : node.op == ops::scaled_mm      ? "float8"
                                                  : "rows";
-  call.flops = call.library->flops();
 }
 
 void Planner::make_calls() {

@@ -13,8 +13,8 @@
 
 namespace lockstep::compiler::reference {
 
-// `f` holds the elements of a float tensor, `i` those of an integer or bool tensor (u64 as its 64 bits); the
-// other one is empty.
+// `f` holds the elements of a float tensor, `i` those of an integer or bool tensor (u64 as its 64 bits) and
+// the bits of a float8; the other one is empty.
 struct DenseArray {
   DType dtype = DType::f64;
   Shape shape;
@@ -63,7 +63,8 @@ std::span<const FormulaRow> reduce_formulas();    // reduce, dot
 std::span<const FormulaRow> composite_formulas();
 std::span<const FormulaRow> attention_formulas();    // rope, sdpa
 std::span<const FormulaRow> convolution_formulas();  // convolution, windows, pooling
-std::span<const FormulaRow> update_formulas();       // update, norm and clip, lanes
+std::span<const FormulaRow> float8_formulas();
+std::span<const FormulaRow> update_formulas();  // update, norm and clip, lanes
 
 // The same elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over
 // `shape`.

@@ -69,6 +69,8 @@ DenseArray load(const HostTensor& tensor) {
       widen<int64_t>(tensor, made.i);
       break;
     case DType::u8:
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
       widen<uint8_t>(tensor, made.i);
       break;
     case DType::u16:
@@ -109,6 +111,8 @@ HostTensor store(const DenseArray& array, DType dtype) {
       narrow<int64_t>(array.i, made);
       break;
     case DType::u8:
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
       narrow<uint8_t>(array.i, made);
       break;
     case DType::u16:
@@ -170,7 +174,7 @@ const std::unordered_map<OpId, Formula>& formulas() {
     std::unordered_map<OpId, Formula> made;
     for (auto family :
          {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(), composite_formulas(),
-          attention_formulas(), convolution_formulas(), update_formulas()})
+          attention_formulas(), convolution_formulas(), float8_formulas(), update_formulas()})
       for (const auto& row : family) made.emplace(row.op, row.formula);
     return made;
   }();

@@ -24,7 +24,8 @@ double cost_of(const Graph& graph, const Node& node) {
   for (ValueId v : node.inputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
   for (ValueId v : node.outputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
   const auto out = static_cast<double>(numel(graph[node.outputs[0]].shape));
-  if (node.op == ops::linear) work += 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
+  if (node.op == ops::linear || node.op == ops::linear_float8)
+    work += 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
   if (node.op == ops::dot) {
     double inner = 1;
     for (int64_t d : node.attrs.list("lhs_contract"))

@@ -15,7 +15,7 @@ namespace lockstep::compiler {
 
 struct CallTime {
   std::string what;    // "dot 4096x384x1152", "fused add,tanh", ...
-  std::string family;  // "contraction", "convolution", "attention", "kernel", "rows"
+  std::string family;  // "contraction", "float8", "convolution", "attention", "kernel", "rows"
   double seconds = 0;
   int64_t runs = 0;
   double flops = 0;   // of one run

@@ -19,6 +19,7 @@
   /* reduce */ X(argmax) X(argmin) X(max) X(min) X(prod) X(sum) \
   /* view, index */ X(broadcast) X(concat) X(index_add) X(pad) X(permute) X(reshape) X(slice) X(take) \
   /* contract */ X(dot) X(linear) \
+  /* float8 */ X(linear_float8) X(linear_float8_grad) X(quantize) X(scaled_mm) \
   /* windows */ X(avg_pool) X(convolution) X(convolution_grad_input) X(convolution_grad_weight) X(max_pool) \
     X(max_pool_grad) X(windows) X(windows_grad) \
   /* composite */ X(clip_scale) X(cross_entropy) X(cross_entropy_grad) X(dropout) X(embedding) \

@@ -23,9 +23,19 @@ Evaluation::Evaluation(bool on) : before_(std::exchange(evaluating, on)) {}
 Evaluation::~Evaluation() { evaluating = before_; }
 bool Evaluation::active() { return evaluating; }
 
-Tensor projected(Tensor x, const Parameter& weight, const Parameter& bias, Here at) {
+namespace {
+// x W^T + bias, in float8 where the state says so and the sizes fit.
+Tensor product(Tensor x, const Parameter& weight, const Parameter& bias, Here at) {
   Tensor w = weight.computed(x, at), b = bias ? bias.computed(x, at) : Tensor();
-  Tensor y = linear(x, w, b, at);
+  const DType gradients = weight.spec().float8_gradients;
+  if (is_float8(gradients) && w.dtype() == DType::bf16 && fits_float8(x.shape(), w.shape()))
+    return linear_float8(x, w, b, gradients, at);
+  return linear(x, w, b, at);
+}
+}  // namespace
+
+Tensor projected(Tensor x, const Parameter& weight, const Parameter& bias, Here at) {
+  Tensor y = product(x, weight, bias, at);
   const LowRank* low_rank = weight.spec().low_rank.get();
   if (!low_rank) return y;
   Tensor read = x;
@@ -62,7 +72,7 @@ Tensor Embedding::operator()(Tensor ids, Here at) const {
 }
 Tensor Embedding::logits(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  return linear(x, weight.computed(x, at), {}, at);
+  return product(x, weight, {}, at);
 }
 
 LayerNorm::LayerNorm(Scope at, int64_t width, double eps, Here line)

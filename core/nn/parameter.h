@@ -34,6 +34,8 @@ struct Spec {
   bool sparse = false;
   bool projection = false;  // a weight [out, in] that projected() alone reads: an adapter may stand beside it
   bool adapter = false;     // a matrix of an adapter
+  // Of a weight whose products are in float8 (State::float8): the dtype of gradients in them. bf16: none is.
+  DType float8_gradients = DType::bf16;
   std::shared_ptr<const LowRank> low_rank = {};  // the adapter of a projection; null: none
 };
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/nn/float8.h"
 #include "core/nn/lora.h"
 #include "core/nn/loss_scale.h"
 #include "core/nn/placement_rule.h"
@@ -44,6 +45,15 @@ class State {
   std::optional<DType> policy() const {
     return compute_ == DType::f32 ? std::nullopt : std::optional<DType>(compute_);
   }
+
+  // Of what is recorded so far, linear layers of which both sizes are multiples of 16 multiply in float8,
+  // forward and backward: linear_float8 of core/ops/functions/float8.h. Between them all is as compute_dtype
+  // says, which is bf16, chosen before. Scales follow from each micro-batch alone, so bits do not depend on
+  // the number of data ranks. As torchao's tensorwise recipe. UserError: another compute dtype, gradients of
+  // another dtype, a mesh with tp, a glob that names nothing, or nothing is left to multiply.
+  void float8(const Float8Options& options = {}, Here at = Here::current()) { float8(options, line_of(at)); }
+  void float8(const Float8Options& options, const SourceLine& at);
+  bool float8_products() const;  // whether any layer multiplies in float8
 
   // How much of the state dp_shard splits: 1 and 2 moments, 3 (the start) parameters too. It changes where
   // tensors lie and what a step sends when, never a bit. UserError for another number, and when the state is

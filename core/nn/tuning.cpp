@@ -1,4 +1,4 @@
-// Freezing, and adapters recorded beside the weights.
+// Freezing, adapters recorded beside the weights, and the weights that multiply in float8.
 #include "core/nn/tuning.h"
 
 #include <algorithm>
@@ -29,6 +29,10 @@ std::string some_of(std::vector<std::string> names) {
   const size_t more = names.size() > kMost ? names.size() - kMost : 0;
   names.resize(names.size() - more);
   return join(names, ", ") + (more ? str(", and ", more, " more") : "");
+}
+
+bool among(const std::vector<std::string>& globs, const std::string& fqn) {
+  return std::any_of(globs.begin(), globs.end(), [&](const auto& glob) { return glob_match(glob, fqn); });
 }
 
 // A line of a program, or a key of a config.
@@ -84,9 +88,7 @@ void State::lora(const LoraOptions& options, const SourceLine& at) {
   for (const Spec& spec : specs_) {
     if (spec.low_rank) throw UserError(str(who, ": \"", spec.fqn, "\" has an adapter already"));
     if (spec.trainable) trained.push_back(spec.fqn);
-    const auto heads = no_hidden_matrices();
-    const bool head =
-        std::any_of(heads.begin(), heads.end(), [&](const auto& glob) { return glob_match(glob, spec.fqn); });
+    const bool head = among(no_hidden_matrices(), spec.fqn);
     if (spec.projection && !(options.targets.empty() && head)) targets.push_back(spec.fqn);
   }
   if (targets.empty()) throw UserError(str(who, ": the model has no weights that adapters stand beside"));
@@ -117,6 +119,40 @@ void State::lora(const LoraOptions& options, const SourceLine& at) {
     low_rank->b = matrix("lora_B", {shape[0], options.rank}, init::zeros());
     specs_[i].low_rank = std::move(low_rank);
   }
+}
+
+void State::float8(const Float8Options& options, const SourceLine& at) {
+  const std::string who = named(at, "float8");
+  if (compute_ != DType::bf16)
+    throw UserError(str(who, ": layers compute in ", name(compute_),
+                        ", and float8 stands between bf16; call compute_dtype(DType::bf16) first"));
+  if (!is_float8(options.gradients))
+    throw UserError(str(who, ": gradients are ", name(options.gradients), "; choose f8_e5m2 or f8_e4m3"));
+  if (const int64_t tp = mesh_.words.size("tp"); tp > 1)
+    throw UserError(str(who, ": the mesh has tp ", tp, ", and a weight that tp splits has no scale yet; ",
+                        "use dp_shard instead, or train in bf16"));
+  std::vector<std::string> linear;
+  for (const Spec& spec : specs_) {
+    const bool head = among(no_hidden_matrices(), spec.fqn);
+    const bool tied = head && spec.shape.size() == 2 && spec.role == Role::parameter && !spec.sparse;
+    const bool sizes = spec.shape.size() == 2 && spec.shape[0] % kFloat8Multiple == 0 &&
+                       spec.shape[1] % kFloat8Multiple == 0;
+    if (sizes && (spec.projection || tied) && (options.head || !head)) linear.push_back(spec.fqn);
+  }
+  const auto skipped =
+      named_by(options.skip, linear, who + ": skip", "weight that float8 multiplies; there are");
+  if (linear.size() == skipped.size())
+    throw UserError(str(
+        who, ": no linear layer is left to multiply in float8; the sizes of a weight must be multiples of ",
+        kFloat8Multiple, ", and ", skipped.size(), " are skipped"));
+  for (Spec& spec : specs_) {
+    const bool chosen = std::find(linear.begin(), linear.end(), spec.fqn) != linear.end();
+    spec.float8_gradients = chosen && !skipped.contains(spec.fqn) ? options.gradients : DType::bf16;
+  }
+}
+bool State::float8_products() const {
+  return std::any_of(specs_.begin(), specs_.end(),
+                     [](const Spec& spec) { return is_float8(spec.float8_gradients); });
 }
 
 std::vector<PlacementRule> adapter_placements(const State& state) {

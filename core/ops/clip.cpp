@@ -62,8 +62,8 @@ std::vector<Op> clip_rows() {
 std::span<const Op> composite_ops() {
   static const std::vector<Op> rows = [] {
     std::vector<Op> out;
-    for (auto& part :
-         {norm_rows(), activation_rows(), loss_rows(), embedding_rows(), rope_rows(), clip_rows()})
+    for (auto& part : {norm_rows(), activation_rows(), loss_rows(), embedding_rows(), rope_rows(),
+                       clip_rows(), float8_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();

@@ -15,5 +15,6 @@ std::vector<Op> convolution_rows();  // convolution and its gradients
 std::vector<Op> window_rows();       // windows, which are a view, and their transpose
 std::vector<Op> pooling_rows();      // max_pool and its gradient, avg_pool
 std::vector<Op> clip_rows();         // global_norm, clip_scale
+std::vector<Op> float8_rows();       // quantize, scaled_mm, linear_float8 and its gradient
 
 }  // namespace lockstep

@@ -26,6 +26,7 @@
 #include "core/ops/functions/attention.h"
 #include "core/ops/functions/contract.h"
 #include "core/ops/functions/creation.h"
+#include "core/ops/functions/float8.h"
 #include "core/ops/functions/gradients.h"
 #include "core/ops/functions/image.h"
 #include "core/ops/functions/index.h"

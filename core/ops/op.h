@@ -70,7 +70,7 @@ struct Sample {
 // A collective is in flight between its start and its wait.
 enum class CollectiveHalf { none, start, wait };
 // The library calls that a target may have for an op.
-enum class Library { none, contraction, convolution, attention, row_sums, pooling };
+enum class Library { none, contraction, convolution, attention, row_sums, pooling, float8 };
 
 // What a type rule may read of a node: names and types are checked before it runs.
 enum class AttrType { flag, integer, number, word, list, dtype };  // an integer is a number, too
@@ -138,9 +138,9 @@ std::string types_text(const std::vector<TypedShape>& types);  // "f32[4,8];i64[
 std::span<const Op> pointwise_ops();
 std::span<const Op> creation_ops();  // creation and random
 std::span<const Op> reduce_ops();
-std::span<const Op> view_ops();      // view and index
-std::span<const Op> contract_ops();  // dot, linear, sdpa and their gradients
-std::span<const Op> composite_ops();
+std::span<const Op> view_ops();       // view and index
+std::span<const Op> contract_ops();   // dot, linear, sdpa and their gradients
+std::span<const Op> composite_ops();  // and products in float8
 std::span<const Op> update_ops();
 std::span<const Op> lane_ops();  // lanes, collectives, structural
 

@@ -24,6 +24,7 @@ constexpr Row kTable[] = {
     {"einsum", Computes::policy},
     {"embedding", Computes::policy},
     {"linear", Computes::policy},
+    {"linear_float8", Computes::policy},
     {"matmul", Computes::policy},
     {"sdpa", Computes::policy, 3},  // a bias is added to scores in f32
     {"tensordot", Computes::policy},

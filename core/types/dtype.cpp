@@ -1,7 +1,9 @@
-// Element types: names, sizes, element access, f16 conversion.
+// Element types: names, sizes, element access, conversions of f16 and float8.
 #include "core/types/dtype.h"
 
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "core/base/error.h"
 
@@ -14,11 +16,19 @@ struct Row {
   const char* safetensors;
   size_t size;
 };
-constexpr Row kRows[] = {
-    {DType::f32, "f32", "F32", 4}, {DType::f64, "f64", "F64", 8},      {DType::bf16, "bf16", "BF16", 2},
-    {DType::f16, "f16", "F16", 2}, {DType::i32, "i32", "I32", 4},      {DType::i64, "i64", "I64", 8},
-    {DType::u8, "u8", "U8", 1},    {DType::u16, "u16", "U16", 2},      {DType::u32, "u32", "U32", 4},
-    {DType::u64, "u64", "U64", 8}, {DType::boolean, "bool", "BOOL", 1}};
+constexpr Row kRows[] = {{DType::f32, "f32", "F32", 4},
+                         {DType::f64, "f64", "F64", 8},
+                         {DType::bf16, "bf16", "BF16", 2},
+                         {DType::f16, "f16", "F16", 2},
+                         {DType::i32, "i32", "I32", 4},
+                         {DType::i64, "i64", "I64", 8},
+                         {DType::u8, "u8", "U8", 1},
+                         {DType::u16, "u16", "U16", 2},
+                         {DType::u32, "u32", "U32", 4},
+                         {DType::u64, "u64", "U64", 8},
+                         {DType::boolean, "bool", "BOOL", 1},
+                         {DType::f8_e4m3, "f8_e4m3", "F8_E4M3", 1},
+                         {DType::f8_e5m2, "f8_e5m2", "F8_E5M2", 1}};
 const Row& row(DType dtype) { return kRows[static_cast<int>(dtype)]; }
 
 template <class F>
@@ -46,11 +56,15 @@ auto visit(DType dtype, F&& f) {
       return f(uint64_t{});
     case DType::boolean:
       return f(bool{});
+    case DType::f8_e4m3:
+      return f(f8_e4m3{});
+    case DType::f8_e5m2:
+      return f(f8_e5m2{});
   }
   throw InternalError("unknown dtype");
 }
-template <class T>
-inline constexpr bool is_half = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+template <class T>  // a struct of bits, which converts to float and from it
+inline constexpr bool is_stored = std::is_class_v<T>;
 }  // namespace
 
 size_t size_of(DType dtype) { return row(dtype).size; }
@@ -62,7 +76,8 @@ bool is_integer(DType dtype) { return dtype >= DType::i32 && dtype <= DType::u64
 DType parse_dtype(std::string_view name) {
   for (const auto& r : kRows)
     if (name == r.name) return r.dtype;
-  throw UserError(str("unknown dtype \"", name, "\"; known: f32 f64 bf16 f16 i32 i64 u8 u16 u32 u64 bool"));
+  throw UserError(str("unknown dtype \"", name,
+                      "\"; known: f32 f64 bf16 f16 f8_e4m3 f8_e5m2 i32 i64 u8 u16 u32 u64 bool"));
 }
 DType parse_safetensors_dtype(std::string_view name) {
   for (const auto& r : kRows)
@@ -74,7 +89,7 @@ double get_double(DType dtype, const void* data, int64_t i) {
   return visit(dtype, [&](auto tag) -> double {
     using T = decltype(tag);
     T v = static_cast<const T*>(data)[i];
-    if constexpr (is_half<T>)
+    if constexpr (is_stored<T>)
       return static_cast<float>(v);
     else
       return static_cast<double>(v);
@@ -83,7 +98,7 @@ double get_double(DType dtype, const void* data, int64_t i) {
 void set_double(DType dtype, void* data, int64_t i, double value) {
   visit(dtype, [&](auto tag) {
     using T = decltype(tag);
-    if constexpr (is_half<T>)
+    if constexpr (is_stored<T>)
       static_cast<T*>(data)[i] = T(static_cast<float>(value));
     else if constexpr (std::is_same_v<T, bool>)
       static_cast<T*>(data)[i] = value != 0;
@@ -99,7 +114,7 @@ int64_t get_int(DType dtype, const void* data, int64_t i) {
   return visit(dtype, [&](auto tag) -> int64_t {
     using T = decltype(tag);
     T v = static_cast<const T*>(data)[i];
-    if constexpr (is_half<T>)
+    if constexpr (is_stored<T>)
       return static_cast<int64_t>(static_cast<float>(v));
     else
       return static_cast<int64_t>(v);
@@ -108,7 +123,7 @@ int64_t get_int(DType dtype, const void* data, int64_t i) {
 void set_int(DType dtype, void* data, int64_t i, int64_t value) {
   visit(dtype, [&](auto tag) {
     using T = decltype(tag);
-    if constexpr (is_half<T>)
+    if constexpr (is_stored<T>)
       static_cast<T*>(data)[i] = T(static_cast<float>(value));
     else
       static_cast<T*>(data)[i] = static_cast<T>(value);
@@ -138,6 +153,43 @@ float f16::decode(uint16_t bits) {
     return sign ? -magnitude : magnitude;
   }
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+namespace {
+// `value` with this many bits of mantissa, whose least normal exponent is `least`; beyond `most` its code.
+template <int mantissa, int least>
+uint8_t encode8(float value, float most, uint8_t code_of_most) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value), u = bits & 0x7fffffffu;
+  const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80);
+  if (u > 0x7f800000u) return sign | 0x7f;
+  if (u >= std::bit_cast<uint32_t>(most)) return sign | code_of_most;
+  if (u < static_cast<uint32_t>(127 + least) << 23) {  // subnormal: exact scaling, then the default rounding
+    const float scaled = std::bit_cast<float>(u) * std::bit_cast<float>((127u + mantissa - least) << 23);
+    return sign | static_cast<uint8_t>(std::nearbyint(scaled));
+  }
+  const uint32_t rounded =
+      (u + ((1u << (22 - mantissa)) - 1) + (u >> (23 - mantissa) & 1)) >> (23 - mantissa);
+  return sign | static_cast<uint8_t>(rounded - (static_cast<uint32_t>(127 + least - 1) << mantissa));
+}
+float decode8(uint8_t bits, int mantissa, int least) {
+  const int exponent = (bits & 0x7f) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(fraction), least - mantissa)
+                                        : std::ldexp(static_cast<float>(fraction + (1 << mantissa)),
+                                                     exponent - 1 + least - mantissa);
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+}  // namespace
+
+uint8_t f8_e4m3::encode(float value) { return encode8<3, -6>(value, kMost, 0x7e); }
+float f8_e4m3::decode(uint8_t bits) {
+  return (bits & 0x7f) == 0x7f ? std::numeric_limits<float>::quiet_NaN() : decode8(bits, 3, -6);
+}
+uint8_t f8_e5m2::encode(float value) { return encode8<2, -14>(value, kMost, 0x7b); }
+float f8_e5m2::decode(uint8_t bits) {
+  if ((bits & 0x7f) < 0x7c) return decode8(bits, 2, -14);
+  const float beyond =
+      (bits & 3) ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+  return bits & 0x80 ? -beyond : beyond;
 }
 
 }  // namespace lockstep

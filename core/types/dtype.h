@@ -6,17 +6,21 @@
 #include <string>
 #include <string_view>
 
+#include "core/types/float8.h"
 #include "core/types/half.h"
 
 namespace lockstep {
 
-enum class DType : uint8_t { f32, f64, bf16, f16, i32, i64, u8, u16, u32, u64, boolean };
+// f8_e4m3 and f8_e5m2 are how operands of matrix products are stored (core/ops/functions/float8.h). There is
+// no arithmetic on them, so they are not among the floats.
+enum class DType : uint8_t { f32, f64, bf16, f16, i32, i64, u8, u16, u32, u64, boolean, f8_e4m3, f8_e5m2 };
 
-size_t size_of(DType dtype);                     // bytes per element; boolean is 1
-std::string_view name(DType dtype);              // "f32", "bf16", "bool", ...
-DType parse_dtype(std::string_view name);        // throws UserError for an unknown name
-bool is_float(DType dtype);                      // f32, f64, bf16, f16
-bool is_integer(DType dtype);                    // i32 ... u64
+size_t size_of(DType dtype);               // bytes per element; boolean is 1
+std::string_view name(DType dtype);        // "f32", "bf16", "bool", ...
+DType parse_dtype(std::string_view name);  // throws UserError for an unknown name
+bool is_float(DType dtype);                // f32, f64, bf16, f16
+bool is_integer(DType dtype);              // i32 ... u64
+constexpr bool is_float8(DType dtype) { return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
 std::string_view safetensors_name(DType dtype);  // "F32", "BF16", "BOOL", ...
 DType parse_safetensors_dtype(std::string_view name);
 
@@ -44,6 +48,14 @@ struct DTypeOf<bf16> {
 template <>
 struct DTypeOf<f16> {
   static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<f8_e4m3> {
+  static constexpr DType value = DType::f8_e4m3;
+};
+template <>
+struct DTypeOf<f8_e5m2> {
+  static constexpr DType value = DType::f8_e5m2;
 };
 template <>
 struct DTypeOf<int32_t> {

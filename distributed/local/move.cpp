@@ -106,7 +106,11 @@ void reduce(DType dtype, ReduceOp op, const std::vector<const void*>& ins, const
       return reduce_typed<uint64_t>(op, ins, outs, count);
     case DType::boolean:
       return reduce_typed<bool>(op, ins, outs, count);
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+      break;
   }
+  throw InternalError(str("no reduction of ", name(dtype)));
 }
 
 // What every rank started, as its verb's struct.

@@ -46,6 +46,8 @@ MPI_Datatype mpi_type(DType dtype) {
       return MPI_INT64_T;
     case DType::u8:
     case DType::boolean:
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
       return MPI_UINT8_T;
     case DType::u32:
       return MPI_UINT32_T;

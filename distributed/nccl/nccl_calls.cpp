@@ -34,6 +34,8 @@ ncclDataType_t type_of(DType dtype) {
       return ncclInt64;
     case DType::u8:
     case DType::boolean:
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
       return ncclUint8;
     case DType::u32:
       return ncclUint32;

@@ -46,7 +46,7 @@ class Session {
   int64_t number(size_t i, int64_t otherwise) const;
   // Where trainrun plan started the program: who answers; else null.
   const PlannedSession* planned() const { return planned_.get(); }
-  // What --train.precision=WORD says: fp32 (the start), tf32, bf16 or fp16; train() computes in it.
+  // What --train.precision=WORD says: fp32 (the start), tf32, bf16, fp16 or float8; train() computes in it.
   const std::string& precision() const { return precision_; }
   // As report(), of any metrics; without any, only the supervisor is told.
   void progress(int64_t step, const std::map<std::string, double>& values);

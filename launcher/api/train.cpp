@@ -24,7 +24,7 @@ void tell_state(int64_t step, const std::string& hash) {
 std::string train(Session& session, State& state, const SampleData& data,
                   const compiler::StepFunction& function, const TrainOptions& options) {
   const launcher::RunConfig config = config_of(options, session);
-  state.compute_dtype(launcher::dtype_of_precision(session.precision()));
+  launcher::set_precision(state, config);
   FunctionWorkload work(session, state, data, function, options);
   if (session.planned()) work.plan(*session.planned());
   const launcher::WorkerPlace place = launcher::worker_place();

@@ -69,7 +69,7 @@ struct Loaded {
                           config.model.integer("vocab"),
                           "); name the one that made them, as in --data.tokenizer=tokenizer.json"));
     }
-    state.compute_dtype(compute_dtype(config));
+    set_precision(state, config);
     state.allocate();
     for (Array* array : state.arrays()) {
       Array whole = read_tensor(folder, array->fqn, files);

@@ -67,6 +67,9 @@ const std::map<std::string, Effect>& effects() {
       {"train.spike_window", Effect::guards},
       {"train.init_from", Effect::none},  // a resumed run does not read it
       {"train.freeze", Effect::optimizer},
+      {"train.float8.gradients", Effect::training},
+      {"train.float8.skip", Effect::training},
+      {"train.float8.head", Effect::training},
       {"train.lora.rank", Effect::model},
       {"train.lora.alpha", Effect::model},
       {"train.lora.dropout", Effect::training},

@@ -10,6 +10,7 @@
 #include "core/tasks/task.h"
 #include "launcher/config/check_best.h"
 #include "launcher/config/check_classes.h"
+#include "launcher/config/check_precision.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 
@@ -100,12 +101,6 @@ DeviceChoice device_choice(const std::string& word) {
   if (out.kind == "plugin") out.path = rest;
   if (out.kind == "cuda" && !rest.empty()) out.ordinal = std::stoi(rest);
   return out;
-}
-
-std::string precision_error(const std::string& precision, const std::string& device) {
-  if (precision != "tf32" || device != "cpu") return "";
-  return "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or "
-         "bf16, or run on a CUDA device";
 }
 
 namespace {
@@ -389,8 +384,7 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
   check_optim(c, errors);
   check_tuned_part(c, errors);
   check_compile(c, errors);
-  if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty())
-    errors.push_back(wrong);
+  check_precision(c, errors);
   check_placements(c, errors);
   check_mesh(c, errors);
   return errors;

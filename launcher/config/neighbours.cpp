@@ -85,7 +85,24 @@ constexpr Row kRows[] = {
     {"num_workers dataloader_num_workers",
      "data needs no workers: a batch is read while the step before it runs"},
     {"fp16 bf16 amp mixed_precision dtype torch_dtype precision half autocast",
-     "did you mean train.precision (fp32, tf32, bf16, fp16)?"},
+     "did you mean train.precision (fp32, tf32, bf16, fp16, float8)?"},
+    {"fp8 float8 enable_fp8 use_fp8 fp8_enabled fp8_training enable_float8 enable_float8_training "
+     "float8_training float8_enable float8_enabled convert_to_float8_training fp8_autocast fp8_config "
+     "fp8_backend fp8_wgrad",
+     "did you mean train.precision float8? Linear layers multiply in float8, and the rest is as in bf16"},
+    {"fp8_recipe fp8_recipe_name float8_recipe float8_recipe_name recipe_name from_recipe_name",
+     "there is one recipe, tensorwise: train.precision float8 has a scale for each tensor"},
+    {"fp8_format float8_format float8_dtype fp8_e4m3 fp8_hybrid fp8_e5m2",
+     "did you mean train.float8.gradients (e5m2, e4m3)? Its default, e5m2, is what others call hybrid"},
+    {"fp8_amax_history_len fp8_amax_history_length fp8_amax_compute_algo fp8_amax_compute_algorithm "
+     "amax_history_len amax_compute_algo fp8_margin fp8_interval delayed_scaling",
+     "scales have no history and no margin: each follows from its tensor (train.precision float8)"},
+    {"filter_fqns module_filter_fn float8_filter_fqns float8_filter fp8_filter_fqns",
+     "did you mean train.float8.skip, globs of names?"},
+    {"enable_fsdp_float8_all_gather float8_enable_fsdp_float8_all_gather fp8_enable_fsdp_float8_all_gather "
+     "fp8_param_gather precompute_float8_dynamic_scale_for_fsdp "
+     "float8_precompute_float8_dynamic_scale_for_fsdp",
+     "weights travel in bf16, and are rounded where they arrive: train.precision float8 needs no other key"},
     {"save_steps save_every save_interval checkpoint_every save_freq", "did you mean checkpoint.every?"},
     {"save_total_limit keep_last", "did you mean checkpoint.keep?"},
     {"eval_steps eval_interval evaluation_strategy val_check_interval", "did you mean train.eval_every?"},
@@ -118,6 +135,10 @@ constexpr Row kValues[] = {
     {"float32 float single f32", "fp32"},
     {"bfloat16 bf16_mixed", "bf16"},
     {"float16 f16 half 16 16_mixed", "fp16"},
+    {"fp8 f8 fp8_mixed fp8_e4m3 fp8_hybrid float8_e4m3 float8_e4m3fn e4m3 tensorwise transformer_engine",
+     "float8"},
+    {"hybrid fp8_e5m2 float8_e5m2 f8_e5m2", "e5m2"},
+    {"f8_e4m3", "e4m3"},
     {"gpt2 gpt_2", "gpt"},
     {"llama2 llama3", "llama"},
     {"bin binary", "tokens"},

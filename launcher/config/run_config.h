@@ -10,6 +10,7 @@
 #include "core/optim/kinds.h"
 #include "core/tasks/task.h"
 #include "launcher/config/data_config.h"
+#include "launcher/config/float8_config.h"
 #include "launcher/config/lora_config.h"
 #include "launcher/config/optim_group.h"
 #include "launcher/config/placement_row.h"
@@ -100,14 +101,15 @@ struct TrainConfig {
                       between(1, 1e12));
   int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data",
                      at_least(0));
-  std::string precision =
-      key(&precision, "train.precision", "fp32",
-          "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of "
-          "weights leave "
-          "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; fp16: the same "
-          "in fp16, with a loss scale that is part of the state: a step whose gradients overflow is passed "
-          "over; tf32: fp32 with contractions in TF32, where the device has it",
-          one_of({"fp32", "tf32", "bf16", "fp16"}));
+  std::string precision = key(
+      &precision, "train.precision", "fp32",
+      "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of "
+      "weights leave "
+      "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; fp16: the same "
+      "in fp16, with a loss scale that is part of the state: a step whose gradients overflow is passed "
+      "over; tf32: fp32 with contractions in TF32, where the device has it; float8: bf16, with the products "
+      "of linear layers in float8",
+      one_of({"fp32", "tf32", "bf16", "fp16", "float8"}));
   std::string numerics =
       key(&numerics, "train.numerics", "invariant",
           "invariant: same bits on any number of ranks; free: the communication library's own reductions",
@@ -147,6 +149,7 @@ struct TrainConfig {
           "globs of weights, or of layers, that are not trained: they have no gradient and no moments, and "
           "nothing of them is exchanged");
   LoraConfig lora;
+  Float8Config float8;
   std::string on_nonfinite = key(
       &on_nonfinite, "train.on_nonfinite", "stop",
       "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run "

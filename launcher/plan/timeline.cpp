@@ -15,7 +15,7 @@ namespace {
 double rate_of(const std::map<std::string, double>& rates, const std::string& precision) {
   if (rates.empty()) return 0;
   if (auto found = rates.find(precision); found != rates.end()) return found->second;
-  if (precision == "fp16") return rate_of(rates, "bf16");
+  if (precision == "fp16" || precision == "float8") return rate_of(rates, "bf16");
   if (auto found = rates.find("fp32"); found != rates.end()) return found->second;
   return rates.begin()->second;
 }
@@ -158,13 +158,17 @@ double products_rate(const Roofline& roofline, const std::string& precision) {
 
 std::vector<CallCost> call_costs(const std::vector<BlockCall>& calls, const std::string& precision,
                                  const Roofline& roofline) {
-  const double products = products_rate(roofline, precision);
+  // Under float8 other products are in bf16.
+  const double products = products_rate(roofline, precision == "float8" ? "bf16" : precision);
   const double attention = roofline.attention.empty() ? products : rate_of(roofline.attention, precision);
   std::vector<CallCost> out;
   for (const BlockCall& call : calls) {
     const bool computes = call.kind != BlockCall::Kind::start && call.kind != BlockCall::Kind::wait;
     const bool product = call.family != "kernel" && call.family != "rows";
-    const double rate = !product ? roofline.kernels : call.family == "attention" ? attention : products;
+    const double rate = !product                     ? roofline.kernels
+                        : call.family == "attention" ? attention
+                        : call.family == "float8"    ? products_rate(roofline, "float8")
+                                                     : products;
     const double computing = rate > 0 ? call.flops / rate : 0,
                  moving = static_cast<double>(call.bytes) / roofline.memory;
     CallCost& cost = out.emplace_back();

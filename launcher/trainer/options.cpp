@@ -49,10 +49,18 @@ data::DataOptions data_options(const RunConfig& config) {
 DType compute_dtype(const RunConfig& config) { return dtype_of_precision(config.train.precision); }
 DType dtype_of_precision(const std::string& precision) {
   if (precision == "fp32" || precision == "tf32") return DType::f32;
-  if (precision == "bf16") return DType::bf16;
+  if (precision == "bf16" || precision == "float8") return DType::bf16;
   if (precision == "fp16") return DType::f16;
-  throw UserError(
-      str("train.precision is \"", shortened(precision, 120), "\"; choose fp32 | tf32 | bf16 | fp16"));
+  throw UserError(str("train.precision is \"", shortened(precision, 120),
+                      "\"; choose fp32 | tf32 | bf16 | fp16 | float8"));
+}
+
+void set_precision(State& state, const RunConfig& config) {
+  state.compute_dtype(compute_dtype(config));
+  if (config.train.precision != "float8") return;
+  const Float8Config& how = config.train.float8;
+  const DType gradients = how.gradients == "e4m3" ? DType::f8_e4m3 : DType::f8_e5m2;
+  state.float8({gradients, how.skip, how.head}, {"", 0, "train.float8"});
 }
 
 CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {

@@ -11,7 +11,10 @@ namespace lockstep::launcher {
 data::DataOptions data_options(const RunConfig& config);
 // What train.precision makes layers compute in (State::compute_dtype); tf32 is f32 with another contraction.
 DType compute_dtype(const RunConfig& config);
-// The same for a word. UserError for another one.
+// Makes the state compute in the config's precision. Its model is recorded. UserError: what State::float8
+// throws.
+void set_precision(State& state, const RunConfig& config);
+// compute_dtype for a word. UserError for another one.
 DType dtype_of_precision(const std::string& precision);
 // Opens the libraries of compile.load_ops first. UserError when the device does not have the config's
 // precision, and what load_ops throws. Threads: compile.threads, or this host's

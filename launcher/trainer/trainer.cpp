@@ -163,7 +163,7 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
                     parse_placement(row.place),
                     {"placements", static_cast<int>(rows.size()) + 1, ""}});
   if (!rows.empty()) state.place(std::move(rows));
-  state.compute_dtype(launcher::compute_dtype(config));
+  set_precision(state, config);
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
   const Mesh& mesh = state.mesh().words;
   const Roofline roofline = given ? *given : roofline_for(config, target);

@@ -145,6 +145,8 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
            {"warmup_steps", "did you mean optim.schedule.warmup, in steps?"},
            {"max_grad_norm", "did you mean optim.clip?"},
            {"fsdp", "dp_shard is the mesh dim that does it"},
+           {"fp8", "did you mean train.precision float8?"},
+           {"fp8_format", "did you mean train.float8.gradients (e5m2, e4m3)?"},
            {"vocab_size", "did you mean model.vocab?"}}) {
     const std::string in_file = of(str("{\"data\": {\"paths\": [\"a\"]}, \"", word, "\": 1}"));
     EXPECT_EQ(in_file.find(str("c.json: unknown key ", word, "; ", advice)), 0u) << in_file;
@@ -269,11 +271,18 @@ TEST(ConfigErrors, Choices) {
             "vae | dcgan; did "
             "you mean gpt?");
   EXPECT_EQ(with({"--train.precision=float16"}),
-            "c.json: train.precision is \"float16\"; choose fp32 | tf32 | bf16 | fp16; did you mean fp16?");
+            "c.json: train.precision is \"float16\"; choose fp32 | tf32 | bf16 | fp16 | float8; did you mean "
+            "fp16?");
+  EXPECT_NE(with({"--train.precision=fp8_hybrid"}).find("; did you mean float8?"), std::string::npos);
   EXPECT_EQ(with({"--train.precision=tf32", "--train.device=cpu"}),
             "c.json: train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more "
-            "exact, or bf16, or run on a CUDA "
-            "device");
+            "exact, or bf16, or run on a CUDA device");
+  EXPECT_EQ(with({"--train.float8.head=true", "--train.precision=bf16"}),
+            "c.json: train.float8.head is true, but train.precision is \"bf16\"; leave it out, or choose "
+            "train.precision=float8");
+  EXPECT_EQ(with({"--train.precision=float8", "--mesh.shape=[2,2]", "--mesh.dim_names=[dp_shard,tp]"}),
+            "c.json: train.precision is \"float8\" and mesh.shape gives tp 2: a weight that tp splits has no "
+            "scale yet; give these ranks to dp_shard, or choose train.precision=bf16");
   EXPECT_EQ(with({"--compile.backend=cuda"}),
             "c.json: compile.backend is \"cuda\"; choose native | eager | reference");
 }

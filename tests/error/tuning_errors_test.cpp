@@ -1,4 +1,4 @@
-// What is refused of frozen weights, adapters and groups, on its words.
+// What is refused of frozen weights, adapters, products in float8 and groups, on its words.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -6,6 +6,7 @@
 #include "core/nn/layers.h"
 #include "launcher/trainer/model.h"
 #include "launcher/trainer/trainer.h"
+#include "tests/support/nn_fixture.h"
 
 namespace lockstep {
 namespace {
@@ -107,6 +108,62 @@ TEST(TuningErrors, AdaptersOfAProgram) {
               other.lora({});
             }).find("the state is already materialised; add adapters before materialize() or resume()"),
             std::string::npos);
+}
+
+TEST(TuningErrors, Float8) {
+  auto float8 = [](const Json& keys) { return with({{"precision", "float8"}, {"float8", keys}}); };
+  EXPECT_EQ(float8(Json::object()), "accepted");
+  EXPECT_EQ(float8({{"skip", {"blocks.*.attn.q"}}}),
+            "train.float8: skip names \"blocks.*.attn.q\", which matches no weight that float8 multiplies; "
+            "there are: " +
+                kLayers);
+  EXPECT_EQ(float8({{"skip", {"token"}}})
+                .find("train.float8: skip names \"token\", which matches no weight that float8 multiplies"),
+            0u)
+      << "a head takes no part by itself";
+  EXPECT_EQ(float8({{"skip", {"token"}}, {"head", true}}), "accepted");
+  EXPECT_EQ(float8({{"skip", {"**"}}}),
+            "train.float8: no linear layer is left to multiply in float8; the sizes of a weight must be "
+            "multiples of 16, and 8 are skipped");
+}
+
+TEST(TuningErrors, Float8OfAProgram) {
+  State state(solo_mesh(), 1);
+  const Linear odd(state / "odd", 16, 24), layer(state / "a", 16, 32);
+  const int line = __LINE__ + 1;
+  const std::string early = refusal([&] { state.float8(); });
+  EXPECT_EQ(early, str("[float8] tuning_errors_test.cpp:", line,
+                       ": layers compute in f32, and float8 stands between bf16; call "
+                       "compute_dtype(DType::bf16) first"));
+  state.compute_dtype(DType::f16);
+  EXPECT_NE(refusal([&] { state.float8(); }).find("layers compute in f16, and float8 stands between bf16"),
+            std::string::npos);
+  state.compute_dtype(DType::bf16);
+  EXPECT_NE(refusal([&] {
+              state.float8({.gradients = DType::f16});
+            }).find("gradients are f16; choose f8_e5m2 or f8_e4m3"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal([&] {
+        state.float8({.skip = {"odd"}});
+      }).find("skip names \"odd\", which matches no weight that float8 multiplies; there are: a.weight"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal([&] { state.float8({.skip = {"a"}}); })
+          .find("no linear layer is left to multiply in float8; the sizes of a weight must be multiples "
+                "of 16, and 1 are skipped"),
+      std::string::npos);
+  EXPECT_FALSE(state.float8_products());
+  state.float8();
+  EXPECT_TRUE(state.float8_products());
+  State split(testing::mesh_of({2}, {"tp"}), 1);
+  const Linear part(split / "a", 16, 32);
+  split.compute_dtype(DType::bf16);
+  EXPECT_NE(
+      refusal([&] { split.float8(); })
+          .find("the mesh has tp 2, and a weight that tp splits has no scale yet; use dp_shard instead, "
+                "or train in bf16"),
+      std::string::npos);
 }
 
 TEST(TuningErrors, Groups) {

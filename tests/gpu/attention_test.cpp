@@ -22,7 +22,7 @@ class GpuAttention : public testing::Test {
   }
   double tolerance(DType dtype) const {
     if (dtype == DType::f64) return 1e-12;
-    if (dtype == DType::f32) return 1e-5;
+    if (dtype == DType::f32) return options_.tf32 ? 6e-3 : 1e-5;
     return dtype == DType::f16
                ? 5e-3
                : 3e-2;  // probabilities and their gradients are rounded before the second product
@@ -39,7 +39,7 @@ class GpuAttention : public testing::Test {
     const auto in = block.in(backward), out = block.out(backward);
     Call made{
         cap ? make_product_attention(*device_, attention_shape(c.node(backward), in, out), cap, false, "", "")
-            : make_attention(*device_, c.node(backward), in, out, {}),
+            : make_attention(*device_, c.node(backward), in, out, options_),
         block.args(backward, base),
         {}};
     LS_CHECK(made.call, "cuBLASLt has no algorithm for ", c.text());
@@ -98,10 +98,26 @@ class GpuAttention : public testing::Test {
           }
   }
   std::shared_ptr<CudaDevice> device_;
+  TargetOptions options_;
 };
 
 TEST_F(GpuAttention, Bf16AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType::bf16); }
 TEST_F(GpuAttention, F32AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType::f32); }
+
+// On tensor cores, masks included; of operands 11 bits are read.
+TEST_F(GpuAttention, Tf32AgreesWithTheReferenceAndRepeatsItsBits) {
+  options_.tf32 = true;
+  run_all(DType::f32);
+  for (AttentionCase c : test::masked_cases(DType::f32)) {
+    c.size = (c.size + 7) / 8 * 8;
+    EXPECT_EQ(run(c), "");
+  }
+  AttentionCase c{
+      .dtype = DType::f32, .batch = 2, .queries = 70, .keys = 70, .heads = 2, .kv_heads = 2, .size = 64};
+  AttentionBlock block(c);
+  auto call = make_attention(*device_, c.node(true), block.in(true), block.out(true), options_);
+  EXPECT_EQ(call->algorithm().rfind("tensor cores sdpa_grad f32", 0), 0u) << call->algorithm();
+}
 
 // Windows of bf16 are cuDNN's; the other masks are the room's own in every dtype.
 TEST_F(GpuAttention, MaskedRowsAgreeWithTheReference) {

@@ -55,8 +55,8 @@ train() {  # NAME RANKS [--key=value ...]
 fresh() { rm -rf "${@/#/runs/}"; }
 
 if wants units; then
-  for test in device contents reductions contraction rows table_rows kernels attention; do
-    timeout 200 "$bin/gpu_${test}_test" > "$work/$test.log" 2>&1 && echo "PASS gpu_${test}_test" || { tail -n 5 "$work/$test.log"; fail "gpu_${test}_test"; }
+  for test in device contents reductions contraction float8 rows table_rows kernels attention; do
+    timeout 400 "$bin/gpu_${test}_test" > "$work/$test.log" 2>&1 && echo "PASS gpu_${test}_test" || { tail -n 5 "$work/$test.log"; fail "gpu_${test}_test"; }
   done
 fi
 if wants nccl; then
@@ -68,7 +68,7 @@ if wants nccl; then
 fi
 if wants bits; then
   two=$((gpus < 2 ? gpus : 2)) four=$((gpus < 4 ? gpus : 4))
-  for precision in fp32 bf16; do
+  for precision in fp32 tf32 bf16 float8; do
     p="--train.precision=$precision"; r=c_$precision
     fresh ${r}_{1,2,4,4again,stop,stop2}
     train ${r}_1 1 $p; train ${r}_2 $two $p; train ${r}_4 $four $p; train ${r}_4again $four $p

@@ -76,6 +76,37 @@ TEST_F(PrecisionRuns, Fp16CarriesItsLossScale) {
   EXPECT_EQ(text.code, kExitOk) << text.output;
 }
 
+// Scales are of a micro-batch, so float8 has the same bits on any ranks; and the state is that of bf16.
+TEST_F(PrecisionRuns, Float8HasTheSameBitsOnAnyRanks) {
+  write_tiny();
+  auto on = [&](const std::string& name, std::vector<std::string> launch, int steps) {
+    for (const std::string& word : {std::string("c.json"), "--name=" + name, str("--train.steps=", steps),
+                                    std::string("--checkpoint.every=3"), std::string("--train.eval_every=3"),
+                                    std::string("--train.precision=float8")})
+      launch.push_back(word);
+    train(launch);
+  };
+  on("one", {"--nproc", "1"}, 6);
+  on("two", {"--nproc", "2"}, 6);
+  on("split", {"--nproc", "3", "--mesh.shape=[3]", R"(--mesh.dim_names=["dp_shard"])"}, 6);
+  on("resumed", {"--nproc", "2"}, 3);
+  on("resumed", {"--nproc", "3"}, 6);
+  for (const char* of : {"two", "split", "resumed"}) expect_same_run("one", of);
+  train({"--nproc", "1", "c.json", "--name=halves", "--train.steps=6", "--checkpoint.every=3",
+         "--train.precision=bf16"});
+  auto loss = [&](const char* name) { return std::stod(metrics(name).back().at("loss")); };
+  const double eighths = loss("one"), halves = loss("halves");
+  EXPECT_NE(eighths, halves);
+  EXPECT_NEAR(eighths, halves, 0.05 * halves);
+  // A run goes on from bf16 in float8, which is said.
+  auto other =
+      trainrun({"--nproc", "2", "c.json", "--name=halves", "--train.steps=8", "--train.precision=float8"});
+  EXPECT_EQ(other.code, kExitOk) << other.output;
+  EXPECT_HAS(other.output, "bits may change");
+  auto text = trainrun({"generate", "runs/one", "--prompt=0 ", "--tokens=4", "--temperature=0"});
+  EXPECT_EQ(text.code, kExitOk) << text.output;
+}
+
 TEST_F(PrecisionRuns, Tf32IsRefusedOnTheCpu) {
   write_tiny();
   auto result = trainrun({"--nproc", "1", "c.json", "--train.precision=tf32", "--train.device=cpu"});

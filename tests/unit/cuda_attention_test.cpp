@@ -143,15 +143,21 @@ TEST(CudaAttention, EveryKernelCompiles) {
   if (!nvrtc_available(&why)) GTEST_SKIP() << why;
   std::vector<std::string> sources;
   for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
-    for (int64_t size : dtype == DType::f32 ? std::vector<int64_t>{1, 64, 256} : std::vector<int64_t>{64})
+    for (int64_t size :
+         dtype == DType::f32 ? std::vector<int64_t>{1, 64, 128, 256} : std::vector<int64_t>{64})
       for (bool backward : {false, true}) {
         AttentionShape shape = bench_shape(1, 1, 1, 64, size);
         shape.dtype = dtype, shape.backward = backward, shape.reads.causal = dtype != DType::f64;
-        sources.push_back(attention_source(shape, attention_tiles(shape, 232448).rows));
+        auto add = [&] {
+          sources.push_back(tiled_attention(shape, 232448).source);
+          if (unfit_for_tensor_cores(shape, 232448).empty())
+            sources.push_back(tensor_attention(shape).source);
+        };
+        add();
         shape.reads.window = 9;
         shape.reads.lengths = shape.reads.documents = shape.reads.mask = shape.reads.bias = 1;
         shape.reads.bias_gradient = backward;
-        sources.push_back(attention_source(shape, attention_tiles(shape, 232448).rows));
+        add();
         for (int64_t keys : {64, 1024, 1025}) {
           shape.keys = keys;
           sources.push_back(attention_rows_source(shape));
@@ -167,25 +173,55 @@ alignas(64) static char shared_memory[232448];
 static const bool poisons = (before_block = [] { memset(shared_memory, 0xff, sizeof shared_memory); }, true);
 )";
 
-void run_kernel(const test::CudaOnHost& kernels, const AttentionLaunch& launch, AttentionArgs args) {
-  void* given[] = {&args};
-  kernels.launch(launch.kernel, static_cast<unsigned>(launch.grid), 256, given);
+// mma.m16n8k8 by what each lane brings: of operands TF32's 10 bits of mantissa are read.
+const char* const kTensorCoresOnHost = R"(
+#define TENSOR_CORES
+static float read(float x) {
+  unsigned u;
+  memcpy(&u, &x, 4);
+  u &= ~0x1fffu;
+  memcpy(&x, &u, 4);
+  return x;
 }
+static float power_of_2(float x) { return exp2f(x); }
+static void copy16(void* to, const void* from, bool there) {
+  if (there) memcpy(to, from, 16);
+  else memset(to, 0, 16);
+}
+static void wait_for_copies() {}
+struct Two { float x[2]; };
+static void multiply(float (&c)[4], const float (&a)[4], float b0, float b1) {
+  const Two brought[3] = {{a[0], a[1]}, {a[2], a[3]}, {b0, b1}};
+  float all[3][32][2];
+  for (int i = 0; i < 3; ++i)
+    exchange(0xffffffffu, brought[i], [&](auto of) {
+      for (unsigned lane = 0; lane < 32; ++lane) all[i][lane][0] = of(lane).x[0], all[i][lane][1] = of(lane).x[1];
+      return 0;
+    });
+  const unsigned lane = threadIdx.x % 32;
+  for (unsigned j = 0; j < 4; ++j)
+    for (unsigned k = 0; k < 8; ++k)
+      c[j] += read(all[k / 4][lane / 4 * 4 + k % 4][j / 2]) * read(all[2][(lane % 4 * 2 + j % 2) * 4 + k % 4][k / 4]);
+}
+)";
 
-std::string run_on_host(const AttentionCase& c, double tolerance) {
+using MakeKernels = std::function<AttentionKernels(const AttentionShape&)>;
+AttentionKernels tiled(const AttentionShape& shape) { return tiled_attention(shape, 232448); }
+std::string run_on_host(const AttentionCase& c, double tolerance, const MakeKernels& make = tiled) {
   AttentionBlock block(c);
   std::vector<std::byte> delta(static_cast<size_t>(c.batch * c.heads * c.queries) * 8 + 64, std::byte{0xff});
   for (bool backward : {false, true}) {
     AttentionShape shape = attention_shape(c.node(backward), block.in(backward), block.out(backward));
-    AttentionTiles tiles = attention_tiles(shape, 232448);
-    const test::CudaOnHost kernels(kShared + attention_source(shape, tiles.rows),
-                                   backward
-                                       ? std::vector<std::string>{"sdpa_delta", "sdpa_keys", "sdpa_queries"}
-                                       : std::vector<std::string>{"sdpa_forward"});
+    const AttentionKernels made = make(shape);
+    std::vector<std::string> names;
+    for (const AttentionLaunch& launch : made.launches) names.push_back(launch.kernel);
+    const test::CudaOnHost kernels(str(kTensorCoresOnHost, kShared, made.source), names);
     std::vector<void*> args = block.args(backward, block.bytes.data());
-    for (const AttentionLaunch& launch : attention_launches(shape, tiles))
-      run_kernel(kernels, launch,
-                 attention_args(shape, attention_pointers(shape, args.data()), delta.data()));
+    AttentionArgs packed = attention_args(shape, attention_pointers(shape, args.data()), delta.data());
+    void* given[] = {&packed};
+    for (const AttentionLaunch& launch : made.launches)
+      kernels.launch(launch.kernel, static_cast<unsigned>(launch.grid), static_cast<unsigned>(launch.threads),
+                     given);
   }
   return block.differs(block.bytes, true, tolerance);
 }
@@ -218,6 +254,34 @@ TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
                   .size = 24,
                   .causal = true};
   EXPECT_EQ(run_on_host(c, 1e-13), "");
+}
+
+// Of operands 11 bits are read.
+TEST(CudaAttention, TensorCoresComputeAttentionAndItsGradients) {
+  std::vector<AttentionCase> cases{
+      {.queries = 1, .keys = 1, .size = 16, .causal = true},
+      {.batch = 2,
+       .queries = 7,
+       .keys = 7,
+       .heads = 2,
+       .kv_heads = 2,
+       .size = 8,
+       .causal = true,
+       .packed = true},
+      {.queries = 130, .keys = 130, .heads = 2, .kv_heads = 1, .size = 64, .causal = true, .packed = true},
+      {.queries = 100, .keys = 100, .heads = 2, .kv_heads = 1, .size = 24, .causal = true},
+      {.queries = 40, .keys = 40, .heads = 1, .kv_heads = 1, .size = 128},
+      {.queries = 70, .keys = 70, .heads = 1, .kv_heads = 1, .size = 72, .causal = true},
+      {.queries = 3, .keys = 150, .heads = 2, .kv_heads = 1, .size = 32},
+      {.queries = 150, .keys = 3, .heads = 2, .kv_heads = 2, .size = 16},
+  };
+  for (AttentionCase c : test::masked_cases(DType::f32)) {
+    c.batch = c.kv_heads = 1, c.heads = 2, c.size = 16;
+    if (c.keys == c.queries) c.keys = 90;
+    c.queries = 90;
+    cases.push_back(c);
+  }
+  for (const AttentionCase& c : cases) EXPECT_EQ(run_on_host(c, 4e-3, tensor_attention), "");
 }
 
 // [tokens, size] of each head, by a view.

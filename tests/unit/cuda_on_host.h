@@ -105,6 +105,16 @@ template <class T>
 static unsigned __match_any_sync(unsigned mask, T x) { return lanes_where<T>(mask, x, [=](T y) { return y == x; }); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(unsigned x) { return __builtin_ffs((int)x); }
+struct uint2 { unsigned x, y; };
+struct uint4 { unsigned x, y, z, w; };
+struct float4 { float x, y, z, w; };
+static uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+  const unsigned long long all = a | (unsigned long long)b << 32;
+  unsigned out = 0;
+  for (int i = 0; i < 4; ++i) out |= (unsigned)(all >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return out;
+}
 template <class T>
 static T atomicAdd(T* at, T x) { T was = *at; *at += x; return was; }
 static double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
@@ -152,7 +162,9 @@ static void launch_kernel(void (*kernel)(A...), unsigned grid, unsigned block, b
 // The kernels of a text, launched on the host with pointers to the values of their parameters.
 class CudaOnHost {
  public:
-  CudaOnHost(const std::string& text, const std::vector<std::string>& kernels) {
+  // `given`: functions of the host by the names of the text's pointers to them.
+  CudaOnHost(const std::string& text, const std::vector<std::string>& kernels,
+             const std::vector<std::pair<std::string, void*>>& given = {}) {
     std::string source = kCudaOnHost + text;
     for (const std::string& kernel : kernels)
       source += str("extern \"C\" void run_", kernel,
@@ -165,6 +177,11 @@ class CudaOnHost {
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     std::filesystem::remove(path);
     LS_CHECK(handle_, dlerror());
+    for (const auto& [name, function] : given) {
+      auto* pointer = static_cast<void**>(dlsym(handle_, name.c_str()));
+      LS_CHECK(pointer, "no pointer ", name);
+      *pointer = function;
+    }
   }
   CudaOnHost(const CudaOnHost&) = delete;
   CudaOnHost& operator=(const CudaOnHost&) = delete;

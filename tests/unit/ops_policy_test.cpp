@@ -41,6 +41,8 @@ const std::vector<Row> kRows{
     {"linear", H, [](auto& t) { return linear(t(F, {2, 4}), t(H, {3, 4}), t(F, {3})); },
      "dtypes differ: input f32[2,4], weight bf16[3,4]; convert one side?"},
     {"linear of f32", H, [](auto& t) { return linear(t(F, {2, 4}), t(F, {3, 4})); }},
+    {"linear_float8", H, [](auto& t) { return linear_float8(t(F, {16, 32}), t(H, {48, 32}), t(F, {48})); },
+     "dtypes differ: input f32[16,32], weight bf16[48,32]; convert one side?"},
     {"matmul", H, [](auto& t) { return matmul(t(H, {2, 4}), t(F, {4, 3})); },
      "dtypes differ: lhs bf16[2,4], rhs f32[4,3]; convert one side?"},
     {"einsum", H, [](auto& t) { return einsum("ij,jk->ik", {t(F, {2, 4}), t(H, {4, 3})}); }, "dtypes differ"},
@@ -117,11 +119,13 @@ TEST(Policy, WithoutOneDtypesAreStrict) {
   }
 }
 
-// A new contraction needs a row; its gradient is not traced.
+// A new contraction needs a row; its gradient is not traced, and neither is what linear_float8 expands into.
 TEST(Policy, EveryContractionHasARow) {
   for (const Op* op : all_ops()) {
     const bool gradient = op->id.name().find("_grad") != std::string_view::npos;
-    if (op->library == Library::none || op->library == Library::row_sums || gradient) continue;
+    if (op->library == Library::none || op->library == Library::row_sums || op->library == Library::float8 ||
+        gradient)
+      continue;
     EXPECT_EQ(computes(op->id.name()), Computes::policy) << op->id;
   }
   EXPECT_EQ(computes("add"), Computes::widest);

@@ -120,7 +120,7 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
       "  name is 3; it must be text\n"
       "  unknown key contraction.fp23; did you mean contraction.fp32?\n"
       "  contraction.bf16 is 0; it must be a number above 0\n"
-      "  attention is 5; it must be a section with rates for some of fp32, tf32, bf16\n"
+      "  attention is 5; it must be a section with rates for some of fp32, tf32, bf16, float8\n"
       "  memory is \"fast\"; it must be a number above 0\n"
       "  launch is -1; it must be a number of at least 0\n"
       "  unknown key inside.bandwith; did you mean inside.bandwidth?\n"

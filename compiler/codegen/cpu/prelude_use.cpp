@@ -88,8 +88,11 @@ std::string_view register_type(DType dtype) {
       return "vu";
     case DType::u64:
       return "vul";
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+      break;
   }
-  throw InternalError("unknown dtype");
+  throw InternalError(str("no kernel computes with ", name(dtype)));
 }
 std::string_view memory_type(DType dtype) {
   switch (dtype) {

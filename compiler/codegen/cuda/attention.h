@@ -89,8 +89,24 @@ class SdpaPlan {
 // UserError when cuDNN cannot be opened.
 std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic,
                                           std::string& refused);
-// The room's own kernels: any float dtype, any lengths and masks, head sizes up to 256. Sums are f32 (f64 for
-// f64).
+// Launches in order; none of a grid of 0.
+struct AttentionLaunch {
+  const char* kernel;
+  int64_t grid;
+  int shared_bytes;
+  int threads = 256;
+};
+// Takes empty grids out. InternalError: a grid that no launch can have.
+void check_launches(std::vector<AttentionLaunch>& launches);
+// Kernels of the room: CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries, whose
+// parameter is one AttentionArgs by value. They add in an order of the shape alone.
+struct AttentionKernels {
+  std::string name, source;
+  std::vector<AttentionLaunch> launches;
+};
+
+// The room's tiled kernels: any float dtype, any lengths and masks, head sizes up to 256. Sums are f32 (f64
+// for f64).
 struct AttentionTiles {
   int rows = 0;                               // of queries and of keys per block: 64, 32 or 16
   int forward_bytes = 0, backward_bytes = 0;  // shared memory per block
@@ -98,11 +114,21 @@ struct AttentionTiles {
 // UserError when the head size is above 256 or a block of `shared_per_block` bytes cannot hold the smallest
 // tiles.
 AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block);
-// CUDA C++ of the numbers, arguments and masks that all of the room's attention kernels share.
-std::string attention_prelude(const AttentionShape& shape);
-// CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries. Their parameter is one
-// AttentionArgs by value.
 std::string attention_source(const AttentionShape& shape, int tile_rows);
+AttentionKernels tiled_attention(const AttentionShape& shape, int shared_per_block);
+
+// The room's kernels on tensor cores, for f32 whose products may read TF32, and for bf16 and f16, of which
+// TF32 holds every number; of probabilities and the gradients of scores products read TF32, too. Sums are
+// f32. Any lengths and masks. Why a call cannot run so, or empty: head sizes are multiples of 8 up to 128,
+// strides multiples of 4.
+std::string unfit_for_tensor_cores(const AttentionShape& shape, int shared_per_block);
+AttentionKernels tensor_attention(const AttentionShape& shape);
+std::string tensor_tiles_source();  // of its tiles, after the prelude and D, DP, N, HELD and THREADS
+
+// CUDA C++ of the numbers, arguments and masks that all of the room's attention kernels share, and of
+// sdpa_delta.
+std::string attention_prelude(const AttentionShape& shape);
+std::string attention_delta_source();
 struct AttentionArgs {
   const void *q, *k, *v, *o, *grad;
   void *out, *dq, *dk, *dv;
@@ -116,16 +142,10 @@ struct AttentionArgs {
   ScoreView masks, biases;
 };
 AttentionArgs attention_args(const AttentionShape& shape, const AttentionPointers& pointers, void* delta);
-// Launches of 256 threads in order; none of a grid of 0.
-struct AttentionLaunch {
-  const char* kernel;
-  int64_t grid;
-  int shared_bytes;
-};
-std::vector<AttentionLaunch> attention_launches(const AttentionShape& shape, const AttentionTiles& tiles);
 // `why`: for the certificate, why cuDNN does not run it. `cache_dir`: of kernels, as in TargetOptions.
 std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
-                                                const std::string& why, const std::string& cache_dir);
+                                                AttentionKernels kernels, const std::string& why,
+                                                const std::string& cache_dir);
 
 // Attention as products of matrices with softmax between them, for what cuDNN does not take: the scores of a
 // piece are in memory, f32, and the five products run on cuBLASLt.

@@ -43,6 +43,21 @@ __device__ static Real biased(const Args& a, Real score, long long b, long long 
 }
 )";
 
+const char* const kSharedMemory = R"(
+#ifndef SHARED
+extern __shared__ Real attention_memory[];
+#define SHARED(memory) Real* memory = attention_memory;
+#endif
+)";
+
+const char* const kRowSum = R"(
+// Over the 16 threads of a row; every one gets the same bits.
+__device__ static Real row_sum(Real x) {
+  for (int lane = 8; lane > 0; lane /= 2) x += __shfl_xor_sync(0xffffffffu, x, lane);
+  return x;
+}
+)";
+
 const char* const kTiles = R"(
 #define R (TILE / 16)
 #define DP ((D + 15) / 16 * 16)
@@ -89,10 +104,6 @@ __device__ static void store_rows(Stored* to, long long token, const Real (&sum)
     }
 }
 // Over the 16 threads of a row; every one gets the same bits.
-__device__ static Real row_sum(Real x) {
-  for (int lane = 8; lane > 0; lane /= 2) x += __shfl_xor_sync(0xffffffffu, x, lane);
-  return x;
-}
 __device__ static Real row_max(Real x) {
   for (int lane = 8; lane > 0; lane /= 2) {
     Real other = __shfl_xor_sync(0xffffffffu, x, lane);
@@ -165,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_forward(Args a) {
 }
 )";
 
-const char* const kBackward = R"(
+const char* const kDelta = R"(
 // delta[b][h][t] = sum over d of do * o: 16 threads per row.
 extern "C" __global__ void __launch_bounds__(256) sdpa_delta(Args a) {
   long long row = (long long)blockIdx.x * 16 + threadIdx.x / 16, rows = a.batch * a.heads * a.queries;
@@ -178,7 +189,9 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_delta(Args a) {
   sum = row_sum(sum);
   if (row < rows && threadIdx.x % 16 == 0) a.delta[row] = sum;
 }
+)";
 
+const char* const kBackward = R"(
 // p = exp(scale * q k + bias - lse) and ds = p (do v - delta) scale of one tile; p may be null, and then the
 // bias's gradient, ds / scale, is stored where it is wanted.
 __device__ static void tile_gradients(const Args& a, const Real* q, const Real* k, const Real* grad, const Real* v, long long b,
@@ -325,11 +338,10 @@ std::string attention_prelude(const AttentionShape& shape) {
 }
 
 std::string attention_source(const AttentionShape& shape, int tile_rows) {
-  return str(attention_prelude(shape), "#define D ", shape.size, "\n#define TILE ", tile_rows,
-             "\n#ifndef SHARED\nextern __shared__ Real attention_memory[];\n",
-             "#define SHARED(memory) Real* memory = attention_memory;\n#endif\n", kTiles,
-             shape.backward ? kBackward : kForward);
+  return str(attention_prelude(shape), "#define D ", shape.size, "\n#define TILE ", tile_rows, kSharedMemory,
+             kRowSum, kTiles, shape.backward ? str(kDelta, kBackward) : kForward);
 }
+std::string attention_delta_source() { return str(kSharedMemory, kRowSum, kDelta); }
 
 AttentionArgs attention_args(const AttentionShape& s, const AttentionPointers& p, void* delta) {
   LS_CHECK(s.queries < int64_t{1} << 30 && s.keys < int64_t{1} << 30, "attention over ", s.queries, " and ",
@@ -368,18 +380,18 @@ AttentionArgs attention_args(const AttentionShape& s, const AttentionPointers& p
           s.bias};
 }
 
-std::vector<AttentionLaunch> attention_launches(const AttentionShape& s, const AttentionTiles& tiles) {
+AttentionKernels tiled_attention(const AttentionShape& s, int shared_per_block) {
+  const AttentionTiles tiles = attention_tiles(s, shared_per_block);
   auto blocks = [](int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; };
   int64_t queries = s.batch * s.heads * blocks(s.queries, tiles.rows);
-  std::vector<AttentionLaunch> all{{"sdpa_forward", queries, tiles.forward_bytes}};
+  AttentionKernels out{str("own tile=", tiles.rows), {}, {{"sdpa_forward", queries, tiles.forward_bytes}}};
   if (s.backward)
-    all = {{"sdpa_delta", blocks(s.batch * s.heads * s.queries, 16), 0},
-           {"sdpa_keys", s.batch * s.kv_heads * blocks(s.keys, tiles.rows), tiles.backward_bytes},
-           {"sdpa_queries", queries, tiles.backward_bytes}};
-  std::erase_if(all, [](const AttentionLaunch& launch) { return launch.grid == 0; });
-  for (const AttentionLaunch& launch : all)
-    LS_CHECK(launch.grid < int64_t{1} << 31, launch.kernel, " of ", launch.grid, " blocks");
-  return all;
+    out.launches = {{"sdpa_delta", blocks(s.batch * s.heads * s.queries, 16), 0},
+                    {"sdpa_keys", s.batch * s.kv_heads * blocks(s.keys, tiles.rows), tiles.backward_bytes},
+                    {"sdpa_queries", queries, tiles.backward_bytes}};
+  check_launches(out.launches);
+  out.source = attention_source(s, tiles.rows);
+  return out;
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -10,16 +10,15 @@ namespace lockstep::compiler::cuda {
 namespace {
 class OwnAttention : public LibraryCall {
  public:
-  OwnAttention(CudaDevice& device, const AttentionShape& shape, std::string why, const std::string& cache_dir)
+  OwnAttention(CudaDevice& device, const AttentionShape& shape, AttentionKernels kernels,
+               const std::string& why, const std::string& cache_dir)
       : shape_(shape),
-        why_(std::move(why)),
-        tiles_(attention_tiles(shape, device.properties().shared_per_block)) {
-    launches_ = attention_launches(shape_, tiles_);
+        launches_(std::move(kernels.launches)),
+        text_(str(kernels.name, " ", attention_text(shape), " ", hash_hex(kernels.source), " deterministic",
+                  why.empty() ? "" : "; " + why)) {
     if (launches_.empty()) return;
     device.enter();
-    const std::string source = attention_source(shape_, tiles_.rows);
-    source_hash_ = hash_hex(source);
-    module_ = source_module(device, source, cache_dir);
+    module_ = source_module(device, kernels.source, cache_dir);
     for (const AttentionLaunch& launch : launches_) {
       functions_.push_back(module_->function(launch.kernel));
       check(driver().FuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -36,28 +35,32 @@ class OwnAttention : public LibraryCall {
     AttentionArgs packed = attention_args(shape_, attention_pointers(shape_, args), workspace);
     void* params[] = {&packed};
     for (size_t i = 0; i < launches_.size(); ++i)
-      launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1, 256,
-             static_cast<unsigned>(launches_[i].shared_bytes), stream, params, launches_[i].kernel);
+      launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1,
+             static_cast<unsigned>(launches_[i].threads), static_cast<unsigned>(launches_[i].shared_bytes),
+             stream, params, launches_[i].kernel);
   }
-  std::string algorithm() const override {
-    return str("own ", attention_text(shape_), " tile=", tiles_.rows, " ", source_hash_, " deterministic",
-               why_.empty() ? "" : "; " + why_);
-  }
+  std::string algorithm() const override { return text_; }
   double flops() const override { return attention_flops(shape_); }
 
  private:
   AttentionShape shape_;
-  std::string why_, source_hash_;
-  AttentionTiles tiles_;
   std::vector<AttentionLaunch> launches_;
+  std::string text_;
   std::shared_ptr<const Module> module_;
   std::vector<CUfunction> functions_;  // one per launch
 };
 }  // namespace
 
+void check_launches(std::vector<AttentionLaunch>& all) {
+  std::erase_if(all, [](const AttentionLaunch& launch) { return launch.grid == 0; });
+  for (const AttentionLaunch& launch : all)
+    LS_CHECK(launch.grid < int64_t{1} << 31, launch.kernel, " of ", launch.grid, " blocks");
+}
+
 std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
-                                                const std::string& why, const std::string& cache_dir) {
-  return std::make_unique<OwnAttention>(device, shape, why, cache_dir);
+                                                AttentionKernels kernels, const std::string& why,
+                                                const std::string& cache_dir) {
+  return std::make_unique<OwnAttention>(device, shape, std::move(kernels), why, cache_dir);
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -71,6 +71,8 @@ class CudaTarget : public Target {
         return cuda::make_row_sums(*device_, node, in, out, options);
       case Library::convolution:
         return cuda::make_convolution(*device_, node, in, out, options);
+      case Library::float8:
+        return cuda::make_float8(*device_, node, in, out, options);
       case Library::pooling:
       case Library::none:
         break;

@@ -28,6 +28,10 @@ cudaDataType_t data_type(DType dtype) {
       return CUDA_R_16BF;
     case DType::f16:
       return CUDA_R_16F;
+    case DType::f8_e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::f8_e5m2:
+      return CUDA_R_8F_E5M2;
     default:
       throw InternalError(str("cuBLASLt has no matrix product of ", name(dtype)));
   }
@@ -59,6 +63,8 @@ bool has_sums(Epilogue e) {
 bool has_aux(Epilogue e) {
   return e == Epilogue::gelu_bias_aux || e == Epilogue::gelu_grad || e == Epilogue::gelu_grad_sums;
 }
+
+DType b_type(const GemmOptions& o) { return o.in_b.value_or(o.in); }
 
 // Descriptions live in plain structs: a launch copies the one that holds pointers.
 struct Description {
@@ -92,7 +98,11 @@ Description describe(const GemmOptions& o) {
   LS_CHECK(o.m > 0 && o.n > 0 && o.k > 0 && o.batch > 0, text(o));
   LS_CHECK(o.m <= limit && o.n <= limit && o.k <= limit && o.batch <= limit, text(o));
   LS_CHECK(!has_aux(o.epilogue) || o.ld_aux >= o.n, text(o));
-  LS_CHECK(o.in == o.out || (o.out == DType::f32 && (o.in == DType::bf16 || o.in == DType::f16)), text(o));
+  const bool scaled = is_float8(o.in);
+  LS_CHECK(o.in == o.out || (o.out == DType::f32 && (o.in == DType::bf16 || o.in == DType::f16)) ||
+               (scaled && o.out == DType::bf16),
+           text(o));
+  LS_CHECK(b_type(o) == o.in || (scaled && is_float8(b_type(o))), text(o));
   bool wide = o.in == DType::f64;
   auto compute = wide ? CUBLAS_COMPUTE_64F
                       : (o.tf32 && o.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
@@ -108,12 +118,19 @@ Description describe(const GemmOptions& o) {
   // The choice of an algorithm looks at these for their alignment and follows none.
   void* aligned = reinterpret_cast<void*>(static_cast<uintptr_t>(o.alignment));
   if (has_bias(o.epilogue) || has_sums(o.epilogue)) out.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
+  if (scaled) {
+    out.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, aligned);
+    out.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, aligned);
+    out.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(o.fast));
+    if (has_bias(o.epilogue))
+      out.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(data_type(o.out)));
+  }
   if (has_aux(o.epilogue)) {
     out.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned);
     out.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, o.ld_aux);
     if (o.batch > 1) out.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, o.stride_aux);
   }
-  set_layout(out.a, o.in, o.tb ? o.k : o.n, o.tb ? o.n : o.k, o.ldb, o.batch, o.stride_b);
+  set_layout(out.a, b_type(o), o.tb ? o.k : o.n, o.tb ? o.n : o.k, o.ldb, o.batch, o.stride_b);
   set_layout(out.b, o.in, o.ta ? o.m : o.k, o.ta ? o.k : o.m, o.lda, o.batch, o.stride_a);
   set_layout(out.d, o.out, o.n, o.m, o.ldd, o.batch, o.stride_d);
   return out;
@@ -177,6 +194,10 @@ class LtGemm : public Gemm {
       aligned(args.sums, "sums"), call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.sums);
     if (has_aux(options_.epilogue))
       aligned(args.aux, "aux"), call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.aux);
+    if (is_float8(options_.in)) {  // operands are swapped
+      call.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, args.scale_b);
+      call.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, args.scale_a);
+    }
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
     bool wide = options_.in == DType::f64;
@@ -209,6 +230,8 @@ std::string text(const GemmOptions& o) {
                         " B:", o.tb ? "[n,k]/" : "[k,n]/", o.ldb, " D:[m,n]/", o.ldd);
   if (o.batch != 1) out += str(" batch=", o.batch, "(", o.stride_a, ",", o.stride_b, ",", o.stride_d, ")");
   if (o.tf32 && o.in == DType::f32) out += " tf32";
+  if (o.in_b && *o.in_b != o.in) out += str(" B:", lockstep::name(*o.in_b));
+  if (o.fast) out += " fast";
   if (o.epilogue != Epilogue::none) out += str(" +", name(o.epilogue));
   if (has_aux(o.epilogue)) out += str(" aux/", o.ld_aux);
   if (o.alignment != 16) out += str(" align=", o.alignment);

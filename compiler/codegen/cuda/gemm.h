@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,9 +36,13 @@ struct GemmOptions {
   int64_t lda = 0, ldb = 0, ldd = 0;                 // elements between stored rows
   int64_t stride_a = 0, stride_b = 0, stride_d = 0;  // elements between batches; 0 reads the same A or B
   DType in = DType::f32,
-        out =
-            DType::f32;  // f32 f32; bf16 bf16; f16 f16; bf16 f32; f16 f32; f64 f64. Sums are f32, f64 for f64
-  bool tf32 = false;     // f32 operands may be rounded to TF32
+        out = DType::f32;  // f32 f32; bf16 bf16; f16 f16; bf16 f32; f16 f32; f64 f64; float8 bf16. Sums are
+                           // f32, f64 for f64
+  // Of B, where it is not `in`: A and B of float8 have a format each, rows of k (B is [n,k]), and a factor
+  // each.
+  std::optional<DType> in_b;
+  bool fast = false;  // float8: sums stay in the matrix unit's accumulator, which keeps fewer bits
+  bool tf32 = false;  // f32 operands may be rounded to TF32
   Epilogue epilogue = Epilogue::none;
   int64_t ld_aux = 0, stride_aux = 0;  // aux is [m,n] of the output type; multiples of 8, at least n
   int alignment = 16;                  // bytes: every pointer given to enqueue is a multiple
@@ -53,7 +58,9 @@ struct GemmArgs {
   void* d = nullptr;
   const void* bias = nullptr;
   void* sums = nullptr;
-  void* aux = nullptr;  // written by gelu_bias_aux, read by gelu_grad*
+  void* aux = nullptr;            // written by gelu_bias_aux, read by gelu_grad*
+  const void* scale_a = nullptr;  // f32, one number each: what A and B of float8 are times
+  const void* scale_b = nullptr;
 };
 
 class Gemm {

@@ -13,9 +13,10 @@ size_t extent(int64_t rows, int64_t ld, int64_t cols, int64_t batch, int64_t str
 struct Scratch {
   Scratch(CudaDevice& device, const Gemm& gemm, const GemmOptions& o)
       : a(extent(o.ta ? o.k : o.m, o.lda, o.ta ? o.m : o.k, o.batch, o.stride_a, o.in), device.memory()),
-        b(extent(o.tb ? o.n : o.k, o.ldb, o.tb ? o.k : o.n, o.batch, o.stride_b, o.in), device.memory()),
+        b(extent(o.tb ? o.n : o.k, o.ldb, o.tb ? o.k : o.n, o.batch, o.stride_b, o.in_b.value_or(o.in)),
+          device.memory()),
         d(extent(o.m, o.ldd, o.n, o.batch, o.stride_d, o.out), device.memory()),
-        vector(std::max(o.m, o.n) * size_of(o.out), device.memory()),
+        vector(std::max(o.m, o.n) * size_of(o.out) + 16, device.memory()),
         aux(o.ld_aux ? extent(o.m, o.ld_aux, o.n, o.batch, o.stride_aux, o.out) : 256, device.memory()),
         workspace(std::max<size_t>(256, gemm.workspace()), device.memory()) {}
   Buffer a, b, d, vector, aux, workspace;
@@ -47,9 +48,9 @@ double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& option
   Scratch scratch(device, gemm, options);
   auto stream = device.make_stream();
   fill(device, scratch.a, options.in, *stream);
-  fill(device, scratch.b, options.in, *stream);
-  GemmArgs args{scratch.a.data(),      scratch.b.data(),      scratch.d.data(),
-                scratch.vector.data(), scratch.vector.data(), scratch.aux.data()};
+  fill(device, scratch.b, options.in_b.value_or(options.in), *stream);
+  GemmArgs args{scratch.a.data(),      scratch.b.data(),   scratch.d.data(),      scratch.vector.data(),
+                scratch.vector.data(), scratch.aux.data(), scratch.vector.data(), scratch.vector.data()};
   constexpr int launches = 5;
   std::vector<double> times;
   Timer start, stop;
@@ -72,11 +73,11 @@ std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const G
   Scratch scratch(device, gemm, options);
   auto stream = device.make_stream();
   fill(device, scratch.a, options.in, *stream);
-  fill(device, scratch.b, options.in, *stream);
+  fill(device, scratch.b, options.in_b.value_or(options.in), *stream);
   fill(device, scratch.vector, options.out, *stream);
   device.zero(scratch.d.data(), scratch.d.bytes(), *stream);
   gemm.enqueue({scratch.a.data(), scratch.b.data(), scratch.d.data(), scratch.vector.data(),
-                scratch.vector.data(), scratch.aux.data()},
+                scratch.vector.data(), scratch.aux.data(), scratch.vector.data(), scratch.vector.data()},
                scratch.workspace.data(), *stream);
   const size_t head = std::min(bytes, scratch.d.bytes()), tail = std::min(bytes, scratch.d.bytes() - head);
   Buffer sample(head + tail, device.staging());

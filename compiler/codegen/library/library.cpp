@@ -44,6 +44,8 @@ std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vect
       return make_row_sums(node, in, out);
     case Library::pooling:
       return make_pooling(node, in, out);
+    case Library::float8:
+      return make_float8(node, in, out);
     case Library::none:
       break;
   }

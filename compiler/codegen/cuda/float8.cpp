@@ -1,0 +1,95 @@
+// quantize and scaled_mm. Products in float8 want compute capability 8.9.
+#include "compiler/codegen/cuda/cublaslt.h"
+#include "compiler/codegen/cuda/gemm.h"
+#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/source_module.h"
+#include "core/base/error.h"
+#include "core/base/hash.h"
+
+namespace lockstep::compiler::cuda {
+
+namespace {
+constexpr int64_t kTile = 128;  // of the kernel quantize
+
+class Quantize : public LibraryCall {
+ public:
+  Quantize(CudaDevice& device, DType from, DType to, int64_t rows, int64_t columns,
+           const std::string& cache_dir)
+      : module_(source_module(device, quantize_source(from, to), cache_dir)),
+        function_(module_->function("quantize")),
+        rows_(rows),
+        columns_(columns),
+        text_(
+            str("quantize ", rows, "x", columns, " ", name(from), " ", hash_hex(quantize_source(from, to)))) {
+    LS_CHECK(rows < INT32_MAX && columns < INT32_MAX, text_);
+  }
+  std::string algorithm() const override { return text_; }
+  double flops() const override { return 2.0 * static_cast<double>(rows_ * columns_); }
+  void enqueue(void* const* args, void*, Stream& stream, int) const override {
+    const void *x = args[0], *most = args[1];
+    void *out = args[2], *turned = args[3], *inverse = args[4];
+    int rows = static_cast<int>(rows_), columns = static_cast<int>(columns_),
+        across = static_cast<int>((columns_ + kTile - 1) / kTile);
+    const auto blocks = static_cast<unsigned>((rows_ + kTile - 1) / kTile * across);
+    void* params[] = {&x, &most, &out, &turned, &inverse, &rows, &columns, &across};
+    launch(function_, blocks, 1, 1, 256, 0, stream, params, text_);
+  }
+
+ private:
+  std::shared_ptr<const Module> module_;
+  CUfunction function_;
+  int64_t rows_, columns_;
+  std::string text_;
+};
+
+class ScaledProduct : public LibraryCall {
+ public:
+  ScaledProduct(std::unique_ptr<Gemm> gemm, bool bias) : gemm_(std::move(gemm)), bias_(bias) {}
+  size_t workspace(int) const override { return gemm_->workspace(); }
+  std::string algorithm() const override { return gemm_->algorithm(); }
+  double flops() const override { return gemm_->flops(); }
+  void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
+    GemmArgs call;
+    call.a = args[0], call.b = args[1], call.scale_a = args[2], call.scale_b = args[3];
+    if (bias_) call.bias = args[4];
+    call.d = args[bias_ ? 5 : 4];
+    gemm_->enqueue(call, workspace, stream);
+  }
+
+ private:
+  std::unique_ptr<Gemm> gemm_;
+  bool bias_;
+};
+
+std::unique_ptr<LibraryCall> make_scaled_mm(CudaDevice& device, const Node& node,
+                                            const std::vector<Operand>& in, const std::vector<Operand>& out) {
+  GemmOptions o;
+  o.k = in[0].shape.back(), o.m = numel(in[0].shape) / o.k, o.n = out[0].shape.back();
+  o.tb = true;
+  o.lda = o.ldb = o.k, o.ldd = o.n;
+  o.in = in[0].dtype, o.in_b = in[1].dtype, o.out = out[0].dtype;
+  o.fast = node.attrs.flag("fast");
+  o.epilogue = in.size() == 5 ? Epilogue::bias : Epilogue::none;
+  auto gemm = make_gemm(device, o);
+  if (!gemm)
+    throw UserError(str("[", node.op, "] ", node.at.text(), ": cuBLASLt ", cublaslt_version(),
+                        " has no product for ", text(o), "; train in bf16"));
+  return std::make_unique<ScaledProduct>(std::move(gemm), in.size() == 5);
+}
+}  // namespace
+
+std::unique_ptr<LibraryCall> make_float8(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
+                                         const std::vector<Operand>& out, const TargetOptions& options) {
+  for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
+  const Properties& gpu = device.properties();
+  if (10 * gpu.major + gpu.minor < 89)
+    throw UserError(str("[", node.op, "] ", node.at.text(), ": ", gpu.name, " has compute capability ",
+                        gpu.major, ".", gpu.minor, ", and float8 needs 8.9 or higher; train in bf16"));
+  if (node.op == ops::scaled_mm) return make_scaled_mm(device, node, in, out);
+  LS_CHECK(node.op == ops::quantize, node.op);
+  const int64_t columns = in[0].shape.back();
+  return std::make_unique<Quantize>(device, in[0].dtype, out[0].dtype, numel(in[0].shape) / columns, columns,
+                                    options.cache_dir);
+}
+
+}  // namespace lockstep::compiler::cuda

@@ -1,0 +1,95 @@
+// The kernel of float8: the elements of a tensor in 8 bits, as rows and turned.
+#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/source_module.h"
+#include "core/base/text.h"
+
+namespace lockstep::compiler::cuda {
+
+namespace {
+// Eight neighbours, wherever 16 bytes are aligned.
+constexpr const char* kLoadHalves = R"(
+static __device__ __forceinline__ void load8(const T_t* from, float* to) {
+  const uint4 all = *(const uint4*)from;
+  const unsigned words[4] = {all.x, all.y, all.z, all.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    to[2 * i] = load_T((T_t)(words[i] & 0xffff));
+    to[2 * i + 1] = load_T((T_t)(words[i] >> 16));
+  }
+}
+)";
+constexpr const char* kLoadWords = R"(
+static __device__ __forceinline__ void load8(const T_t* from, float* to) {
+  const float4 a = ((const float4*)from)[0], b = ((const float4*)from)[1];
+  to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w, to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
+}
+)";
+
+// A block has 128 x 128 elements, a thread 8 x 8 of them: it writes 8 bytes of each of its rows, turns its
+// bytes in registers, and what leaves the block turned lies in shared memory first, so that 16 threads write
+// 128 bytes side by side. Rows and columns are multiples of 16.
+constexpr const char* kQuantize = R"(
+static __device__ __forceinline__ unsigned pair8(float lo, float hi) {
+  unsigned short out;
+  asm("cvt.rn.satfinite.FORMATx2.f32 %0, %1, %2;" : "=h"(out) : "f"(hi), "f"(lo));
+  return out;
+}
+static __device__ __forceinline__ void turn4(unsigned a, unsigned b, unsigned c, unsigned d, unsigned* out) {
+  const unsigned t0 = __byte_perm(a, b, 0x5140), t1 = __byte_perm(c, d, 0x5140);
+  const unsigned t2 = __byte_perm(a, b, 0x7362), t3 = __byte_perm(c, d, 0x7362);
+  out[0] = __byte_perm(t0, t1, 0x5410), out[1] = __byte_perm(t0, t1, 0x7632);
+  out[2] = __byte_perm(t2, t3, 0x5410), out[3] = __byte_perm(t2, t3, 0x7632);
+}
+extern "C" __global__ void __launch_bounds__(256) quantize(const T_t* x, const float* most, unsigned char* rows_out,
+    unsigned char* turned, float* inverse, int rows, int columns, int tiles_across) {
+  const float given = *most, at_least = given < 1e-12f ? 1e-12f : given, scale = MOSTf / at_least;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *inverse = at_least / MOSTf;
+  __shared__ uint2 tile[128][16];
+  const int left = (int)(blockIdx.x % tiles_across) * 128, top = (int)(blockIdx.x / tiles_across) * 128;
+  const int across = threadIdx.x & 15, down = threadIdx.x >> 4;
+  const int row = top + down * 8, column = left + across * 8;
+  uint2 q[8];
+  if (row < rows && column < columns) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      float v[8];
+      load8(x + (long long)(row + i) * columns + column, v);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) v[j] *= scale;
+      q[i].x = pair8(v[0], v[1]) | pair8(v[2], v[3]) << 16;
+      q[i].y = pair8(v[4], v[5]) | pair8(v[6], v[7]) << 16;
+      *(uint2*)(rows_out + (long long)(row + i) * columns + column) = q[i];
+    }
+    unsigned low[8], high[8];  // by column: rows 0 to 3, and 4 to 7
+    turn4(q[0].x, q[1].x, q[2].x, q[3].x, low), turn4(q[0].y, q[1].y, q[2].y, q[3].y, low + 4);
+    turn4(q[4].x, q[5].x, q[6].x, q[7].x, high), turn4(q[4].y, q[5].y, q[6].y, q[7].y, high + 4);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) tile[across * 8 + j][down ^ across] = make_uint2(low[j], high[j]);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int pass = 0; pass < 8; ++pass) {
+    const int at = pass * 256 + threadIdx.x, c = at >> 4, unit = at & 15;
+    if (left + c < columns && top + unit * 8 < rows)
+      *(uint2*)(turned + (long long)(left + c) * rows + top + unit * 8) = tile[c][unit ^ (c >> 3)];
+  }
+}
+)";
+
+std::string replaced(std::string text, const std::string& word, const std::string& by) {
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
+    text.replace(at, word.size(), by);
+  return text;
+}
+std::string loads(DType from) {
+  return element_text("T", from) + (from == DType::f32 ? kLoadWords : kLoadHalves);
+}
+}  // namespace
+
+std::string quantize_source(DType from, DType to) {
+  const bool e4m3 = to == DType::f8_e4m3;
+  return loads(from) +
+         replaced(replaced(kQuantize, "FORMAT", e4m3 ? "e4m3" : "e5m2"), "MOST", e4m3 ? "448." : "57344.");
+}
+
+}  // namespace lockstep::compiler::cuda

@@ -1,0 +1,118 @@
+// quantize and scaled_mm on the CPU, which has no units for float8: its numbers are exact in f32, and so are
+// products of two.
+#include <algorithm>
+
+#include "compiler/codegen/library/library.h"
+#include "core/base/error.h"
+
+namespace lockstep::compiler {
+
+namespace {
+constexpr float kLeast = 1e-12f;  // of a largest magnitude, as everywhere
+constexpr int64_t kTile = 16;     // divides all sizes
+
+template <class F>
+class Quantize : public HostCall {
+ public:
+  Quantize(DType from, int64_t rows, int64_t columns) : from_(from), rows_(rows), columns_(columns) {}
+  std::string algorithm() const override { return str("quantize ", rows_, "x", columns_, " ", name(from_)); }
+  double flops() const override { return 2.0 * static_cast<double>(rows_ * columns_); }
+  void run(void* const* args, void*, int threads) const override {
+    if (from_ == DType::f32)
+      round(static_cast<const float*>(args[0]), args, threads);
+    else
+      round(static_cast<const bf16*>(args[0]), args, threads);
+  }
+
+ private:
+  template <class T>
+  void round(const T* x, void* const* args, int threads) const {
+    const float given = *static_cast<const float*>(args[1]), most = given < kLeast ? kLeast : given;
+    const float scale = F::kMost / most;
+    auto* out = static_cast<F*>(args[2]);
+    auto* turned = static_cast<F*>(args[3]);
+    *static_cast<float*>(args[4]) = most / F::kMost;
+#pragma omp parallel for num_threads(threads) schedule(static) if (rows_ * columns_ > 65536)
+    for (int64_t r0 = 0; r0 < rows_; r0 += kTile)
+      for (int64_t c0 = 0; c0 < columns_; c0 += kTile)
+        for (int64_t r = r0; r < r0 + kTile; ++r)
+          for (int64_t c = c0; c < c0 + kTile; ++c)
+            out[r * columns_ + c] = turned[c * rows_ + r] =
+                F(static_cast<float>(x[r * columns_ + c]) * scale);
+  }
+
+  DType from_;
+  int64_t rows_, columns_;
+};
+
+// Both sides widened, their product in f32, and one pass that scales, adds the bias and rounds.
+class ScaledProduct : public HostCall {
+ public:
+  ScaledProduct(const std::vector<Operand>& in, int64_t m, int64_t n, int64_t k)
+      : a_(in[0].dtype), b_(in[1].dtype), bias_(in.size() == 5), m_(m), n_(n), k_(k) {
+    Node product;
+    product.op = ops::dot;
+    product.attrs = {
+        {"lhs_batch", List{}}, {"rhs_batch", List{}}, {"lhs_contract", List{1}}, {"rhs_contract", List{1}}};
+    product_ =
+        make_contraction(product, {dense_operand(DType::f32, {m, k}), dense_operand(DType::f32, {n, k})},
+                         {dense_operand(DType::f32, {m, n})});
+  }
+  size_t workspace(int threads) const override { return own_bytes() + product_->workspace(threads); }
+  std::string algorithm() const override {
+    return str(name(a_), " ", name(b_), " as ", product_->algorithm(), bias_ ? " +bias" : "");
+  }
+  double flops() const override { return product_->flops(); }
+  void run(void* const* args, void* workspace, int threads) const override {
+    auto* a = static_cast<float*>(workspace);
+    float *b = a + m_ * k_, *sums = b + n_ * k_;
+    widen(a_, args[0], a, m_ * k_, threads);
+    widen(b_, args[1], b, n_ * k_, threads);
+    void* product_args[] = {a, b, sums};
+    static_cast<const HostCall&>(*product_).run(product_args,
+                                                static_cast<std::byte*>(workspace) + own_bytes(), threads);
+    const float left = *static_cast<const float*>(args[2]), right = *static_cast<const float*>(args[3]);
+    const auto* bias = bias_ ? static_cast<const bf16*>(args[4]) : nullptr;
+    auto* out = static_cast<bf16*>(args[bias_ ? 5 : 4]);
+#pragma omp parallel for num_threads(threads) schedule(static) if (m_ * n_ > 65536)
+    for (int64_t r = 0; r < m_; ++r)
+      for (int64_t c = 0; c < n_; ++c) {
+        const float sum = sums[r * n_ + c] * left * right;
+        out[r * n_ + c] = bf16(bias ? sum + static_cast<float>(bias[c]) : sum);
+      }
+  }
+
+ private:
+  using List = std::vector<int64_t>;
+  size_t own_bytes() const {
+    return (static_cast<size_t>(m_ * k_ + n_ * k_ + m_ * n_) * sizeof(float) + 255) / 256 * 256;
+  }
+  static void widen(DType dtype, const void* from, float* to, int64_t count, int threads) {
+    float values[256];
+    for (int bits = 0; bits < 256; ++bits) {
+      const auto held = static_cast<uint8_t>(bits);
+      values[bits] = dtype == DType::f8_e4m3 ? f8_e4m3::decode(held) : f8_e5m2::decode(held);
+    }
+    const auto* bytes = static_cast<const uint8_t*>(from);
+#pragma omp parallel for num_threads(threads) schedule(static) if (count > 65536)
+    for (int64_t i = 0; i < count; ++i) to[i] = values[bytes[i]];
+  }
+
+  DType a_, b_;
+  bool bias_;
+  int64_t m_, n_, k_;
+  std::unique_ptr<LibraryCall> product_;
+};
+}  // namespace
+
+std::unique_ptr<LibraryCall> make_float8(const Node& node, const std::vector<Operand>& in,
+                                         const std::vector<Operand>& out) {
+  for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
+  const int64_t k = in[0].shape.back(), m = numel(in[0].shape) / k;
+  if (node.op == ops::scaled_mm) return std::make_unique<ScaledProduct>(in, m, out[0].shape.back(), k);
+  LS_CHECK(node.op == ops::quantize, node.op);
+  if (out[0].dtype == DType::f8_e4m3) return std::make_unique<Quantize<f8_e4m3>>(in[0].dtype, m, k);
+  return std::make_unique<Quantize<f8_e5m2>>(in[0].dtype, m, k);
+}
+
+}  // namespace lockstep::compiler

@@ -1,0 +1,195 @@
+// Rows of products in float8: quantize, scaled_mm, and linear layers in terms of them.
+#include "core/base/error.h"
+#include "core/ops/composites.h"
+#include "core/ops/functions.h"
+#include "core/ops/rules.h"
+
+namespace lockstep {
+
+namespace {
+using namespace rules;
+using Grads = std::vector<Tensor>;
+
+int64_t rows_of(const Shape& shape) { return shape.back() == 0 ? 0 : numel(shape) / shape.back(); }
+bool fits(int64_t size) { return size > 0 && size % kFloat8Multiple == 0; }
+DType format(const InferContext& c, const char* name) {
+  const DType dtype = c.attrs.dtype(name);
+  if (!is_float8(dtype)) c.fail(str(name, " is ", lockstep::name(dtype), "; choose f8_e4m3 or f8_e5m2"));
+  return dtype;
+}
+void expect_matrix(const InferContext& c, size_t i, std::string_view role) {
+  const Shape& shape = c.in[i].shape;
+  if (shape.empty()) c.fail(str(role, " is ", in_text(c, i), ", needs 1 or more dims"));
+  if (!fits(shape.back()) || !fits(rows_of(shape)))
+    c.fail(str(role, " is ", in_text(c, i), ", ", rows_of(shape), " rows of ", shape.back(),
+               ": float8 products want multiples of ", kFloat8Multiple));
+}
+
+Types infer_quantize(const InferContext& c) {
+  expect_count(c, 2);
+  if (c.in[0].dtype != DType::f32 && c.in[0].dtype != DType::bf16)
+    c.fail(str("input is ", in_text(c, 0), ", needs f32 or bf16"));
+  expect_matrix(c, 0, "input");
+  expect_scalar(c, 1, DType::f32, "the largest magnitude");
+  const DType dtype = format(c, "dtype");
+  return {{dtype, c.in[0].shape}, {dtype, {c.in[0].shape.back(), rows_of(c.in[0].shape)}}, {DType::f32, {}}};
+}
+
+Types infer_scaled_mm(const InferContext& c) {
+  expect_count(c, 4, 5);
+  for (size_t i : {0, 1}) {
+    if (!is_float8(c.in[i].dtype)) c.fail(str("input ", i, " is ", in_text(c, i), ", needs float8"));
+    expect_matrix(c, i, i == 0 ? "the left side" : "the right side");
+    expect_scalar(c, 2 + i, DType::f32, "the inverse of a scale");
+  }
+  expect_rank(c, 1, 2, "the right side");
+  if (c.in[0].shape.back() != c.in[1].shape[1])
+    c.fail(str("inner dims differ: ", in_text(c, 0), " and ", in_text(c, 1)));
+  if (c.in[0].dtype == DType::f8_e5m2 && c.in[1].dtype == DType::f8_e5m2)
+    c.fail("both sides are f8_e5m2, of which no device has a product");
+  (void)c.attrs.flag("fast");
+  if (c.in.size() == 5) {
+    expect_dtype(c, 4, DType::bf16, "bias");
+    if (c.in[4].shape != Shape{c.in[1].shape[0]})
+      c.fail(str("bias is ", in_text(c, 4), ", needs [", c.in[1].shape[0], "]"));
+  }
+  Shape out = c.in[0].shape;
+  out.back() = c.in[1].shape[0];
+  return {{DType::bf16, out}};
+}
+
+Types infer_linear_float8(const InferContext& c) {
+  const Types out = op_row(ops::linear).infer(c);
+  if (c.in[0].dtype != DType::bf16 && c.in[0].dtype != DType::f64)
+    c.fail(str("input is ", in_text(c, 0), ", needs bf16"));
+  (void)format(c, "gradients");
+  expect_matrix(c, 0, "input");
+  expect_matrix(c, 1, "weight");
+  return out;
+}
+// dy, x, weight -> the gradients of x and of the weight.
+Types infer_linear_float8_grad(const InferContext& c) {
+  expect_count(c, 3);
+  (void)c.attrs.flag("bias");
+  const Types y = infer_linear_float8({c.op, {c.in[1], c.in[2]}, c.attrs, c.at});
+  if (c.in[0] != y[0]) c.fail(str("the gradient is ", in_text(c, 0), ", needs ", text(y[0])));
+  return {c.in[1], c.in[2]};
+}
+
+Grads linear_float8_vjp(const VjpContext& c) {
+  Tensor x = c.in[0], w = c.in[1], dy = c.grad[0];
+  Grads out(c.in.size());
+  if (c.wants[0] || c.wants[1]) {
+    const Grads both = apply(ops::linear_float8_grad, {dy, x, w},
+                             {{"gradients", c.attrs.dtype("gradients")}, {"bias", c.in.size() == 3}});
+    for (size_t i : {0, 1})
+      if (c.wants[i]) out[i] = both[i];
+  }
+  std::vector<int64_t> leading = free_dims(x.shape().size(), {x.ndim() - 1});
+  if (c.in.size() == 3 && c.wants[2]) out[2] = convert(sum(wide(dy), leading), dy.dtype());
+  return out;
+}
+// Gradients of gradients are those of plain products.
+Grads linear_float8_grad_vjp(const VjpContext& c) {
+  Tensor dy = c.in[0], x = c.in[1], w = c.in[2], of_x = c.grad[0], of_w = c.grad[1];
+  Grads out(3);
+  auto of_product = [&](Tensor left, Tensor right, size_t i) {
+    return op_row(ops::linear).vjp({{left, right}, {dy}, {dy}, {i == 0, i == 1}, {}})[i];
+  };
+  if (of_x.defined() && c.wants[0]) out[0] = linear(of_x, w);
+  if (of_w.defined() && c.wants[0]) out[0] = out[0].defined() ? out[0] + linear(x, of_w) : linear(x, of_w);
+  if (of_w.defined() && c.wants[1]) out[1] = of_product(x, of_w, 0);
+  if (of_x.defined() && c.wants[2]) out[2] = of_product(of_x, w, 1);
+  return out;
+}
+std::vector<Tensor> linear_float8_expand(const ExpandContext& c) {
+  Tensor x = c.in[0], bias = c.in.size() == 3 ? c.in[2] : Tensor();
+  if (x.dtype() == DType::f64) return {linear(x, c.in[1], bias)};
+  const Quantized a = quantize(x, DType::f8_e4m3), b = quantize(c.in[1], DType::f8_e4m3);
+  return {scaled_mm(a.rows, b.rows, a.inverse, b.inverse, bias, true)};
+}
+std::vector<Tensor> linear_float8_grad_expand(const ExpandContext& c) {
+  Tensor dy = c.in[0], x = c.in[1], w = c.in[2];
+  if (x.dtype() == DType::f64) return op_row(ops::linear).vjp({{x, w}, {dy}, {dy}, {true, true}, {}});
+  // The bias's gradient sums dy by columns.
+  const Quantized d = quantize(dy, c.attrs.dtype("gradients"), c.attrs.flag("bias")),
+                  a = quantize(x, DType::f8_e4m3), b = quantize(w, DType::f8_e4m3);
+  return {scaled_mm(d.rows, b.turned, d.inverse, b.inverse),
+          scaled_mm(d.turned, a.turned, d.inverse, a.inverse)};
+}
+
+TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
+}  // namespace
+
+std::vector<Op> float8_rows() {
+  constexpr DType bf = DType::bf16, e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
+  const AttrField gradients{"gradients", AttrType::dtype};
+  return {
+      {.id = ops::quantize,
+       .kind = OpKind::contract,
+       .attrs = {{"dtype", AttrType::dtype}},
+       .infer = infer_quantize,
+       .split = unsplit,
+       .samples = {floats({f32({2, 16, 32}), f32({})}, {{"dtype", e4}}, 0.5, 3),
+                   floats({of(bf, {48, 16}), f32({})}, {{"dtype", e5}}, 0.5, 3)},
+       .library = Library::float8},
+      {.id = ops::scaled_mm,
+       .kind = OpKind::contract,
+       .attrs = {{"fast", AttrType::flag}},
+       .infer = infer_scaled_mm,
+       .split = unsplit,
+       .samples = {floats({of(e4, {2, 8, 32}), of(e4, {48, 32}), f32({}), f32({}), of(bf, {48})},
+                          {{"fast", true}}),
+                   floats({of(e5, {16, 16}), of(e4, {32, 16}), f32({}), f32({})}, {{"fast", false}})},
+       .library = Library::float8},
+      {.id = ops::linear_float8,
+       .kind = OpKind::composite,
+       .attrs = {gradients},
+       .infer = infer_linear_float8,
+       .split = unsplit,
+       .vjp = linear_float8_vjp,
+       .expand = linear_float8_expand,
+       .samples = {floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48})}, {{"gradients", e5}}),
+                   floats({of(bf, {16, 16}), of(bf, {32, 16})}, {{"gradients", e4}})}},
+      {.id = ops::linear_float8_grad,
+       .kind = OpKind::composite,
+       .attrs = {gradients, {"bias", AttrType::flag}},
+       .infer = infer_linear_float8_grad,
+       .split = unsplit,
+       .vjp = linear_float8_grad_vjp,
+       .expand = linear_float8_grad_expand,
+       .samples = {floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32})},
+                          {{"gradients", e5}, {"bias", true}}),
+                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16})},
+                          {{"gradients", e4}, {"bias", false}})}},
+  };
+}
+
+bool fits_float8(const Shape& x, const Shape& weight) {
+  return !x.empty() && fits(rows_of(x)) && fits(weight[0]) && fits(weight[1]);
+}
+// By rows first, or by columns, so that a kernel that makes the tensor, or sums it so, finds the largest of
+// each, too.
+Tensor amax(Tensor x, bool columns, Here at) {
+  Tensor most = abs(convert(x, DType::f32, at), at);
+  if (numel(x.shape()) == 0) return zeros(x, {}, DType::f32, at);
+  const std::vector<int64_t> last{x.ndim() - 1};
+  if (x.ndim() > 1) most = max(most, columns ? free_dims(x.shape().size(), last) : last, false, at);
+  return max(most, free_dims(most.shape().size(), {}), false, at);
+}
+Quantized quantize(Tensor x, DType dtype, bool columns, Here at) {
+  const std::vector<Tensor> made = apply(ops::quantize, {x, amax(x, columns, at)}, {{"dtype", dtype}}, at);
+  return {made[0], made[1], made[2]};
+}
+Tensor scaled_mm(Tensor a, Tensor b, Tensor inverse_a, Tensor inverse_b, Tensor bias, bool fast, Here at) {
+  std::vector<Tensor> in{a, b, inverse_a, inverse_b};
+  if (bias.defined()) in.push_back(bias);
+  return apply1(ops::scaled_mm, in, {{"fast", fast}}, at);
+}
+Tensor linear_float8(Tensor x, Tensor weight, Tensor bias, DType gradients, Here at) {
+  std::vector<Tensor> in{x, weight};
+  if (bias.defined()) in.push_back(bias);
+  return apply1(ops::linear_float8, in, {{"gradients", gradients}}, at);
+}
+
+}  // namespace lockstep

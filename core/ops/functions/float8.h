@@ -1,0 +1,39 @@
+// Matrix products in float8: operands are scaled by their largest magnitude and rounded to 8 bits, sums are
+// in f32, and the result is rounded once to bf16.
+#pragma once
+
+#include "core/ops/apply.h"
+
+namespace lockstep {
+
+// x weight^T + bias as linear(), of bf16: [..., in], [out, in], [out] -> [..., out]; an empty Tensor is no
+// bias. x and the weight are f8_e4m3, each with one scale, 448 / max |values|, of its own and of this call
+// (current scaling; torchao's tensorwise recipe). The gradients of x and of the weight are such products,
+// too, for which dy is `gradients`; that of the bias is the sum of dy, unrounded. Each operand is rounded
+// once for all products that read it. Rows, inputs and outputs must be multiples of 16. f64 is not rounded:
+// it is for tests of gradients. UserError for other sizes or dtypes.
+Tensor linear_float8(Tensor x, Tensor weight, Tensor bias = {}, DType gradients = DType::f8_e5m2,
+                     Here at = Here::current());
+// Whether linear_float8 takes these shapes.
+bool fits_float8(const Shape& x, const Shape& weight);
+inline constexpr int64_t kFloat8Multiple = 16;  // of matrix units that read 16 bytes at a time
+
+// max |x| over all elements: [...] -> f32 []; a NaN gives NaN. `columns`: those of columns are found first,
+// for a tensor that is summed by columns, too; its value is the same.
+Tensor amax(Tensor x, bool columns = false, Here at = Here::current());
+
+// A tensor [..., k] in float8: its elements times `inverse` are those that were rounded, about.
+struct Quantized {
+  Tensor rows;     // [..., k]
+  Tensor turned;   // [k, rows]: the same elements for products that sum over rows
+  Tensor inverse;  // f32 []: of the scale
+};
+// x of f32 or bf16 [..., k], rounded to `dtype` by the scale of its amax; a tensor of zeros has a scale, too.
+Quantized quantize(Tensor x, DType dtype, bool columns = false, Here at = Here::current());
+// a [..., k], b [n, k], both as rows or turned, and the inverses of their scales -> bf16 [..., n]: sum over k
+// of a b, times both inverses, plus bias [n] or an empty Tensor. `fast`: sums in the matrix unit's own
+// accumulator, which keeps fewer bits (as torch._scaled_mm's use_fast_accum).
+Tensor scaled_mm(Tensor a, Tensor b, Tensor inverse_a, Tensor inverse_b, Tensor bias = {}, bool fast = false,
+                 Here at = Here::current());
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+// The keys that go with train.precision.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/config/run_config.h"
+
+namespace lockstep::launcher {
+
+// Adds what is wrong between the precision, the device, the mesh and train.float8.
+void check_precision(const RunConfig& config, std::vector<std::string>& errors);
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,23 @@
+// The keys train.float8.*: which layers multiply in float8 under train.precision float8, and how.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/key.h"
+
+namespace lockstep::launcher {
+
+struct Float8Config {
+  std::string gradients =
+      key(&gradients, "train.float8.gradients", "e5m2",
+          "format of gradients of outputs in float8 products; e4m3: a digit more, a smaller range",
+          one_of({"e5m2", "e4m3"}));
+  std::vector<std::string> skip =
+      key(&skip, "train.float8.skip", {},
+          "globs of linear layers that stay in bf16 under train.precision float8");
+  bool head = key(&head, "train.float8.head", false,
+                  "whether heads, and embeddings that are heads, multiply in float8, too");
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,128 @@
+// float8 on the GPU: quantize to the bit, products against a double reference, over odd tiles.
+#include <cmath>
+
+#include "compiler/codegen/cuda/library.h"
+#include "tests/gpu/library_case.h"
+
+namespace lockstep::compiler::cuda {
+namespace {
+
+class float8 : public LibraryCase {
+ protected:
+  void SetUp() override {
+    LibraryCase::SetUp();
+    if (device_ && 10 * device_->properties().major + device_->properties().minor < 89)
+      GTEST_SKIP() << device_->properties().name << " has no units for float8";
+  }
+  static double decoded(const Array& array, int64_t i) { return array.at(i); }
+  Array amax_of(const Array& x) {
+    Array out = poisoned(DType::f32, 1);
+    double most = 0;
+    for (int64_t i = 0; i < x.size(); ++i) most = std::max(most, std::fabs(x.at(i)));
+    set_double(DType::f32, out.host.data(), 0, most);
+    upload(out);
+    return out;
+  }
+  struct Made {
+    Array rows, turned, inverse;
+  };
+  // Twice, over poisoned outputs; the bits are equal.
+  Made quantized(const Array& x, const Array& most, int64_t rows, int64_t columns, DType dtype) {
+    Node node;
+    node.op = ops::quantize;
+    node.attrs = {{"dtype", dtype}};
+    auto call =
+        make_float8(*device_, node, {dense_operand(x.dtype, {rows, columns}), dense_operand(DType::f32, {})},
+                    {dense_operand(dtype, {rows, columns}), dense_operand(dtype, {columns, rows}),
+                     dense_operand(DType::f32, {})},
+                    {});
+    std::vector<Made> made;
+    for (int pass = 0; pass < 2; ++pass) {
+      made.push_back(
+          {poisoned(dtype, rows * columns), poisoned(dtype, rows * columns), poisoned(DType::f32, 1)});
+      Made& to = made.back();
+      void* args[] = {x.device.data(), most.device.data(), to.rows.device.data(), to.turned.device.data(),
+                      to.inverse.device.data()};
+      call->enqueue(args, nullptr, *stream_, 1);
+      stream_->synchronize();
+      download(to.rows), download(to.turned), download(to.inverse);
+    }
+    EXPECT_TRUE(same_bits(made[0].rows, made[1].rows) && same_bits(made[0].turned, made[1].turned));
+    return std::move(made[0]);
+  }
+  Made quantized(const Array& x, int64_t rows, int64_t columns, DType dtype) {
+    const Array most = amax_of(x);
+    return quantized(x, most, rows, columns, dtype);
+  }
+  // The product, and the worst error beside a sum in double, relative to the sum of magnitudes.
+  double error_of(int64_t m, int64_t n, int64_t k, DType left, DType right, bool bias, bool fast) {
+    const Array a = random(DType::bf16, m * k, 3), b = random(DType::bf16, n * k, 0.1),
+                added = random(DType::bf16, n, 2);
+    const Made qa = quantized(a, m, k, left), qb = quantized(b, n, k, right);
+    Node node;
+    node.op = ops::scaled_mm;
+    node.attrs = {{"fast", fast}};
+    std::vector<Operand> in{dense_operand(left, {m, k}), dense_operand(right, {n, k}),
+                            dense_operand(DType::f32, {}), dense_operand(DType::f32, {})};
+    std::vector<const Array*> args{&qa.rows, &qb.rows, &qa.inverse, &qb.inverse};
+    if (bias) in.push_back(dense_operand(DType::bf16, {n})), args.push_back(&added);
+    auto call = make_float8(*device_, node, in, {dense_operand(DType::bf16, {m, n})}, {});
+    const Array got = run(*call, args, DType::bf16, m * n);
+    double worst = 0;
+    const double scale = qa.inverse.at(0) * qb.inverse.at(0);
+    for (int64_t i = 0; i < m; i += 1 + m / 40)
+      for (int64_t j = 0; j < n; j += 1 + n / 40) {
+        double sum = bias ? added.at(j) : 0, size = std::fabs(sum);
+        for (int64_t l = 0; l < k; ++l) {
+          const double term = decoded(qa.rows, i * k + l) * decoded(qb.rows, j * k + l) * scale;
+          sum += term, size += std::fabs(term);
+        }
+        const double rounding = std::fabs(sum) * 0x1p-8;  // of bf16
+        worst = std::max(worst, (std::fabs(got.at(i * n + j) - sum) - rounding) / size);
+      }
+    return worst;
+  }
+};
+
+TEST_F(float8, QuantizeIsTheHostsToTheBit) {
+  for (DType from : {DType::bf16, DType::f32})
+    for (DType to : {DType::f8_e4m3, DType::f8_e5m2})
+      for (auto [rows, columns] :
+           {std::pair<int64_t, int64_t>{16, 16}, {48, 144}, {128, 128}, {1040, 272}, {16, 4096}}) {
+        const Array x = random(from, rows * columns, 7);
+        const Array most = amax_of(x);
+        const Made made = quantized(x, most, rows, columns, to);
+        const float largest = static_cast<float>(most.at(0)), top = to == DType::f8_e4m3 ? 448 : 57344;
+        EXPECT_EQ(static_cast<float>(made.inverse.at(0)), largest / top);
+        int wrong = 0;
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < columns; ++c) {
+            std::byte want{};
+            set_double(to, &want, 0, static_cast<float>(x.at(r * columns + c)) * (top / largest));
+            wrong += made.rows.host.data()[r * columns + c] != want;
+            wrong += made.turned.host.data()[c * rows + r] != want;
+          }
+        EXPECT_EQ(wrong, 0) << name(from) << " to " << name(to) << " " << rows << "x" << columns;
+      }
+}
+
+TEST_F(float8, ProductsAreNearADoubleReference) {
+  constexpr DType e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
+  double exact = 0, fast = 0;
+  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{16, 16, 16},
+                         {48, 80, 144},
+                         {512, 768, 3072},
+                         {4096, 1600, 1600}}) {
+    for (auto [left, right] : {std::pair(e4, e4), {e5, e4}})
+      for (bool bias : {false, true}) {
+        exact = std::max(exact, error_of(m, n, k, left, right, bias, false));
+        fast = std::max(fast, error_of(m, n, k, left, right, bias, true));
+      }
+  }
+  std::cout << "worst error of a sum: " << exact << ", fast " << fast << "\n";
+  EXPECT_LT(exact, 2e-4);
+  EXPECT_LT(fast, 2e-3);
+}
+
+}  // namespace
+}  // namespace lockstep::compiler::cuda

@@ -1,0 +1,137 @@
+// float8: conversions against the list of all its numbers, and quantize and scaled_mm on the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "compiler/codegen/library/library.h"
+#include "core/device/device.h"
+#include "core/types/dtype.h"
+
+namespace lockstep {
+namespace {
+
+// All finite numbers of a format that are not negative, ascending: their codes ascend, too.
+template <class F>
+std::vector<float> numbers() {
+  std::vector<float> out;
+  for (int code = 0; code < 128; ++code)
+    if (const float value = F::decode(static_cast<uint8_t>(code)); std::isfinite(value)) out.push_back(value);
+  return out;
+}
+// The nearest of them, of two the even code; the last for all beyond it.
+uint8_t nearest(const std::vector<float>& numbers, float magnitude) {
+  size_t best = 0;
+  for (size_t i = 1; i < numbers.size(); ++i) {
+    const double there = std::fabs(static_cast<double>(numbers[i]) - magnitude),
+                 here = std::fabs(static_cast<double>(numbers[best]) - magnitude);
+    if (there < here || (there == here && i % 2 == 0)) best = i;
+  }
+  return static_cast<uint8_t>(best);
+}
+
+template <class F>
+void expect_conversions(size_t count, float least, float most) {
+  const std::vector<float> all = numbers<F>();
+  ASSERT_EQ(all.size(), count);
+  EXPECT_EQ(all[1], least);
+  EXPECT_EQ(all.back(), most);
+  EXPECT_EQ(F::kMost, most);
+  for (size_t code = 0; code < all.size(); ++code) {
+    EXPECT_EQ(F(all[code]).bits, code) << all[code];
+    EXPECT_EQ(F(-all[code]).bits, code | 0x80) << all[code];
+    if (code + 1 == all.size()) continue;
+    const float middle = (all[code] + all[code + 1]) / 2;  // exact: a tie goes to the even code
+    EXPECT_EQ(F(middle).bits, code + code % 2) << middle;
+    EXPECT_EQ(F(std::nextafter(middle, 0.0f)).bits, code) << middle;
+    EXPECT_EQ(F(std::nextafter(middle, most)).bits, code + 1) << middle;
+  }
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    const float value = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random),
+                                   static_cast<int>(random() % 40) - 22);
+    EXPECT_EQ(F(value).bits, nearest(all, std::fabs(value)) | (std::signbit(value) ? 0x80 : 0)) << value;
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(static_cast<float>(F(infinity)), most);
+  EXPECT_EQ(static_cast<float>(F(-infinity)), -most);
+  EXPECT_EQ(static_cast<float>(F(std::numeric_limits<float>::max())), most);
+  EXPECT_TRUE(std::isnan(static_cast<float>(F(std::numeric_limits<float>::quiet_NaN()))));
+}
+
+TEST(Float8, E4m3IsNearest) { expect_conversions<f8_e4m3>(127, 0x1p-9f, 448); }
+TEST(Float8, E5m2IsNearest) { expect_conversions<f8_e5m2>(124, 0x1p-16f, 57344); }
+
+TEST(Float8, IsADtype) {
+  for (DType dtype : {DType::f8_e4m3, DType::f8_e5m2}) {
+    EXPECT_EQ(size_of(dtype), 1u);
+    EXPECT_EQ(parse_dtype(name(dtype)), dtype);
+    EXPECT_EQ(parse_safetensors_dtype(safetensors_name(dtype)), dtype);
+    EXPECT_FALSE(is_float(dtype));
+    EXPECT_FALSE(is_integer(dtype));
+    std::byte held{};
+    set_double(dtype, &held, 0, -1.5);
+    EXPECT_EQ(get_double(dtype, &held, 0), -1.5);
+  }
+}
+
+// What quantize makes of [rows, columns].
+struct Made {
+  std::vector<uint8_t> rows, turned;
+  float inverse = 0;
+};
+Made quantized(const std::vector<float>& x, int64_t rows, int64_t columns, DType dtype, float most,
+               int threads) {
+  Node node;
+  node.op = ops::quantize;
+  node.attrs = {{"dtype", dtype}};
+  const auto call = compiler::make_library_call(
+      node, {compiler::dense_operand(DType::f32, {rows, columns}), compiler::dense_operand(DType::f32, {})},
+      {compiler::dense_operand(dtype, {rows, columns}), compiler::dense_operand(dtype, {columns, rows}),
+       compiler::dense_operand(DType::f32, {})});
+  Made out{std::vector<uint8_t>(x.size()), std::vector<uint8_t>(x.size()), 0};
+  void* args[] = {const_cast<float*>(x.data()), &most, out.rows.data(), out.turned.data(), &out.inverse};
+  call->enqueue(args, nullptr, *cpu_device().make_stream(), threads);
+  return out;
+}
+std::vector<float> random_values(int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> out(static_cast<size_t>(count));
+  for (float& value : out) value = draw(random);
+  return out;
+}
+
+TEST(Float8, QuantizeWritesBothLayouts) {
+  constexpr int64_t rows = 48, columns = 80;
+  const std::vector<float> x = random_values(rows * columns, 3);
+  float most = 0;
+  for (float value : x) most = std::max(most, std::fabs(value));
+  for (int threads : {1, 2}) {
+    const Made made = quantized(x, rows, columns, DType::f8_e4m3, most, threads);
+    EXPECT_EQ(made.inverse, most / 448);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) {
+        const uint8_t want = f8_e4m3(x[r * columns + c] * (448 / most)).bits;
+        EXPECT_EQ(made.rows[r * columns + c], want);
+        EXPECT_EQ(made.turned[c * rows + r], want);
+      }
+  }
+}
+TEST(Float8, ZerosHaveAScale) {
+  const Made made = quantized(std::vector<float>(256), 16, 16, DType::f8_e5m2, 0, 1);
+  EXPECT_TRUE(std::isfinite(made.inverse));
+  EXPECT_EQ(made.rows, std::vector<uint8_t>(256));
+}
+TEST(Float8, NanGoesThrough) {
+  std::vector<float> x(256, 1);
+  x[77] = std::numeric_limits<float>::quiet_NaN();
+  const Made made = quantized(x, 16, 16, DType::f8_e4m3, x[77], 1);
+  EXPECT_TRUE(std::isnan(made.inverse));
+  EXPECT_TRUE(std::isnan(f8_e4m3::decode(made.rows[0])));
+}
+
+}  // namespace
+}  // namespace lockstep
