@@ -167,7 +167,7 @@ FlightRecorder::~FlightRecorder() { keep(); }
 const std::string& FlightRecorder::path() const { return mapped_->path; }
 void FlightRecorder::keep() const { mapped_->keep(); }
 
-void FlightRecorder::start_heart() {
+void FlightRecorder::start_heart(std::function<void()> beside) {
   if (mapped_->heart.joinable()) return;
   auto beat = [file = mapped_->file] {
     file->cpu_ns.store(processor_ns(), std::memory_order_relaxed);
@@ -179,7 +179,7 @@ void FlightRecorder::start_heart() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  mapped_->heart = std::thread([beat, mapped = mapped_.get()] {
+  mapped_->heart = std::thread([beat, beside = std::move(beside), mapped = mapped_.get()] {
     std::unique_lock lock(mapped->mutex);
     int64_t beaten = flight_clock_ns(), copied = beaten;
     for (int64_t began = beaten; !mapped->over.wait_for(lock, kTick, [&] { return mapped->ending; });) {
@@ -189,6 +189,7 @@ void FlightRecorder::start_heart() {
       if (mapped->copied && now - copied >= std::chrono::nanoseconds(kCopy).count()) {
         lock.unlock();  // a network's file system may stand
         mapped->keep();
+        if (beside) beside();
         lock.lock();
         copied = flight_clock_ns();
       }

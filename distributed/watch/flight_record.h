@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -105,8 +106,9 @@ class FlightRecorder {
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // Starts the thread that writes the time into the record five times a second, until the recorder goes. A
-  // process that is stopped beats no more; one that computes, waits or spins does.
-  void start_heart();
+  // process that is stopped beats no more; one that computes, waits or spins does. `beside` is called in that
+  // thread after each copy, and throws nothing.
+  void start_heart(std::function<void()> beside = {});
   void progress(int64_t step, int64_t op);
   void phase(std::string_view phase);
   void pace(Pace pace);

@@ -166,5 +166,6 @@ std::string stopped_file(const std::string& log_dir, int64_t rank) { return str(
 std::string progress_file(const std::string& log_dir, int64_t rank) {
   return str(log_dir, "/progress-", rank);
 }
+std::string links_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/links-", rank); }
 
 }  // namespace lockstep::launcher

@@ -75,5 +75,7 @@ std::string stopped_file(const std::string& log_dir,
                          int64_t rank);  // stopped-R: the rank stopped on request, its state saved
 std::string progress_file(const std::string& log_dir,
                           int64_t rank);  // progress-R: the rank's mapped progress word and flight record
+std::string links_file(const std::string& log_dir,
+                       int64_t rank);  // links-R: the rank's connections to other hosts (links.h)
 
 }  // namespace lockstep::launcher

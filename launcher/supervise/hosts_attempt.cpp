@@ -8,12 +8,14 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
+#include "launcher/supervise/link_watch.h"
 #include "launcher/supervise/mpirun_words.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/run_folder.h"
@@ -29,6 +31,7 @@ namespace {
 // all hosts before it is killed itself; until a program that never says it is ready gets the stop signal; for
 // mpirun to end by itself when it has lost a host.
 constexpr double kAfterError = 10, kToEnd = 8, kNeverReady = 5;
+constexpr double kLinks = 1;  // seconds between two looks at the links
 
 std::vector<std::string> hosts_by_rank(const LaunchCommand& command) {
   std::vector<std::string> out;
@@ -45,6 +48,7 @@ class HostsAttempt {
         console_(console),
         late_(std::make_shared<LateWatch>(log_dir, command.nproc, command.deadlines, process_state,
                                           hosts_by_rank(command))),
+        links_(hosts_by_rank(command)),
         launcher_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
     facts_.nproc = command.nproc;
     write_whole(host_file(log_dir), host_file_text(command.hosts));
@@ -64,6 +68,7 @@ class HostsAttempt {
       end_survivors();
       if (killed_since_ != 0) continue;
       for (const auto& line : late_->look()) console_.notice(line);
+      watch_links();
       if (facts_.hung.empty() && !late_->verdict().empty() && signals_seen() == 0) {
         facts_.hung = late_->verdict();
         kill_all("a rank keeps the others waiting, or they do not agree");
@@ -123,6 +128,19 @@ class HostsAttempt {
     console_.line(line);
   }
 
+  void watch_links() {
+    const double now = now_s();
+    if (now - links_looked_ < kLinks) return;
+    links_looked_ = now;
+    std::vector<Links> words(command_.nproc);
+    for (int64_t rank = 0; rank < command_.nproc; ++rank) {
+      std::ifstream file(links_file(log_dir_, rank));
+      if (auto links = parse_links({std::istreambuf_iterator<char>(file), {}}))
+        words[rank] = std::move(*links);
+    }
+    for (const auto& line : links_.look(words, distributed::flight_clock_ns())) console_.notice(line);
+  }
+
   void obey_stop() {
     if (!stop_.look([this] { return late_->slow(); })) return;
     if (!told_ && (all_ready() || stop_.also_unready())) {
@@ -180,6 +198,11 @@ class HostsAttempt {
       return;
     }
     if (facts_.lost_hosts.empty()) facts_.lost_hosts = late_->silent_hosts();
+    if (facts_.lost_hosts.empty() && !own && !saved && !links_.cut().empty() &&
+        (!facts_.hung.empty() || !facts_.records.empty())) {
+      facts_.hung = str(links_.cut(), facts_.hung.empty() ? "" : "; ", facts_.hung);
+      facts_.lost_hosts = links_.cut_hosts();
+    }
     if (killed_since_ != 0 || saved) return;
     facts_.ends = std::move(meaning.ends);
     const int status = mpirun_->wait_status();
@@ -203,6 +226,7 @@ class HostsAttempt {
   StopRequest& stop_;
   Console& console_;
   std::shared_ptr<LateWatch> late_;
+  LinkWatch links_;
   std::ofstream launcher_log_;
   AttemptFacts facts_;
   Leftovers leftovers_;
@@ -212,7 +236,7 @@ class HostsAttempt {
   std::string last_line_;
   std::vector<ErrorRecord> told_records_;
   bool told_ = false;
-  double error_since_ = 0, looked_ = 0, killed_since_ = 0, lost_since_ = 0;
+  double error_since_ = 0, looked_ = 0, links_looked_ = 0, killed_since_ = 0, lost_since_ = 0;
 };
 
 }  // namespace

@@ -23,7 +23,9 @@
 #include "core/base/private_file.h"
 #include "core/mesh/deadline.h"
 #include "distributed/watch/flight_record.h"
+#include "distributed/watch/kept_record.h"
 #include "launcher/supervise/corruption.h"
+#include "launcher/supervise/links.h"
 #include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/program_error.h"
 #include "launcher/supervise/rank_log.h"
@@ -202,7 +204,10 @@ WorkerPlace enter_worker(Main whose) {
     auto recorder = std::make_shared<distributed::FlightRecorder>(
         progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank),
         !env("LOCKSTEP_HOSTS").empty());
-    recorder->start_heart();
+    recorder->start_heart([path = links_file(g_place.log_dir, g_place.rank)] {
+      const std::string text = links_text(read_links());
+      distributed::write_kept_record(path, text.data(), text.size());
+    });
     distributed::set_flight_recorder(std::move(recorder));
     set_supervised(true);
     announce_worker(g_place);

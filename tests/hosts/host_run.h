@@ -38,11 +38,13 @@ class HostRun : public RealRun {
     if (!previous_.empty()) RealRun::TearDown();
   }
 
-  // A script beside the switch of `n` hosts, with `at K COMMAND` and $trainrun; ends after `seconds`.
+  // A script beside the switch of `n` hosts, with `at K COMMAND`, `links K FAULTS` and $trainrun; ends after
+  // `seconds`.
   Result on_hosts(int n, const std::string& script, double seconds = 60, const std::string& through = "") {
     const std::string folder = scratch_.path(str("hosts", ++folders_));
     std::filesystem::create_directory(folder);
-    std::ofstream(folder + "/script") << "trainrun=" << TRAINRUN << "\n" << script;
+    std::ofstream(folder + "/script") << "trainrun=" << TRAINRUN << " bad_link=" << BAD_LINK << "\n"
+                                      << script;
     std::vector<std::string> words{HOSTS_SCRIPTS "/alone.sh", str(static_cast<int>(seconds * kSlowness)),
                                    HOSTS_SCRIPTS "/hosts.sh", str(n), folder};
     if (!through.empty()) {

@@ -60,5 +60,18 @@ at() {
   shift
   nsenter -t "$(cat "$HOSTS_FOLDER/pid$host")" -a --wd="$PWD" "$@"
 }
-export -f at
+# links K FAULTS...: the cable of host K leads through `$bad_link` from now on (tests/hosts/bad_link.cpp: delay=, loss=,
+# corrupt=, only=, after=; there: from the host). May be called once for a host.
+links() {
+  local host=$1
+  shift
+  ip link set "port$host" nomaster
+  ip link add "cable$host" type veth peer name "socket$host"
+  ip link set "cable$host" up
+  ip link set "socket$host" master switch up
+  at "$host" "$bad_link" off eth0
+  "$bad_link" off "socket$host"
+  "$bad_link" "port$host" "cable$host" "$@" &
+}
+export -f at links
 "$@"
