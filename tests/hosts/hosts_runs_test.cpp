@@ -59,13 +59,16 @@ TEST_F(HostRuns, ANodeThatDoesNotComeIsNamed) {
 
 TEST_F(HostRuns, AStopSavesAndTheSameCommandGoesOnOnAnotherNumberOfHosts) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=500",
-         "--checkpoint.every=500"});
+         "--checkpoint.every=100"});
   const std::string run =
-      "--name=stop --network eth0 c.json --train.steps=1500 --log.every=500 --checkpoint.every=500\n";
-  auto result = on_hosts(2, "at 0 timeout -s TERM 4 $trainrun --hosts h0:2,h1:2 " + run);
+      "--name=stop --network eth0 c.json --train.steps=1500 --log.every=500 --checkpoint.every=100";
+  auto result = on_hosts(2, str("at 0 $trainrun --hosts h0:2,h1:2 ", run,
+                                " &\n"
+                                "until [[ -e runs/stop/ckpt/step-700 ]]; do sleep 0.05; done\n"
+                                "at 0 pkill -TERM -o -x trainrun\nwait $!\n"));
   EXPECT_HAS(result.output, "SIGTERM (15): finishing the step and saving; a second signal kills at once\n");
   EXPECT_HAS(result.output, "stopped on request, saved; the same command continues the run\n");
-  result = on_hosts(3, "at 0 $trainrun --hosts h0:1,h1:1,h2:1 " + run);
+  result = on_hosts(3, str("at 0 $trainrun --hosts h0:1,h1:1,h2:1 ", run, "\n"));
   EXPECT_EQ(result.code, kExitOk) << result.output;
   EXPECT_HAS(result.output, "resumed from");
   EXPECT_EQ(final_hash("one"), final_hash("stop"));

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # slurm.sh N FOLDER COMMAND...: a Slurm of hosts h0 to hN-1, whose controller is on h0; beside the switch of hosts.sh, which
-# calls it. Two partitions: a job of `high` has a job of `low` stopped (SIGTERM, then SIGKILL) and queued again.
+# calls it. A job of partition `high` has a job of `low` stopped (SIGTERM, after 20 s SIGKILL) and queued again; one of
+# `brief` is killed 2 s after the SIGTERM.
 set -eu
 n=$1 dir=$2
 shift 2
@@ -36,8 +37,10 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 NodeName=h[0-$((n - 1))] CPUs=4 State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
+PartitionName=brief Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=2
 PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 END
+echo "PMIxCliTmpDirBase=/run" >"$dir/mpi.conf"  # hosts share /tmp here
 export SLURM_CONF=$dir/slurm.conf
 for ((k = 0; k < n; k++)); do
   at "$k" bash -c "mkdir -p -m 755 /run/munge && exec /usr/sbin/munged --force --key-file='$dir/munge/key' \

@@ -1,5 +1,6 @@
-// Runs in a real Slurm of two hosts: a job that is submitted, an allocation, a job that is preempted and goes
-// on by itself, a job array, and ranks that srun starts without a word of how they talk.
+// Runs in a real Slurm of two hosts: a job that is submitted, an allocation, ranks that srun starts by PMIx
+// or without a word of how they talk, jobs that are preempted, in time or by SIGKILL, and go on by
+// themselves, a job array.
 #include "tests/hosts/host_run.h"
 
 namespace lockstep::tests {
@@ -27,9 +28,11 @@ TEST_F(SlurmRuns, AnAllocationIsTakenWhole) {
       "at 0 salloc -Q -N2 --ntasks-per-node=2 $trainrun --name=whole c.json --train.steps=20\n"
       "at 0 salloc -Q -N2 --ntasks-per-node=2 $trainrun --nproc 1 --name=each c.json --train.steps=20\n"
       "at 0 srun -N2 -n4 --mpi=none $trainrun worker c.json\n"
-      "at 0 srun -N2 -n4 $trainrun c.json\n");
+      "at 0 srun -N2 -n4 $trainrun c.json\n"
+      "at 0 srun -N2 --ntasks-per-node=2 --mpi=pmix $trainrun worker --name=pmix c.json --train.steps=20\n");
   expect_same_run("one", "whole");
   expect_same_run("one", "each");
+  expect_same_run("one", "pmix");
   EXPECT_HAS(RunRecord("runs/whole").log(0), "mesh [dp_replicate=4]");
   EXPECT_HAS(RunRecord("runs/each").log(0), "mesh [dp_replicate=2]");
   EXPECT_HAS(result.output,
@@ -54,6 +57,29 @@ cat runs/job.slurm-1.log
   EXPECT_HAS(result.output, "stopped on request after step ");
   EXPECT_HAS(result.output, "resumed from");
   EXPECT_HAS(result.output, "done: 3000 steps");
+  EXPECT_EQ(final_hash("one"), final_hash("job"));
+}
+
+// The ranks of h1 do not come to their step's end before SIGKILL: Slurm queues the job again, and it goes on
+// from what was saved.
+TEST_F(SlurmRuns, AJobThatDoesNotStopInTimeIsKilledAndGoesOnByItself) {
+  const std::vector<std::string> run{"c.json", "--train.steps=600", "--log.every=1000",
+                                     "--checkpoint.every=20", "--checkpoint.async=false"};
+  train({"--nproc", "1", "--name=one", run[0], run[1], run[2], run[3], run[4]});
+  scratch_.write("halt.sh", "until ! pkill -STOP -f trainrun.worker; do sleep 0.005; done\n");
+  auto result =
+      on_slurm(str("at 0 $trainrun --slurm=-pbrief --nnodes 2 --nproc 2 --name=job ", join(run, " "), R"(
+wait_for '[[ -e runs/job/ckpt/step-60 ]]'
+at 1 bash $PWD/halt.sh &
+at 0 srun -phigh -N2 -n2 --exclusive hostname
+wait_for 'grep -q "^done: 600" runs/job.slurm-1.log'
+cat runs/job.slurm-1.log
+)"),
+               120);
+  EXPECT_HAS(result.output, "DUE TO PREEMPTION");
+  EXPECT_EQ(result.output.find("stopped on request after step"), std::string::npos) << result.output;
+  EXPECT_HAS(result.output, "resumed from");
+  EXPECT_HAS(result.output, "done: 600 steps");
   EXPECT_EQ(final_hash("one"), final_hash("job"));
 }
 
