@@ -191,7 +191,8 @@ def read_header(path):
     while lines and lines[0].startswith("//"):
         about.append(lines.pop(0)[2:].strip())
     out = Header(" ".join(about))
-    body = "\n".join(line for line in lines if not line.startswith("#"))
+    # Without the preprocessor's lines, and lists of rows by a macro.
+    body = "\n".join(line for line in lines if not re.match(r"#|[A-Z_]+\([A-Z_]+\)$", line))
     match = re.search(r"^namespace (lockstep(?:::\w+)*) \{$(.*?)^\}  // namespace \1$", body, re.S | re.M)
     if not match:
         raise ValueError(f"{path}: no namespace lockstep")

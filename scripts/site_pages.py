@@ -48,7 +48,7 @@ def tables(text):
             row = re.fullmatch(r"((?:trainrun|--)\S*(?: {1,2}\S+)*) {2,}(\S.*)", line)
             more = re.fullmatch(r" {20,}(\S.*)", line)
             if row:
-                rows.append([row[1], re.sub(" {2,}", "; ", row[2])])
+                rows.append([row[1].replace("|", "|\u200b"), re.sub(" {2,}", "; ", row[2])])  # a line may end there
             elif more and rows:
                 rows[-1][1] += " " + more[1]
             else:
@@ -74,7 +74,7 @@ def included(path):
 def api():
     lines = ["# API", "", "From the comments of the public headers, `lockstep.h` and what it includes. Python has the same names (`import",
              "lockstep as ls`): what a struct of options holds are keyword arguments there."]
-    public = [inner for path in included("lockstep.h") for inner in (included(path) if path.endswith("ops/functions.h") else [path])]
+    public = [inner for path in included("lockstep.h") for inner in (included(path) if path.endswith(("ops/functions.h", "optim/all.h")) else [path])]
     seen, title = set(), None
     for path in sorted(public, key=lambda p: [p.startswith(f) for f, _ in TITLES].index(True)):
         new = next(words for folder, words in TITLES if path.startswith(folder))

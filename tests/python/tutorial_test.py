@@ -1,4 +1,4 @@
-"""Every block of docs/tutorial.md, in order, in one folder: what it says is what happens."""
+"""Every block of docs/tutorial.md, in order, in one folder, and README's program in Python: what they say is what happens."""
 import os
 import re
 import subprocess
@@ -7,7 +7,14 @@ import tempfile
 import unittest
 
 BIN = os.environ["LOCKSTEP_BIN"]
-PAGE = os.path.join(os.path.dirname(os.environ["LOCKSTEP_EXAMPLES"]), "docs", "tutorial.md")
+TREE = os.path.dirname(os.environ["LOCKSTEP_EXAMPLES"])
+PAGE = os.path.join(TREE, "docs", "tutorial.md")
+IMAGES = """
+import numpy as np
+draw = np.random.default_rng(1)
+labels = draw.integers(0, 10, 2000)
+images = (draw.normal(size=(10, 784))[labels] + draw.normal(size=(2000, 784))).astype(np.float32)
+"""
 
 
 class Tutorial(unittest.TestCase):
@@ -52,6 +59,29 @@ class Tutorial(unittest.TestCase):
             "the square of",
         ):
             self.assertIn(word, whole)
+
+    def test_program_of_the_readme(self):
+        with open(os.path.join(TREE, "README.md"), encoding="utf-8") as file:
+            program = re.search(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)[1]
+        with open(os.path.join(self.folder.name, "train.py"), "w", encoding="utf-8") as file:
+            file.write(IMAGES + program)
+        alone = self.run_block([sys.executable, "train.py"], program)
+        os.rename(os.path.join(self.folder.name, "runs"), os.path.join(self.folder.name, "alone"))
+        ranks = self.run_block([f"{BIN}/trainrun", "--nproc", "2", "train.py"], program)
+        state = re.findall(r"^step 1000: state ([0-9a-f]{32})$", alone, re.M)
+        self.assertEqual(len(state), 1, alone)
+        self.assertIn(f"step 1000: state {state[0]}", ranks)
+        self.assertLess(float(re.findall(r"^step 1000/1000  loss ([0-9.e-]+)", ranks, re.M)[0]), 0.01)
+
+    # The site's pages, of which the API is read from all public headers: without the generator, which is fetched.
+    def test_pages_of_the_site(self):
+        out = os.path.join(self.folder.name, "pages")
+        self.run_block([sys.executable, os.path.join(TREE, "scripts", "site_pages.py"), TREE, out, f"{BIN}/trainrun"], "site_pages.py")
+        with open(os.path.join(TREE, "mkdocs.yml"), encoding="utf-8") as file:
+            pages = re.findall(r"^ +- .*: (\w+\.md)$", file.read(), re.M)
+        self.assertGreaterEqual(len(pages), 20)
+        for page in pages:
+            self.assertTrue(os.path.getsize(os.path.join(out, page)) > 500, page)
 
 
 if __name__ == "__main__":
