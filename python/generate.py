@@ -39,8 +39,7 @@ FUNCTIONS = {
     ],
 }
 LAYERS = ["core/nn/" + name for name in ("attention.h", "convolution.h", "layers.h", "normalization.h", "recurrent.h")]
-OPTIMIZERS = ["core/optim/" + name for name in ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h", "adamw.h", "sgd.h", "lion.h", "adagrad.h",
-                                                "rmsprop.h", "adafactor.h", "muon.h", "sparse_adam.h", "rowwise_adagrad.h")]
+OPTIMIZERS = ["core/optim/" + name for name in ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h")]  # those of all.h besides
 BY_HAND = {"NumberAt", "Computed", "CustomGradient", "custom_gradient", "gradients_of_ones_own", "check_heads", "adagrad_group", "adamw_group", "InLayer", "Evaluation",
            "Schedule", "Init", "LinearInit", "Convolution", "TransposedConvolution", "Gradients", "Loss", "fill", "misfit"}
 # sdpa(q, k, v) is causal in C++ and not in PyTorch: in Python it is said.
@@ -291,7 +290,8 @@ def write(path, text):
 def main():
     root, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
-    read = {name: headers.read_header(root / name) for names in [*FUNCTIONS.values(), LAYERS, OPTIMIZERS] for name in names}
+    optimizers = OPTIMIZERS + re.findall(r'#include "(core/optim/.*)"', (root / "core/optim/all.h").read_text())
+    read = {name: headers.read_header(root / name) for names in [*FUNCTIONS.values(), LAYERS, optimizers] for name in names}
     types = Types(read.values())
     write(out / "python_words.h", "// Written by python/generate.py: enumerations as words.\n#pragma once\n#include \"python/binding.h\"\n\n" + casters(types) + "\n")
     structs = []
@@ -309,7 +309,7 @@ def main():
         inits = 'nb::module_ init_module = m.def_submodule("init", "How a parameter starts, as torch.nn.init.");\n  ' if part == "d" else ""
         write(out / f"functions_{part}.cpp", HEAD + f"void bind_functions_{part}(nb::module_& m, nb::class_<Tensor>& tensor) {{\n  (void)tensor;\n  {inits}" +
               "\n  ".join(lines) + "\n}\n}  // namespace lockstep::python\n")
-    for part, names in (("layers", LAYERS), ("optimizers", OPTIMIZERS)):
+    for part, names in (("layers", LAYERS), ("optimizers", optimizers)):
         lines = []
         for name in names:
             if name.endswith("average.h"):  # behind what its follow() takes

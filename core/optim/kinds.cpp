@@ -1,68 +1,71 @@
-// Rows of optimizers.
+// Rows of optimizers, made from their list.
 #include "core/optim/kinds.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/optim/adafactor.h"
-#include "core/optim/adagrad.h"
-#include "core/optim/adamw.h"
-#include "core/optim/lion.h"
-#include "core/optim/muon.h"
-#include "core/optim/rmsprop.h"
-#include "core/optim/rowwise_adagrad.h"
-#include "core/optim/sgd.h"
-#include "core/optim/sparse_adam.h"
+#include "core/optim/all.h"
 
 namespace lockstep {
 
 namespace {
 using Choice = OptimizerChoice;
 using Made = std::unique_ptr<Optimizer>;
-// The options of an optimizer, and those of its groups: the same but for what is their own.
+using Fields = std::vector<std::string_view>;
+
+// The options of an optimizer from what a config says: each member from the field of its name. `fields` gets
+// those that a config may leave to other kinds.
+template <class Options>
+Options options_of(const Choice& c, Fields& fields) {
+  Options out{.lr = c.lr, .clip = c.clip};
+  const auto take = [&](std::string_view field, auto& member, const auto& value) {
+    member = value, fields.push_back(field);
+  };
+  if constexpr (requires { out.weight_decay; }) out.weight_decay = c.weight_decay;
+  if constexpr (requires { out.betas; }) take("betas", out.betas, c.betas);
+  if constexpr (requires { out.eps; }) take("eps", out.eps, c.eps);
+  if constexpr (requires { out.alpha; }) take("alpha", out.alpha, c.alpha);
+  if constexpr (requires { out.momentum; }) take("momentum", out.momentum, c.momentum);
+  if constexpr (requires { out.nesterov; }) take("nesterov", out.nesterov, c.nesterov);
+  if constexpr (requires { out.beta2_decay; }) take("adafactor.beta2_decay", out.beta2_decay, c.beta2_decay);
+  if constexpr (requires { out.eps2; }) take("adafactor.eps2", out.eps2, c.eps2);
+  if constexpr (requires { out.d; }) take("adafactor.d", out.d, c.d);
+  return out;
+}
+
+// How a kind is made: with groups of parameters, whose options are the same but for what is their own; with
+// AdamW for what it does not update; or with its options alone.
 template <class Kind, class Options>
-Made grouped(Scope at, const Choice& c, const Options& options) {
-  std::vector<Options> groups;
-  for (const Choice::Group& group : c.groups) {
-    groups.push_back(options);
-    groups.back().lr = group.lr;
-    groups.back().weight_decay = group.weight_decay;
-    groups.back().parameters = group.parameters;
+struct Making {
+  static constexpr bool grouped = std::is_constructible_v<Kind, Scope, Options, std::vector<Options>>;
+  static Fields reads() {
+    Fields out;
+    options_of<Options>({}, out);
+    if (grouped) out.push_back("groups");
+    return out;
   }
-  return std::make_unique<Kind>(at, options, std::move(groups));
-}
-Made adamw(Scope at, const Choice& c) {
-  return grouped<AdamW>(
-      at, c,
-      AdamWOptions{
-          .lr = c.lr, .betas = c.betas, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
-}
-Made sgd(Scope at, const Choice& c) {
-  return grouped<Sgd>(at, c,
-                      SgdOptions{.lr = c.lr,
-                                 .momentum = c.momentum,
-                                 .weight_decay = c.weight_decay,
-                                 .clip = c.clip,
-                                 .nesterov = c.nesterov});
-}
-Made lion(Scope at, const Choice& c) {
-  return grouped<Lion>(
-      at, c, LionOptions{.lr = c.lr, .betas = c.betas, .weight_decay = c.weight_decay, .clip = c.clip});
-}
-Made rmsprop(Scope at, const Choice& c) {
-  return grouped<Rmsprop>(at, c,
-                          RmspropOptions{.lr = c.lr,
-                                         .alpha = c.alpha,
-                                         .eps = c.eps,
-                                         .momentum = c.momentum,
-                                         .weight_decay = c.weight_decay,
-                                         .clip = c.clip});
-}
-Made adagrad(Scope at, const Choice& c) {
-  return grouped<Adagrad>(
-      at, c, AdagradOptions{.lr = c.lr, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
-}
+  static Made make(Scope at, const Choice& c) {
+    Fields unused;
+    const auto options = options_of<Options>(c, unused);
+    if constexpr (grouped) {
+      std::vector<Options> groups;
+      for (const Choice::Group& group : c.groups) {
+        groups.push_back(options);
+        groups.back().lr = group.lr;
+        groups.back().weight_decay = group.weight_decay;
+        groups.back().parameters = group.parameters;
+      }
+      return std::make_unique<Kind>(at, options, std::move(groups));
+    } else if constexpr (std::is_constructible_v<Kind, Scope, Options, AdamWOptions>) {
+      return std::make_unique<Kind>(at, options, options_of<AdamWOptions>(c, unused));
+    } else {
+      return std::make_unique<Kind>(at, options);
+    }
+  }
+};
+
 std::vector<Parameter> left_to_adamw(const State& state, const std::vector<std::string>& globs) {
   std::vector<Parameter> out;
   const std::vector<std::string> usual = no_hidden_matrices();
@@ -80,56 +83,36 @@ std::vector<Parameter> left_to_adamw(const State& state, const std::vector<std::
                           "trainrun plan lists them"));
   return out;
 }
-Made muon(Scope at, const Choice& c) {
-  return std::make_unique<Muon>(
-      at,
-      MuonOptions{.lr = c.muon_lr,
-                  .weight_decay = c.weight_decay,
-                  .momentum = c.muon_momentum,
-                  .nesterov = c.muon_nesterov,
-                  .iterations = c.muon_iterations,
-                  .rate = c.muon_rate == "original" ? MuonRate::original : MuonRate::match_rms_adamw,
-                  .clip = c.clip},
-      AdamWOptions{.lr = c.lr,
-                   .betas = c.betas,
-                   .eps = c.eps,
-                   .weight_decay = c.weight_decay,
-                   .parameters = left_to_adamw(at.state(), c.muon_adamw)});
-}
-Made adafactor(Scope at, const Choice& c) {
-  return grouped<Adafactor>(at, c,
-                            AdafactorOptions{.lr = c.lr,
-                                             .beta2_decay = c.beta2_decay,
-                                             .eps2 = c.eps2,
-                                             .d = c.d,
-                                             .weight_decay = c.weight_decay,
-                                             .clip = c.clip});
-}
-Made sparse_adam(Scope at, const Choice& c) {
-  return std::make_unique<SparseAdam>(
-      at, SparseAdamOptions{.lr = c.lr, .betas = c.betas, .eps = c.eps, .clip = c.clip},
-      AdamWOptions{.lr = c.lr, .betas = c.betas, .eps = c.eps, .weight_decay = c.weight_decay});
-}
-Made rowwise_adagrad(Scope at, const Choice& c) {
-  return std::make_unique<RowwiseAdagrad>(
-      at, AdagradOptions{.lr = c.lr, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
-}
+// Muon's matrices have keys of their own, and those that it leaves are AdamW's.
+template <>
+struct Making<Muon, MuonOptions> {
+  static Fields reads() {
+    return {"betas",           "eps",       "muon.lr",   "muon.momentum", "muon.nesterov",
+            "muon.iterations", "muon.rate", "muon.adamw"};
+  }
+  static Made make(Scope at, const Choice& c) {
+    Fields unused;
+    auto others = options_of<AdamWOptions>(c, unused);
+    others.parameters = left_to_adamw(at.state(), c.muon_adamw);
+    return std::make_unique<Muon>(
+        at,
+        MuonOptions{.lr = c.muon_lr,
+                    .weight_decay = c.weight_decay,
+                    .momentum = c.muon_momentum,
+                    .nesterov = c.muon_nesterov,
+                    .iterations = c.muon_iterations,
+                    .rate = c.muon_rate == "original" ? MuonRate::original : MuonRate::match_rms_adamw,
+                    .clip = c.clip},
+        std::move(others));
+  }
+};
 }  // namespace
 
 std::span<const OptimizerKind> optimizer_kinds() {
-  static const std::vector<OptimizerKind> rows{
-      {"adamw", {"betas", "eps", "groups"}, adamw},
-      {"sgd", {"momentum", "nesterov", "groups"}, sgd},
-      {"lion", {"betas", "groups"}, lion},
-      {"rmsprop", {"alpha", "eps", "momentum", "groups"}, rmsprop},
-      {"adagrad", {"eps", "groups"}, adagrad},
-      {"sparse_adam", {"betas", "eps"}, sparse_adam},
-      {"rowwise_adagrad", {"eps"}, rowwise_adagrad},
-      {"muon",
-       {"betas", "eps", "muon.lr", "muon.momentum", "muon.nesterov", "muon.iterations", "muon.rate",
-        "muon.adamw"},
-       muon},
-      {"adafactor", {"adafactor.beta2_decay", "adafactor.eps2", "adafactor.d", "groups"}, adafactor}};
+#define LOCKSTEP_OPTIMIZER_ROW(name, kind, options) \
+  {#name, Making<kind, options>::reads(), Making<kind, options>::make},
+  static const std::vector<OptimizerKind> rows{LOCKSTEP_OPTIMIZERS(LOCKSTEP_OPTIMIZER_ROW)};
+#undef LOCKSTEP_OPTIMIZER_ROW
   return rows;
 }
 

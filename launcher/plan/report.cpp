@@ -14,6 +14,8 @@
 #include "compiler/model_dims.h"
 #include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/op.h"
 
 namespace lockstep::launcher {
 
@@ -148,6 +150,38 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   return make_report(config, units_of_step(config), run.state, run.step, roofline, why);
 }
 
+namespace {
+// Gradients and moments that the tail gathers because an update reads them whole: what the ranks split by
+// rows and no op but the next gather, or the state, reads is a new weight.
+std::string whole_updates(const Graph& graph, const Phases& phases) {
+  const auto readers = users_of(graph);
+  int64_t tensors = 0, bytes = 0;
+  std::set<std::string> dims;
+  for (const TailStep& step : phases.tail) {
+    if (!step.node.valid()) continue;
+    const Node& wait = graph.node(step.node);
+    if (wait.op != ops::wait && wait.op != ops::model_wait) continue;
+    const Node& start = graph.node(graph[wait.inputs[0]].producer);
+    const bool model = start.op == ops::model_gather_start;
+    if (start.op != ops::all_gather_start && !model) continue;
+    if (graph.mesh.size(start.attrs.word("mesh_dim")) == 1) continue;
+    for (ValueId v : wait.outputs) {
+      if (numel(graph[v].shape) == 1) continue;  // the loss, which one rank has
+      const auto& of = readers[v];
+      if (std::none_of(of.begin(), of.end(),
+                       [&](NodeId n) { return graph.node(n).op != ops::all_gather_start; }))
+        continue;
+      ++tensors, bytes += numel(graph[v].shape) * static_cast<int64_t>(size_of(graph[v].dtype));
+      dims.insert(start.attrs.word("mesh_dim"));
+    }
+  }
+  if (!tensors) return "";
+  return str(tensors, tensors == 1 ? " tensor, " : " tensors, ", bytes_text(static_cast<double>(bytes)),
+             ", gathered over ", join({dims.begin(), dims.end()}, ", "),
+             " once a step; every rank computes these updates");
+}
+}  // namespace
+
 PlanReport make_report(const RunConfig& config, const StepUnits& units, const State& state,
                        const PaperStep& step, const Roofline* roofline, const std::string& why) {
   const StepPlan& plan = step.plan;
@@ -201,6 +235,10 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
                                                          : "kept from forward to backward");
   else if (config.mesh.zero == 3 && mesh.size("dp_shard") > 1)
     out.gathers = "once per step, kept over its micro-batches";
+  if (!plan.phases.seed_streamed.empty())
+    out.gathers += str(out.gathers.empty() ? "" : "; ", plan.phases.seed_streamed.size(),
+                       " of them once per step, a bucket ahead of what is made of them, and freed");
+  out.whole_updates = whole_updates(plan.phases.whole, plan.phases);
   out.recomputations =
       recomputation_words(config, LanePlan{plan.micro_batches, plan.lanes, step.ranks, 0, plan.order});
   out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);

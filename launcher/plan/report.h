@@ -66,6 +66,7 @@ struct PlanReport {
   std::string hosts;  // how an exchange goes over hosts, in words; "" where all ranks exchange with all
   std::string
       gathers;  // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
+  std::string whole_updates;   // what is gathered for updates that read whole tensors, in words; "" for none
   std::string recomputations;  // of micro-batches, against silent corruption, in words; "" without them
   std::vector<PlanUse> uses;   // this number of data ranks and neighbouring ones
   int64_t advised_micro = 0;   // of at least 4 micro-batches per rank; 0: no advice

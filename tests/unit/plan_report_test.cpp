@@ -60,6 +60,19 @@ TEST(PlanReport, WhatIsComputedAgainIsTold) {
             "nothing: one data rank has no other to compare with (verify.recompute_every)");
 }
 
+// Muon reads the matrices of the blocks whole: 12 of 12 x 16 x 16 numbers a block.
+TEST(PlanReport, WhatUpdatesReadWholeIsTold) {
+  RunConfig config = small();
+  EXPECT_EQ(make_report(config, PaperRun(config, 4, cpu_target()), nullptr).whole_updates, "");
+  config.optim.kind = "muon";
+  EXPECT_EQ(make_report(config, PaperRun(config, 1, cpu_target()), nullptr).whole_updates, "");
+  const PlanReport four = make_report(config, PaperRun(config, 4, cpu_target()), nullptr);
+  EXPECT_EQ(
+      four.whole_updates,
+      "12 tensors, 36.00 KiB, gathered over dp_replicate once a step; every rank computes these updates");
+  EXPECT_NE(plan_text(four).find("  whole updates             12 tensors, 36.00 KiB"), std::string::npos);
+}
+
 // 3 micro-batches on each of 4 ranks, of 12 in 12 lanes.
 TEST(PlanReport, CollectivesAreCountedByHand) {
   RunConfig config = small();
