@@ -12,6 +12,7 @@
 #include "compiler/plan_observer.h"
 #include "compiler/runtime/executable.h"
 #include "compiler/runtime/update.h"
+#include "compiler/schedule/stream_weights.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/ir/print.h"
@@ -28,10 +29,10 @@ Backend parse_backend(const std::string& word) {
 }
 
 namespace {
-// The plan of a typed program: its phases, lowered for the backend. `streamed_dim`: see cut_phases.
-StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_dim,
-                 const PassContext& context) {
-  plan.phases = cut_phases(whole, streamed_dim);
+// The plan of a typed program: its phases, lowered for the backend.
+StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, const PassContext& context) {
+  plan.phases = cut_phases(whole);
+  stream_weights(plan.phases, streaming);
   for (const auto& input : whole.inputs)
     if (input.kind == InputKind::state) plan.layouts[input.name] = context.layout_of(input.name);
   auto lower = [&](const Graph& graph) {
@@ -135,12 +136,13 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
       rows.begin();
   // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads
   // whole values.
-  const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather != GatherWhen::step &&
-                       options.backend != Backend::reference;
+  Streaming streaming{.seed = options.backend != Backend::reference};
+  if (mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather != GatherWhen::step && streaming.seed)
+    streaming.body_dim = "dp_shard";
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);
   return plan_within_budget(joint, options, [&](const std::vector<ValueId>& recomputed) {
     context.recomputed = recomputed;
-    return lowered(plan, run_passes(joint, rows.subspan(again), context), streams ? "dp_shard" : "", context);
+    return lowered(plan, run_passes(joint, rows.subspan(again), context), streaming, context);
   });
 }
 

@@ -50,6 +50,7 @@ struct BlockCall {
 struct BlockSource {
   Graph graph;                                // lowered: fused nodes, library ops, views; reference: any
   std::vector<std::vector<int>> groups = {};  // of outputs, which leave the block while it runs
+  bool keeps = false;                         // groups are read where they lie, behind the block's end
   std::vector<int> streamed = {};             // inputs that are gathered while it runs
   GatherOptions gather = {};
   int64_t micro_batches = 1;  // that run part by part at once, at most

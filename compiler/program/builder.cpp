@@ -26,6 +26,9 @@ StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramR
   sum_.lanes.check();
   slots_ = LanePlan{plan.micro_batches, plan.lanes, sum_.lanes.ranks, sum_.lanes.rank, plan.order}.slots(
       sum_.lanes.rank);
+  for (const auto* weights : {&plan.phases.streamed, &plan.phases.seed_streamed})
+    for (const auto& weight : *weights)
+      streamed_.insert({whole_.node(weight.start).outputs[0], weight.tensor});
   std::vector<std::string> data_dims;
   for (const auto& name : rank.mesh.dim_names)
     if (is_data_dim(name)) data_dims.push_back(name);
@@ -205,7 +208,7 @@ void StepBuilder::counts() {
   for (const auto& name : rank_.mesh.dim_names)
     if (!is_data_dim(name)) all_reduce(name, totals.part(counted * 8, 16), "votes");
   const auto inputs = inputs_of(plan_.phases.seed, -1);
-  run_all(kSeedBlock, inputs);
+  behind_weights(kSeedBlock, -1, [&](int from, int to) { run(kSeedBlock, inputs, from, to); });
   for (size_t o = 0; o < plan_.phases.seed.outputs.size(); ++o)
     at_[plan_.phases.seed.outputs[o]] = output_of(kSeedBlock, o, inputs);
 }

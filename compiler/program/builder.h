@@ -1,10 +1,12 @@
 // StepBuilder: the instructions of a step, made in order: head, counts, micro-batches by a policy, tail.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/program/held_rows.h"
@@ -54,6 +56,8 @@ class StepBuilder {
   std::string state_output(ValueId v) const;
   void own(ValueId v, const std::string& name, int64_t least = 0);  // a region of at least so many elements
 
+  // Of a gather: the tensors that no phase gathers for itself.
+  std::vector<size_t> tensors_of(const Node& start) const;
   void prepare_head(const Node& node);
   // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
   bool in_place(const Node& node, ValueId v) const;
@@ -98,7 +102,8 @@ class StepBuilder {
   void accumulate();
   void by_layers();
   void by_weights(std::vector<Turn> turns);
-  std::vector<int> gather_weights(size_t b);
+  void behind_weights(int b, int64_t micro, const std::function<void(int, int)>& run_calls);
+  std::vector<int> gather_weights(int b, size_t bucket);
 
   void tail();
   void flush_sums();
@@ -177,6 +182,7 @@ class StepBuilder {
   std::map<std::string, ValueId> rounded_;  // state: its rounded rows
   std::map<ValueId, ValueId> replaces_;
   std::map<ValueId, Gather> gathers_;
+  std::set<std::pair<ValueId, size_t>> streamed_;  // a gather's handle, and its tensor
   std::map<ValueId, size_t> exchange_of_;
   std::map<ValueId, int> flights_;
   SumTrees sums_;

@@ -1,4 +1,4 @@
-// The four ways of a bucket's sum, in one order of additions.
+// The five ways of a bucket's sum, in one order of additions.
 #include "compiler/program/make_bucket_sum.h"
 
 #include <numeric>
@@ -33,6 +33,7 @@ std::unique_ptr<BucketSum> make_bucket_sum(ProgramWriter& writer, const SumPlan&
                                            size_t bucket, const std::vector<Shape>& shapes, DType dtype) {
   PackedRows rows(shapes, plan.owners, chunk_order(plan), plan.lanes.rank, dtype);
   const std::string label = str("exchange ", bucket);
+  if (plan.lanes.is_one()) return of_one_micro_batch(writer, plan, label, std::move(rows));
   if (plan.lanes.order == LaneOrder::interleaved)
     return in_rounds(writer, plan, turns, label, std::move(rows));
   return once_per_step(writer, plan, turns, label, std::move(rows));

@@ -24,6 +24,13 @@ void StepBuilder::own(ValueId v, const std::string& name, int64_t least) {
   at_[v] = writer_.region(Kind::value, name, std::max(least * size_of_value(whole_[v]), bytes_of(v)));
 }
 
+std::vector<size_t> StepBuilder::tensors_of(const Node& start) const {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < start.inputs.size(); ++i)
+    if (!streamed_.count({start.outputs[0], i})) out.push_back(i);
+  return out;
+}
+
 void StepBuilder::prepare_head(const Node& node) {
   if (node.op == ops::convert) {
     std::string name = "rounded";
@@ -38,9 +45,15 @@ void StepBuilder::prepare_head(const Node& node) {
   }
 }
 
-// A sum over lanes takes the place of one of its addends, where this rank has rows of it.
+// A sum over lanes takes the place of one of its addends, where this rank has rows of it. The gradient of the
+// only micro-batch is its own sum, where it is f32 and lies in the body's arena.
 bool StepBuilder::in_place(const Node& node, ValueId v) const {
-  return node.op == ops::lane_sum && v == node.outputs[0] && held_.of(whole_[v]).count > 0;
+  if (node.op != ops::lane_sum || v != node.outputs[0] || held_.of(whole_[v]).count == 0) return false;
+  if (!sum_.lanes.is_one()) return true;
+  const size_t bucket = exchange_of_.at(whole_.producer(node.inputs[0]).inputs[0]);
+  const int output = plan_.phases.buckets[bucket][whole_[node.inputs[0]].index];
+  const ProgramBlock& body = block(kBodyBlock);
+  return body.graph[body.graph.outputs[output].value].dtype == DType::f32 && body.outputs[output].base < 0;
 }
 
 void StepBuilder::prepare(const Node& node) {
@@ -63,16 +76,17 @@ void StepBuilder::prepare(const Node& node) {
   }
   if (node.op == ops::all_gather_start && ranks_of(node) > 1) {
     int64_t mine = 0, all = 0;
-    for (ValueId v : node.inputs) mine += bytes_of(v);
+    for (size_t i : tensors_of(node)) mine += bytes_of(node.inputs[i]);
     for (const Node& wait : whole_.nodes)
       if (wait.op == ops::wait && wait.inputs[0] == node.outputs[0])
-        for (ValueId v : wait.outputs) all += bytes_of(v);
+        for (size_t i : tensors_of(node)) all += bytes_of(wait.outputs[i]);
     const std::string label = str("gather ", node.attrs.integer("bucket"));
     gathers_[node.outputs[0]] = {writer_.region(Kind::staging, label + " send", mine),
                                  writer_.region(Kind::staging, label + " receive", all), -1};
   }
   if (ends_gather(node))
-    for (ValueId v : node.outputs) {
+    for (size_t i : tensors_of(start_of(node))) {
+      const ValueId v = node.outputs[i];
       const std::string state = state_output(v);
       const ValueId home = state.empty() ? kNoValue : whole_.find_input(state);
       if (home != kNoValue)
@@ -260,7 +274,8 @@ void StepBuilder::start_gather(const Node& node) {
   CopySpans pack;
   int64_t to = 0, mine = 0;
   all.receive.assign(ranks, 0);
-  for (ValueId v : node.inputs) {
+  for (size_t i : tensors_of(node)) {
+    const ValueId v = node.inputs[i];
     pack.copies.push_back({gather.send.part(to, bytes_of(v)), at_[v].part(0, bytes_of(v))});
     to += bytes_of(v), mine += held_.of(whole_[v]).count;
     for (int64_t r = 0; r < ranks; ++r) all.receive[r] += held_.of(whole_[v], dim, r).count;
@@ -297,7 +312,7 @@ void StepBuilder::wait(const Node& node) {
   const int dim = held_.dim(from.attrs.word("mesh_dim"));
   int64_t part = 0;
   for (int64_t r = 0; r < ranks; ++r)
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
+    for (size_t i : tensors_of(from)) {
       const auto [first, count] = held_.of(whole_[from.inputs[i]], dim, r);
       const int64_t size = size_of_value(whole_[from.inputs[i]]);
       const int64_t offset = (first - held_.of(whole_[node.outputs[i]]).first) * size;

@@ -220,7 +220,7 @@ void Planner::find_ready() {
   for (size_t g = 0; g < block_.groups.size(); ++g)
     for (int o : block_.groups[g]) {
       Life& life = life_[root(value_of(o))];
-      life.last = std::max(life.last, block_.ready[g] + 1);
+      life.last = std::max(life.last, source_.keeps ? end() : block_.ready[g] + 1);
     }
   for (size_t o = 0; o < graph().outputs.size(); ++o)
     if (!grouped.count(static_cast<int>(o))) life_[root(graph().outputs[o].value)].last = end();

@@ -86,35 +86,43 @@ void StepBuilder::by_layers() {
 // Weights arrive bucket by bucket, one bucket ahead of the calls that read them. An idle slot of its own
 // runs like the others: all ranks take part in its gathers.
 void StepBuilder::by_weights(std::vector<Turn> turns) {
-  const auto& buckets = block(kBodyBlock).gathers.buckets;
   if (!by_layer()) turns[0].idle = false;
   const int64_t micro = turns.size() == 1 ? std::max<int64_t>(0, micro_batch(turns[0].slot)) : -1;
+  behind_weights(kBodyBlock, micro, [&](int, int to) {
+    for (Turn& turn : turns) advance(turn, to);
+  });
+}
+
+// All calls of a block, stretch by stretch: each behind the wait for the weights that it reads, and behind
+// the start of the next bucket's gathers.
+void StepBuilder::behind_weights(int b, int64_t micro, const std::function<void(int, int)>& run_calls) {
+  const auto& buckets = block(b).gathers.buckets;
   std::vector<std::vector<int>> flights(buckets.size());
-  auto start = [&](size_t b) {
+  auto start = [&](size_t bucket) {
     writer_.set_micro_batch(micro);
-    if (b < buckets.size()) flights[b] = gather_weights(b);
+    if (bucket < buckets.size()) flights[bucket] = gather_weights(b, bucket);
   };
   start(0);
   size_t next = 0;
-  for (int from = 0, end = static_cast<int>(block(kBodyBlock).calls.size()); from < end;) {
+  for (int from = 0, end = static_cast<int>(block(b).calls.size()); from < end;) {
     for (; next < buckets.size() && buckets[next].wait == from; ++next) {
       writer_.set_micro_batch(micro);
       for (int flight : flights[next]) writer_.wait(flight);
       start(next + 1);
     }
     const int to = next < buckets.size() ? buckets[next].wait : end;
-    for (Turn& turn : turns) advance(turn, to);
+    run_calls(from, to);
     from = to;
   }
   writer_.set_micro_batch(-1);
 }
 
-std::vector<int> StepBuilder::gather_weights(size_t b) {
-  const GatherPlan& plan = block(kBodyBlock).gathers;
+std::vector<int> StepBuilder::gather_weights(int b, size_t bucket) {
+  const GatherPlan& plan = block(b).gathers;
   std::vector<int> flights;
-  for (int s : plan.buckets[b].segments) {
+  for (int s : plan.buckets[bucket].segments) {
     const auto& segment = plan.segments[s];
-    for (const auto& weight : plan_.phases.streamed) {
+    for (const auto& weight : b == kSeedBlock ? plan_.phases.seed_streamed : plan_.phases.streamed) {
       if (weight.input != segment.input) continue;
       const Node& node = whole_.node(weight.start);
       const ValueId rows = node.inputs[weight.tensor];
@@ -125,9 +133,9 @@ std::vector<int> StepBuilder::gather_weights(size_t b) {
         gather.receive.push_back(held_.of(whole_[rows], held_.dim(along), r).count);
       gather.send.assign(ranks, held_.of(whole_[rows]).count);
       gather.from = at_[rows];
-      gather.to = span_of({kBodyBlock, 0, 0, {}, arenas_[kBodyBlock].own[0], arenas_[kBodyBlock].shared},
-                          block(kBodyBlock).segment_at[s], segment.bytes);
-      gather.label = str("weights ", b);
+      gather.to =
+          span_of({b, 0, 0, {}, arenas_[b].own[0], arenas_[b].shared}, block(b).segment_at[s], segment.bytes);
+      gather.label = str(b == kSeedBlock ? "weights of the seed " : "weights ", bucket);
       flights.push_back(writer_.start(std::move(gather), node.at));
     }
   }

@@ -12,7 +12,15 @@ int64_t StepBlocks::arena_bytes() const {
 }
 
 ProgramBlock plan_copies(const StepPlan& plan, int64_t micro_batches) {
-  return plan_block({plan.copies, {}, {}, {}, micro_batches}, plan.options);
+  return plan_block({.graph = plan.copies, .micro_batches = micro_batches}, plan.options);
+}
+
+// A weight is gathered once, however far apart its readers are.
+ProgramBlock plan_seed(const StepPlan& plan) {
+  BlockSource source{.graph = plan.seed, .gather = gather_options(plan.options)};
+  source.gather.reshard = false;
+  for (const auto& weight : plan.phases.seed_streamed) source.streamed.push_back(weight.input);
+  return plan_block(std::move(source), plan.options);
 }
 
 StepBlocks plan_blocks(const StepPlan& plan) {
@@ -23,11 +31,16 @@ StepBlocks plan_blocks(const StepPlan& plan) {
   const bool layers = !streamed.empty() && plan.options.gather == GatherWhen::layers;
   StepBlocks out;
   out.count = plan_block({plan.count, {}}, plan.options);
-  out.seed = plan_block({plan.seed, {}}, plan.options);
+  out.seed = plan_seed(plan);
   std::vector<std::vector<int>> groups = plan.phases.buckets;
   for (const auto& rows : plan.phases.rows) groups.push_back({rows.ids, rows.rows});
-  out.body = plan_block(
-      {plan.body, groups, streamed, gather_options(plan.options), layers ? lanes.slots(0) : 1}, plan.options);
+  out.body = plan_block({.graph = plan.body,
+                         .groups = groups,
+                         .keeps = lanes.is_one(),
+                         .streamed = streamed,
+                         .gather = gather_options(plan.options),
+                         .micro_batches = layers ? lanes.slots(0) : 1},
+                        plan.options);
   out.copies = plan_copies(plan, out.body.micro_batches);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
   return out;

@@ -189,7 +189,9 @@ class Fold {
   std::vector<Span> partials_;
 };
 
-// The two ways: one exchange per step, or a round per micro-batch.
+// The ways: nothing to add; one exchange per step; a round per micro-batch.
+std::unique_ptr<BucketSum> of_one_micro_batch(ProgramWriter& writer, const SumPlan& plan, std::string label,
+                                              PackedRows rows);
 std::unique_ptr<BucketSum> once_per_step(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                          std::string label, PackedRows rows);
 std::unique_ptr<BucketSum> in_rounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,

@@ -56,11 +56,11 @@ class Walk {
       if (program_.regions[r].kind == Region::Kind::result)
         refuse_none(bytes_, program_.whole(static_cast<int>(r)), "writes a part of ");
     for (const Span& rows : program_.updated)
-      if (!is_updated(rows))
+      if (!is_plain(updated_, rows))
         throw InternalError(str("step program of rank ", program_.rank, ": nothing updates ",
                                 program_.regions[rows.region].name));
     for (const Span& table : program_.put)
-      if (!is_updated(table))
+      if (!is_plain(updated_, table))
         throw InternalError(str("step program of rank ", program_.rank, ": nothing replaces rows of ",
                                 program_.regions[table.region].name));
     // What the caller of the step reads.
@@ -111,7 +111,8 @@ class Walk {
     if (found == flying_.end()) fail(str("flight ", wait.flight, " is not under way"));
     const auto& start = std::get<StartCollective>(found->second->what);
     for (int region : {start.from.region, start.to.region}) std::erase(in_flight_[region], found->second);
-    if (start.to.there() && program_.regions[start.to.region].kind == Region::Kind::arena) ++arrived_;
+    if (start.to.there() && program_.regions[start.to.region].kind == Region::Kind::arena)
+      ++arrived_[start.to.region];
     flying_.erase(found);
     waited_[wait.flight] = true;
   }
@@ -124,8 +125,9 @@ class Walk {
     for (const auto& tree : sums.trees) {
       for (const auto& source : tree.sources) take(source.at);
       // Of a tensor without rows here there is nothing to sum, though its place may have room for an element.
-      write(tree.out.part(0, tree.rows * tree.width * static_cast<int64_t>(sizeof(float))),
-            tree.row_squares.there() ? ByteState::total : ByteState::once);
+      const Span out = tree.out.part(0, tree.rows * tree.width * static_cast<int64_t>(sizeof(float)));
+      write(out, tree.row_squares.there() ? ByteState::total : ByteState::once);
+      if (tree.row_squares.there()) sums_.set(out, ByteState::plain);
       write(tree.row_squares, ByteState::plain);
     }
   }
@@ -134,8 +136,9 @@ class Walk {
     for (const auto& [to, from] : all.copies) {
       if (!from.there() || !to.there() || from.bytes == 0) continue;
       const auto kind = program_.regions[from.region].kind;
-      kind == Region::Kind::arena ? take(from) : look(from);
-      const bool stale = kind == Region::Kind::state ? !is_updated(from) : stale_[from.region];
+      // A gradient is packed to be sent; the only micro-batch's sum lies in its arena, too.
+      kind == Region::Kind::arena && !is_plain(sums_, from) ? take(from) : look(from);
+      const bool stale = kind == Region::Kind::state ? !is_plain(updated_, from) : stale_[from.region];
       if (stale && program_.regions[to.region].kind == Region::Kind::state)
         fail(str("brings ", program_.regions[to.region].name, " from before its update"));
       if (stale) stale_[to.region] = true;
@@ -309,9 +312,9 @@ class Walk {
       return ByteState::plain;
     });
   }
-  bool is_updated(const Span& span) {
+  static bool is_plain(ByteStates& bytes, const Span& span) {
     bool all = true;
-    updated_.each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });
+    bytes.each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });
     return all;
   }
 
@@ -336,9 +339,11 @@ class Walk {
       if (bucket.wait <= run.first) due += bucket.segments.size();
       all += bucket.segments.size();
     }
-    // A new pass over the body.
-    if (arrived_ > all || (arrived_ == all && due == 0)) arrived_ -= all;
-    if (arrived_ != due) fail(str("runs with ", arrived_, " of ", due, " weights gathered"));
+    const bool own = program_.blocks[run.block].segment_at[0].base == BlockPlace::own_arena;
+    size_t& arrived = arrived_[own ? run.own.region : run.shared.region];
+    // A new pass over the block.
+    if (arrived > all || (arrived == all && due == 0)) arrived -= all;
+    if (arrived != due) fail(str("runs with ", arrived, " of ", due, " weights gathered"));
   }
   // What the run gives to sums: each group where it is ready; of a block without groups all outputs. A slot
   // without a micro-batch gives nothing.
@@ -349,7 +354,7 @@ class Walk {
       const Value& value = block.graph[block.graph.outputs[output].value];
       const Span span = span_of(run, block.outputs[output],
                                 numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
-      if (span.there()) bytes_.set(span, as);
+      if (span.there()) bytes_.set(span, as), sums_.set(span, ByteState::none);
     };
     for (size_t g = 0; g < block.groups.size(); ++g)
       if (const int at = std::max(block.ready[g], 0); at >= run.first && at < run.last)
@@ -364,13 +369,14 @@ class Walk {
   ByteStates added_;           // plain: counts that something was added to since they were zeroed
   std::set<int> counted_;      // regions of counts
   ByteStates updated_;         // plain: in this step
+  ByteStates sums_;            // plain: finished
   std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
   std::map<int, const Instr*> flying_;
   std::map<int, std::vector<const Instr*>> in_flight_;  // per region
   std::vector<bool> waited_;
   std::map<std::pair<int, int>, Turn> turns_;  // by block and its own arena
   std::set<std::pair<int, int>> done_;         // block and micro-batch
-  size_t arrived_ = 0;                         // weights that a pass over the body gathered
+  std::map<int, size_t> arrived_;              // per arena: weights that a pass over its block gathered
 };
 }  // namespace
 

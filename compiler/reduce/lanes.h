@@ -65,6 +65,8 @@ struct LanePlan {
   // UserError unless M >= 1 and 1 <= L divides M; InternalError unless 0 <= rank < ranks.
   void check() const;
   int64_t per_lane() const { return micro_batches / lanes; }
+  // One micro-batch is all there is: its gradients are the sums.
+  bool is_one() const { return micro_batches == 1 && ranks == 1; }
 
   // {first, count}: contiguous whole lanes, sizes differ by at most 1, the larger ones first; count 0 for
   // ranks beyond the lanes.

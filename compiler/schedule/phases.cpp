@@ -27,35 +27,6 @@ bool is_lane_node(const Node& node) {
   OpKind kind = op_row(node.op).kind;
   return kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::update;
 }
-// Takes gathers over `mesh_dim` out of the head, if nothing but the body reads what they bring.
-void stream_weights(Phases& phases, const std::string& mesh_dim) {
-  const Graph& whole = phases.whole;
-  std::set<ValueId> elsewhere;
-  for (const Phase* phase : {&phases.count, &phases.seed, &phases.copies})
-    elsewhere.insert(phase->inputs.begin(), phase->inputs.end());
-  for (const Phase& fragment : phases.fragments)
-    elsewhere.insert(fragment.inputs.begin(), fragment.inputs.end());
-  for (const auto& step : phases.tail)
-    if (step.node.valid())
-      for (ValueId v : whole.node(step.node).inputs) elsewhere.insert(v);
-  for (const auto& output : whole.outputs) elsewhere.insert(output.value);
-  std::map<ValueId, int> inputs;
-  for (size_t i = 0; i < phases.body.inputs.size(); ++i) inputs[phases.body.inputs[i]] = static_cast<int>(i);
-  std::set<NodeId> taken;
-  for (NodeId n : phases.head) {
-    const Node& wait = whole.node(n);
-    if (wait.op != ops::wait) continue;
-    const NodeId start = whole[wait.inputs[0]].producer;
-    if (whole.node(start).attrs.word("mesh_dim") != mesh_dim) continue;
-    if (std::any_of(wait.outputs.begin(), wait.outputs.end(),
-                    [&](ValueId v) { return elsewhere.count(v) || !inputs.count(v); }))
-      continue;
-    for (size_t i = 0; i < wait.outputs.size(); ++i)
-      phases.streamed.push_back({inputs[wait.outputs[i]], start, i});
-    taken.insert({n, start});
-  }
-  std::erase_if(phases.head, [&](NodeId n) { return taken.count(n) > 0; });
-}
 // A count is taken before the rest of the step, which divides by it: of data, and of state that stays as it
 // is.
 void refuse_trained_state(const Graph& whole, const Phase& phase, const Node& node) {
@@ -373,10 +344,6 @@ class PhaseCutter {
 };
 }  // namespace
 
-Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
-  Phases out = PhaseCutter(whole).cut();
-  if (!streamed_dim.empty()) stream_weights(out, streamed_dim);
-  return out;
-}
+Phases cut_phases(const Graph& whole) { return PhaseCutter(whole).cut(); }
 
 }  // namespace lockstep::compiler

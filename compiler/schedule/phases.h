@@ -44,21 +44,21 @@ struct Phases {
   Phase copies;              // per micro-batch: rows of whole tables
   std::vector<NodeId> head;  // before the body: weights that lie as rows, rounded (convert) and gathered
                              // (start, wait), in order
-  // Gathers that are not in the head: each body gathers these weights for itself, and frees them. Input of
-  // the body, and the gather's start and tensor in `whole`.
+  // Weights that are not gathered in the head: a phase gathers them for itself, and frees them. Input of the
+  // phase, and the gather's start and tensor in `whole`; the head keeps the rest of that gather.
   struct Streamed {
     int input = 0;
     NodeId start;
     size_t tensor = 0;
   };
-  std::vector<Streamed> streamed;
-  std::vector<NodeId> counts;  // lane_count nodes in `whole`, in the order of count.outputs
-  std::vector<TailStep> tail;  // everything after the body, in order
+  std::vector<Streamed> streamed;       // of each body
+  std::vector<Streamed> seed_streamed;  // of the seed
+  std::vector<NodeId> counts;           // lane_count nodes in `whole`, in the order of count.outputs
+  std::vector<TailStep> tail;           // everything after the body, in order
   std::vector<Phase> fragments;
 };
 
-// Which weights are gathered inside of every body (ZeRO 3): those that lie split over this mesh dim; "" for
-// none.
-Phases cut_phases(const Graph& whole, const std::string& streamed_dim = "");
+// All weights that lie split are gathered in the head: see stream_weights.
+Phases cut_phases(const Graph& whole);
 
 }  // namespace lockstep::compiler

@@ -78,7 +78,12 @@ if wants bits; then
     [[ $precision == fp32 ]] && { fresh c_cpu; cp -r runs/${r}_stop runs/c_cpu; }
     train ${r}_stop 1 $p; train ${r}_stop2 $two $p
     compare equal ${r}_1 ${r}_stop ${r}_stop2
+    [[ $precision == float8 ]] || continue  # whole weights are gathered for their 8-bit copies alone
+    fresh ${r}_shard; train ${r}_shard $two $p "--mesh.dim_names=[dp_shard]"; compare equal ${r}_1 ${r}_shard
   done
+  # One micro-batch on one rank: gradients are their own sums.
+  fresh c_whole c_whole_cpu
+  train c_whole 1 --batch.micro=32; train c_whole_cpu 1 --batch.micro=32 --train.device=cpu; compare close c_whole c_whole_cpu
   train c_cpu 1 --train.device=cpu; compare close c_fp32_1 c_cpu
   fresh c_free; train c_free $four --train.numerics=free; compare close c_fp32_1 c_free
 fi

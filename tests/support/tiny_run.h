@@ -17,6 +17,7 @@ namespace lockstep::tests {
 struct TinyRun {
   std::string model = "gpt";
   DType compute = DType::f32;
+  bool float8 = false;  // linear layers multiply in it; `compute` is bf16
   int ranks = 1;
   Mesh mesh{{}, {}};  // without dims: `ranks` on dp_replicate
   int zero = 3;

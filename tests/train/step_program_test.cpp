@@ -28,6 +28,7 @@ struct Arrangement {
   bool invariant = true;
   int64_t global = 24, lanes = 0;
   DType compute = DType::f32;
+  bool float8 = false;
 };
 
 std::vector<Arrangement> arrangements() {
@@ -46,6 +47,18 @@ std::vector<Arrangement> arrangements() {
       {.name = "zero 3", .mesh = {{2}, {"dp_shard"}}},
       {.name = "zero 3, idle slots", .mesh = {{4}, {"dp_shard"}}},
       {.name = "zero 3 bf16", .mesh = {{2}, {"dp_shard"}}, .compute = DType::bf16},
+      {.name = "zero 3 float8", .mesh = {{2}, {"dp_shard"}}, .compute = DType::bf16, .float8 = true},
+      {.name = "zero 3 float8, layer by layer",
+       .mesh = {{3}, {"dp_shard"}},
+       .gather = GatherWhen::layers,
+       .compute = DType::bf16,
+       .float8 = true},
+      {.name = "zero 3 float8, once a step",
+       .mesh = {{2}, {"dp_shard"}},
+       .gather = GatherWhen::step,
+       .compute = DType::bf16,
+       .float8 = true},
+      {.name = "hsdp float8", .mesh = hsdp, .compute = DType::bf16, .float8 = true},
       {.name = "zero 3 free", .mesh = {{2}, {"dp_shard"}}, .invariant = false},
       {.name = "zero 3, layer by layer", .mesh = {{2}, {"dp_shard"}}, .gather = GatherWhen::layers},
       {.name = "zero 3, layer by layer, idle slots",
@@ -94,6 +107,7 @@ TinyRun run_of(const Arrangement& arrangement) {
   run.options.gather = arrangement.gather, run.options.invariant = arrangement.invariant;
   run.options.bucket_bytes = 5000;
   if (arrangement.compute == DType::bf16) run.options.precision = "bf16";
+  if (arrangement.float8) run.float8 = true, run.width = 32, run.context = 16;  // multiples of 16
   return run;
 }
 
@@ -129,6 +143,36 @@ TEST(StepProgram, TheRunWaitsForWhatTheProgramSays) {
   for (const auto& arrangement : arrangements()) {
     SCOPED_TRACE(arrangement.name);
     programs_of(arrangement, true);
+  }
+}
+
+// Of weights that multiply in float8 the 8-bit copies stay, and of the whole ones in bf16 a bucket and the
+// next.
+TEST(StepProgram, Float8KeepsNoWholeWeightsInBf16) {
+  for (const auto& arrangement : arrangements()) {
+    if (!arrangement.float8) continue;
+    SCOPED_TRACE(arrangement.name);
+    for (const StepProgram& program : programs_of(arrangement, false)) {
+      int64_t gathered = 0, largest = 0;
+      for (const Instr& instr : program.instrs)
+        if (const auto* start = std::get_if<StartCollective>(&instr.what);
+            start && start->label.starts_with("weights of the seed "))
+          gathered += start->to.bytes, largest = std::max(largest, start->to.bytes);
+      const int64_t block = 2 * (3 + 1 + 4 + 4) * 32 * 32;  // qkv, out, up and down, in bf16
+      EXPECT_EQ(gathered, 2 * block);
+      // Both layouts take as many bytes as the weights do in bf16.
+      const ProgramBlock& seed = program.blocks[kSeedBlock];
+      EXPECT_GE(seed.gathers.buckets.size(), 4u);
+      EXPECT_LT(seed.arena_bytes(), gathered + 2 * (5000 + largest) + (8 << 10));
+      for (const Region& region : program.regions)
+        if (region.name.starts_with("gathered "))  // over dp_replicate first, where rows lie split over both
+          EXPECT_LT(region.bytes, arrangement.mesh.ndim() == 2 ? 2 * 4 * 32 * 32 : 2 * 32 * 32)
+              << region.name;
+    }
+    TinyRun alone = run_of(arrangement);
+    const TinyResult together = train_tiny(alone);
+    alone.mesh = {{1}, {"dp_replicate"}};
+    expect_same(train_tiny(alone), together, arrangement.name);
   }
 }
 
