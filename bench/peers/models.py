@@ -2,13 +2,18 @@
 """Training steps of models that people know, here and in PyTorch, in turns on one machine: a row of a Markdown
 table for each, as it is measured.
 
-  python3 bench/peers/models.py --bench build/bin/bench-models --torch VENV/bin/python [--device cuda] [--only resnet18-96,lstm] [--turns 3]"""
+  python3 bench/peers/models.py --bench build/bin/bench-models --torch VENV/bin/python [--device cuda] [--only resnet18-96,lstm] [--turns 3]
+
+With --at-once N PyTorch compiles N models side by side, and is timed model by model when all are compiled."""
 import argparse
+import fcntl
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # name: (family, options, samples on the CPU, samples on a GPU)
@@ -28,11 +33,50 @@ CASES = {
 }
 
 
+def answer(code, out, err, where):
+    if code:
+        return {"error": (err.strip().splitlines() or ["failed"])[-1], "where": where}
+    return json.loads(out.strip().splitlines()[-1])
+
+
 def run(words, where):
     done = subprocess.run(words, capture_output=True, text=True, timeout=1800)
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["failed"])[-1], "where": where}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return answer(done.returncode, done.stdout, done.stderr, where)
+
+
+def at_once(calls, precision, many):
+    """Answers of PyTorch's calls of a precision, {case: words}: `many` start and compile at a time; steps are timed alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        gate = os.path.join(folder, "gate")
+        held = open(gate, "a")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        started, waiting = {}, list(calls)
+        ready = lambda case: os.path.exists(f"{gate}.{case}.{precision}") or started[case].poll() is not None
+        while waiting or not all(map(ready, started)):
+            while waiting and sum(not ready(case) for case in started) < many:
+                case = waiting.pop(0)
+                out = [open(os.path.join(folder, f"{case}.{kind}"), "w+") for kind in ("out", "err")]
+                started[case] = subprocess.Popen(calls[case] + ["--gate", gate], stdout=out[0], stderr=out[1])
+            time.sleep(0.05)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        answers = {}
+        for case, process in started.items():
+            code = process.wait()
+            answers[case] = answer(code, *(open(os.path.join(folder, f"{case}.{kind}")).read() for kind in ("out", "err")), "torch")
+        return answers
+
+
+def row(name, batch, precision, ours, theirs, eager):
+    wrong = [r for r in ours + theirs + eager if "error" in r]
+    if wrong:
+        return f"| {name} | {batch} | {precision} | {wrong[0]['where']}: {wrong[0]['error'][:160]} |"
+    if ours[0]["parameters"] != theirs[0]["parameters"]:
+        print(f"parameters differ: {name}: {ours[0]['parameters']} here, {theirs[0]['parameters']} there", file=sys.stderr)
+    mid = lambda rows, key: statistics.median(r[key] for r in rows)
+    m, t = mid(ours, "ms"), mid(theirs, "ms")
+    of_eager = f"{mid(eager, 'ms'):.2f} | {m / mid(eager, 'ms'):.2f}" if eager else "|"
+    return (f"| {name} | {batch} | {precision} | {m:.2f} | {batch / m * 1e3:.1f} | {t:.2f} | {m / t:.2f} | {of_eager} | "
+            f"{mid(ours, 'peak_mb'):.0f} / {mid(theirs, 'peak_mb'):.0f} | {ours[0]['compile_s']:.1f} / {theirs[0]['first_step_s']:.1f} |")
 
 
 def main():
@@ -45,32 +89,41 @@ def main():
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--steps", default="5")
     parser.add_argument("--eager", action="store_true", help="PyTorch uncompiled, too")
+    parser.add_argument("--at-once", type=int, default=0, help="PyTorch's programs that start and compile side by side")
     a = parser.parse_args()
-    print("| model | samples | precision | Lockstep ms | PyTorch compiled ms | eager ms | ratio | peak MB, ours / theirs | compile s, ours / theirs |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for name in a.only.split(",") if a.only else CASES:
-        family, options, cpu, gpu = CASES[name]
-        batch = gpu if a.device == "cuda" else cpu
+    print("| model | samples | precision | ours, ms | samples/s | PyTorch compiled, ms | ratio | eager, ms | ratio | peak MB, ours / compiled | "
+          "cold compile s, ours / theirs |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    names = a.only.split(",") if a.only else list(CASES)
+    batch = {name: CASES[name][3 if a.device == "cuda" else 2] for name in names}
+
+    def here(name, precision):
+        family, options = CASES[name][:2]
+        return [a.bench, family, json.dumps(options), str(batch[name]), precision, a.steps, a.device]
+
+    def torch(name, precision, compiled):
+        words = [a.torch, os.path.join(HERE, "torch_models.py"), name, str(batch[name]), "--device", a.device, "--steps", a.steps]
+        return words + (["--compile"] if compiled else []) + ([] if precision == "fp32" else ["--" + precision])
+
+    if a.at_once:
+        for precision in a.precision.split(","):
+            turns = []
+            for _ in range(a.turns):
+                together = lambda compiled: at_once({n: torch(n, precision, compiled) for n in names}, precision, a.at_once)
+                theirs, eager = together(True), together(False) if a.eager else {}
+                turns.append((theirs, eager, {name: run(here(name, precision), "here") for name in names}))
+            for name in names:
+                print(row(name, batch[name], precision, [t[2][name] for t in turns], [t[0][name] for t in turns], [t[1][name] for t in turns if t[1]]), flush=True)
+        return
+    for name in names:
         for precision in a.precision.split(","):
             ours, theirs, eager = [], [], []
             for _ in range(a.turns):
-                ours.append(run([a.bench, family, json.dumps(options), str(batch), precision, a.steps, a.device], "here"))
-                words = [a.torch, os.path.join(HERE, "torch_models.py"), name, str(batch), "--device", a.device, "--steps", a.steps]
-                words += [] if precision == "fp32" else ["--" + precision]
-                theirs.append(run(words + ["--compile"], "torch"))
+                ours.append(run(here(name, precision), "here"))
+                theirs.append(run(torch(name, precision, True), "torch"))
                 if a.eager:
-                    eager.append(run(words, "torch"))
-            wrong = [r for r in ours + theirs + eager if "error" in r]
-            if wrong:
-                print(f"| {name} | {batch} | {precision} | {wrong[0]['where']}: {wrong[0]['error'][:160]} |", flush=True)
-                continue
-            mid = lambda rows, key: statistics.median(r[key] for r in rows)
-            m, t = mid(ours, "ms"), mid(theirs, "ms")
-            print(f"| {name} | {batch} | {precision} | {m:.2f} | {t:.2f} | {mid(eager, 'ms') if eager else 0:.1f} | {m / t:.2f} | "
-                  f"{mid(ours, 'peak_mb'):.0f} / {mid(theirs, 'peak_mb'):.0f} | {ours[0]['compile_s']:.1f} / {theirs[0]['first_step_s']:.1f} |",
-                  flush=True)
-            if ours[0]["parameters"] != theirs[0]["parameters"]:
-                print(f"parameters differ: {name}: {ours[0]['parameters']} here, {theirs[0]['parameters']} there", file=sys.stderr)
+                    eager.append(run(torch(name, precision, False), "torch"))
+            print(row(name, batch[name], precision, ours, theirs, eager), flush=True)
 
 
 main()
