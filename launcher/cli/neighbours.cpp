@@ -21,6 +21,7 @@ struct Foreign {
 constexpr const char* kFound =
     "node 0's mpirun is reached at --rdzv-endpoint HOST:PORT, with --node-rank K on each host; leave it out";
 constexpr const char* kCount = "use --nproc N, the number of ranks of a host";
+constexpr const char* kAll = "the ranks of all hosts are --nproc N, those of a host, times --nnodes";
 constexpr const char* kShown =
     "every rank's output is kept in runs/NAME/logs/attempt-K/rank-R.log, and shown as --tee says; leave it "
     "out";
@@ -42,6 +43,17 @@ const Foreign kForeign[] = {
     {"--num-processes", Value::one, nullptr, "--nproc", ""},
     {"--num-gpus", Value::one, nullptr, "", kCount},
     {"--gpus", Value::one, nullptr, "", kCount},
+    {"--gpus-per-node", Value::one, nullptr, "", kCount},
+    {"--ntasks-per-node", Value::one, nullptr, "", kCount},
+    {"--tasks-per-node", Value::one, nullptr, "", kCount},
+    {"--ntasks", Value::one, nullptr, "", kAll},
+    {"--world-size", Value::one, nullptr, "", kAll},
+    {"--nodes", Value::one, nullptr, "--nnodes", ""},
+    {"--num-nodes", Value::one, nullptr, "--nnodes", ""},
+    {"--host", Value::one, nullptr, "--hosts", ""},
+    {"--nodelist", Value::one, nullptr, "--hosts", ""},
+    {"--local-rank", Value::one, nullptr, "",
+     "trainrun starts the ranks and tells each its number in LOCAL_RANK; leave it out"},
     {"--redirects", Value::one, nullptr, "", kShown},
     {"--no-python", Value::none, "*", "", ""},
     {"--module", Value::one, nullptr, "",

@@ -26,6 +26,15 @@ const std::map<std::string, std::string> kElsewhere = {
     {"version", "trainrun --version prints it"},
     {"check", "trainrun doctor looks at this machine"}};
 
+// The command that a word begins, or is a slip of: people rarely miss the first letter. Empty: none.
+std::string nearest_command(const std::string& word) {
+  const std::vector<std::string> commands{kSubcommands.begin(), kSubcommands.end() - kOwn};
+  for (const auto& command : commands)
+    if (!word.empty() && command.starts_with(word)) return command;
+  const std::string near = nearest(word, commands);
+  return !near.empty() && near[0] == word[0] ? near : "";
+}
+
 }  // namespace
 
 std::vector<std::string> with_subcommand(std::vector<std::string> words) {
@@ -48,9 +57,7 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
     return words;
   if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end()) {
     const bool word = words[0].find_first_of("./") == std::string::npos && words[0][0] != '-';
-    const std::string near = word && !std::filesystem::exists(words[0])
-                                 ? nearest(words[0], {kSubcommands.begin(), kSubcommands.end() - kOwn})
-                                 : "";
+    const std::string near = word && !std::filesystem::exists(words[0]) ? nearest_command(words[0]) : "";
     if (!near.empty())
       throw UserError(str("there is no command \"", words[0], "\"; did you mean trainrun ", near, "?"));
     words.insert(words.begin(), "run");

@@ -123,10 +123,14 @@ constexpr Row kRows[] = {
      "dp_replicate is the mesh dim that does it: mesh.dim_names [\"dp_replicate\"], which is the default"},
     {"fsdp zero3 zero deepspeed sharded_data_parallel fully_sharded_data_parallel",
      "dp_shard is the mesh dim that does it: mesh.dim_names [\"dp_shard\"]; mesh.zero says what is split"},
+    {"stage zero_stage zero_optimization",
+     "did you mean mesh.zero (1, 2, 3), with mesh.dim_names [\"dp_shard\"]?"},
     {"hsdp", "two mesh dims do it: mesh.dim_names [\"dp_replicate\",\"dp_shard\"], mesh.shape as in [2,4]"},
-    {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp_size",
+    {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp_size model_parallel "
+     "model_parallel_size sequence_parallel",
      "tp is the mesh dim that does it: mesh.dim_names [\"dp_replicate\",\"tp\"], mesh.shape as in [2,4]"},
-    {"pipeline_parallel pipeline_parallel_size pp_size expert_parallel ep",
+    {"pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp_size expert_parallel "
+     "expert_model_parallel_size ep context_parallel context_parallel_size cp_size",
      "no mesh dim does it in this version: dp_replicate, dp_shard and tp do the rest"},
 };
 constexpr Row kValues[] = {

@@ -145,6 +145,7 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
            {"warmup_steps", "did you mean optim.schedule.warmup, in steps?"},
            {"max_grad_norm", "did you mean optim.clip?"},
            {"fsdp", "dp_shard is the mesh dim that does it"},
+           {"zero_stage", "did you mean mesh.zero (1, 2, 3), with mesh.dim_names"},
            {"fp8", "did you mean train.precision float8?"},
            {"fp8_format", "did you mean train.float8.gradients (e5m2, e4m3)?"},
            {"vocab_size", "did you mean model.vocab?"}}) {

@@ -71,6 +71,8 @@ TEST_F(Trainrun, SlipsAreAnswered) {
   const std::pair<std::vector<std::string>, const char*> slips[] = {
       {{"plna", "c.json"}, "there is no command \"plna\"; did you mean trainrun plan?"},
       {{"import_hf", "folder"}, "there is no command \"import_hf\"; did you mean trainrun import-hf?"},
+      {{"gen", "runs/first"}, "there is no command \"gen\"; did you mean trainrun generate?"},
+      {{"mlp"}, "cannot read the config mlp: it is not there"},
       {{"c.json", "--resume=runs/x"},
        "--resume is a section; a run resumes by itself: the same command goes on from its newest checkpoint"},
       {{"c.json", "--optim=adam"}, "--optim is a section; name one of its keys: --optim."},
@@ -222,9 +224,15 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
           "threads "
           "of one; leave them out, or use --nproc");
   refused({"--num_gpus", "2"}, "--num_gpus 2: use --nproc N, the number of ranks of a host");
+  refused({"--ntasks-per-node=4"}, "--ntasks-per-node 4: use --nproc N, the number of ranks of a host");
+  refused({"--world_size", "8"},
+          "--world_size 8: the ranks of all hosts are --nproc N, those of a host, times --nnodes");
+  refused({"--local_rank=0"},
+          "--local_rank 0: trainrun starts the ranks and tells each its number in LOCAL_RANK; leave it out");
   for (auto words : std::vector<std::vector<std::string>>{
            {"--standalone", "--nnodes", "1", "--nproc-per-node", "2"},
            {"--nnodes=1:1", "--node-rank=0", "-n", "2"},
+           {"--nodes", "1", "-n", "2"},
            {"-np", "2", "--oversubscribe", "--bind-to", "none"},
            {"--num-processes=2"},
            {"--nproc=1:2", "--max-restarts=3/1h", "--tee=3", "--env=A=b"}}) {
