@@ -61,7 +61,8 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
   EXPECT_TRUE(std::filesystem::exists("there/bin/trainrun"));
   EXPECT_TRUE(std::filesystem::exists("there/include/lockstep/lockstep.h"));
   for (const char* file : {"share/man/man1/trainrun.1", "share/bash-completion/completions/trainrun",
-                           "share/lockstep/lockstep.schema.json", "lib/pkgconfig/lockstep.pc"})
+                           "share/lockstep/lockstep.schema.json", "share/lockstep/configs/quickstart.json",
+                           "share/lockstep/examples/mlp.cpp", "lib/pkgconfig/lockstep.pc"})
     EXPECT_TRUE(std::filesystem::exists(str("there/", file))) << file;
   write_project("find_package(Lockstep REQUIRED)");
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja", C_COMPILER,
@@ -77,20 +78,28 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
   EXPECT_HAS(output_, alone);  // the same bits on two ranks
 }
 
-// Makefiles and other builds: one line with pkg-config.
+// Makefiles and other builds: one line with pkg-config. The program is README's, as it stands there.
 TEST_F(Outside, FoundByPkgConfig) {
   if (std::system("pkg-config --version >out 2>&1") != 0) GTEST_SKIP() << "there is no pkg-config";
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "--install", BUILD, "--prefix", scratch_.path("there")}));
-  scratch_.write("least.cpp",
-                 std::string("#include <lockstep.h>\n#include <cstdio>\nint main(int argc, char** argv) {\n"
-                             "  lockstep::Session session(argc, argv);\n  "
-                             "std::puts(lockstep::text(session.mesh().words).c_str());\n}\n"));
+  const std::string readme = file_text(str(LOCKSTEP_SOURCE_DIR, "/README.md")), fence = "```cpp\n";
+  const size_t begin = readme.find(fence) + fence.size();
+  const std::string block = readme.substr(begin, readme.find("```\n", begin) - begin);
+  const size_t body = block.find("\n\n");  // behind what it includes and uses
+  ASSERT_EQ(block.rfind("#include <lockstep.h>\n", 0), 0u) << block;
+  scratch_.write("readme.cpp", str(block.substr(0, body), "\nint main(int argc, char** argv) {\n",
+                                   block.substr(body), "}\n"));
+  std::string tokens;  // of two bytes each
+  for (int i = 0; i < 20000; ++i) tokens += {static_cast<char>(i * i % 251), '\0'};
+  scratch_.write("tokens.bin", tokens);
   const std::string found = str("PKG_CONFIG_PATH=", scratch_.path("there/lib/pkgconfig"));
   ASSERT_NO_FATAL_FAILURE(call({found, "sh", "-c",
-                                "c++ -O1 least.cpp -o least $(pkg-config --cflags lockstep mpi-cxx) "
+                                "c++ -O1 readme.cpp -o readme $(pkg-config --cflags lockstep mpi-cxx) "
                                 "$(pkg-config --libs lockstep mpi-cxx)"}));
-  ASSERT_NO_FATAL_FAILURE(call({scratch_.path("least")}));
-  EXPECT_HAS(output_, "[dp_replicate=1]");
+  const std::string cache = str("LOCKSTEP_CACHE=", KERNEL_CACHE);
+  ASSERT_NO_FATAL_FAILURE(call({cache, scratch_.path("readme"), "--train.device=cpu"}));
+  EXPECT_HAS(output_, "step 100");
+  EXPECT_TRUE(std::filesystem::exists("runs/own/ckpt/step-100"));
 }
 
 // The image has what trainrun is linked to: Debian's packages of its libraries, but for those that come with
