@@ -94,6 +94,9 @@ class CpuTarget : public Target {
                                                  const TargetOptions&) const override {
     return compiler::make_library_call(node, in, out);
   }
+  bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions&) const override {
+    return compiler::wants_channels_last(graph, node);
+  }
   bool sums_rows() const override { return true; }
   bool takes_rows() const override { return true; }
   bool updates_by_rows() const override { return true; }

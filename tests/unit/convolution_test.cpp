@@ -6,24 +6,39 @@
 #include <cmath>
 #include <random>
 
-#include "compiler/codegen/library/library.h"
+#include "compiler/codegen/library/convolution_shape.h"
 #include "core/device/device.h"
 #include "tests/unit/convolution_case.h"
 
 namespace lockstep::compiler {
 namespace {
 
-std::vector<double> run(const test::ConvolutionCase& c, OpId op, DType dtype) {
+// The element of [N, C, s...] that lies at `at` in memory, channels first or last.
+int64_t element_at(const Shape& shape, int64_t at, bool last) {
+  if (!last || shape.size() < 3) return at;
+  const int64_t plane = numel(shape) / shape[0] / shape[1], sample = at / (plane * shape[1]),
+                pixel = at / shape[1] % plane, channel = at % shape[1];
+  return (sample * shape[1] + channel) * plane + pixel;
+}
+
+// What a call makes of numbers that depend on the element alone, element by element.
+std::vector<double> run(const test::ConvolutionCase& c, OpId op, DType dtype, bool last = false,
+                        int threads = 2) {
   const Graph graph = c.graph(op, dtype);
-  const std::vector<Operand> in = c.operands(op, dtype), out{c.result(op, dtype)};
+  std::vector<Operand> in = c.operands(op, dtype), out{c.result(op, dtype)};
+  for (auto* operands : {&in, &out})
+    for (Operand& operand : *operands)
+      if (last && operand.shape.size() > 2) operand.strides = channels_last_strides(operand.shape);
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> uniform(-1, 1);
   std::vector<std::vector<std::byte>> memory;
   for (const Operand& operand : in) {
+    std::vector<double> drawn(numel(operand.shape));
+    for (double& x : drawn) x = uniform(random);
     memory.emplace_back(numel(operand.shape) * size_of(dtype));
     for (int64_t i = 0; i < numel(operand.shape); ++i) {
       std::byte rounded[2];
-      set_double(DType::bf16, rounded, 0, uniform(random));
+      set_double(DType::bf16, rounded, 0, drawn[element_at(operand.shape, i, last)]);
       set_double(dtype, memory.back().data(), i, get_double(DType::bf16, rounded, 0));
     }
   }
@@ -31,13 +46,24 @@ std::vector<double> run(const test::ConvolutionCase& c, OpId op, DType dtype) {
   std::vector<void*> args;
   for (auto& one : memory) args.push_back(one.data());
   const auto call = make_library_call(graph.nodes[0], in, out);
-  std::vector<std::byte> workspace(call->workspace(2) + 256, std::byte{0xff});
+  std::vector<std::byte> workspace(call->workspace(threads) + 256, std::byte{0xff});
   void* at = workspace.data() + (256 - reinterpret_cast<uintptr_t>(workspace.data()) % 256) % 256;
-  call->enqueue(args.data(), at, *cpu_device().make_stream(), 2);
-  std::vector<double> values;
+  call->enqueue(args.data(), at, *cpu_device().make_stream(), threads);
+  std::vector<double> values(numel(out[0].shape));
   for (int64_t i = 0; i < numel(out[0].shape); ++i)
-    values.push_back(get_double(dtype, memory.back().data(), i));
+    values[element_at(out[0].shape, i, last)] = get_double(dtype, memory.back().data(), i);
   return values;
+}
+
+// The largest difference as a part of the largest number; NaN stays.
+double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0, error = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    most = std::max(most, std::abs(b[i]));
+    const double e = std::abs(a[i] - b[i]);
+    if (!(e <= error)) error = e;
+  }
+  return most > 0 ? error / most : error;
 }
 
 TEST(Convolution, Bf16IsF32RoundedOverAnyChannels) {
@@ -49,14 +75,32 @@ TEST(Convolution, Bf16IsF32RoundedOverAnyChannels) {
             test::ConvolutionCase c{{2, groups * channels, 6, 5}, {groups * outputs, channels, size, size}};
             c.stride = c.dilation = {1, 1}, c.padding = {size / 2, size / 2}, c.groups = groups;
             const std::vector<double> halves = run(c, op, DType::bf16), floats = run(c, op, DType::f32);
-            double most = 0, error = 0;
-            for (size_t i = 0; i < floats.size(); ++i) {
-              most = std::max(most, std::abs(floats[i]));
-              const double e = std::abs(halves[i] - floats[i]);
-              if (!(e <= error)) error = e;  // NaN stays
-            }
-            EXPECT_LE(error, 0.005 * most) << op << " " << str(c.x) << " by " << str(c.w);
+            EXPECT_LE(difference(halves, floats), 0.005) << op << " " << str(c.x) << " by " << str(c.w);
           }
+}
+
+// Samples in one block and in several, channels in parts, products of pixels, depthwise; the same bits on any
+// threads.
+TEST(Convolution, ChannelsLastIsChannelsFirst) {
+  std::vector<test::ConvolutionCase> cases;
+  for (const test::ConvolutionCase& c : test::convolution_cases())
+    if (c.x.size() == 4 && (c.groups == 1 || c.groups == c.x[1])) cases.push_back(c);
+  cases.push_back({{1, 64, 9, 9}, {128, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, true});
+  cases.push_back({{9, 64, 6, 6}, {256, 64, 3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, false});
+  cases.push_back({{8, 256, 7, 7}, {64, 256, 1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, true});
+  int calls = 0;
+  for (const test::ConvolutionCase& c : cases)
+    for (OpId op : test::kConvolutionOps)
+      for (DType dtype : {DType::f32, DType::bf16}) {
+        const Graph graph = c.graph(op, dtype);
+        if (!wants_channels_last(graph, graph.nodes[0])) continue;
+        ++calls;
+        const std::vector<double> first = run(c, op, dtype), last = run(c, op, dtype, true);
+        EXPECT_LE(difference(last, first), dtype == DType::f32 ? 1e-5 : 0.005)
+            << op << " " << name(dtype) << " " << str(c.x) << " by " << str(c.w);
+        for (int threads : {1, 3}) EXPECT_EQ(run(c, op, dtype, true, threads), last) << op << " " << str(c.w);
+      }
+  EXPECT_GE(calls, 30);
 }
 
 }  // namespace

@@ -61,46 +61,23 @@ class CudnnConvolution : public LibraryCall {
   std::shared_ptr<const ConvolutionPlan> plan_;
   std::unique_ptr<LibraryCall> bias_;
 };
-
-bool lies_last(const Operand& operand) {
-  const auto strides = channels_last_strides(operand.shape);
-  for (size_t d = 0; d < strides.size(); ++d)
-    if (operand.shape[d] > 1 && operand.strides[d] != strides[d]) return false;
-  return true;
-}
-// Whether the tensors lie channels last: where one does not lie in the order of its dims, all do.
-bool lie_last(const Node& node, const std::vector<Operand>& in, const Operand& out) {
-  std::vector<const Operand*> tensors{&in[0], &in[1], &out};
-  auto all = [&](auto holds) {
-    return std::all_of(tensors.begin(), tensors.end(), [&](const Operand* one) { return holds(*one); });
-  };
-  if (all(is_dense)) return false;
-  LS_CHECK(all(lies_last), node.op, " reads and writes dense tensors, all channels first or all last");
-  return true;
-}
 }  // namespace
 
 namespace {
-ConvolutionShape shape_of(const Graph& graph, const Node& node) {
-  std::vector<Operand> in;
-  for (ValueId v : node.inputs) in.push_back(dense_operand(graph[v].dtype, graph[v].shape));
-  const Value& made = graph[node.outputs[0]];
-  return convolution_shape(node, in, {dense_operand(made.dtype, made.shape)});
-}
 // Whether at least half of the convolutions are products where their tensors lie channels last.
 bool are_products(const Graph& graph) {
   int64_t all = 0, products = 0;
   for (const Node& node : graph.nodes) {
     if (op_row(node.op).library != Library::convolution) continue;
     ++all;
-    if (has_separate_windows(shape_of(graph, node))) ++products;
+    if (has_separate_windows(convolution_shape(graph, node))) ++products;
   }
   return 2 * products >= all;
 }
 }  // namespace
 
 bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options) {
-  const ConvolutionShape shape = shape_of(graph, node);
+  const ConvolutionShape shape = convolution_shape(graph, node);
   if (shape.dims() != 2) return false;
   if (shape.groups != 1) return is_depthwise(shape);
   if (shape.dtype == DType::bf16 || shape.dtype == DType::f16) return true;
@@ -110,8 +87,7 @@ bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptio
 std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
                                               const TargetOptions& options) {
-  ConvolutionShape shape = convolution_shape(node, in, out);
-  shape.channels_last = lie_last(node, in, out[0]);
+  const ConvolutionShape shape = convolution_shape(node, in, out);
   const bool empty = shape.n * shape.windows() * shape.weights() * shape.elements() == 0;
   if (empty || shape.dtype == DType::f64) return make_own_convolution(device, shape, "", options.cache_dir);
   if (shape.channels_last && is_depthwise(shape)) return make_depthwise(device, shape, options.cache_dir);

@@ -189,6 +189,13 @@ class Contraction : public HostCall {
 };
 }  // namespace
 
+std::unique_ptr<LibraryCall> make_product(const OperandSide& a, const OperandSide& b, bool bias,
+                                          DType dtype) {
+  if (dtype == DType::bf16)
+    if (auto own = make_bf16_product(a, b, bias)) return own;
+  return std::make_unique<Contraction>(a, b, bias, dtype);
+}
+
 std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out) {
   LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
@@ -200,9 +207,7 @@ std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vecto
                     b = linear
                             ? side_of(in[1], {}, {1})
                             : side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract"));
-  if (in[0].dtype == DType::bf16)
-    if (auto own = make_bf16_product(a, b, bias)) return own;
-  return std::make_unique<Contraction>(a, b, bias, in[0].dtype);
+  return make_product(a, b, bias, in[0].dtype);
 }
 
 }  // namespace lockstep::compiler

@@ -1,5 +1,5 @@
-// The ways of a convolution on the CPU: oneDNN's primitives in blocks, and products of columns for outputs of
-// few positions.
+// The ways of a convolution on the CPU: oneDNN's primitives in blocks, products where windows are pixels, and
+// products of columns for outputs of few positions.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,13 @@
 
 namespace lockstep::compiler {
 
-// oneDNN's primitives, channels last inside: blocks of samples and of channels.
+// oneDNN's primitives, channels last inside: blocks of samples and of channels. Halves that it does not
+// multiply right are widened to f32 first; their tensors lie channels first.
+bool widens_halves(const ConvolutionShape& shape);
 std::unique_ptr<LibraryCall> make_direct_convolution(const ConvolutionShape& shape);
+// Windows of one pixel, channels last.
+bool is_product(const ConvolutionShape& shape);
+std::unique_ptr<LibraryCall> make_product_convolution(const ConvolutionShape& shape);
 // Columns (every window of the input as a row) and sgemm, in blocks of channels; one group.
 std::unique_ptr<LibraryCall> make_column_convolution(const ConvolutionShape& shape);
 

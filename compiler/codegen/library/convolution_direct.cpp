@@ -41,8 +41,7 @@ struct Block {
 class DirectConvolution : public HostCall {
  public:
   explicit DirectConvolution(const ConvolutionShape& shape) : s_(shape) {
-    widens_ = s_.dtype == DType::f16 ||
-              (s_.dtype == DType::bf16 && (!multiplies_bf16() || odd_outputs_of_one_place()));
+    widens_ = widens_halves(s_);
     type_ = s_.dtype == DType::bf16 && !widens_ ? memory::data_type::bf16 : memory::data_type::f32;
     parts_ = count_parts();
     const int64_t runs = s_.which == Which::weight
@@ -89,12 +88,7 @@ class DirectConvolution : public HostCall {
   struct Layout {
     int64_t weights = 0, wide_weights = 0, bias = 0, threads = 0, per_thread = 0, bytes = 0;
   };
-  size_t size() const { return size_of(s_.dtype); }
-  // oneDNN 2.6 multiplies bf16 in pairs of outputs, and in jit_bf16_1x1:avx512_core_bf16 (processors that
-  // have no AMX) the last of an odd number has the next position's for its other half: wrong sums.
-  bool odd_outputs_of_one_place() const {
-    return s_.which == Which::input && s_.places() == 1 && s_.outputs / s_.groups % 2 == 1;
-  }
+  int64_t size() const { return static_cast<int64_t>(size_of(s_.dtype)); }
   bool forward() const { return s_.which == Which::forward; }
   // Channels that parts cut: what is written.
   int64_t cut() const { return s_.which == Which::input ? s_.channels : s_.outputs; }
@@ -102,6 +96,9 @@ class DirectConvolution : public HostCall {
   int64_t part_channels() const { return s_.which == Which::input ? part() : s_.channels; }
   int64_t part_outputs() const { return s_.which == Which::input ? s_.outputs : part(); }
   int64_t part_weights() const { return s_.weights() / parts_; }
+  // Whether a block's side lies with the caller as the primitive has it.
+  bool x_as_it_lies() const { return s_.channels_last && part_channels() == s_.channels; }
+  bool y_as_it_lies() const { return s_.channels_last && part_outputs() == s_.outputs; }
   const Block& block_of(int64_t run) const { return (run + 1) * step_ <= s_.n ? full_ : rest_; }
 
   int64_t weight_tasks() const {
@@ -128,11 +125,16 @@ class DirectConvolution : public HostCall {
            : s_.dims() == 2 ? memory::format_tag::nhwc
                             : memory::format_tag::ndhwc;
   }
-  // A run of samples and of channels of a dense [n, all, spatial...].
+  // A run of samples and of channels of the caller's [n, all, spatial...].
   memory::desc plain(int64_t samples, int64_t channels, int64_t all,
                      const std::vector<int64_t>& spatial) const {
-    Dims strides = row_major_strides(with(1, all, spatial));
-    return {with(samples, channels, spatial), type_, strides};
+    const Dims whole = with(1, all, spatial);
+    return {with(samples, channels, spatial), type_,
+            s_.channels_last ? channels_last_strides(whole) : row_major_strides(whole)};
+  }
+  // Where it begins, in bytes.
+  int64_t plain_at(int64_t first, int64_t channel, int64_t all, int64_t size_of_plane) const {
+    return (first * all * size_of_plane + (s_.channels_last ? channel : channel * size_of_plane)) * size();
   }
   // [O, C, k...] of a part, or [groups, O / groups, C / groups, k...].
   memory::desc plain_weight(memory::data_type type) const {
@@ -141,12 +143,14 @@ class DirectConvolution : public HostCall {
       dims.insert(dims.begin(), s_.groups);
       return {dims, type, row_major_strides(dims)};
     }
+    const Dims whole = with(s_.outputs, s_.channels, s_.sizes);
     return {with(part_outputs(), part_channels(), s_.sizes), type,
-            row_major_strides(with(s_.outputs, s_.channels, s_.sizes))};
+            s_.channels_last ? channels_last_strides(whole) : row_major_strides(whole)};
   }
   // Where a part of the caller's weight begins, in elements.
   int64_t weight_at(int64_t p) const {
-    return s_.which == Which::input ? p * part() * s_.places() : p * part_weights();
+    if (s_.which != Which::input) return p * part_weights();
+    return p * part() * (s_.channels_last ? 1 : s_.places());
   }
 
   Block make_block(int64_t samples) {
@@ -208,6 +212,8 @@ class DirectConvolution : public HostCall {
     return b;
   }
 
+  int64_t x_room() const { return x_as_it_lies() ? 0 : full_.x_bytes(); }
+  int64_t y_room() const { return y_as_it_lies() ? 0 : full_.y_bytes(); }
   // Scratch of a thread: x and y of a block, and, where halves are widened, the caller's side of one of them.
   int64_t wide_bytes() const {
     return widens_ ? aligned_bytes(static_cast<size_t>(step_ * std::max(part_channels() * s_.elements(),
@@ -226,7 +232,7 @@ class DirectConvolution : public HostCall {
     at.wide_weights = take(widens_ ? aligned_bytes(static_cast<size_t>(s_.weights()) * 4) : 0);
     at.bias = take(aligned_bytes(static_cast<size_t>(s_.bias ? s_.outputs : 0) * 4));
     at.threads = next;
-    at.per_thread = full_.x_bytes() + full_.y_bytes() + scratchpad + wide_bytes();
+    at.per_thread = x_room() + y_room() + scratchpad + wide_bytes();
     at.bytes = next + threads * at.per_thread;
     return at;
   }
@@ -243,7 +249,7 @@ class DirectConvolution : public HostCall {
     }
     ForThreads all(threads);
     const Reorder& reorder = weight_reorder(threads);
-    const int64_t element = widens_ ? 4 : static_cast<int64_t>(size());
+    const int64_t element = widens_ ? 4 : size();
     for (int64_t p = 0; p < parts_; ++p)
       reorder.run(static_cast<const char*>(from) + weight_at(p) * element,
                   static_cast<char*>(to) + p * aligned_bytes(full_.weight.get_size()));
@@ -264,47 +270,61 @@ class DirectConvolution : public HostCall {
   // Samples from `first` and channels from `channel` of the caller's [n, all, size] into the block's layout.
   void read(const Reorder& in, const void* base, int64_t first, int64_t samples, int64_t channel,
             int64_t channels, int64_t all, int64_t size_of_plane, void* to, float* room) const {
-    const char* from = static_cast<const char*>(base) +
-                       (first * all + channel) * size_of_plane * static_cast<int64_t>(size());
+    const char* from = static_cast<const char*>(base) + plain_at(first, channel, all, size_of_plane);
     if (!widens_) return in.run(from, to);
     const int64_t run = channels * size_of_plane;
     for (int64_t i = 0; i < samples; ++i)
-      widen(s_.dtype, from + i * all * size_of_plane * static_cast<int64_t>(size()), room + i * run, run);
+      widen(s_.dtype, from + i * all * size_of_plane * size(), room + i * run, run);
     in.run(room, to);
   }
   void write(const Reorder& out, const void* from, void* base, int64_t first, int64_t samples,
              int64_t channel, int64_t channels, int64_t all, int64_t size_of_plane, float* room) const {
-    char* to =
-        static_cast<char*>(base) + (first * all + channel) * size_of_plane * static_cast<int64_t>(size());
+    char* to = static_cast<char*>(base) + plain_at(first, channel, all, size_of_plane);
     if (!widens_) return out.run(from, to);
     out.run(from, room);
     const int64_t run = channels * size_of_plane;
     for (int64_t i = 0; i < samples; ++i)
-      narrow(s_.dtype, room + i * run, to + i * all * size_of_plane * static_cast<int64_t>(size()), run);
+      narrow(s_.dtype, room + i * run, to + i * all * size_of_plane * size(), run);
+  }
+
+  // Scratch of a thread for a block, or where the caller has what it reads and writes.
+  struct Sides {
+    char *x, *y, *room_at;
+  };
+  Sides sides(int64_t first, void* x, void* y, char* own) const {
+    auto at = [&](void* base, int64_t all, int64_t size_of_plane) {
+      return static_cast<char*>(base) + plain_at(first, 0, all, size_of_plane);
+    };
+    return {x_as_it_lies() ? at(x, s_.channels, s_.elements()) : own,
+            y_as_it_lies() ? at(y, s_.outputs, s_.windows()) : own + x_room(), own + x_room() + y_room()};
   }
 
   void block(int64_t run, int64_t p, void* x, void* y, char* weights, float* bias, char* own) const {
     const Block& b = block_of(run);
     const int64_t first = run * step_;
-    char *bx = own, *by = bx + full_.x_bytes(), *room_at = by + full_.y_bytes();
+    const auto [bx, by, room_at] = sides(first, x, y, own);
     float* room = reinterpret_cast<float*>(room_at);
     void* scratch = room_at + wide_bytes();
     void* w = weights + p * aligned_bytes(full_.weight.get_size());
     if (forward()) {
-      read(b.x_in, x, first, b.samples, 0, s_.channels, s_.channels, s_.elements(), bx, room);
+      if (!x_as_it_lies())
+        read(b.x_in, x, first, b.samples, 0, s_.channels, s_.channels, s_.elements(), bx, room);
       execute(b.primitive, {{DNNL_ARG_SRC, b.x, bx},
                             {DNNL_ARG_WEIGHTS, b.weight, w},
                             {DNNL_ARG_BIAS, b.bias, s_.bias ? bias + p * part() : nullptr},
                             {DNNL_ARG_DST, b.y, by},
                             {DNNL_ARG_SCRATCHPAD, b.scratchpad, scratch}});
-      write(b.y_out, by, y, first, b.samples, p * part(), part(), s_.outputs, s_.windows(), room);
+      if (!y_as_it_lies())
+        write(b.y_out, by, y, first, b.samples, p * part(), part(), s_.outputs, s_.windows(), room);
     } else {
-      read(b.y_in, y, first, b.samples, 0, s_.outputs, s_.outputs, s_.windows(), by, room);
+      if (!y_as_it_lies())
+        read(b.y_in, y, first, b.samples, 0, s_.outputs, s_.outputs, s_.windows(), by, room);
       execute(b.primitive, {{DNNL_ARG_DIFF_DST, b.y, by},
                             {DNNL_ARG_WEIGHTS, b.weight, w},
                             {DNNL_ARG_DIFF_SRC, b.x, bx},
                             {DNNL_ARG_SCRATCHPAD, b.scratchpad, scratch}});
-      write(b.x_out, bx, x, first, b.samples, p * part(), part(), s_.channels, s_.elements(), room);
+      if (!x_as_it_lies())
+        write(b.x_out, bx, x, first, b.samples, p * part(), part(), s_.channels, s_.elements(), room);
     }
   }
 
@@ -315,14 +335,16 @@ class DirectConvolution : public HostCall {
     {
       omp_set_num_threads(1);
       char* own = base + at.threads + omp_get_thread_num() * at.per_thread;
-      char *bx = own, *by = bx + full_.x_bytes(), *room_at = by + full_.y_bytes();
-      float* room = reinterpret_cast<float*>(room_at);
 #pragma omp for schedule(static)
       for (int64_t task = 0; task < runs_ * parts_; ++task) {
         const int64_t run = task % runs_, p = task / runs_;
         const Block& b = block_of(run);
-        read(b.x_in, x, run * step_, b.samples, 0, s_.channels, s_.channels, s_.elements(), bx, room);
-        read(b.y_in, y, run * step_, b.samples, p * part(), part(), s_.outputs, s_.windows(), by, room);
+        const auto [bx, by, room_at] = sides(run * step_, x, y, own);
+        float* room = reinterpret_cast<float*>(room_at);
+        if (!x_as_it_lies())
+          read(b.x_in, x, run * step_, b.samples, 0, s_.channels, s_.channels, s_.elements(), bx, room);
+        if (!y_as_it_lies())
+          read(b.y_in, y, run * step_, b.samples, p * part(), part(), s_.outputs, s_.windows(), by, room);
         execute(b.primitive, {{DNNL_ARG_SRC, b.x, bx},
                               {DNNL_ARG_DIFF_DST, b.y, by},
                               {DNNL_ARG_DIFF_WEIGHTS, b.weight, sums + task * bytes},
@@ -341,9 +363,8 @@ class DirectConvolution : public HostCall {
     const Reorder& reorder = sum_reorder(threads);
     float* wide = reinterpret_cast<float*>(base + at.wide_weights);
     for (int64_t p = 0; p < parts_; ++p)
-      reorder.run(sums + p * runs_ * bytes,
-                  widens_ ? static_cast<void*>(wide + weight_at(p))
-                          : static_cast<char*>(w) + weight_at(p) * static_cast<int64_t>(size()));
+      reorder.run(sums + p * runs_ * bytes, widens_ ? static_cast<void*>(wide + weight_at(p))
+                                                    : static_cast<char*>(w) + weight_at(p) * size());
     if (widens_) narrow(s_.dtype, wide, w, s_.weights());
   }
   const Reorder& sum_reorder(int threads) const {

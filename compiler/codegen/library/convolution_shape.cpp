@@ -1,6 +1,9 @@
 // Shapes of convolutions, from nodes and operands.
 #include "compiler/codegen/library/convolution_shape.h"
 
+#include <algorithm>
+
+#include "core/base/error.h"
 #include "core/base/text.h"
 
 namespace lockstep::compiler {
@@ -11,6 +14,22 @@ std::string by(const std::vector<int64_t>& list) {
   std::vector<std::string> parts;
   for (int64_t n : list) parts.push_back(str(n));
   return join(parts, "x");
+}
+bool lies_last(const Operand& operand) {
+  const auto strides = channels_last_strides(operand.shape);
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (operand.shape[d] > 1 && operand.strides[d] != strides[d]) return false;
+  return true;
+}
+// Whether the tensors lie channels last: where one does not lie in the order of its dims, all do.
+bool lie_last(const Node& node, const std::vector<Operand>& in, const Operand& out) {
+  std::vector<const Operand*> tensors{&in[0], &in[1], &out};
+  auto all = [&](auto holds) {
+    return std::all_of(tensors.begin(), tensors.end(), [&](const Operand* one) { return holds(*one); });
+  };
+  if (all(is_dense)) return false;
+  LS_CHECK(all(lies_last), node.op, " reads and writes dense tensors, all channels first or all last");
+  return true;
 }
 }  // namespace
 
@@ -39,7 +58,14 @@ ConvolutionShape convolution_shape(const Node& node, const std::vector<Operand>&
   s.spatial = tail(x.shape), s.sizes = tail(w.shape), s.counts = tail(y.shape);
   s.stride = node.attrs.list("stride"), s.dilation = node.attrs.list("dilation");
   s.lo = node.attrs.list("lo"), s.hi = node.attrs.list("hi");
+  s.channels_last = lie_last(node, in, out[0]);
   return s;
+}
+ConvolutionShape convolution_shape(const Graph& graph, const Node& node) {
+  std::vector<Operand> in;
+  for (ValueId v : node.inputs) in.push_back(dense_operand(graph[v].dtype, graph[v].shape));
+  const Value& made = graph[node.outputs[0]];
+  return convolution_shape(node, in, {dense_operand(made.dtype, made.shape)});
 }
 
 std::string convolution_text(const ConvolutionShape& s) {

@@ -24,8 +24,11 @@ struct ConvolutionShape {
   int64_t weights() const { return outputs * (channels / groups) * places(); }
 };
 std::vector<int64_t> channels_last_strides(const Shape& shape);  // of [N, C, s...] in memory as [N, s..., C]
+// InternalError where tensors lie neither all in the order of their dims nor all channels last.
 ConvolutionShape convolution_shape(const Node& node, const std::vector<Operand>& in,
                                    const std::vector<Operand>& out);
+// Of a node of a graph whose tensors lie in the order of their dims.
+ConvolutionShape convolution_shape(const Graph& graph, const Node& node);
 std::string convolution_text(
     const ConvolutionShape& shape);  // "convolution f32 n=8 64x24x24 -> 64x24x24 k=3x3 ..."
 double convolution_flops(const ConvolutionShape& shape);

@@ -54,7 +54,9 @@ std::string library_version();  // "oneDNN 2.6.3 (avx512_core)"
 // The families behind make_library_call.
 std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out);
-// convolution and its gradients in f32, bf16 and f16, dense.
+// convolution and its gradients in f32, bf16 and f16, dense; those of images channels last where it wants
+// them.
+bool wants_channels_last(const Graph& graph, const Node& node);
 std::unique_ptr<LibraryCall> make_convolution(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out);
 std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in,

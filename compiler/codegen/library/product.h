@@ -37,6 +37,8 @@ struct ProductBlocks {
 };
 ProductBlocks product_blocks(int64_t batch, int64_t m, int64_t n, int64_t k, double least_work);
 
+// a [batch, free, contract] times b: [batch, free of a, free of b], dense, plus the bias [free of b].
+std::unique_ptr<LibraryCall> make_product(const OperandSide& a, const OperandSide& b, bool bias, DType dtype);
 // The product of bf16 operands on the processor's own instructions for it: sums in f32, rounded once, after
 // the bias. Null where the processor has none, or the product is too small to gain.
 std::unique_ptr<LibraryCall> make_bf16_product(const OperandSide& a, const OperandSide& b, bool bias);
