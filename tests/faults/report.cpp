@@ -69,19 +69,23 @@ int make(const std::string& catalogue, const std::string& tests, const std::stri
     std::ifstream file(records + "/" + test + ".json");
     rows[number_of(test)].emplace_back(test, file ? Json::parse(file, nullptr, false) : Json());
   }
-  std::string body, open;
+  std::string body, open, elsewhere;
   int ok = 0;
   for (const auto& entry : lines_of(catalogue)) {
     const int number = std::atoi(entry.c_str());
     const std::string title = entry.substr(entry.find(' ') + 1);
     body += str("| ", number, " | **", title, "** | | | | | | |\n");
-    bool shown = !rows[number].empty();
-    for (const auto& [test, record] : rows[number])
+    bool shown = !rows[number].empty(), here = true;
+    for (const auto& [test, record] : rows[number]) {
       body += line("", record, test), shown &= !record.is_null();
-    if (shown)
+      here &= !record.is_object() || !record.value("elsewhere", false);
+    }
+    if (shown && here) {
       ++ok;
-    else
-      open += str(open.empty() ? "" : ", ", number);
+      continue;
+    }
+    std::string& list = shown ? elsewhere : open;
+    list += str(list.empty() ? "" : ", ", number);
   }
   std::string beside;
   for (const auto& [number, tests_of] : rows)
@@ -93,8 +97,9 @@ int make(const std::string& catalogue, const std::string& tests, const std::stri
                "and the exit\n"
             << "code, and compared the end with the unfaulted run. Times are those of the machine that made "
                "this page, with tiny models.\n\n"
-            << ok << " of " << kCatalogue << " rows hold" << (open.empty() ? "" : str("; not shown: ", open))
-            << ".\n\n"
+            << ok << " of " << kCatalogue << " rows hold"
+            << (elsewhere.empty() ? "" : str("; shown on another machine: ", elsewhere))
+            << (open.empty() ? "" : str("; not shown: ", open)) << ".\n\n"
             << kStepsLost << kHead << body << "\n## Beside the catalogue\n\n"
             << kHead << beside;
   return ok == 0;
