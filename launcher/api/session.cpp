@@ -23,6 +23,7 @@
 #include "launcher/api/planned_session.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/machine/run_device.h"
+#include "launcher/supervise/other_launcher.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/options.h"
@@ -87,6 +88,7 @@ const std::vector<std::string>& Session::keys() {
 
 Session::Session(int argc, char** argv) : command_(argv, argv + argc) {
   std::set_terminate([] { leave_worker(std::current_exception()); });
+  join_other_launcher(command_);
   WorkerPlace place = enter_worker(Main::user);
   local_ranks_ = static_cast<int>(place.local_world_size);
   Shape shape{-1};

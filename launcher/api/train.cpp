@@ -34,6 +34,7 @@ std::string train(Session& session, State& state, const SampleData& data,
                            launcher::progress_output(launcher::terminal_fd(), columns), ""};
   hooks.progress.exact = true;
   hooks.report_state = tell_state;
+  hooks.regroup_requested = launcher::regroup_requested;
   distributed::enter_pace(Pace::start);
   if (replaying()) return replay_instead(session, config, work, hooks, options.run);
   auto outcome = launcher::TrainingLoop(config, work, place, hooks, options.run).run();

@@ -16,6 +16,7 @@
 #include "launcher/cli/planned_run.h"
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/program_words.h"
+#include "launcher/cli/under_launcher.h"
 #include "launcher/config/stored.h"
 #include "launcher/loop/memory_to_disk.h"
 #include "launcher/machine/run_device.h"
@@ -56,24 +57,6 @@ void refuse_program_as_config(const std::string& target) {
   std::ifstream(target, std::ios::binary).read(head, sizeof head);
   if (std::string_view(head, 4) == "\177ELF" || std::string_view(head, 2) == "#!")
     throw UserError(str(target, " is a program, and a target without a slash is a config; write ./", target));
-}
-
-// One of several ranks that somebody else started would begin the whole run, as each of the others would.
-void refuse_under_a_launcher() {
-  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                            {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
-                            {"PMI_RANK", "SLURM_STEP_NUM_TASKS"},
-                            {"PMI_RANK", "PMI_SIZE"},
-                            {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
-                            {"RANK", "WORLD_SIZE"}}) {
-    const char* ranks = std::getenv(rank) ? std::getenv(size) : nullptr;
-    if (ranks && std::atoll(ranks) > 1)
-      throw UserError(str("this trainrun is one of ", ranks, " ranks that mpirun, srun or torchrun started (",
-                          rank, " and ", size,
-                          " are set), and each of them would start the whole run: trainrun ",
-                          "starts its ranks itself; leave that launcher out, and use trainrun --nproc ",
-                          ranks, ", or unset ", size, " where one of them alone calls trainrun"));
-  }
 }
 
 // Restarts go on from checkpoints, so a run that may restart saves some, also where none were asked for.
@@ -118,14 +101,14 @@ int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const
   return kExitOk;
 }
 
-// Frees the memory that checkpoints took. Of a run that failed, what is newer than on the disk is kept there.
+// Frees the memory that checkpoints took. Of a run that failed, or was stopped by its user while trainrun
+// gave it other ranks, what is newer than on the disk is kept there.
 void end_memory(const std::string& memory, const std::string& run_dir, int code) {
   std::error_code unknown;
   if (!fs::exists(memory, unknown)) return;
   try {
-    const bool failed = code != kExitOk && code != kExitStopped && code < 128;
     const std::string disk = checkpoint::checkpoints_of_run(run_dir);
-    if (const int64_t step = failed ? memory_to_disk(memory, disk) : -1; step >= 0)
+    if (const int64_t step = code != kExitOk && code < 128 ? memory_to_disk(memory, disk) : -1; step >= 0)
       std::cerr << "trainrun: the checkpoint of step " << step << " in memory is kept as " << disk << "/step-"
                 << step << std::endl;
   } catch (const UserError& error) {

@@ -17,6 +17,7 @@
 #include "launcher/cli/shell.h"
 #include "launcher/cli/spaced_values.h"
 #include "launcher/cli/subcommands.h"
+#include "launcher/cli/under_launcher.h"
 #include "launcher/config/stored.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
@@ -358,10 +359,8 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     (words.empty() ? err : out) << help_text();
     return words.empty() ? kExitUser : kExitOk;
   }
-  if (words[0] == "--version") {
-    out << "lockstep " << kVersion << "\n";
-    return kExitOk;
-  }
+  if (words[0] == "--version") return out << "lockstep " << kVersion << "\n", kExitOk;
+  if (words[0] == "run" && waited_for_first(words)) return kExitOk;
   CommandLine line(out, worker, given);
   line.take_program(words);
   if (words[0] == "run") words = without_foreign_flags(words);

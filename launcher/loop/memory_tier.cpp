@@ -137,6 +137,14 @@ void MemoryTier::save(const SaveInfo& info, const std::vector<const Array*>& arr
   while (flight_ && !flight_->beside()) advance();
 }
 
+bool MemoryTier::keep(const SaveInfo& info, const std::vector<const Array*>& arrays) {
+  if (!open_) return false;
+  while (flight_) advance();
+  beside_ = false;
+  save(info, arrays);
+  return newest_ == info.step;
+}
+
 int64_t MemoryTier::vote() const { return flight_ && flight_->ready() ? kReadyInMemory : 0; }
 
 void MemoryTier::heard(int64_t votes) {
@@ -146,6 +154,7 @@ void MemoryTier::heard(int64_t votes) {
 void MemoryTier::advance() {
   try {
     if (!flight_->advance()) return;
+    newest_ = flight_->step();
     told_.clear();
   } catch (const NonFiniteError&) {
   } catch (const NotSaved& error) {  // it is told once, until one goes well

@@ -35,12 +35,16 @@ class MemoryTier {
   // where /dev/shm has no room for two checkpoints, the newest and the one that is written.
   void open(const std::vector<const Array*>& arrays);
 
+  bool used() const { return open_; }  // since open(), where the run is to use it
   // Whether one is to be begun after step i: at every checkpoint.memory_every steps, and, where one is in
   // flight then or `wait` is set, at the first step behind that. The same on all ranks.
   bool due(int64_t i, bool wait);
   // Begins one, or makes it where checkpoint.async is off, memory for a copy is short, or the state is small
   // (kWaited). A state that is not finite is left to the next save on the disk, which says so. Collective.
   void save(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
+  // Makes one of the last step, behind the one in flight. False where it is not there, on all ranks alike: it
+  // does not keep any, or this one did not go well. Collective.
+  bool keep(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
   int64_t vote() const;       // what this rank adds to the vote of a step (RunSaves)
   void heard(int64_t votes);  // goes on where all ranks are done with their part. Collective then
   // Removes what it holds: the run goes back to the disk. Collective.
@@ -66,7 +70,8 @@ class MemoryTier {
   std::shared_ptr<checkpoint::SnapshotRoom> room_;
   std::shared_ptr<checkpoint::FolderLock> lock_;
   bool open_ = false, late_ = false;
-  std::string told_;  // why the last one was not made
+  int64_t newest_ = -1;  // the step of the newest that was made here
+  std::string told_;     // why the last one was not made
   std::unique_ptr<checkpoint::SaveInFlight> flight_;
 };
 

@@ -22,10 +22,11 @@ struct SaveOrder {
   std::function<void()> then = {};  // called when it is there
 };
 
-// A vote of a step is one number, summed over the ranks (at most kMostRanks): requests to stop, then ranks
-// that are done with their part of a save, then those done with their part of one in memory.
-inline constexpr int64_t kReady = int64_t{1} << 32, kMostVotes = int64_t{1} << 15,
-                         kReadyInMemory = kReady * kMostVotes;
+// A vote of a step is one number, summed over the ranks (at most kMostRanks): requests to stop, then those to
+// stop and go on at once with other ranks, then ranks that are done with their part of a save, then those
+// done with their part of one in memory.
+inline constexpr int64_t kMostVotes = int64_t{1} << 15, kRegroup = int64_t{1} << 16,
+                         kReady = int64_t{1} << 32, kReadyInMemory = kReady * kMostVotes;
 static_assert(kMostRanks < kMostVotes);
 
 class RunSaves {
@@ -46,8 +47,9 @@ class RunSaves {
   // What the ranks' votes add up to of those, and of a MemoryTier's.
   static int64_t ready(int64_t votes) { return votes / kReady % kMostVotes; }
   static int64_t ready_in_memory(int64_t votes) { return votes / kReadyInMemory; }
-  // What the ranks' votes add up to without those: requests to stop.
-  static int64_t stops(int64_t votes) { return votes % kReady; }
+  // What the ranks' votes add up to without those: requests to stop, and to stop for other ranks.
+  static int64_t stops(int64_t votes) { return votes % kRegroup; }
+  static int64_t regroups(int64_t votes) { return votes % kReady / kRegroup; }
   // After a step whose votes add up to this: goes on with the save in flight where all ranks are done with
   // their part of it. Collective then. As save().
   void heard(int64_t votes);

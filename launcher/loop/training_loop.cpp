@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -20,7 +19,6 @@
 #include "launcher/loop/injected_fault.h"
 #include "launcher/loop/left_out.h"
 #include "launcher/loop/snapshot_room.h"
-#include "launcher/machine/hosts.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/supervise/corruption.h"
 #include "launcher/supervise/worker_side.h"
@@ -88,11 +86,13 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const bool traced = profile.wants(i);
     if (traced) profile.begin(i);
     const double began = now();
-    StepInput fed = work_.input(i, i < config_.train.steps, hooks_.stop_requested());
+    const bool stop = hooks_.stop_requested(),
+               regroup = stop && hooks_.regroup_requested && hooks_.regroup_requested();
+    StepInput fed = work_.input(i, i < config_.train.steps, stop && !regroup);
     fed.trace = traced;
     guard_.limit(fed);
     replicas_.ask(fed);
-    fed.vote += saves_.vote() + memory_.vote();
+    fed.vote += (regroup ? kRegroup : 0) + saves_.vote() + memory_.vote();
     inject_fault(place_, i, work_.state(), fed);
     const StepResult result = step.run(fed);
     if (traced) profile.add(result, step);
@@ -100,7 +100,8 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const double seconds = now() - began;
     const std::string foretold = rows.note(seconds, result, step);
     enter_pace(Pace::steps);
-    const bool asked_to_stop = RunSaves::stops(result.votes) > 0;
+    const int64_t stops = RunSaves::stops(result.votes), regroups = RunSaves::regroups(result.votes);
+    const bool asked_to_stop = stops + regroups > 0;
     act(i, guard_.judge(i, result), step, fed);  // as train.on_nonfinite and train.on_spike say
     go_on_saving(i, result, step, fed);
     look_for_corruption(i, step, fed, false);
@@ -123,7 +124,9 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (last && !hooks_.report_state) logs::info(str("step ", i, ": state ", hash));
     const auto loss = static_cast<float>(result.metrics.at("loss"));
     if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
-    if (last || every(config_.checkpoint.every, i) || !broken.empty())
+    const bool kept = stops == 0 && regroups > 0 && i < config_.train.steps && !best_.over() &&
+                      broken.empty() && keep_for_regroup(i, step, fed);
+    if ((last && !kept) || every(config_.checkpoint.every, i) || !broken.empty())
       save(i, step, fed,
            {checkpoints(), config_.checkpoint.keep, last, !broken.empty(),
             [this, i, passed_over = guard_.passed_over(i)] {
@@ -135,8 +138,8 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
     if (!broken.empty()) throw UserError(work_.in_words(broken));
     if (!last) continue;
-    memory_.end();
-    return end(i, asked_to_stop && i < config_.train.steps && !best_.over(), hash);
+    if (!kept) memory_.end();
+    return end(i, asked_to_stop && i < config_.train.steps && !best_.over(), kept, hash);
   }
 }
 
@@ -160,36 +163,6 @@ std::string TrainingLoop::judge_validation(int64_t i, const std::map<std::string
         work_.in_words(str(words, "; it counts as no better, and the run goes on (train.on_nonfinite is ",
                            config_.train.on_nonfinite, ")")));
   return "";
-}
-
-// Says why there is no step behind `i`.
-TrainingLoop::Outcome TrainingLoop::end(int64_t i, bool stopped, const std::string& hash) {
-  if (config_.checkpoint.best && best_.step() > 0)
-    logs::info(work_.in_words(
-        str("the best validation: ", best_.found(), "; its state is in ", best_checkpoints())));
-  if (stopped)
-    logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
-                   "; the same command goes on from there"));
-  else if (i < config_.train.steps)
-    logs::info(work_.in_words(str("done early, after step ", i, " of ", config_.train.steps, ": ",
-                                  best_.words(), " (train.patience); checkpoint in ", checkpoints())));
-  else
-    logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
-  if (hooks_.report_state && work_.rank() == 0) hooks_.report_state(i, hash);
-  return {stopped, i, hash};
-}
-
-bool TrainingLoop::nothing_to_do(int64_t done) const {
-  if (done >= config_.train.steps)
-    logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done, " of ",
-                                  config_.train.steps, "; raise train.steps to go on")));
-  else if (best_.over())
-    logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done,
-                                  ", after which the run was done early: ", best_.words(),
-                                  "; raise train.patience to go on")));
-  else
-    return false;
-  return true;
 }
 
 bool TrainingLoop::is_validated(int64_t i, bool last) const {
@@ -228,6 +201,16 @@ void TrainingLoop::keep_in_memory(int64_t i, Step& step, const StepInput& fed) {
   look_for_corruption(i, step, fed, true);  // it may be kept on the disk, where the run fails
   memory_.save(save_info(i, step), std::as_const(work_.state()).arrays());
   enter_pace(Pace::steps);
+}
+
+// Behind the last step of these ranks, where others go on at once: no file is written where memory takes the
+// state. What is still being written is finished, which it would not be by them.
+bool TrainingLoop::keep_for_regroup(int64_t i, Step& step, const StepInput& fed) {
+  if (!memory_.used()) return false;
+  settle_saves();
+  replicas_.compare(i, step, true);
+  look_for_corruption(i, step, fed, true);
+  return memory_.keep(save_info(i, step), std::as_const(work_.state()).arrays());
 }
 
 void TrainingLoop::save(int64_t i, Step& step, const StepInput& fed, const SaveOrder& order) {
@@ -369,31 +352,6 @@ int64_t TrainingLoop::resume(const Step& step) {
   work_.tell_changes(*loaded, step.certificate());
   restore(loaded->extra);
   return loaded->step;
-}
-
-void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
-  int64_t elements = 0, trained = 0;
-  for (const auto& spec : work_.state().specs())
-    if (spec.role == Role::parameter)
-      elements += numel(spec.shape), trained += spec.trainable ? numel(spec.shape) : 0;
-  const auto& lanes = step.lane_plan();
-  const LiveMesh& mesh = work_.mesh();
-  logs::info(str(work_.title(), " ", elements, " parameters",
-                 trained < elements ? str(", ", trained, " of them trained") : "", "; mesh ",
-                 text(mesh.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes,
-                 " lanes per step"));
-  logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(work_.state().bytes_per_rank())),
-                 ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
-                 bytes_text(static_cast<double>(step.reduction_bytes())), "; ", work_.threads(),
-                 work_.threads() == 1 ? " thread" : " threads"));
-  if (const std::string words = hosts_of(config_, mesh.words, mesh.ranks_per_node).words; !words.empty())
-    logs::info(str("gradients are exchanged ", words));
-  if (const std::string words = corruption_.in_vain(); !words.empty()) logs::info(work_.in_words(words));
-  if (step.plan().recompute.values) logs::info(str("backward recomputes ", text(step.plan().recompute)));
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
-  logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(),
-                 done ? "" : "; starting at step 1"));
 }
 
 }  // namespace lockstep::launcher

@@ -28,6 +28,8 @@ struct RunHooks {
   std::string device;  // what open_device reads: train.device, but for ranks that share a process
   // Tells the state's hash after the last step, on rank 0, when it is saved; empty: a line of the log.
   std::function<void(int64_t step, const std::string& hash)> report_state = {};
+  // Whether a stop is one behind which the run goes on at once, with other ranks; empty: never.
+  std::function<bool()> regroup_requested = {};
 };
 
 class TrainingLoop {
@@ -55,7 +57,7 @@ class TrainingLoop {
   std::vector<std::string> measured_by(const compiler::Step& evaluation) const;
   std::string judge_validation(int64_t i, const std::map<std::string, double>& validation,
                                compiler::Step& evaluation);
-  Outcome end(int64_t i, bool stopped, const std::string& hash);
+  Outcome end(int64_t i, bool stopped, bool kept, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
   bool counts(int64_t i) const;
   void look_for_corruption(int64_t i, compiler::Step& step, const compiler::StepInput& fed, bool save);
@@ -67,6 +69,7 @@ class TrainingLoop {
                     const compiler::StepInput& fed);
   void settle_saves();
   void keep_in_memory(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
+  bool keep_for_regroup(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
   void save_best(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
 
   const RunConfig& config_;

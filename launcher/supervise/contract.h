@@ -73,6 +73,8 @@ std::string worker_file(const std::string& log_dir,
                         int64_t rank);  // worker-R.json: pid, host; written when signals are handled
 std::string stopped_file(const std::string& log_dir,
                          int64_t rank);  // stopped-R: the rank stopped on request, its state saved
+std::string regroup_file(
+    const std::string& log_dir);  // regroup: trainrun stops the ranks to go on with others
 std::string progress_file(const std::string& log_dir,
                           int64_t rank);  // progress-R: the rank's mapped progress word and flight record
 std::string links_file(const std::string& log_dir,

@@ -90,7 +90,7 @@ class Supervision {
     if (asked_.timeout > 0 && now_s() - began_ > asked_.timeout)
       return {str("--timeout ", duration_text(asked_.timeout)), true};
     if (growth_.due(members_, now_s())) {
-      change_ = Change::grow;
+      stops_for(Change::grow);
       return {str(members_.nproc(), " of ", ranks_text(members_.wanted()), ", and others can be had again")};
     }
     for (const auto& [rank, factor] : slow) {
@@ -98,12 +98,18 @@ class Supervision {
       if (asked_.slow_host <= 0 || factor < asked_.slow_host || host.empty()) continue;
       Membership without = members_;
       if (!without.leave_out(host)) continue;
-      change_ = Change::leave_out;
+      stops_for(Change::leave_out);
       slow_host_ = host;
       return {str("host ", host, " takes ", number_text(factor), " times as long as the others (--slow-host ",
                   number_text(asked_.slow_host), ")")};
     }
     return {};
+  }
+
+  // The ranks see it before they hear the signal.
+  void stops_for(Change change) {
+    change_ = change;
+    append_private(regroup_file(log_dir_), "the run goes on at once, with other ranks\n");
   }
 
   bool changes_ranks() const { return change_ != Change::none && signals_seen() == 0; }

@@ -135,6 +135,11 @@ std::optional<Fault> read_fault() {
 }  // namespace
 
 bool stop_requested() { return g_stop.load(); }
+bool regroup_requested() {
+  std::error_code unknown;
+  return stop_requested() && g_place.supervised() &&
+         std::filesystem::exists(regroup_file(g_place.log_dir), unknown);
+}
 int terminal_fd() { return g_terminal_fd; }
 
 int terminal_columns() {

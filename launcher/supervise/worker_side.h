@@ -39,6 +39,9 @@ WorkerPlace enter_worker(Main whose = Main::lockstep);
 // True once the worker was asked to stop. Read it at the end of a step, agree with the other ranks, save,
 // return kExitStopped.
 bool stop_requested();
+// Whether trainrun asked for it to start the ranks again at once, more or fewer of them: what they keep in
+// memory will do.
+bool regroup_requested();
 
 // Kind, message and exit code of an exception, as worker_main tells them. The record has no rank, step, time
 // or ticket yet.

@@ -11,8 +11,8 @@ namespace lockstep::launcher {
 using namespace distributed;
 
 RunHooks process_hooks(const RunConfig& config) {
-  return {stop_requested, report_step, progress_output(terminal_fd(), terminal_columns()),
-          config.train.device};
+  return {stop_requested,      report_step, progress_output(terminal_fd(), terminal_columns()),
+          config.train.device, {},          regroup_requested};
 }
 
 int run_rank(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world,

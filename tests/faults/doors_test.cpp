@@ -134,11 +134,7 @@ TEST_F(FaultRun, Row44RanksThatCannotTalk) {
     EXPECT_HAS(program.output(), "Start them with trainrun --nproc ");
     EXPECT_FALSE(std::filesystem::exists("runs/own"));
   };
-  refused({{"RANK", "1"},
-           {"WORLD_SIZE", "2"},
-           {"LOCAL_RANK", "1"},
-           {"MASTER_ADDR", "127.0.0.1"},
-           {"MASTER_PORT", "29500"}},
+  refused({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}},
           "this process is rank 1 of 2 by RANK and WORLD_SIZE, and nothing says how the ranks talk (no MPI, "
           "no PMI)");
   refused({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "2"}},
@@ -150,8 +146,9 @@ TEST_F(FaultRun, Row44RanksThatCannotTalk) {
   EXPECT_EQ(batch.wait(60), kExitOk) << batch.output();
   train({"--nproc", "2", "--train.device=cpu", "--train.steps=5", "c.json"},
         {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_NODELIST", "here"}});
-  row({.fault = "RANK=1 WORLD_SIZE=2 (torchrun) or tasks of srun --mpi=none, for trainrun and for a program "
-                "of one's own",
+  row({.fault =
+           "RANK=1 WORLD_SIZE=2 without MASTER_ADDR, or tasks of srun --mpi=none, for trainrun and for a "
+           "program of one's own",
        .seen = "this process is rank 1 of 2 by RANK and WORLD_SIZE, and nothing says how the ranks talk (no "
                "MPI, no PMI): each would be a "
                "run of its own",

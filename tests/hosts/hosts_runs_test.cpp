@@ -27,19 +27,35 @@ TEST_F(HostRuns, NamedHostsGiveTheBitsOfOneRank) {
 
 TEST_F(HostRuns, TheSameCommandOnEachHost) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=20"});
-  auto result = on_hosts(3, R"(
+  auto result = on_hosts(4, R"(
 start() {
-  at $1 $trainrun --nnodes 3 --nproc-per-node 1 --node-rank $1 --rdzv-endpoint h0:29400 --name=same --network eth0 \
+  at $1 $trainrun --nnodes 4 --nproc-per-node 1 --node-rank $1 --rdzv-endpoint h0:29400 --name=same --network eth0 \
     c.json --train.steps=20 >out$1 2>&1; echo "node $1: $?"
 }
-for k in 1 2 0; do start $k & done
+for k in 1 3 2 0; do start $k & done
 wait
 )");
   EXPECT_EQ(result.code, kExitOk) << result.output;
-  for (const char* node : {"node 0: 0\n", "node 1: 0\n", "node 2: 0\n"})
-    EXPECT_HAS(result.output + file_text("out0") + file_text("out1"), node);
+  for (const char* node : {"node 0: 0\n", "node 1: 0\n", "node 2: 0\n", "node 3: 0\n"})
+    EXPECT_HAS(result.output, node);
   EXPECT_HAS(file_text("out1"), "trainrun: node 1 (h1) waits for node 0 at h0:29400\n");
   expect_same_run("one", "same");
+}
+
+// What torchrun gives two ranks on each host.
+TEST_F(HostRuns, RanksOfAnotherLauncherAreOneRun) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=20"});
+  auto result = on_hosts(2, R"(
+export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h0 MASTER_PORT=29600
+for k in 0 1 2 3; do
+  (RANK=$k LOCAL_RANK=$((k % 2)) at $((k / 2)) $trainrun --network eth0 --name=torch c.json --train.steps=20
+   echo "rank $k: $?") &
+done
+wait
+)");
+  for (int rank = 0; rank < 4; ++rank) EXPECT_HAS(result.output, str("rank ", rank, ": 0\n"));
+  expect_same_run("one", "torch");
+  EXPECT_HAS(RunRecord("runs/torch").log(0), "mesh [dp_replicate=4]");
 }
 
 TEST_F(HostRuns, ANodeThatDoesNotComeIsNamed) {

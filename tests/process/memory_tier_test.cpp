@@ -101,6 +101,45 @@ TEST_F(MemoryTier, KillsAtRandomWhileItSavesEveryStep) {
   EXPECT_EQ(folders(), Words{});
 }
 
+// Those that are stopped for it keep their state in memory.
+TEST_F(MemoryTier, RanksAreTakenBackWithoutAFile) {
+  const Words run{"c.json", "--train.steps=500", "--checkpoint.every=500"};
+  Words alone{"--nproc", "1", "--name=alone"},
+      command{"--nproc", "2:3", "--max-restarts", "1", "--grow-after", "0.2", "--checkpoint.memory_every=5"};
+  for (Words* words : {&alone, &command}) words->insert(words->end(), run.begin(), run.end());
+  train(alone);
+  const auto result = trainrun(command, {{"LOCKSTEP_FAULT", "kill:rank=1,step=48"}});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, "restart 1 of 1 at once, from memory (step 45), with 2 ranks (3 before)\n");
+  EXPECT_HAS(result.output,
+             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving\n");
+  EXPECT_TRUE(std::regex_search(result.output,
+                                std::regex("stopped for other ranks after step \\d+; kept in memory\n")))
+      << result.output;
+  EXPECT_HAS(result.output, "trainrun: goes on with 3 ranks (2 before)\n");
+  EXPECT_EQ(occurrences(result.output, "resumed from memory, "), 2) << result.output;
+  EXPECT_EQ(checkpoints("run"), Words{"step-500"});
+  EXPECT_EQ(metrics("run").size(), 500u) << "each step once";
+  for (const char* what : {"loss", "grad_norm"})
+    EXPECT_EQ(column(metrics("run"), what), column(metrics("alone"), what)) << what;
+  EXPECT_EQ(final_hash("run"), final_hash("alone"));
+  EXPECT_EQ(folders(), Words{});
+}
+
+// Whatever it meets on the way to the other ranks, nothing of the run is lost.
+TEST_F(MemoryTier, AStopBesideThatLosesNothing) {
+  auto process = start({"--nproc", "2:3", "--max-restarts", "1", "--grow-after", "0.2", "c.json",
+                        "--train.steps=100000", "--checkpoint.memory_every=5", "--checkpoint.every=50000"},
+                       {{"LOCKSTEP_FAULT", "kill:rank=1,step=48"}});
+  ASSERT_TRUE(
+      until(60, [&] { return process->output().find("others can be had again") != std::string::npos; }));
+  kill(process->pid(), SIGTERM);
+  EXPECT_EQ(process->wait(60), kExitStopped) << process->output();
+  ASSERT_FALSE(steps_saved("run").empty()) << process->output();
+  EXPECT_EQ(steps_saved("run").back(), last_step("run")) << process->output();
+  EXPECT_EQ(folders(), Words{});
+}
+
 // A small state is in memory behind the step it is of.
 TEST_F(MemoryTier, ASmallStateIsWaitedFor) {
   for (const bool late : {false, true}) {

@@ -78,6 +78,15 @@ TEST(RunSaves, TheSecondOneWaitsAndSaysSo) {
   EXPECT_EQ(run.saved, (std::vector<int64_t>{10, 20, 30}));
 }
 
+TEST(RunSaves, VotesOfAllRanksAreToldApart) {
+  using namespace launcher;
+  const int64_t votes = 3 + 32767 * kRegroup + 5 * kReady + 32767 * kReadyInMemory;
+  EXPECT_EQ(RunSaves::stops(votes), 3);
+  EXPECT_EQ(RunSaves::regroups(votes), 32767);
+  EXPECT_EQ(RunSaves::ready(votes), 5);
+  EXPECT_EQ(RunSaves::ready_in_memory(votes), 32767);
+}
+
 TEST(RunSaves, GoesOnWhenAllRanksAreDone) {
   ScratchFolder folder;
   FaultStorage storage;

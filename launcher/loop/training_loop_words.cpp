@@ -1,0 +1,70 @@
+// What a run says before its first step, and why there is none behind its last.
+#include <cstdio>
+
+#include "compiler/memory_budget.h"
+#include "core/base/log.h"
+#include "launcher/loop/training_loop.h"
+#include "launcher/machine/hosts.h"
+
+namespace lockstep::launcher {
+
+using namespace compiler;
+
+void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
+  int64_t elements = 0, trained = 0;
+  for (const auto& spec : work_.state().specs())
+    if (spec.role == Role::parameter)
+      elements += numel(spec.shape), trained += spec.trainable ? numel(spec.shape) : 0;
+  const auto& lanes = step.lane_plan();
+  const LiveMesh& mesh = work_.mesh();
+  logs::info(str(work_.title(), " ", elements, " parameters",
+                 trained < elements ? str(", ", trained, " of them trained") : "", "; mesh ",
+                 text(mesh.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes,
+                 " lanes per step"));
+  logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(work_.state().bytes_per_rank())),
+                 ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
+                 bytes_text(static_cast<double>(step.reduction_bytes())), "; ", work_.threads(),
+                 work_.threads() == 1 ? " thread" : " threads"));
+  if (const std::string words = hosts_of(config_, mesh.words, mesh.ranks_per_node).words; !words.empty())
+    logs::info(str("gradients are exchanged ", words));
+  if (const std::string words = corruption_.in_vain(); !words.empty()) logs::info(work_.in_words(words));
+  if (step.plan().recompute.values) logs::info(str("backward recomputes ", text(step.plan().recompute)));
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
+  logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(),
+                 done ? "" : "; starting at step 1"));
+}
+
+// Says why there is no step behind `i`.
+TrainingLoop::Outcome TrainingLoop::end(int64_t i, bool stopped, bool kept, const std::string& hash) {
+  if (config_.checkpoint.best && best_.step() > 0)
+    logs::info(work_.in_words(
+        str("the best validation: ", best_.found(), "; its state is in ", best_checkpoints())));
+  if (kept)
+    logs::info(str("stopped for other ranks after step ", i, "; kept in memory"));
+  else if (stopped)
+    logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
+                   "; the same command goes on from there"));
+  else if (i < config_.train.steps)
+    logs::info(work_.in_words(str("done early, after step ", i, " of ", config_.train.steps, ": ",
+                                  best_.words(), " (train.patience); checkpoint in ", checkpoints())));
+  else
+    logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
+  if (hooks_.report_state && work_.rank() == 0) hooks_.report_state(i, hash);
+  return {stopped, i, hash};
+}
+
+bool TrainingLoop::nothing_to_do(int64_t done) const {
+  if (done >= config_.train.steps)
+    logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done, " of ",
+                                  config_.train.steps, "; raise train.steps to go on")));
+  else if (best_.over())
+    logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done,
+                                  ", after which the run was done early: ", best_.words(),
+                                  "; raise train.patience to go on")));
+  else
+    return false;
+  return true;
+}
+
+}  // namespace lockstep::launcher
