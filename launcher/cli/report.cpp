@@ -54,8 +54,8 @@ class Gathered {
     for (const auto& name : exposed_names())
       waits.series.push_back(all(name.substr(8, name.size() - 11), name));
     if (!waits.series.empty()) out.sections.back().charts.push_back(waits);
-    for (const auto& name : traces())
-      out.sections.back().text += str(" ", name, " in the run's folder opens in ui.perfetto.dev.");
+    if (const auto names = traces(); !names.empty())
+      out.sections.back().text += str(" ", join(names, ", "), " in the run's folder: for ui.perfetto.dev.");
     if (plan_) out.sections.push_back(memory_section(*plan_));
     out.sections.push_back(promises());
     out.events = attempts_.events;
