@@ -55,16 +55,16 @@ def rank0():
 begin = time.monotonic()
 process = subprocess.Popen([trainrun, "--nproc", "2", "--max-restarts", "100000", "--keep-attempts", "10", "c.json"],
                            stdout=open("out", "w"), stderr=subprocess.STDOUT)
-rows, killed_at, kills = [], 0, 0
+rows, killed_at, kills, shown = [], 0, 0, 0.0
 while process.poll() is None:
-    time.sleep(0.5)
+    time.sleep(0.05)
     step, pids = last_step(), rank0()
     own, rank = of_process(process.pid), of_process(pids[0]) if pids else None
-    shared = glob.glob("/dev/shm/**", recursive=True)
-    if own and rank and step > killed_at:
+    if own and rank and step > killed_at and time.monotonic() - shown > 0.5:
+        shown, shared = time.monotonic(), glob.glob("/dev/shm/**", recursive=True)
         entries = len(shared), len(os.listdir("runs/soak/logs")), len(glob.glob("runs/soak/ckpt/*"))
         rows.append((step, *own, *rank, *entries))
-    if step >= killed_at + 500 and pids and step < steps - 100:
+    if step >= 500 * (kills + 1) and step > killed_at and pids and step < steps - 100:
         killed_at, kills = step, kills + 1
         try:
             os.kill(pids[kills % 2], signal.SIGKILL)
