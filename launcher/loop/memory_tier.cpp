@@ -138,7 +138,7 @@ void MemoryTier::save(const SaveInfo& info, const std::vector<const Array*>& arr
 }
 
 bool MemoryTier::keep(const SaveInfo& info, const std::vector<const Array*>& arrays) {
-  if (!open_) return false;
+  if (!used()) return false;
   while (flight_) advance();
   beside_ = false;
   save(info, arrays);
