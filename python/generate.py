@@ -39,7 +39,8 @@ FUNCTIONS = {
     ],
 }
 LAYERS = ["core/nn/" + name for name in ("attention.h", "convolution.h", "layers.h", "normalization.h", "recurrent.h")]
-OPTIMIZERS = ["core/optim/" + name for name in ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h")]  # those of all.h besides
+OPTIMIZERS = ["core/optim/" + name for name in
+              ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h")]  # those of all.h besides
 BY_HAND = {"NumberAt", "Computed", "CustomGradient", "custom_gradient", "gradients_of_ones_own", "check_heads", "adagrad_group", "adamw_group", "InLayer", "Evaluation",
            "Schedule", "Init", "LinearInit", "Convolution", "TransposedConvolution", "Gradients", "Loss", "fill", "misfit"}
 # sdpa(q, k, v) is causal in C++ and not in PyTorch: in Python it is said.
@@ -291,7 +292,8 @@ def main():
     root, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
     optimizers = OPTIMIZERS + re.findall(r'#include "(core/optim/.*)"', (root / "core/optim/all.h").read_text())
-    read = {name: headers.read_header(root / name) for names in [*FUNCTIONS.values(), LAYERS, optimizers] for name in names}
+    every = [name for names in [*FUNCTIONS.values(), LAYERS, optimizers] for name in names]
+    read = {name: headers.read_header(root / name) for name in every}
     types = Types(read.values())
     write(out / "python_words.h", "// Written by python/generate.py: enumerations as words.\n#pragma once\n#include \"python/binding.h\"\n\n" + casters(types) + "\n")
     structs = []

@@ -2,7 +2,8 @@
 """Training steps of models that people know, here and in PyTorch, in turns on one machine: a row of a Markdown
 table for each, as it is measured.
 
-  python3 bench/peers/models.py --bench build/bin/bench-models --torch VENV/bin/python [--device cuda] [--only resnet18-96,lstm] [--turns 3]
+  python3 bench/peers/models.py --bench build/bin/bench-models --torch VENV/bin/python [--device cuda]
+    [--only resnet18-96,lstm] [--turns 3]
 
 With --at-once N PyTorch compiles N models side by side, and is timed model by model when all are compiled."""
 import argparse
@@ -45,7 +46,8 @@ def run(words, where):
 
 
 def at_once(calls, precision, many):
-    """Answers of PyTorch's calls of a precision, {case: words}: `many` start and compile at a time; steps are timed alone."""
+    """Answers of PyTorch's calls of a precision, {case: words}: `many` start and compile at a time; steps are timed
+    alone."""
     with tempfile.TemporaryDirectory() as folder:
         gate = os.path.join(folder, "gate")
         held = open(gate, "a")
@@ -62,7 +64,8 @@ def at_once(calls, precision, many):
         answers = {}
         for case, process in started.items():
             code = process.wait()
-            answers[case] = answer(code, *(open(os.path.join(folder, f"{case}.{kind}")).read() for kind in ("out", "err")), "torch")
+            said = [open(os.path.join(folder, f"{case}.{kind}")).read() for kind in ("out", "err")]
+            answers[case] = answer(code, *said, "torch")
         return answers
 
 
@@ -71,12 +74,14 @@ def row(name, batch, precision, ours, theirs, eager):
     if wrong:
         return f"| {name} | {batch} | {precision} | {wrong[0]['where']}: {wrong[0]['error'][:160]} |"
     if ours[0]["parameters"] != theirs[0]["parameters"]:
-        print(f"parameters differ: {name}: {ours[0]['parameters']} here, {theirs[0]['parameters']} there", file=sys.stderr)
+        print(f"parameters differ: {name}: {ours[0]['parameters']} here, {theirs[0]['parameters']} there",
+              file=sys.stderr)
     mid = lambda rows, key: statistics.median(r[key] for r in rows)
     m, t = mid(ours, "ms"), mid(theirs, "ms")
     of_eager = f"{mid(eager, 'ms'):.2f} | {m / mid(eager, 'ms'):.2f}" if eager else "|"
-    return (f"| {name} | {batch} | {precision} | {m:.2f} | {batch / m * 1e3:.1f} | {t:.2f} | {m / t:.2f} | {of_eager} | "
-            f"{mid(ours, 'peak_mb'):.0f} / {mid(theirs, 'peak_mb'):.0f} | {ours[0]['compile_s']:.1f} / {theirs[0]['first_step_s']:.1f} |")
+    return (f"| {name} | {batch} | {precision} | {m:.2f} | {batch / m * 1e3:.1f} | {t:.2f} | {m / t:.2f} | "
+            f"{of_eager} | {mid(ours, 'peak_mb'):.0f} / {mid(theirs, 'peak_mb'):.0f} | "
+            f"{ours[0]['compile_s']:.1f} / {theirs[0]['first_step_s']:.1f} |")
 
 
 def main():
@@ -91,8 +96,8 @@ def main():
     parser.add_argument("--eager", action="store_true", help="PyTorch uncompiled, too")
     parser.add_argument("--at-once", type=int, default=0, help="PyTorch's programs that start and compile side by side")
     a = parser.parse_args()
-    print("| model | samples | precision | ours, ms | samples/s | PyTorch compiled, ms | ratio | eager, ms | ratio | peak MB, ours / compiled | "
-          "cold compile s, ours / theirs |")
+    print("| model | samples | precision | ours, ms | samples/s | PyTorch compiled, ms | ratio | eager, ms | ratio | "
+          "peak MB, ours / compiled | cold compile s, ours / theirs |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     names = a.only.split(",") if a.only else list(CASES)
     batch = {name: CASES[name][3 if a.device == "cuda" else 2] for name in names}
@@ -102,18 +107,22 @@ def main():
         return [a.bench, family, json.dumps(options), str(batch[name]), precision, a.steps, a.device]
 
     def torch(name, precision, compiled):
-        words = [a.torch, os.path.join(HERE, "torch_models.py"), name, str(batch[name]), "--device", a.device, "--steps", a.steps]
-        return words + (["--compile"] if compiled else []) + ([] if precision == "fp32" else ["--" + precision])
+        words = [a.torch, os.path.join(HERE, "torch_models.py"), name, str(batch[name])]
+        words += ["--device", a.device, "--steps", a.steps] + (["--compile"] if compiled else [])
+        return words + ([] if precision == "fp32" else ["--" + precision])
+
+    def together(precision, compiled):
+        return at_once({name: torch(name, precision, compiled) for name in names}, precision, a.at_once)
 
     if a.at_once:
         for precision in a.precision.split(","):
             turns = []
             for _ in range(a.turns):
-                together = lambda compiled: at_once({n: torch(n, precision, compiled) for n in names}, precision, a.at_once)
-                theirs, eager = together(True), together(False) if a.eager else {}
+                theirs, eager = together(precision, True), together(precision, False) if a.eager else {}
                 turns.append((theirs, eager, {name: run(here(name, precision), "here") for name in names}))
             for name in names:
-                print(row(name, batch[name], precision, [t[2][name] for t in turns], [t[0][name] for t in turns], [t[1][name] for t in turns if t[1]]), flush=True)
+                theirs, eager, ours = ([t[k][name] for t in turns if t[k]] for k in range(3))
+                print(row(name, batch[name], precision, ours, theirs, eager), flush=True)
         return
     for name in names:
         for precision in a.precision.split(","):

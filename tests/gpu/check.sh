@@ -83,7 +83,8 @@ if wants bits; then
   done
   # One micro-batch on one rank: gradients are their own sums.
   fresh c_whole c_whole_cpu
-  train c_whole 1 --batch.micro=32; train c_whole_cpu 1 --batch.micro=32 --train.device=cpu; compare close c_whole c_whole_cpu
+  train c_whole 1 --batch.micro=32; train c_whole_cpu 1 --batch.micro=32 --train.device=cpu
+  compare close c_whole c_whole_cpu
   train c_cpu 1 --train.device=cpu; compare close c_fp32_1 c_cpu
   fresh c_free; train c_free $four --train.numerics=free; compare close c_fp32_1 c_free
 fi

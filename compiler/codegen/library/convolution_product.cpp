@@ -32,7 +32,7 @@ bool is_product(const ConvolutionShape& s) {
 
 std::unique_ptr<LibraryCall> make_product_convolution(const ConvolutionShape& s) {
   const int64_t pixels = s.n * s.elements(), c = s.channels, o = s.outputs;
-  // The matrix [rows, cols], whose rows lie one after another: as they are, or as the sum goes over them.
+  // An operand: what the product keeps of it and what it sums over, each with its stride.
   auto side = [](int64_t free, int64_t free_stride, int64_t contract, int64_t contract_stride) {
     return OperandSide{{}, {{free}, {free_stride}}, {{contract}, {contract_stride}}};
   };
