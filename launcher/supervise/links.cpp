@@ -36,6 +36,18 @@ struct Seen {
   int64_t busiest = -1;
 };
 
+// How long the peer has not answered what it was sent, or asked. A kernel that gets nothing out (no route) or may not
+// send more (the peer reads nothing) has sent nothing that an answer could be to, and asks again and again: only a
+// question before the last one can be called unanswered. A connection that had rested before is silent from then on that
+// it was used; the kernel doubles its waits, so that two of the last are more than all there were.
+int64_t silent_ms(const tcp_info& info) {
+  const bool resent = info.tcpi_unacked && info.tcpi_retransmits;
+  const bool asked = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes && info.tcpi_probes >= 2;
+  if (!resent && !asked) return 0;
+  const int64_t last_wait = int64_t{info.tcpi_rto} << (asked ? info.tcpi_backoff : 0);
+  return std::min<int64_t>(info.tcpi_last_ack_recv, 2 * last_wait / 1000);
+}
+
 void add(std::map<std::string, Seen>& peers, const std::string& peer, const tcp_info& info) {
   Seen& seen = peers[peer];
   seen.link.peer = peer;
@@ -43,8 +55,7 @@ void add(std::map<std::string, Seen>& peers, const std::string& peer, const tcp_
   // Without what had come before, as the peer says: a kernel that waits for an answer of a busy host sends
   // again early.
   seen.link.again += std::max<int64_t>(0, int64_t{info.tcpi_total_retrans} - int64_t{info.tcpi_dsack_dups});
-  if (info.tcpi_unacked && info.tcpi_retransmits)
-    seen.link.silent_ms = std::max<int64_t>(seen.link.silent_ms, info.tcpi_last_ack_recv);
+  seen.link.silent_ms = std::max(seen.link.silent_ms, silent_ms(info));
   if (info.tcpi_segs_out <= seen.busiest) return;
   seen.busiest = info.tcpi_segs_out;
   seen.link.rtt_us = info.tcpi_rtt;

@@ -54,5 +54,25 @@ TEST_F(HostLinks, ACutBetweenTwoOfFourHostsIsNamedAndOneOfThemIsLeftOut) {
   EXPECT_EQ(final_hash("one"), final_hash("cut"));
 }
 
+// No rank runs while the link is cut both ways: nothing is under way, and what h1 and h2 have to say to each other
+// later never leaves their kernels.
+TEST_F(HostLinks, ACutWhileNothingIsUnderWayIsNamedToo) {
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=250", "--log.every=1000"});
+  auto result =
+      on_hosts(3,
+               "ranks() { for k in 1 2; do at $k pkill -$1 -f 'trainrun worker'; done; }\n"
+               "(until [[ -e runs/cut/ckpt/step-40 ]]; do sleep 0.1; done\n"
+               "ranks STOP; sleep 0.3\n"
+               "at 2 ip route add blackhole 10.77.0.2/32; at 1 ip route add blackhole 10.77.0.3/32\n"
+               "ranks CONT) &\n"
+               "at 0 $trainrun --nnodes 2:3 --hosts h0:1,h1:1,h2:1 --network eth0 --deadline 5 "
+               "--max-restarts 1 --name=cut c.json --train.steps=250 --log.every=1000\necho code $?\n",
+               100);
+  EXPECT_HAS(result.output, "trainrun: root cause: the link between h1 and h2 is cut: no answer for ");
+  EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 2 ranks (3 before)\n");
+  EXPECT_HAS(result.output, "code 0\n");
+  EXPECT_EQ(final_hash("one"), final_hash("cut"));
+}
+
 }  // namespace
 }  // namespace lockstep::tests
