@@ -67,6 +67,8 @@ std::unique_ptr<LibraryCall> make_convolution(const Node& node, const std::vecto
   if (shape.n * shape.windows() * shape.weights() == 0 || shape.elements() == 0)
     return std::make_unique<EmptyConvolution>(shape, numel(out[0].shape));
   if (shape.channels_last && is_product(shape)) return make_product_convolution(shape);
+  if (shape.channels_last && is_depthwise_weight_gradient(shape))
+    return make_depthwise_weight_gradient(shape);
   return !shape.channels_last && takes_columns(shape) ? make_column_convolution(shape)
                                                       : make_direct_convolution(shape);
 }
