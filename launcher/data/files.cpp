@@ -168,7 +168,10 @@ class Finder {
     throw UserError(
         str("data.paths: ", path.string(), " does not exist; ",
             near.empty() ? str("nothing in ", folder.string(), " has a name like ", wrong.filename().string())
-                         : str("nearest: ", (folder == "." ? fs::path(near) : folder / near).string())));
+                         : str("nearest: ", (folder == "." ? fs::path(near) : folder / near).string()),
+            path.string().starts_with("/usr/")
+                ? "; files below /usr come with packages (the quickstart's text with Debian's fortunes)"
+                : ""));
   }
 
   std::string extension_;

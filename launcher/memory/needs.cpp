@@ -53,7 +53,7 @@ MemoryNeeds device_needs(const State& state, const StepBytes& step, const Librar
   add("weights", weights);
   add("moments", moments);
   add("other state", others);
-  add(state.compute_dtype() == DType::f16 ? "fp16 copies of weights" : "bf16 copies of weights", step.copies);
+  add("copies of weights", step.copies);
   add("activations", step.arena);
   add("batches", step.batches);
   add("evaluation", step.evaluation);

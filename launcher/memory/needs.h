@@ -48,7 +48,7 @@ struct MemoryNeeds {
 // What is known of a step on its fullest rank, bytes.
 struct StepBytes {
   int64_t arena = 0;    // activations and workspaces of the compiled graphs, without `copies`
-  int64_t copies = 0;   // of weights in the dtype that layers compute in, made once per step
+  int64_t copies = 0;   // of weights in what layers compute in (bf16, fp16, float8), made once per step
   int64_t batches = 0;  // ids and targets of the rank's micro-batches, training and evaluation
   int64_t evaluation =
       0;  // arenas of the evaluation step: it is compiled beside the training step and keeps its own

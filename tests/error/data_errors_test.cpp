@@ -87,6 +87,8 @@ TEST(DataErrors, missing_path_names_its_nearest_sibling) {
               str(folder.path("corpus/train.txt"), " is a file, not a folder"));
   EXPECT_SAYS(text_error("no-such-file-here-at-all.txt"),
               "data.paths: no-such-file-here-at-all.txt does not exist");
+  EXPECT_SAYS(text_error("/usr/share/no-such-text"),
+              "; files below /usr come with packages (the quickstart's text with Debian's fortunes)");
 }
 
 TEST(DataErrors, pattern_without_a_match) {

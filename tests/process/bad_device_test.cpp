@@ -129,7 +129,7 @@ TEST_F(BadDevice, PlanWithoutTheGpu) {
   auto plan = trainrun({"plan", "--long", "c.json", "--train.device=cuda", "--train.precision=bf16"}, none());
   EXPECT_EQ(plan.code, kExitOk) << plan.output;
   for (const char* part :
-       {"\n  bf16 copies of weights    ",
+       {"\n  copies of weights         ",
         "\n  library workspaces        at most 33619968 bytes (32.06 MiB)\n",
         "\n  driver and libraries      at most ", "planned without the device (no CUDA driver: ",
         "contractions and attention are counted with the CPU's workspaces",

@@ -40,7 +40,7 @@ TEST(MemoryNeeds, PartsOfASmallState) {
       device_needs(state, {.arena = 5000, .copies = 134, .batches = 64, .evaluation = 700, .reduction = 300},
                    {0, 0, 0, 0});
   EXPECT_EQ(rows_of(all),
-            (std::vector<std::string>{"weights 268", "moments 536", "bf16 copies of weights 134",
+            (std::vector<std::string>{"weights 268", "moments 536", "copies of weights 134",
                                       "activations 5000", "batches 64", "evaluation 700", "gradients 300"}));
   EXPECT_EQ(all.total(), all.exact());
 }
