@@ -4,8 +4,8 @@
 # beside an undisturbed run; seconds from each kill to the next new step; state hashes of both.
 #   bench/goodput.sh TRAINRUN [KILLED=120] [EVERY=30] [MEMORY_EVERY=10] [QUIET=40]
 # KILLED and QUIET are the seconds of the two runs, which take eight turns each; a turn is counted from its first step.
-# The quiet run keeps no checkpoints in memory. The kills come at EVERY * (0.7 to 1.3), from a fixed seed. Files go to
-# a temporary folder.
+# MEMORY_EVERY=0: from the disk instead, with a checkpoint every 50 steps. The quiet run keeps none in memory. The
+# kills come at EVERY * (0.7 to 1.3), from a fixed seed. Files go to a temporary folder.
 set -eu
 trainrun=$(realpath "${1:?usage: bench/goodput.sh TRAINRUN [KILLED] [EVERY] [MEMORY_EVERY] [QUIET]}")
 work=$(mktemp -d)
@@ -15,6 +15,8 @@ python3 - "$trainrun" "${2:-120}" "${3:-30}" "${4:-10}" "${5:-40}" <<'DRIVER'
 import glob, json, os, random, signal, subprocess, sys, time
 
 trainrun, killed_s, every, memory_every, quiet_s = sys.argv[1], *map(int, sys.argv[2:])
+save_every = memory_every or 50
+where = [f"--checkpoint.memory_every={memory_every}" if memory_every else f"--checkpoint.every={save_every}"]
 with open("text.txt", "w") as file:
     for i in range(4000):
         file.write(f"the quick brown fox jumps over the lazy dog and runs far away from {i} other animals\n")
@@ -51,12 +53,12 @@ def last_line(name):  # the newest whole row, from the end of the file
     return json.loads(lines[-1])["step"] if lines else 0
 
 
-def cost_of_a_save(name, reach=25):
-    """Seconds by which the steps right behind a save in memory are longer than the others."""
-    behind, others = [], []
+def cost_of_a_save(name):
+    """Seconds by which the steps right behind a save are longer than the others."""
+    behind, others, reach = [], [], min(25, save_every // 2)
     for step, row in rows(name).items():
         if "step_ms" in row and step % 5000 > 100:
-            (behind if step % memory_every < reach else others).append(row["step_ms"])
+            (behind if step % save_every < reach else others).append(row["step_ms"])
 
     return max(0, reach * (sum(behind) / len(behind) - sum(others) / len(others)) / 1000)
 
@@ -121,7 +123,7 @@ turns, quiet_windows, killed_windows = 8, [], []
 kills = {"due": every * draw.uniform(0.3, 1.0), "recoveries": [], "lost": []}
 for _ in range(turns):
     quiet_windows.append(window("quiet", quiet_s / turns))
-    killed_windows.append(window("killed", killed_s / turns, [f"--checkpoint.memory_every={memory_every}"], kills))
+    killed_windows.append(window("killed", killed_s / turns, where, kills))
 quiet, rate, recoveries, lost = speed(quiet_windows), speed(killed_windows), kills["recoveries"], kills["lost"]
 hashes = [{s: r["state_hash"] for s, r in rows(name).items() if "state_hash" in r} for name in ("quiet", "killed")]
 common = sorted(set(hashes[0]) & set(hashes[1]))
@@ -129,12 +131,12 @@ equal = sum(hashes[0][s] == hashes[1][s] for s in common)
 memory = open("killed.log").read().count("resumed from memory")
 each = [round(steps / took) for steps, took in quiet_windows], [round(steps / took) for steps, took in killed_windows]
 print(f"quiet: {quiet:.1f} steps/s in {quiet_s} s; in turns {each[0]}, killed {each[1]}")
-print(f"killed about every {every} s, {killed_s} s, memory_every {memory_every}: {rate:.1f} steps/s, {100 * rate / quiet:.1f} %; "
+print(f"killed about every {every} s, {killed_s} s, {where[0][2:]}: {rate:.1f} steps/s, {100 * rate / quiet:.1f} %; "
       f"{len(recoveries)} kills, {memory} resumed from memory")
 moving = rate * killed_s / (killed_s - sum(recoveries))  # steps a second, of this run while nothing stands still
 gone = 100 * (sum(recoveries) + sum(lost) / moving) / killed_s
-saving = 100 * cost_of_a_save("killed") * rate / memory_every
-print(f"of its time {gone:.1f} % went with kills (standing still, and steps done again), {saving:.1f} % with saves in memory: "
+saving = 100 * cost_of_a_save("killed") * rate / save_every
+print(f"of its time {gone:.1f} % went with kills (standing still, and steps done again), {saving:.1f} % with saves: "
       f"{100 - gone - saving:.1f} % were left")
 print("seconds from a kill to the next step: " + " ".join(f"{r:.2f}" for r in recoveries))
 print("steps lost: " + " ".join(map(str, lost)))

@@ -53,6 +53,9 @@ TEST_F(ObjectStore, ARunKeepsItsCheckpointsThere) {
   EXPECT_HAS(said({"ckpt", "reshard", run, made, "--ranks", "4"}, kExitUser),
              "s3://bucket/made/ckpt/step-60 is there already, and is left as it is; name another OUT");
   EXPECT_HAS(said({"ckpt", "average", run + "/ckpt/step-40", run, "runs/mean"}), "the mean of 28 tensors");
+  EXPECT_HAS(said({"ckpt", "average", run + "/ckpt/step-40", run, "s3://bucket/mean"}),
+             "wrote s3://bucket/mean/ckpt/step-60: the mean of 28 tensors over 2 checkpoints, ");
+  EXPECT_HAS(said({"ckpt", "diff", "s3://bucket/mean", "runs/mean"}), "equal: 28 tensors");
   EXPECT_HAS(said({"ckpt", "prune", "runs/run", "--keep", "1"}, kExitUser),
              str("prune: runs/run/ckpt.at says that the run's checkpoints are in ", run,
                  "/ckpt; name that folder itself, since nothing is removed on a file's word"));
