@@ -60,8 +60,8 @@ int threads_of(int64_t local_ranks) {
 // section of a config in front.
 void refuse_config_key(const std::string& argument) {
   const std::vector<std::string>& read = Session::keys();
-  static const char* const sections[] = {"mesh.", "train.",   "optim.", "batch.",  "checkpoint.",
-                                         "log.",  "compile.", "watch.", "verify.", "resume."};
+  static const char* const sections[] = {"mesh.",    "train.", "optim.",  "batch.",  "checkpoint.", "log.",
+                                         "compile.", "watch.", "verify.", "resume.", "launch."};
   if (argument.rfind("--", 0) != 0) return;
   const std::string key = argument.substr(2, argument.find('=') - 2);
   if (std::none_of(std::begin(sections), std::end(sections),

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
+#include "core/base/port_range.h"
 
 namespace lockstep::launcher::cli {
 
@@ -128,12 +129,19 @@ void add_host_flags(CLI::App& app, HostFlags& flags) {
   app.add_option("--network", flags.network,
                  "interfaces between hosts, as in eth0 or 10.1.0.0/16; default: MPI and NCCL choose")
       ->type_name("NAME|SUBNET,...");
+  app.add_option("--ports", flags.ports,
+                 "TCP ports that MPI listens on, as a firewall between the hosts lets through; default: any")
+      ->type_name("FIRST-LAST");
 }
 
 void place_on_hosts(LaunchOptions& launch, const HostFlags& flags, int64_t each, bool given) {
   launch.nproc = each;
   launch.hosts = {};
   launch.hosts.network = flags.network;
+  launch.hosts.ports = flags.ports;
+  if (!flags.ports.empty() && !parse_port_range(flags.ports))
+    throw UserError(str("--ports is \"", shortened(flags.ports, 60),
+                        "\"; give FIRST-LAST, of 1024 to 65535, as in 30000-30999"));
   const NodeCount count = read_nnodes(flags.nnodes);
   read_endpoint(launch.hosts, flags);
   const bool by_agents = flags.node_rank >= 0 || !launch.hosts.address.empty();

@@ -10,7 +10,7 @@
 namespace lockstep::launcher::cli {
 
 struct HostFlags {
-  std::string nnodes, hosts, hostfile, address, endpoint, network;
+  std::string nnodes, hosts, hostfile, address, endpoint, network, ports;
   int64_t node_rank = -1, port = 0;
   std::string slurm;  // options of sbatch, where the run is to be submitted: at least a blank; "": it is not
 };

@@ -223,6 +223,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
         "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
     config = config_text(resolved);
     launch.threads = resolved.compile.threads;
+    if (launch.hosts.network.empty()) launch.hosts.network = resolved.launch.network;
+    if (launch.hosts.ports.empty()) launch.hosts.ports = resolved.launch.ports;
     // A flag goes before the environment, the environment before the config.
     if (launch.deadlines.empty() && !std::getenv("LOCKSTEP_DEADLINE"))
       launch.deadlines = text(Deadlines{resolved.watch.deadline, resolved.watch.start_deadline});

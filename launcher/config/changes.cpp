@@ -141,6 +141,8 @@ const std::map<std::string, Effect>& effects() {
       {"verify.replicas_every", Effect::none},
       {"verify.recompute_every", Effect::none},
       {"verify.on_corruption", Effect::none},
+      {"launch.network", Effect::none},
+      {"launch.ports", Effect::none},
   };
   return table;
 }

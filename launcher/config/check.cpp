@@ -387,6 +387,7 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
   check_precision(c, errors);
   check_placements(c, errors);
   check_mesh(c, errors);
+  check_launch(c.launch, errors);
   return errors;
 }
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/tasks/task.h"
 #include "launcher/config/data_config.h"
 #include "launcher/config/float8_config.h"
+#include "launcher/config/launch_config.h"
 #include "launcher/config/lora_config.h"
 #include "launcher/config/optim_group.h"
 #include "launcher/config/placement_row.h"
@@ -423,6 +424,7 @@ struct RunConfig {
   LogConfig log;
   WatchConfig watch;
   VerifyConfig verify;
+  LaunchConfig launch;
 };
 
 }  // namespace lockstep::launcher

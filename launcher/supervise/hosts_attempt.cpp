@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
@@ -73,6 +74,13 @@ class HostsAttempt {
         facts_.hung = late_->verdict();
         kill_all("a rank keeps the others waiting, or they do not agree");
       }
+      // Sooner than the deadline of a start, within which a rank may be silent for good reasons, and a link
+      // not.
+      if (const double limit = command_.deadlines.step_s;
+          facts_.hung.empty() && links_.cut_s() >= limit && signals_seen() == 0) {
+        facts_.hung = str("it was not back within ", limit, " s (watch.deadline)");
+        kill_all("a link between two hosts is cut");
+      }
     }
     leftovers_.end_all();
     echo(true);
@@ -99,18 +107,22 @@ class HostsAttempt {
   void echo(bool rest) {
     auto words = mpirun_->words(rest);
     for (const auto& piece : words.log)
-      if (!piece.live) console_.rank_line(0, piece.text);
+      if (!piece.live) rank_line(0, piece.text);
     for (const auto& piece : words.out)
       piece.live && !rest ? console_.live(piece.text) : console_.line(piece.text);
     for (auto& log : logs_) {
       log.tail.read(log.cutter);
       if (rest) log.tail.read(log.cutter);  // of a log that has just been replaced
       for (LineCutter::Piece piece; log.cutter.next(piece);)
-        if (!piece.live) console_.rank_line(log.rank, piece.text);
-      if (const std::string last = rest ? log.cutter.rest() : ""; !last.empty())
-        console_.rank_line(log.rank, last);
+        if (!piece.live) rank_line(log.rank, piece.text);
+      if (const std::string last = rest ? log.cutter.rest() : ""; !last.empty()) rank_line(log.rank, last);
     }
     for (const auto& piece : words.err) err_line(piece.text);
+  }
+
+  void rank_line(int64_t rank, const std::string& text) {
+    words_.take_rank_line(text);
+    console_.rank_line(rank, text);
   }
 
   void err_line(const std::string& text) {
@@ -203,11 +215,30 @@ class HostsAttempt {
       facts_.hung = str(links_.cut(), facts_.hung.empty() ? "" : "; ", facts_.hung);
       facts_.lost_hosts = links_.cut_hosts();
     }
+    if (facts_.lost_hosts.empty() && !own && !saved && !meaning.unreached.empty())
+      name_unreached(meaning.unreached);
     if (killed_since_ != 0 || saved) return;
     facts_.ends = std::move(meaning.ends);
     const int status = mpirun_->wait_status();
     if (facts_.ends.empty() && facts_.records.empty() && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
       facts_.not_started = not_started_words(status);
+  }
+
+  // Links on which no connection began: of a run that starts, where no kernel has seen an answer missing.
+  void name_unreached(const std::vector<MpirunWords::Meaning::Unreached>& unreached) {
+    const auto& first = unreached.front();
+    facts_.hung =
+        str(first.from, " cannot connect to ", first.to, " (", first.why,
+            "); look whether routes and firewalls let each host reach each other one on the network ",
+            "of --network", facts_.hung.empty() ? "" : "; ", facts_.hung);
+    std::set<std::pair<std::string, std::string>> links;
+    const std::vector<std::string> hosts = hosts_by_rank(command_);
+    auto known = [&](const std::string& host) {
+      return std::find(hosts.begin(), hosts.end(), host) != hosts.end();
+    };
+    for (const auto& link : unreached)
+      if (known(link.from) && known(link.to)) links.insert({link.from, link.to});
+    facts_.lost_hosts = hosts_to_leave_out(links, hosts);
   }
 
   std::string not_started_words(int status) const {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/port_range.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/host_agent.h"
 
@@ -31,6 +32,13 @@ bool travels(const std::string& name) {
 
 // Interfaces by name, which NCCL takes; subnets it does not.
 bool are_names(const std::string& network) { return network.find('/') == std::string::npos; }
+
+void refuse_few_ports(const LaunchHosts& hosts, const PortRange& ports) {
+  for (const auto& host : hosts.list)
+    if (host.ranks + 1 > ports.count())
+      throw UserError(str("--ports ", hosts.ports, " (launch.ports) are ", ports.count(), ", and ", host.name,
+                          " needs ", host.ranks + 1, ": one for each of its ranks and one for its daemon"));
+}
 }  // namespace
 
 std::string host_file(const std::string& log_dir) {
@@ -45,14 +53,23 @@ std::string host_file_text(const LaunchHosts& hosts) {
 
 void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const std::string& log_dir) {
   const LaunchHosts& hosts = command.hosts = options.hosts;
-  auto unless_set = [&](const char* name, const std::string& value) {
-    if (!std::getenv(name)) command.variables.emplace_back(name, value);
+  auto unless_set = [&](const std::string& name, const std::string& value) {
+    if (!std::getenv(name.c_str())) command.variables.emplace_back(name, value);
   };
   unless_set("OMPI_MCA_btl", "self,vader,tcp");  // shared memory inside a host, TCP across
   if (!hosts.network.empty()) {
     unless_set("OMPI_MCA_btl_tcp_if_include", hosts.network);
     unless_set("OMPI_MCA_oob_tcp_if_include", hosts.network);
     if (are_names(hosts.network)) unless_set("NCCL_SOCKET_IFNAME", hosts.network);
+  }
+  if (const auto ports = parse_port_range(hosts.ports)) {
+    refuse_few_ports(hosts, *ports);
+    // A daemon takes all ports of its range, of which it needs one.
+    for (const int version : {4, 6}) {
+      unless_set(str("OMPI_MCA_oob_tcp_dynamic_ipv", version, "_ports"), str(ports->first));
+      unless_set(str("OMPI_MCA_btl_tcp_port_min_v", version), str(ports->first + 1));
+      unless_set(str("OMPI_MCA_btl_tcp_port_range_v", version), str(ports->count() - 2));  // behind the first
+    }
   }
   // A host that is cut off is found out by probes of its idle connection, before its peers' deadline ends
   // their wait without a name.

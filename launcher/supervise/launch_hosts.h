@@ -28,6 +28,7 @@ struct LaunchHosts {
   Reach reach = Reach::here;
   std::vector<HostRanks> spare{};  // which take the place of hosts that are lost
   std::string network{};  // interfaces or subnets, as in eth0 or 10.1.0.0/16; "": MPI and NCCL choose
+  std::string ports{};    // that MPI listens on, as in 30000-30999 (core/base/port_range.h); "": any
   int64_t node = 0;       // of this host, with agents
   std::string address{};  // with agents: where node 0 is reached; "" elsewhere
   int64_t port = 29500;   // with agents: of node 0; MASTER_PORT of the ranks

@@ -73,6 +73,29 @@ auto subjects(const Pairs& bad, bool directed, Worse worse) {
 }
 }  // namespace
 
+std::vector<std::string> hosts_to_leave_out(const std::set<std::pair<std::string, std::string>>& links,
+                                            const std::vector<std::string>& order) {
+  std::map<std::string, std::set<std::string>> with;
+  for (const auto& [a, b] : links) with[a].insert(b), with[b].insert(a);
+  auto place = [&](const std::string& host) {
+    return std::find(order.begin(), order.end(), host) - order.begin();
+  };
+  std::vector<std::string> out;
+  while (!with.empty()) {
+    auto most = std::max_element(with.begin(), with.end(), [&](const auto& a, const auto& b) {
+      return std::make_pair(a.second.size(), place(a.first)) <
+             std::make_pair(b.second.size(), place(b.first));
+    });
+    if (most->second.empty()) break;
+    const std::string host = most->first;
+    out.push_back(host);
+    with.erase(most);
+    for (auto& [other, others] : with) others.erase(host);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 const std::string& LinkWatch::host_of(const std::string& address) const {
   const auto found = host_of_address_.find(address);
   return found == host_of_address_.end() ? address : found->second;
@@ -123,32 +146,19 @@ void LinkWatch::judge(const std::string& kind, const std::map<Pair, Found>& bad,
 
 void LinkWatch::find_cuts(const std::vector<Links>& words, int64_t now_ns, std::vector<std::string>& out) {
   std::map<Pair, Found> cut;
-  std::map<std::string, std::set<std::string>> with;
+  std::set<Pair> links;
+  cut_s_ = 0;
   for (size_t r = 0; r < words.size(); ++r)
     for (const Link& link : words[r].to) {
       if (link.silent_ms < kCut) continue;
       const std::string &a = hosts_[r], &b = host_of(link.peer);
       Found& found = cut[{a, b}];
       found.silent_ms = std::max(found.silent_ms, link.silent_ms);
-      with[a].insert(b), with[b].insert(a);
+      links.insert({a, b});
+      cut_s_ = std::max(cut_s_, static_cast<double>(link.silent_ms) * 1e-3);
     }
   judge("cut", cut, now_ns, out);
-  cut_hosts_.clear();
-  auto place = [&](const std::string& host) {
-    return std::find(hosts_.begin(), hosts_.end(), host) - hosts_.begin();
-  };
-  while (!with.empty()) {
-    auto most = std::max_element(with.begin(), with.end(), [&](const auto& a, const auto& b) {
-      return std::make_pair(a.second.size(), place(a.first)) <
-             std::make_pair(b.second.size(), place(b.first));
-    });
-    if (most->second.empty()) break;
-    const std::string host = most->first;
-    cut_hosts_.push_back(host);
-    with.erase(most);
-    for (auto& [other, others] : with) others.erase(host);
-  }
-  std::sort(cut_hosts_.begin(), cut_hosts_.end());
+  cut_hosts_ = hosts_to_leave_out(links, hosts_);
 }
 
 std::vector<std::string> LinkWatch::look(const std::vector<Links>& words, int64_t now_ns) {

@@ -14,6 +14,11 @@
 
 namespace lockstep::launcher {
 
+// The hosts without which none of `links` (from, to) is left: of each, the host that has most of them, and of
+// two alike the later one in `order`.
+std::vector<std::string> hosts_to_leave_out(const std::set<std::pair<std::string, std::string>>& links,
+                                            const std::vector<std::string>& order);
+
 class LinkWatch {
  public:
   // `hosts`: the host of each rank.
@@ -28,8 +33,8 @@ class LinkWatch {
   std::vector<std::string> look(const std::vector<Links>& words, int64_t now_ns);
   // Of the links that are cut now: what there is to say of them; "" for none.
   std::string cut() const { return cut_; }
-  // The hosts without which no link is cut: of each link that is, the host that has most such links, and of
-  // two alike the later one.
+  double cut_s() const { return cut_s_; }  // how long the one that is cut longest has been so; 0 for none
+  // The hosts without which no link is cut.
   std::vector<std::string> cut_hosts() const { return cut_hosts_; }
 
  private:
@@ -56,6 +61,7 @@ class LinkWatch {
   };
   std::map<std::pair<std::string, std::string>, Told> told_;  // by kind and links
   std::string cut_;
+  double cut_s_ = 0;
   std::vector<std::string> cut_hosts_;
 };
 

@@ -1,10 +1,11 @@
-// The sockets of this process that are TCP connections to other hosts, asked for TCP_INFO.
+// The sockets of this process that are TCP connections to other hosts, or are to be, asked for TCP_INFO.
 #include "launcher/supervise/links.h"
 
 #include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -36,16 +37,18 @@ struct Seen {
   int64_t busiest = -1;
 };
 
-// How long the peer has not answered what it was sent, or asked. A kernel that gets nothing out (no route) or may not
-// send more (the peer reads nothing) has sent nothing that an answer could be to, and asks again and again: only a
-// question before the last one can be called unanswered. A connection that had rested before is silent from then on that
-// it was used; the kernel doubles its waits, so that two of the last are more than all there were.
+// How long the peer has not answered what it was sent, or asked. A kernel that gets nothing out (no route) or
+// may not send more (the peer reads nothing) has sent nothing that an answer could be to, and asks again and
+// again: only a question before the last one can be called unanswered. A connection that had rested before is
+// silent since it was used, which the waits tell: each is twice the one before.
 int64_t silent_ms(const tcp_info& info) {
   const bool resent = info.tcpi_unacked && info.tcpi_retransmits;
   const bool asked = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes && info.tcpi_probes >= 2;
   if (!resent && !asked) return 0;
-  const int64_t last_wait = int64_t{info.tcpi_rto} << (asked ? info.tcpi_backoff : 0);
-  return std::min<int64_t>(info.tcpi_last_ack_recv, 2 * last_wait / 1000);
+  const int64_t wait_us = int64_t{info.tcpi_rto} << (asked ? info.tcpi_backoff : 0);
+  const int64_t before_us = wait_us - (wait_us >> info.tcpi_backoff);
+  const int64_t waited_us = before_us + std::min<int64_t>(int64_t{info.tcpi_last_data_sent} * 1000, wait_us);
+  return std::min<int64_t>(info.tcpi_last_ack_recv, waited_us / 1000);
 }
 
 void add(std::map<std::string, Seen>& peers, const std::string& peer, const tcp_info& info) {
@@ -82,12 +85,37 @@ int64_t damaged_segments() {
   }
   return 0;
 }
+
+constexpr uint8_t kAsking = 2;  // TCP_SYN_SENT of the kernel's table of states
+
+// Sockets that no peer has answered yet have no address of one for getpeername: inode and address of those of
+// IPv4, as the kernel lists them for this network namespace.
+std::map<ino_t, std::string> asking() {
+  std::map<ino_t, std::string> out;
+  std::ifstream file("/proc/self/net/tcp");
+  std::string line;
+  std::getline(file, line);  // the names of the columns
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string word, peer, state;
+    ino_t inode = 0;
+    words >> word >> word >> peer >> state;
+    for (int skipped = 0; skipped < 5; ++skipped) words >> word;
+    if (!(words >> inode) || state != "02" || peer.size() < 8) continue;
+    in_addr address{};  // printed as the number that it is in memory
+    std::from_chars(peer.data(), peer.data() + 8, address.s_addr, 16);
+    char text[INET_ADDRSTRLEN] = "";
+    out[inode] = inet_ntop(AF_INET, &address, text, sizeof text);
+  }
+  return out;
+}
 }  // namespace
 
 Links read_links() {
   Links out;
   std::map<std::string, Seen> peers;
   std::set<std::string> own;
+  std::optional<std::map<ino_t, std::string>> unanswered;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
     const std::string name = entry.path().filename().string();
@@ -97,11 +125,17 @@ Links read_links() {
     socklen_t here_size = sizeof here, there_size = sizeof there;
     tcp_info info{};
     socklen_t info_size = sizeof info;
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) != 0 ||
-        getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
-        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0)
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0 ||
+        getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0)
       continue;
-    const std::string from = address_text(here), to = address_text(there);
+    const std::string from = address_text(here);
+    std::string to;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) == 0) {
+      to = address_text(there);
+    } else if (struct stat at{}; info.tcpi_state == kAsking && fstat(fd, &at) == 0) {
+      if (!unanswered) unanswered = asking();
+      to = (*unanswered)[at.st_ino];
+    }
     if (to.empty() || is_loopback(to) || from == to) continue;
     own.insert(from);
     add(peers, to, info);

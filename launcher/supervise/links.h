@@ -17,7 +17,7 @@ struct Link {
   int64_t least_rtt_us = 0;  // the least of the last minutes
   int64_t sent = 0;          // segments with data since the connections began
   int64_t again = 0;         // of them those that were sent once more, since they had not come
-  int64_t silent_ms = 0;     // since the last answer, where what was sent again still has none; else 0
+  int64_t silent_ms = 0;     // without an answer, where what was sent or asked again has none; else 0
   bool operator==(const Link&) const = default;
 };
 

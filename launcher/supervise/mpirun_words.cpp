@@ -30,6 +30,15 @@ bool MpirunWords::take(const std::string& line) {
   return true;
 }
 
+void MpirunWords::take_rank_line(const std::string& line) {
+  static const std::regex unable(
+      R"(from (\S+) to: (\S+) Unable to connect to the peer (\S+) on port (\d+): (.+))");
+  std::smatch found;
+  if (std::regex_search(line, found, unable))
+    unreached_.push_back(
+        {found[1], found[2], str(found[3].str(), ", port ", found[4].str(), ": ", trim(found[5].str()))});
+}
+
 MpirunWords::Meaning MpirunWords::meaning() const {
   static const std::regex killed(R"(process rank (\d+) with PID \d+ on node \S+ exited on signal (\d+))");
   static const std::regex failed(R"(Process name: \[\[\d+,\d+\],(\d+)\] Exit code: +(\d+))");
@@ -37,6 +46,7 @@ MpirunWords::Meaning MpirunWords::meaning() const {
   static const std::regex lost(
       R"(lost communication with a remote daemon.*?Remote daemon: \S+ on node (\S+))");
   Meaning out;
+  out.unreached = unreached_;
   std::smatch found;
   if (std::regex_search(text_, found, killed))
     out.ends.push_back({std::atoll(found[1].str().c_str()), std::atoi(found[2].str().c_str()) & 0x7f});

@@ -38,6 +38,15 @@ class HostRun : public RealRun {
     if (!previous_.empty()) RealRun::TearDown();
   }
 
+  // Words of a script that wait for the first checkpoint of a run.
+  static std::string once_it_runs(const std::string& name) {
+    return str("until ls -d runs/", name, "/ckpt/step-* >/dev/null 2>&1; do sleep 0.1; done\n");
+  }
+  // The same beside what follows, and then `command`.
+  static std::string beside(const std::string& name, const std::string& command) {
+    return str("(", once_it_runs(name), command, ") &\n");
+  }
+
   // A script beside the switch of `n` hosts, with `at K COMMAND`, `links K FAULTS` and $trainrun; ends after
   // `seconds`.
   Result on_hosts(int n, const std::string& script, double seconds = 60, const std::string& through = "") {

@@ -55,14 +55,14 @@ TEST_F(HostFaults, AnErrorOfARankHasItsHost) {
 // The cut host's ranks end by themselves; the run goes on without them, with the same bits.
 TEST_F(HostFaults, AHostThatIsCutOffIsNamedAndLeftOut) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=1000"});
-  auto result =
-      on_hosts(2,
-               "(sleep 4; ip link set port1 down) &\n"
-               "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
-               "--name=cut c.json --train.steps=1500 --log.every=1000\n"
-               "echo code $?\n" +
-                   count_left(1),
-               100);
+  auto result = on_hosts(
+      2,
+      beside("cut", "ip link set port1 down") +
+          "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
+          "--name=cut c.json --train.steps=1500 --log.every=1000\n"
+          "echo code $?\n" +
+          count_left(1),
+      100);
   EXPECT_HAS(result.output,
              "trainrun: root cause: host h1 was lost: its connection ended, or answered no more\n");
   EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 2 ranks (4 before)\n");
@@ -74,10 +74,10 @@ TEST_F(HostFaults, AHostThatIsCutOffIsNamedAndLeftOut) {
 TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
   auto result =
       on_hosts(2,
-               "(sleep 3; ip link set port1 down; sleep 10; ip link set port1 up) &\n"
-               "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline "
-               "12 --grow-after 1 --timeout 45 c.json --train.steps=1000000 --log.every=1000\n"
-               "echo code $?\n" +
+               beside("run", "ip link set port1 down; sleep 10; ip link set port1 up") +
+                   "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline "
+                   "12 --grow-after 1 --timeout 45 c.json --train.steps=1000000 --log.every=1000\n"
+                   "echo code $?\n" +
                    count_left(1),
                100);
   EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 2 ranks (4 before)\n");
@@ -91,13 +91,14 @@ TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
 
 TEST_F(HostFaults, ASpareHostTakesThePlaceOfALostOne) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=1000"});
-  auto result = on_hosts(3,
-                         "(sleep 4; ip link set port1 down) &\n"
-                         "at 0 $trainrun --nnodes 2 --hosts h0:2,h1:2,h2:2 --network eth0 --max-restarts 1 "
-                         "--deadline 12 --name=spare c.json --train.steps=1500 --log.every=1000\n"
-                         "echo code $?\n" +
-                             count_left(2),
-                         100);
+  auto result =
+      on_hosts(3,
+               beside("spare", "ip link set port1 down") +
+                   "at 0 $trainrun --nnodes 2 --hosts h0:2,h1:2,h2:2 --network eth0 --max-restarts 1 "
+                   "--deadline 12 --name=spare c.json --train.steps=1500 --log.every=1000\n"
+                   "echo code $?\n" +
+                   count_left(2),
+               100);
   EXPECT_HAS(result.output, "trainrun: root cause: host h1 was lost");
   EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 4 ranks\n");
   EXPECT_HAS(result.output, "code 0\n");
@@ -109,13 +110,13 @@ TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=2500", "--log.every=1000"});
   auto result = on_hosts(
       2,
-      "echo 'for i in $(seq 400); do pids=$(pgrep -f trainrun.worker); kill -STOP $pids; sleep 0.045; kill "
+      "echo 'for i in $(seq 2000); do pids=$(pgrep -f trainrun.worker); kill -STOP $pids; sleep 0.045; kill "
       "-CONT "
-      "$pids; sleep 0.005; done' > slow.sh\n"
-      "(sleep 2; at 1 bash $PWD/slow.sh 2>/dev/null) &\n"
-      "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 3 --name=slow c.json "
-      "--train.steps=2500 --log.every=1000\n"
-      "echo code $?\n",
+      "$pids; sleep 0.005; done' > slow.sh\n" +
+          beside("slow", "at 1 bash $PWD/slow.sh 2>/dev/null") +
+          "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 3 --name=slow c.json "
+          "--train.steps=2500 --log.every=1000\n"
+          "echo code $?\n",
       100);
   EXPECT_HAS(result.output, "trainrun: host h1 takes ");
   EXPECT_HAS(result.output, " times as long as the others (--slow-host 3): finishing the step and saving\n");
@@ -172,11 +173,10 @@ TEST_F(HostFaults, ALostHostIsInTheMemoryOfTheNext) {
 }
 
 TEST_F(HostFaults, AHostThatHearsAndIsNotHeardIsNamed) {
-  auto result =
-      on_hosts(2,
-               "(sleep 4; at 1 ip route add blackhole 10.77.0.1/32) &\n"
-               "at 0 $trainrun --hosts h0:1,h1:1 --network eth0 --deadline 12 c.json --train.steps=100000 "
-               "--log.every=1000\necho code $?\n");
+  auto result = on_hosts(
+      2, beside("run", "at 1 ip route add blackhole 10.77.0.1/32") +
+             "at 0 $trainrun --hosts h0:1,h1:1 --network eth0 --deadline 12 c.json --train.steps=100000 "
+             "--log.every=1000\necho code $?\n");
   EXPECT_HAS(result.output,
              "trainrun: root cause: host h1 was lost: its connection ended, or answered no more\n");
   EXPECT_HAS(result.output, "code 75\n");

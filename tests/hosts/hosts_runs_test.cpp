@@ -25,6 +25,28 @@ TEST_F(HostRuns, NamedHostsGiveTheBitsOfOneRank) {
   expect_same_run("one", "file");
 }
 
+// All sockets that wait for connections from elsewhere, but sshd's.
+TEST_F(HostRuns, MpiListensOnThePortsThatAFirewallLetsThrough) {
+  auto result = on_hosts(2, R"(
+at 0 $trainrun --hosts h0:2,h1:2 --network eth0 --ports 30000-30019 --name=ports c.json --train.steps=600 &
+)" + once_it_runs("ports") + R"(
+for k in 0 1; do
+  at $k ss -ltnH | awk '{print $4}' | grep -v '^127[.]\|^.::1.:\|:2222$' | sed 's/.*:/listens on /'
+done
+wait
+)");
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  int listening = 0;
+  for (const auto& line : split(result.output, '\n')) {
+    if (line.rfind("listens on ", 0) != 0) continue;
+    ++listening;
+    EXPECT_EQ(line.size(), 16u) << line;
+    EXPECT_GE(line, "listens on 30000");
+    EXPECT_LE(line, "listens on 30019");
+  }
+  EXPECT_GE(listening, 4) << result.output;
+}
+
 TEST_F(HostRuns, TheSameCommandOnEachHost) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=20"});
   auto result = on_hosts(4, R"(

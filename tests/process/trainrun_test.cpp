@@ -270,6 +270,29 @@ TEST_F(Trainrun, DryRunShowsNetworksPortsAndAddresses) {
         "mpirun -n 6 ", "--mca oob_tcp_static_ipv4_ports 29411 ", "hand-over "})
     EXPECT_HAS(agents, part);
   EXPECT_EQ(agents.find("NCCL_SOCKET_IFNAME"), std::string::npos) << "NCCL takes no subnets";
+  const std::vector<std::string> keys{"--hosts=a:2,b:2", "--launch.network=eth5",
+                                      "--launch.ports=30000-30099"};
+  const std::string by_config = said(keys);
+  for (const char* part :
+       {"OMPI_MCA_btl_tcp_if_include=eth5 ", "OMPI_MCA_btl_tcp_port_min_v4=30001 ",
+        "OMPI_MCA_btl_tcp_port_range_v4=98 ", "OMPI_MCA_oob_tcp_dynamic_ipv4_ports=30000 "})
+    EXPECT_HAS(by_config, part);
+  const std::string by_flags = said({keys[0], keys[1], keys[2], "--network=eth7", "--ports", "31000:31009"});
+  EXPECT_HAS(by_flags, "OMPI_MCA_btl_tcp_if_include=eth7 ");
+  EXPECT_HAS(by_flags, "OMPI_MCA_oob_tcp_dynamic_ipv4_ports=31000 ");
+  const auto few = trainrun({"--hosts=a:1,b:3", "--ports=31000-31002", "c.json", "--dry-run"});
+  EXPECT_EQ(few.code, kExitUser) << few.output;
+  EXPECT_HAS(few.output,
+             "--ports 31000-31002 (launch.ports) are 3, and b needs 4: one for each of its ranks and one for "
+             "its daemon");
+  for (const char* wrong : {"80-90", "30000-", "30999-30000", "1024-70000", "30000-x"}) {
+    const std::string rule = str("is \"", wrong, "\"; give FIRST-LAST, of 1024 to 65535, as in 30000-30999");
+    for (const char* key : {"--ports", "--launch.ports"}) {
+      const auto result = trainrun({"--hosts=a,b", str(key, "=", wrong), "c.json", "--dry-run"});
+      EXPECT_EQ(result.code, kExitUser) << result.output;
+      EXPECT_HAS(result.output, key + (key[2] == 'l' ? 2 : 0) + (" " + rule));
+    }
+  }
 }
 
 TEST_F(Trainrun, AProgramWithoutASlashIsToldFromAConfig) {

@@ -53,7 +53,8 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "resume": {"allow": ["model"]}, "load": {"partial": true},
     "log": {"every": 1, "hash_every": 50, "norms_every": 25, "tensorboard": true, "profile": 3},
     "watch": {"deadline": 30, "start_deadline": 300},
-    "verify": {"collectives": "on", "replicas_every": 7, "recompute_every": 50, "on_corruption": "warn"}})");
+    "verify": {"collectives": "on", "replicas_every": 7, "recompute_every": 50, "on_corruption": "warn"},
+    "launch": {"network": "eth0", "ports": "30000-30999"}})");
   EXPECT_EQ(config.name, "quickstart");
   EXPECT_EQ(get_key(config, *find_key("model.rope_theta")), 5e5);
   EXPECT_EQ(config.optim.lr, 1.0);  // an integer is a number

@@ -104,6 +104,20 @@ TEST(MpirunWords, SayWhichRankEndedHow) {
   EXPECT_TRUE(none.meaning().ends.empty() && none.shown(10).empty());
 }
 
+TEST(MpirunWords, SayWhichHostDoesNotReachWhich) {
+  MpirunWords words;
+  words.take_rank_line("step 3: from h1 to: h2 and back");
+  EXPECT_TRUE(words.meaning().unreached.empty());
+  words.take_rank_line(
+      "[[48739,1],1][btl_tcp_endpoint.c:793:mca_btl_tcp_endpoint_start_connect] from h1 to: h2 Unable to "
+      "connect to "
+      "the peer 10.77.0.3 on port 1025: No route to host\n");
+  ASSERT_EQ(words.meaning().unreached.size(), 1u);
+  EXPECT_EQ(words.meaning().unreached[0].from, "h1");
+  EXPECT_EQ(words.meaning().unreached[0].to, "h2");
+  EXPECT_EQ(words.meaning().unreached[0].why, "10.77.0.3, port 1025: No route to host");
+}
+
 TEST(SlurmJob, TheScript) {
   EXPECT_EQ(slurm_script({.name = "big",
                           .nodes = 2,

@@ -1,0 +1,24 @@
+// The keys launch.*: how the hosts of a run reach one another. Which hosts they are is said on the command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/key.h"
+
+namespace lockstep::launcher {
+
+struct LaunchConfig {
+  std::string network =
+      key(&network, "launch.network", "",
+          "several hosts: the interfaces between them, as in eth0 or 10.1.0.0/16; empty: MPI and NCCL choose. "
+          "The flag --network goes before it");
+  std::string ports = key(&ports, "launch.ports", "",
+                          "several hosts: the TCP ports that MPI listens on, as a firewall between them lets through, "
+                          "as in 30000-30999; empty: any. The flag --ports goes before it");
+};
+
+// Adds what is wrong with them.
+void check_launch(const LaunchConfig& launch, std::vector<std::string>& errors);
+
+}  // namespace lockstep::launcher
