@@ -21,6 +21,8 @@ std::span<const EnvVar> env_vars() {
        "MiB of the kernel cache; when it has more, kernels that were not read for the longest time go. 0: no "
        "limit"},
       {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},
+      {"LOCKSTEP_PYTHON", "",
+       "interpreter of programs in Python; default: python3 beside trainrun, of VIRTUAL_ENV, of PATH"},
       {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
       {"LOCKSTEP_CUDA_DRIVER", "", "file of the CUDA driver; default libcuda.so.1"},
       {"LOCKSTEP_NVRTC", "",

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/base/env.h"
 #include "core/base/error.h"
 
 namespace lockstep::launcher::cli {
@@ -18,6 +19,11 @@ bool is_python_program(const std::string& path) {
 }
 
 std::vector<std::string> python_command(const std::string& path, const std::string& self) {
+  if (const std::string& named = env("LOCKSTEP_PYTHON"); !named.empty()) {
+    if (access(named.c_str(), X_OK) != 0)
+      throw UserError(str("LOCKSTEP_PYTHON is ", named, ", which is no program that can be started"));
+    return {named, "-u", path};
+  }
   std::vector<std::string> places = {fs::path(self).parent_path().string()};
   if (const char* own = std::getenv("VIRTUAL_ENV")) places.push_back(std::string(own) + "/bin");
   const char* path_variable = std::getenv("PATH");
@@ -27,7 +33,8 @@ std::vector<std::string> python_command(const std::string& path, const std::stri
     if (std::string found = folder + "/python3"; access(found.c_str(), X_OK) == 0) return {found, "-u", path};
   throw UserError(str(
       path,
-      " is a Python program, and there is no python3: not beside trainrun, not in VIRTUAL_ENV, not on PATH"));
+      " is a Python program, and there is no python3: not beside trainrun, not in VIRTUAL_ENV, not on PATH; "
+      "LOCKSTEP_PYTHON names one"));
 }
 
 std::vector<std::string> program_command(const std::vector<std::string>& program,

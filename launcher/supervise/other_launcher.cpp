@@ -140,8 +140,16 @@ void wait_for_first(const OtherLauncher& other) {
           number_text(seconds), " s, or has ended"));
 }
 
+// In PATH, or beside the interpreter of a program in Python, where pip put both.
+std::string own_trainrun() {
+  std::string found = found_in_path("trainrun");
+  if (!found.empty() || env("LOCKSTEP_PYTHON").empty()) return found;
+  found = fs::path(env("LOCKSTEP_PYTHON")).parent_path() / "trainrun";
+  return access(found.c_str(), X_OK) == 0 ? found : "";
+}
+
 void join_other_launcher(const std::vector<std::string>& command) {
-  const std::string program = program_of(command), trainrun = found_in_path("trainrun");
+  const std::string program = program_of(command), trainrun = own_trainrun();
   const auto other = program.empty() || trainrun.empty() ? std::nullopt : other_launcher();
   if (!other) return;
   if (!other->first()) {

@@ -35,7 +35,7 @@ void wait_for_first(const OtherLauncher& other);
 
 // Of a program of the user's own, before it is anything else: the first process becomes trainrun and does not
 // return, the others leave when it has ended. Returns where no other launcher started it, or no trainrun is
-// in PATH.
+// in PATH, or beside LOCKSTEP_PYTHON.
 void join_other_launcher(const std::vector<std::string>& command);
 
 }  // namespace lockstep::launcher

@@ -21,6 +21,8 @@ class Session:
         words = list(sys.argv) if arguments is None else [sys.argv[0], *arguments]
         self._before = sys.excepthook
         sys.excepthook = _leave
+        if "RANK" in os.environ:  # of torchrun or another launcher, whose ranks trainrun is to start as it did
+            os.environ.setdefault("LOCKSTEP_PYTHON", sys.executable)
         self._session = _core._open_session(words or ["python"])
         self.mesh = self._session.mesh
         self.rank = self._session.rank

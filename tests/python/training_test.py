@@ -10,7 +10,7 @@ import unittest
 import lockstep as ls
 import numpy as np
 
-from programs import EXAMPLES, Programs
+from programs import BIN, EXAMPLES, Programs
 
 CLASSIFIER = """
 session = ls.Session()
@@ -339,6 +339,27 @@ if session.argument(0, "") != "apart":
         self.assertEqual(program.stdout.readline(), "here\n")
         program.send_signal(signal.SIGINT)
         self.assertIn("KeyboardInterrupt", program.communicate(timeout=60)[1])
+
+    def test_ranks_of_another_launcher_are_one_run(self):
+        """As torchrun starts them: by their own interpreter, which is not the python3 of PATH."""
+        program = self.write("classifier.py", CLASSIFIER + TRAIN)
+        want = self.state_of(self.alone(program, "runs/a"))
+        os.mkdir(self.path("other"))
+        with open(self.path("other/python3"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexit 3\n")
+        os.chmod(self.path("other/python3"), 0o755)
+        common = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+        common.update(PATH=f"{self.path('other')}:{BIN}:{os.environ['PATH']}", WORLD_SIZE="2", LOCAL_WORLD_SIZE="2",
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000))
+        ranks = [subprocess.Popen([sys.executable, program, "runs/b"], cwd=self.folder.name, text=True,
+                                  env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(2)]
+        for rank in ranks:
+            self.addCleanup(rank.kill)
+        said = [rank.communicate(timeout=60)[0] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
+        self.assertEqual(self.state_of(said[0]), want)
+        self.assertEqual(said[1], "")
 
     def test_a_lost_rank_comes_back(self):
         program = self.write("classifier.py", CLASSIFIER + TRAIN)
