@@ -1,4 +1,5 @@
-// The keys launch.*: how the hosts of a run reach one another. Which hosts they are is said on the command line.
+// The keys launch.*: how the hosts of a run reach one another. Which hosts they are is said on the command
+// line.
 #pragma once
 
 #include <string>
@@ -9,13 +10,14 @@
 namespace lockstep::launcher {
 
 struct LaunchConfig {
-  std::string network =
-      key(&network, "launch.network", "",
-          "several hosts: the interfaces between them, as in eth0 or 10.1.0.0/16; empty: MPI and NCCL choose. "
-          "The flag --network goes before it");
-  std::string ports = key(&ports, "launch.ports", "",
-                          "several hosts: the TCP ports that MPI listens on, as a firewall between them lets through, "
-                          "as in 30000-30999; empty: any. The flag --ports goes before it");
+  std::string network = key(
+      &network, "launch.network", "",
+      "several hosts: the interfaces between them, as in eth0 or 10.1.0.0/16; empty: MPI and NCCL choose. "
+      "The flag --network goes before it");
+  std::string ports =
+      key(&ports, "launch.ports", "",
+          "several hosts: the TCP ports that MPI listens on, as a firewall between them lets through, "
+          "as in 30000-30999; empty: any. The flag --ports goes before it");
 };
 
 // Adds what is wrong with them.

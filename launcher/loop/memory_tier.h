@@ -35,9 +35,9 @@ class MemoryTier {
   // where /dev/shm has no room for two checkpoints, the newest and the one that is written.
   void open(const std::vector<const Array*>& arrays);
 
-  // Whether it can keep the last step of these ranks for others: since open(), where the run is to use it, on
-  // one host. Of several the folders are those of hosts that may not be there then.
-  bool used() const { return open_ && !hosts_; }
+  // Whether it can keep the last step of these ranks for others: since open(), where the run is to use it. Of
+  // several hosts at most one is not among the next, and the one behind it has copies of its files.
+  bool used() const { return open_; }
   // Whether one is to be begun after step i: at every checkpoint.memory_every steps, and, where one is in
   // flight then or `wait` is set, at the first step behind that. The same on all ranks.
   bool due(int64_t i, bool wait);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <thread>
 
@@ -100,8 +101,8 @@ class Supervision {
       if (!without.leave_out(host)) continue;
       stops_for(Change::leave_out);
       slow_host_ = host;
-      return {str("host ", host, " takes ", number_text(factor), " times as long as the others (--slow-host ",
-                  number_text(asked_.slow_host), ")")};
+      return {str("host ", host, " takes ", number_text(std::round(factor * 10) / 10),
+                  " times as long as the others (--slow-host ", number_text(asked_.slow_host), ")")};
     }
     return {};
   }

@@ -89,6 +89,26 @@ TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
   EXPECT_HAS(result.output, "left on 1: 0\n");
 }
 
+// No file is written, from the first step to the stop: two hosts, one, both.
+TEST_F(HostFaults, AHostThatIsBackGetsTheStateFromMemory) {
+  auto result = on_hosts(
+      2,
+      "(until at 0 bash -c 'ls -d /dev/shm/lockstep-memory.*/step-*' >/dev/null 2>&1; do sleep 0.1; done\n"
+      "sleep 1; ip link set port1 down; sleep 10; ip link set port1 up) &\n"
+      "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
+      "--grow-after 1 --timeout 35 c.json --train.steps=1000000 --log.every=1000 "
+      "--checkpoint.every=1000000 --checkpoint.memory_every=50\n"
+      "echo code $?\n" +
+          count_left(1),
+      100);
+  EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from memory (step ");
+  EXPECT_HAS(result.output, "; kept in memory\n");
+  EXPECT_HAS(result.output, "trainrun: goes on with 4 ranks (2 before)\n");
+  EXPECT_HAS(result.output, "code 80\n");
+  EXPECT_EQ(steps_saved("run").size(), 1u) << "the stop's own";
+  EXPECT_EQ(steps_saved("run").back(), last_step("run"));
+}
+
 TEST_F(HostFaults, ASpareHostTakesThePlaceOfALostOne) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1500", "--log.every=1000"});
   auto result =
@@ -105,22 +125,24 @@ TEST_F(HostFaults, ASpareHostTakesThePlaceOfALostOne) {
   EXPECT_EQ(final_hash("one"), final_hash("spare"));
 }
 
-// A host whose ranks run a part of the time.
+// A host whose ranks run a tenth of the time.
 TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
-  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=2500", "--log.every=1000"});
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1200", "--log.every=1000"});
   auto result = on_hosts(
       2,
-      "echo 'for i in $(seq 2000); do pids=$(pgrep -f trainrun.worker); kill -STOP $pids; sleep 0.045; kill "
-      "-CONT "
-      "$pids; sleep 0.005; done' > slow.sh\n" +
+      "echo 'for i in $(seq 1500); do kill -STOP $pids; pids=$(pgrep -f trainrun.worker); sleep 0.045; "
+      "kill -CONT $pids; sleep 0.005; done' > slow.sh\n" +
           beside("slow", "at 1 bash $PWD/slow.sh 2>/dev/null") +
-          "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 3 --name=slow c.json "
-          "--train.steps=2500 --log.every=1000\n"
+          "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 2 --name=slow c.json "
+          "--checkpoint.memory_every=50 "
+          "--train.steps=1200 --log.every=1000\n"
           "echo code $?\n",
       100);
   EXPECT_HAS(result.output, "trainrun: host h1 takes ");
-  EXPECT_HAS(result.output, " times as long as the others (--slow-host 3): finishing the step and saving\n");
+  EXPECT_HAS(result.output, " times as long as the others (--slow-host 2): finishing the step and saving\n");
+  EXPECT_HAS(result.output, "; kept in memory\n");
   EXPECT_HAS(result.output, "trainrun: goes on with 1 rank (2 before)\n");
+  EXPECT_HAS(result.output, "resumed from memory, /dev/shm/lockstep-memory.");
   EXPECT_HAS(result.output, "code 0\n");
   EXPECT_EQ(final_hash("one"), final_hash("slow"));
 }

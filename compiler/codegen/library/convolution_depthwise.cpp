@@ -1,7 +1,7 @@
-// The gradient of a depthwise convolution's weight, channels last, 16 channels at a time: oneDNN 2.6 has no kernel of
-// its own for it, and computes it as that of a convolution between so many groups, at 1 to 10 GFLOP/s. The sum of a
-// place: windows of a row, rows, samples of a run, runs, each in its order; a block of channels and a run of samples on
-// one thread.
+// The gradient of a depthwise convolution's weight, channels last, 16 channels at a time: oneDNN 2.6 has no
+// kernel of its own for it, and computes it as that of a convolution between so many groups, at 1 to 10
+// GFLOP/s. The sum of a place: windows of a row, rows, samples of a run, runs, each in its order; a block of
+// channels and a run of samples on one thread.
 #include <omp.h>
 
 #include <algorithm>
@@ -27,9 +27,9 @@ typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 
 // Pixels of 16 channels of one sample: x within its padding, and y.
 struct Tile {
-  int64_t rows, columns;               // of y
-  int64_t sizes[2];                    // of the weight
-  int64_t stride[2], dilation[2];      // rows, columns
+  int64_t rows, columns;           // of y
+  int64_t sizes[2];                // of the weight
+  int64_t stride[2], dilation[2];  // rows, columns
   int64_t x_rows, x_columns, lo_row, lo_column;
 };
 
@@ -38,8 +38,7 @@ template <int kPlaces>
 [[gnu::always_inline]] inline void add_places(const Lanes* x, const Lanes* y, const Tile& t, Lanes* sums) {
   Lanes sum[kPlaces] = {};
   for (int64_t column = 0; column < t.columns; ++column)
-    for (int i = 0; i < kPlaces; ++i)
-      sum[i] += y[column] * x[column * t.stride[1] + i * t.dilation[1]];
+    for (int i = 0; i < kPlaces; ++i) sum[i] += y[column] * x[column * t.stride[1] + i * t.dilation[1]];
   for (int i = 0; i < kPlaces; ++i) sums[i] += sum[i];
 }
 
@@ -52,14 +51,29 @@ LS_CLONES void add_sample(const Lanes* x, const Lanes* y, const Tile& t, Lanes* 
         const Lanes* from = at + j * t.dilation[1];
         Lanes* to = sums + i * t.sizes[1] + j;
         switch (std::min<int64_t>(8, t.sizes[1] - j)) {
-          case 1: add_places<1>(from, y, t, to), j += 1; break;
-          case 2: add_places<2>(from, y, t, to), j += 2; break;
-          case 3: add_places<3>(from, y, t, to), j += 3; break;
-          case 4: add_places<4>(from, y, t, to), j += 4; break;
-          case 5: add_places<5>(from, y, t, to), j += 5; break;
-          case 6: add_places<6>(from, y, t, to), j += 6; break;
-          case 7: add_places<7>(from, y, t, to), j += 7; break;
-          default: add_places<8>(from, y, t, to), j += 8;
+          case 1:
+            add_places<1>(from, y, t, to), j += 1;
+            break;
+          case 2:
+            add_places<2>(from, y, t, to), j += 2;
+            break;
+          case 3:
+            add_places<3>(from, y, t, to), j += 3;
+            break;
+          case 4:
+            add_places<4>(from, y, t, to), j += 4;
+            break;
+          case 5:
+            add_places<5>(from, y, t, to), j += 5;
+            break;
+          case 6:
+            add_places<6>(from, y, t, to), j += 6;
+            break;
+          case 7:
+            add_places<7>(from, y, t, to), j += 7;
+            break;
+          default:
+            add_places<8>(from, y, t, to), j += 8;
         }
       }
     }
@@ -75,7 +89,8 @@ template <class Widen, class Element>
       for (int64_t c = 0; c < kLanes; ++c) out[i * kLanes + c] = widen(from[i * channels + c]);
   } else {
     for (int64_t i = 0; i < count; ++i)
-      for (int64_t c = 0; c < kLanes; ++c) out[i * kLanes + c] = c < lanes ? widen(from[i * channels + c]) : 0.0f;
+      for (int64_t c = 0; c < kLanes; ++c)
+        out[i * kLanes + c] = c < lanes ? widen(from[i * channels + c]) : 0.0f;
   }
 }
 LS_CLONES void take_f32(const float* from, int64_t count, int64_t channels, int64_t lanes, Lanes* to) {
@@ -89,9 +104,18 @@ LS_CLONES void take_bf16(const uint16_t* from, int64_t count, int64_t channels, 
 class DepthwiseWeightGradient : public HostCall {
  public:
   explicit DepthwiseWeightGradient(const ConvolutionShape& s)
-      : s_(s), blocks_((s.channels + kLanes - 1) / kLanes), runs_(std::min(s.n, (kTasks + blocks_ - 1) / blocks_)) {
-    tile_ = {s.counts[0], s.counts[1], {s.sizes[0], s.sizes[1]}, {s.stride[0], s.stride[1]},
-             {s.dilation[0], s.dilation[1]}, 0, 0, s.lo[0], s.lo[1]};
+      : s_(s),
+        blocks_((s.channels + kLanes - 1) / kLanes),
+        runs_(std::min(s.n, (kTasks + blocks_ - 1) / blocks_)) {
+    tile_ = {s.counts[0],
+             s.counts[1],
+             {s.sizes[0], s.sizes[1]},
+             {s.stride[0], s.stride[1]},
+             {s.dilation[0], s.dilation[1]},
+             0,
+             0,
+             s.lo[0],
+             s.lo[1]};
     tile_.x_rows = (tile_.rows - 1) * tile_.stride[0] + (tile_.sizes[0] - 1) * tile_.dilation[0] + 1;
     tile_.x_columns = (tile_.columns - 1) * tile_.stride[1] + (tile_.sizes[1] - 1) * tile_.dilation[1] + 1;
   }
@@ -140,8 +164,8 @@ class DepthwiseWeightGradient : public HostCall {
       return;
     }
     std::fill_n(to, first, Lanes{});
-    take_pixels(x, (sample * s_.spatial[0] + from_row) * s_.spatial[1] + first - tile_.lo_column, last - first, block,
-                to + first);
+    take_pixels(x, (sample * s_.spatial[0] + from_row) * s_.spatial[1] + first - tile_.lo_column,
+                last - first, block, to + first);
     std::fill_n(to + last, tile_.x_columns - last, Lanes{});
   }
 
@@ -177,8 +201,9 @@ class DepthwiseWeightGradient : public HostCall {
 }  // namespace
 
 bool is_depthwise_weight_gradient(const ConvolutionShape& s) {
-  return s.which == ConvolutionShape::Which::weight && s.dims() == 2 && s.groups > 1 && s.groups == s.channels &&
-         s.outputs == s.channels && (s.dtype == DType::f32 || s.dtype == DType::bf16);
+  return s.which == ConvolutionShape::Which::weight && s.dims() == 2 && s.groups > 1 &&
+         s.groups == s.channels && s.outputs == s.channels &&
+         (s.dtype == DType::f32 || s.dtype == DType::bf16);
 }
 
 std::unique_ptr<LibraryCall> make_depthwise_weight_gradient(const ConvolutionShape& shape) {
