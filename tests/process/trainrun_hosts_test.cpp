@@ -1,4 +1,5 @@
-// Flags and keys of a run on several hosts, and those of other launchers: what they become, and what is refused.
+// Flags and keys of a run on several hosts, and those of other launchers: what they become, and what is
+// refused.
 #include "tests/process/trainrun_fixture.h"
 
 namespace lockstep {
