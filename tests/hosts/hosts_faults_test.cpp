@@ -76,7 +76,7 @@ TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
       on_hosts(2,
                beside("run", "ip link set port1 down; sleep 10; ip link set port1 up") +
                    "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline "
-                   "12 --grow-after 1 --timeout 45 c.json --train.steps=1000000 --log.every=1000\n"
+                   "12 --grow-after 1 --timeout 35 c.json --train.steps=1000000 --log.every=1000\n"
                    "echo code $?\n" +
                    count_left(1),
                100);
@@ -84,7 +84,7 @@ TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
   EXPECT_HAS(result.output,
              "trainrun: 2 of 4 ranks, and others can be had again: finishing the step and saving\n");
   EXPECT_HAS(result.output, "trainrun: goes on with 4 ranks (2 before)\n");
-  EXPECT_HAS(result.output, "trainrun: stopped by --timeout 45 s, saved");
+  EXPECT_HAS(result.output, "trainrun: stopped by --timeout 35 s, saved");
   EXPECT_HAS(result.output, "code 80\n");
   EXPECT_HAS(result.output, "left on 1: 0\n");
 }
