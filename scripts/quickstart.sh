@@ -23,4 +23,6 @@ trainrun="$root/build/bin/trainrun"
 
 "$trainrun" "${ranks[@]}" "$root/configs/quickstart.json" "$@"
 echo
+echo "--- how the model goes on from \"The \" after its few minutes of training:"
 "$trainrun" generate "runs/$name" --prompt "The " --tokens 400 --temperature 0.8 --seed 1
+echo "--- next: export PATH=$root/build/bin:\$PATH; trainrun report runs/$name; docs/tutorial.md"

@@ -50,6 +50,11 @@ std::string misfit_text(const std::vector<NamedType>& stored, const std::string&
                         " and ", shape_text(t.dtype, t.shape), " in ", wanted_where));
   }
   if (lines.empty()) return "";
+  constexpr size_t kShown = 24;
+  if (const size_t more = lines.size() > kShown ? lines.size() - kShown : 0; more) {
+    lines.resize(kShown);
+    lines.push_back(str("  and ", more, " more"));
+  }
   return str(stored_where, " does not fit ", wanted_where, ": ", missing, " missing, ", extra, " extra, ",
              differ, " of another shape or dtype\n", join(lines, "\n"));
 }

@@ -2,8 +2,11 @@
 #include "launcher/api/train.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/api/function_workload.h"
 #include "launcher/api/replayed_run.h"
@@ -18,6 +21,19 @@ namespace {
 void tell_state(int64_t step, const std::string& hash) {
   std::printf("step %lld: state %s\n", static_cast<long long>(step), hash.c_str());
   std::fflush(stdout);
+}
+
+// trainrun names a program's folder of logs by the program, or --name, before the program says where it
+// writes.
+void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
+  std::error_code failed;
+  if (place.run_dir.empty() || place.rank != 0 ||
+      std::filesystem::weakly_canonical(run, failed) == place.run_dir)
+    return;
+  const std::filesystem::path logs(place.run_dir);
+  logs::info(str("logs in ", std::filesystem::relative(logs, failed).string(), ", this run's files in ", run,
+                 "; trainrun --name=", std::filesystem::path(run).filename().string(),
+                 " in front of the program puts them together where that is runs/NAME"));
 }
 }  // namespace
 
@@ -35,6 +51,7 @@ std::string train(Session& session, State& state, const SampleData& data,
   hooks.progress.exact = true;
   hooks.report_state = tell_state;
   hooks.regroup_requested = launcher::regroup_requested;
+  tell_folders(place, options.run);
   distributed::enter_pace(Pace::start);
   if (replaying()) return replay_instead(session, config, work, hooks, options.run);
   auto outcome = launcher::TrainingLoop(config, work, place, hooks, options.run).run();

@@ -44,7 +44,7 @@ int64_t traced_steps(const TrainOptions& options) {
 
 std::string in_options(std::string text) {
   static const std::pair<std::string_view, std::string_view> words[] = {
-      {"Lower optim.lr, or set optim.clip", "Lower the learning rate, or clip the gradients"},
+      {"Lower optim.lr, or clip more (optim.clip)", "Lower the learning rate, or clip the gradients"},
       {"batch.global", "global_batch"},
       {"batch.micro", "micro_batch"},
       {"batch.lanes", "lanes"},

@@ -116,6 +116,9 @@ const char* npy_type(DType dtype) {
       return "<u8";
     case DType::boolean:
       return "|b1";
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+      break;  // of no checkpoint
   }
   throw InternalError("a dtype without a type of numpy's");
 }

@@ -14,7 +14,13 @@ using namespace checkpoint;
 
 namespace fs = std::filesystem;
 
-std::string checkpoint_folder(const std::string& path) {
+std::string run_or_path(const std::string& word) {
+  const std::string run = "runs/" + word;
+  return word.find('/') == std::string::npos && !is_folder(word) && is_folder(run) ? run : word;
+}
+
+std::string checkpoint_folder(const std::string& word) {
+  const std::string path = run_or_path(word);
   if (!is_folder(path))
     throw UserError(
         str("no folder ", path, "; name a run (runs/NAME), its ckpt folder or one step-N folder"));
@@ -37,7 +43,8 @@ std::vector<CheckpointSummary> checkpoints_of(const std::string& path) {
   return found;
 }
 
-HeldStep hold_step(const std::string& path) {
+HeldStep hold_step(const std::string& word) {
+  const std::string path = run_or_path(word);
   auto hold = [](const std::string& step, std::string problem) {
     auto files = hold_checkpoint(step);
     Manifest manifest = read_manifest(step, *files);

@@ -13,9 +13,12 @@ namespace lockstep::launcher::cli {
 // How often a list is read anew where a run removes checkpoints as fast as they are found.
 inline constexpr int kCheckpointLooks = 100;
 
-// The folder that holds step-N folders: PATH/ckpt of a run, PATH itself otherwise. UserError where there is
-// no such folder.
-std::string checkpoint_folder(const std::string& path);
+// The path of a run that is meant by its name alone, where no folder has that name here; else the word
+// itself.
+std::string run_or_path(const std::string& word);
+// The folder that holds step-N folders: PATH/ckpt of a run, or of one that is named, PATH itself otherwise.
+// UserError where there is no such folder.
+std::string checkpoint_folder(const std::string& word);
 // Whether a path is spelled as one step-N folder.
 bool names_a_step(const std::string& path);
 // The checkpoints of a path, by ascending step. UserError where there is none.
@@ -29,7 +32,7 @@ struct HeldStep {
   checkpoint::Manifest manifest;
 };
 // The step folder that a path means: itself, or the newest one below it, sound or not.
-HeldStep hold_step(const std::string& path);
+HeldStep hold_step(const std::string& word);
 // The same, sound: UserError with the problem.
 HeldStep hold_sound_step(const std::string& path);
 

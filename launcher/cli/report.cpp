@@ -26,7 +26,7 @@ class Gathered {
     if (record_.lines().empty())
       throw UserError(str("report: ", record_.folder(),
                           "/metrics.jsonl has no rows yet; a run writes one at its first step, and every "
-                          "log.every steps"));
+                          "log.every steps, as train() does; a loop of one's own writes none"));
     then_ = record_.then(record_.last_step());
     plan();
   }

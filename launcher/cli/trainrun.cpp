@@ -224,10 +224,10 @@ class CommandLine {
         ->check(CLI::NonNegativeNumber)
         ->type_name("N");
     app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
-        ->check(CLI::NonNegativeNumber)
+        ->check(CLI::Range(0.0, 1000.0))
         ->type_name("T");
     app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
-        ->check(CLI::NonNegativeNumber)
+        ->check(CLI::Range(0, 1 << 30))
         ->type_name("K");
     app->add_option("--data.tokenizer", g.tokenizer,
                     "tokenizer.json of the run's tokens; default: the one of its config")

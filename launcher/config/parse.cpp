@@ -293,7 +293,10 @@ std::string other_config(const std::string& path) {
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides, DataPaths paths) {
   const ReadText file = read_text(path);
   if (!file.problem.empty())
-    throw UserError(str("cannot read the config ", path, ": ", file.problem, "; ", other_config(path)));
+    throw UserError(str("cannot read the config ", path, ": ", file.problem, "; ",
+                        std::filesystem::exists(path + "/config.json")
+                            ? str("of this run: ", path, "/config.json")
+                            : other_config(path)));
   return parse_config(file.text, path, overrides, paths);
 }
 

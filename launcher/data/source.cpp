@@ -190,10 +190,12 @@ std::vector<std::byte> Source::head(int64_t most) const {
 }
 
 std::string Source::beyond_vocab(int64_t token, uint32_t id, int64_t vocab) const {
-  return str("token id ", id, " at ", path, ", token ", token, " (byte ", header + token * width,
-             ") >= model.vocab ", vocab,
-             width == 1 ? "; set model.vocab to 256 for bytes"
-                        : "; set model.vocab and data.dtype to those of the file");
+  return str(
+      "token id ", id, " at ", path, ", token ", token, " (byte ", header + token * width,
+      ") >= model.vocab ", vocab,
+      width == 1
+          ? "; set model.vocab to 256 for bytes"
+          : "; set model.vocab and data.dtype (of a TokenFile .vocab and .dtype) to those of the file");
 }
 
 }  // namespace lockstep::launcher::data

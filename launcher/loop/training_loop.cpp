@@ -301,7 +301,7 @@ void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const 
     throw UserError(work_.in_words(str("step ", i, ": ", finding.words,
                                        finding.of_state ? "" : "; the last checkpoint is untouched",
                                        first.in_data       ? ". Mend the sample, or take it out of the data"
-                                       : finding.nonfinite ? ". Lower optim.lr, or set optim.clip"
+                                       : finding.nonfinite ? ". Lower optim.lr, or clip more (optim.clip)"
                                                            : "; train.on_spike decides what a spike does")));
   if (finding.action == Action::go_on && !finding.words.empty())
     logs::info(str("step ", i, ": ", finding.words));

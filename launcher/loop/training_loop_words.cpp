@@ -56,8 +56,10 @@ TrainingLoop::Outcome TrainingLoop::end(int64_t i, bool stopped, bool kept, cons
 
 bool TrainingLoop::nothing_to_do(int64_t done) const {
   if (done >= config_.train.steps)
-    logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done, " of ",
-                                  config_.train.steps, "; raise train.steps to go on")));
+    logs::info(work_.in_words(
+        str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps,
+            "; raise train.steps to go on",
+            config_.log.profile ? ". No step is traced: another --name traces a run of its own" : "")));
   else if (best_.over())
     logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done,
                                   ", after which the run was done early: ", best_.words(),

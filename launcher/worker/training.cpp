@@ -95,7 +95,13 @@ std::unique_ptr<compiler::Step> Training::compile_evaluation() {
 
 void Training::start_state() {
   state_.materialize();
-  if (config_.train.init_from.empty()) return;
+  if (config_.train.init_from.empty()) {
+    if (rank() == 0 && (config_.train.lora.rank > 0 || !config_.train.freeze.empty()))
+      logs::warn(str(config_.train.lora.rank > 0 ? "train.lora.rank" : "train.freeze",
+                     " leaves weights as they are, and these are random: name what is to be tuned, as in "
+                     "--train.init_from=runs/NAME"));
+    return;
+  }
   hf::load_initial(config_.train.init_from, config_, weights_of(state_), live_);
   logs::info(str("initial weights from ", config_.train.init_from));
 }

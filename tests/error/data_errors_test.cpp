@@ -178,10 +178,10 @@ TEST(DataErrors, token_beyond_the_vocabulary) {
                       .order = "sequential",
                       .vocab = 50304,
                       .context = 4};
-  EXPECT_EQ(
-      first_step(options),
-      str("token id 60000 at ", folder.path("x.bin"),
-          ", token 3 (byte 6) >= model.vocab 50304; set model.vocab and data.dtype to those of the file"));
+  EXPECT_EQ(first_step(options), str("token id 60000 at ", folder.path("x.bin"),
+                                     ", token 3 (byte 6) >= model.vocab 50304; set model.vocab and "
+                                     "data.dtype (of a TokenFile .vocab and .dtype) to "
+                                     "those of the file"));
   folder.write("x.bin", std::vector<uint32_t>{
                             1, 2, 3, 4, 0xffffffffu});  // the last target counts too, and no id is negative
   options.dtype = "uint32";

@@ -51,7 +51,8 @@ TEST_F(FaultRun, Row33TheFirstBadValueIsNamed) {
                  {{"LOCKSTEP_FAULT", "burst:rank=1,step=30"}});
     EXPECT_EQ(result.code, 2) << result.output;
     EXPECT_HAS(result.output, "step 30: the loss is ");
-    EXPECT_HAS(result.output, "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip");
+    EXPECT_HAS(result.output,
+               "; the last checkpoint is untouched. Lower optim.lr, or clip more (optim.clip)");
     EXPECT_EQ(checkpoints("run"), Words{"step-20"});
     std::filesystem::remove_all("runs/run");
   }

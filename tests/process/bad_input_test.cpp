@@ -227,7 +227,7 @@ TEST_F(BadInput, RatesThatDestroyTheModel) {
   train({"--nproc", "2", "c.json", "--train.steps=20"});
   auto before = files_of("run/ckpt");
   refused({"--nproc", "2", "c.json", "--optim.lr=1e38", "--optim.clip=0"},
-          "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip\n");
+          "; the last checkpoint is untouched. Lower optim.lr, or clip more (optim.clip)\n");
   EXPECT_EQ(files_of("run/ckpt"), before);
 }
 
