@@ -24,37 +24,36 @@ std::string misfit_text(const std::vector<NamedType>& stored, const std::string&
   for (const auto& t : stored) have[t.fqn] = &t, have_names.push_back(t.fqn);
   for (const auto& t : wanted) want[t.fqn] = &t, want_names.push_back(t.fqn);
   std::vector<std::string> lines;
-  constexpr size_t kMaxHints =
-      64;  // a hint compares with every known name; the first ones suffice to see what went wrong
   auto hint = [&](const std::string& name, const std::vector<std::string>& known, const std::string& where) {
-    if (lines.size() >= kMaxHints) return std::string();
     std::string near = nearest(name, known);
     return near.empty() ? std::string() : str("; nearest in ", where, ": ", near);
   };
+  constexpr size_t kShown = 12;  // of each kind
+  auto more = [&](size_t count, const char* kind) {
+    if (count > kShown) lines.push_back(str("  ", kind, ": and ", count - kShown, " more"));
+  };
   size_t missing = 0, extra = 0, differ = 0;
   for (const auto& t : wanted)
-    if (!have.count(t.fqn))
-      ++missing, lines.push_back(str("  missing: ", t.fqn, ' ', shape_text(t.dtype, t.shape),
-                                     hint(t.fqn, have_names, stored_where)));
+    if (!have.count(t.fqn) && ++missing <= kShown)
+      lines.push_back(str("  missing: ", t.fqn, ' ', shape_text(t.dtype, t.shape),
+                          hint(t.fqn, have_names, stored_where)));
+  more(missing, "missing");
   for (const auto& t : stored)
-    if (!want.count(t.fqn))
-      ++extra, lines.push_back(str("  extra: ", t.fqn, ' ', shape_text(t.dtype, t.shape),
-                                   hint(t.fqn, want_names, wanted_where)));
+    if (!want.count(t.fqn) && ++extra <= kShown)
+      lines.push_back(
+          str("  extra: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, want_names, wanted_where)));
+  more(extra, "extra");
   for (const auto& t : wanted) {
     auto found = have.find(t.fqn);
     if (found == have.end()) continue;
     const NamedType& s = *found->second;
     if (s.shape == t.shape && (s.dtype == t.dtype || (widening && widens(s.dtype, t.dtype)))) continue;
-    ++differ;
+    if (++differ > kShown) continue;
     lines.push_back(str("  differs: ", t.fqn, " is ", shape_text(s.dtype, s.shape), " in ", stored_where,
                         " and ", shape_text(t.dtype, t.shape), " in ", wanted_where));
   }
+  more(differ, "differs");
   if (lines.empty()) return "";
-  constexpr size_t kShown = 24;
-  if (const size_t more = lines.size() > kShown ? lines.size() - kShown : 0; more) {
-    lines.resize(kShown);
-    lines.push_back(str("  and ", more, " more"));
-  }
   return str(stored_where, " does not fit ", wanted_where, ": ", missing, " missing, ", extra, " extra, ",
              differ, " of another shape or dtype\n", join(lines, "\n"));
 }

@@ -45,8 +45,8 @@ TEST_F(Data, Row38DamagedData) {
   refused(other, "other.bin is empty");
   write([](std::string& b) { b[10999] = 0x7f; });  // far behind what the first step reads
   refused(other,
-          "at other.bin, token 5499 (byte 10998) >= model.vocab 64; set model.vocab and data.dtype to those "
-          "of the file");
+          "at other.bin, token 5499 (byte 10998) >= model.vocab 64; set model.vocab and data.dtype (of a "
+          "TokenFile .vocab and .dtype) to those of the file");
   auto header = [&](int32_t magic, int32_t count) {
     std::vector<int32_t> words(256, 0);
     words[0] = magic, words[1] = 1, words[2] = count;

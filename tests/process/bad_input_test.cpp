@@ -109,7 +109,7 @@ TEST_F(BadInput, TokenBeyondTheVocabulary) {
   for (int nproc : {1, 3}) {
     refused({"--nproc", str(nproc), "c.json", "--data.paths=[\"validation.bin\"]", "--name=v"},
             "token id 64 at validation.bin, token 5410 (byte 10820) >= model.vocab 64; set model.vocab and "
-            "data.dtype to those of the file\n");
+            "data.dtype (of a TokenFile .vocab and .dtype) to those of the file\n");
     EXPECT_EQ(checkpoints("v"), Words{});
     EXPECT_EQ(last_step("v"), 0);
     refused({"--nproc", str(nproc), "c.json", "--data.paths=[\"training.bin\"]", "--checkpoint.every=5",

@@ -167,6 +167,17 @@ TEST(Fit, Widening) {
   EXPECT_FALSE(widens(DType::f16, DType::bf16));
   EXPECT_FALSE(widens(DType::i32, DType::f64));
   EXPECT_EQ(misfit_text({{"a", DType::f32, {2}}}, "x", {{"a", DType::f32, {2}}}, "y", false), "");
+  std::vector<NamedType> many;
+  for (int i = 10; i < 24; ++i) many.push_back({str("w", i), DType::f32, {i}});
+  const std::string far = misfit_text({{"z", DType::f32, {1}}}, "x", many, "y", false);
+  EXPECT_EQ(
+      far.rfind("x does not fit y: 14 missing, 1 extra, 0 of another shape or dtype\n  missing: w10 f32[10]",
+                0),
+      0u)
+      << far;
+  EXPECT_NE(far.find("  missing: w21 f32[21]"), std::string::npos) << far;
+  EXPECT_EQ(far.find("w22 f32"), std::string::npos) << far;
+  EXPECT_NE(far.find("\n  missing: and 2 more\n  extra: z f32[1]"), std::string::npos) << far;
 }
 
 }  // namespace
