@@ -140,6 +140,8 @@ TEST_F(CkptTools, PruneTellsAndRemoves) {
 TEST_F(CkptTools, AverageIsWhatRunsStartFrom) {
   write_tiny();
   train({"--nproc", "2", "c.json", "--train.steps=60", "--name=a"});
+  EXPECT_EQ(said({"ls", "a"}), said({"ls", "runs/a"}));  // a run by its name
+  EXPECT_EQ(said({"show", "a"}), said({"show", "runs/a"}));
   const auto told = said({"average", "runs/a/ckpt/step-40", "runs/a", "runs/mean"});
   EXPECT_HAS(told, "wrote runs/mean/ckpt/step-60: the mean of 28 tensors over 2 checkpoints, ");
   EXPECT_HAS(told, "left out, of the optimizer: 56 tensors, as optim.");

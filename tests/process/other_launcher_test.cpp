@@ -53,6 +53,9 @@ TEST_F(OtherLauncher, AProgramOfItsRanksIsOneRun) {
   const auto ranks = all(words, 2);
   for (const auto& rank : ranks) EXPECT_EQ(rank->wait(100), kExitOk) << rank->output();
   EXPECT_HAS(ranks[0]->output(), state.str());
+  EXPECT_HAS(ranks[0]->output(),
+             "logs in runs/loop_program, this run's files in runs/own; trainrun --name=own in front of "
+             "the program puts them together");
   EXPECT_EQ(ranks[1]->output(), "");
   EXPECT_TRUE(std::filesystem::exists(RunRecord("runs/loop_program").log_dir() + "/rank-1.log"));
 }

@@ -65,6 +65,14 @@ TEST_F(Trainrun, ResolvedConfigRerunsTheRun) {
   EXPECT_TRUE(std::filesystem::exists("runs/other/logs/attempt-2/rank-0.log"));
 }
 
+TEST_F(Trainrun, ARunsFolderIsAnsweredWithItsConfig) {
+  ASSERT_EQ(trainrun({"--nproc", "2", "c.json"}).code, kExitOk);
+  const auto result = trainrun({"--nproc", "2", "runs/first"});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_HAS(result.output,
+             "cannot read the config runs/first: it is a folder; of this run: runs/first/config.json\n");
+}
+
 TEST_F(Trainrun, SpellingsOfNproc) {
   for (auto words : std::vector<std::vector<std::string>>{
            {"-n", "2"}, {"--nproc=2"}, {"--nproc-per-node", "2"}, {"--nproc_per_node=2"}}) {

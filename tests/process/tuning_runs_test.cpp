@@ -66,6 +66,15 @@ TEST_F(Tuning, AdaptersAloneMove) {
   EXPECT_EQ(moments, 2 * (8 + 2));
 }
 
+TEST_F(Tuning, AdaptersBesideRandomWeightsAreTold) {
+  const Result told = trainrun(words("random", {"--train.lora.rank=3"}, 1));
+  EXPECT_EQ(told.code, kExitOk) << told.output;
+  EXPECT_HAS(
+      told.output,
+      "train.lora.rank leaves weights as they are, and these are random: name what is to be tuned, as in "
+      "--train.init_from=runs/NAME");
+}
+
 TEST_F(Tuning, AdaptersInBf16) {
   expect_same_bits("narrow", {"--train.lora.rank=3", "--train.precision=bf16"});
 }
