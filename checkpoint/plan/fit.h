@@ -17,8 +17,7 @@ std::vector<NamedType> types_of(const std::vector<Array*>& arrays);
 
 // "" when they agree; else the text of a UserError: a line for each of the first twelve missing, extra and
 // mis-shaped tensors with both types and the nearest known name. `stored_where` and `wanted_where` name the
-// two sides
-// ("init.safetensors", "the model"). With `widening`, a stored float may be narrower.
+// two sides ("init.safetensors", "the model"). With `widening`, a stored float may be narrower.
 std::string misfit_text(const std::vector<NamedType>& stored, const std::string& stored_where,
                         const std::vector<NamedType>& wanted, const std::string& wanted_where, bool widening);
 

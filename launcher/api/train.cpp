@@ -30,8 +30,8 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
   if (place.run_dir.empty() || place.rank != 0 ||
       std::filesystem::weakly_canonical(run, failed) == place.run_dir)
     return;
-  const std::filesystem::path logs(place.run_dir);
-  logs::info(str("logs in ", std::filesystem::relative(logs, failed).string(), ", this run's files in ", run,
+  logs::info(str("logs in ", std::filesystem::relative(place.run_dir, failed).string(),
+                 ", this run's files in ", run,
                  "; trainrun --name=", std::filesystem::path(run).filename().string(),
                  " in front of the program puts them together where that is runs/NAME"));
 }

@@ -5,12 +5,7 @@
 #include <cmath>
 #include <limits>
 
-// The row loops exist once per instruction set; without contraction each gives the same bits.
-#if defined(__x86_64__) && !defined(LOCKSTEP_SANITIZED)
-#define LS_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
-#else
-#define LS_CLONES
-#endif
+#include "core/base/clones.h"
 
 namespace lockstep::compiler::rows {
 

@@ -8,15 +8,9 @@
 #include <bit>
 
 #include "compiler/codegen/library/convolution.h"
-#include "compiler/codegen/library/primitives.h"
 #include "compiler/codegen/sums/halves.h"
-
-// The loops exist once per instruction set; without contraction each gives the same bits.
-#if defined(__x86_64__) && !defined(LOCKSTEP_SANITIZED)
-#define LS_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
-#else
-#define LS_CLONES
-#endif
+#include "core/base/clones.h"
+#include "core/base/text.h"
 
 namespace lockstep::compiler {
 
