@@ -1,5 +1,5 @@
-// LS_CLONES: a function that exists once per instruction set of x86-64, of which the processor's is called. Since
-// nothing is contracted (-ffp-contract=off), each gives the same bits.
+// LS_CLONES: a function that exists once per instruction set of x86-64, of which the processor's is called.
+// Since nothing is contracted (-ffp-contract=off), each gives the same bits.
 #pragma once
 
 #if defined(__x86_64__) && !defined(LOCKSTEP_SANITIZED)
