@@ -161,7 +161,7 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   for (const Graph* graph : {&plan.count, &plan.seed, &plan.body, &plan.copies})
     add(kernels_of(*graph, plan.options));
   for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
-  add(update_kernels(plan.phases, plan.options));
+  add(update_kernels(plan.phases, plan.options, kept_gradients(plan)));
   return sources;
 }
 }  // namespace

@@ -69,6 +69,8 @@ Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype);
 // core/ops/updates.h); one that replaces nothing is made in any case. Shared scalars gate0, limit0, gate1,
 // ... are appended: gates of these dtypes, limits f32. Bits of an update that is made are those of `body`.
 Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector<DType>& gates);
+// The body with these inputs in bf16: each is widened, which is exact, before anything reads it.
+Graph body_of_halves(const Graph& body, const std::vector<int>& inputs);
 // Kernel with the MultiTensorFn signature. Inputs of rank 1 are per element, rank-0 inputs of kind scalar are
 // shared, of kind value per tensor. The body is pointwise.
 KernelSource generate_multi_tensor(const Graph& body);

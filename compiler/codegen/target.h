@@ -101,7 +101,7 @@ class Reductions {
     std::vector<Source> sources;  // each rows * width elements
     std::vector<int> merges;
     int64_t rows = 0, width = 0;
-    float* out = nullptr;
+    float* out = nullptr;           // null: the squares alone are wanted
     double* row_squares = nullptr;  // one per row; null: not wanted
   };
   virtual void sum(std::span<const Sum> sums, Stream& stream) = 0;

@@ -83,4 +83,18 @@ Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector
   return graph;
 }
 
+Graph body_of_halves(const Graph& body, const std::vector<int>& inputs) {
+  if (inputs.empty()) return body;
+  Rewriter rewriter(body);
+  Graph& made = rewriter.graph();
+  for (int input : inputs) {
+    const ValueId old = body.inputs.at(input).value, half = rewriter.at(old);
+    made[half].dtype = DType::bf16;
+    const Shape shape = made[half].shape;
+    rewriter.map(old, made.append(ops::convert, {half}, {{"dtype", DType::f32}}, {{DType::f32, shape}})[0]);
+  }
+  for (const Node& node : body.nodes) rewriter.copy(node);
+  return rewriter.finish();
+}
+
 }  // namespace lockstep::compiler

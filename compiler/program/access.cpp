@@ -44,7 +44,7 @@ struct Finder {
   void operator()(const SumTrees& sums) {
     for (const auto& tree : sums.trees) {
       for (const auto& source : tree.sources) read(source.at);
-      write(tree.out);
+      if (!tree.stays()) write(tree.out);
       write(tree.row_squares);
     }
   }

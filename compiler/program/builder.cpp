@@ -13,6 +13,7 @@ StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramR
       whole_(plan.phases.whole),
       rank_(rank),
       held_(whole_.mesh, rank.mesh.coordinate(rank.rank)),
+      kept_(kept_gradients(plan)),
       writer_(program_),
       at_(whole_.values.size()) {
   const int64_t data_ranks = rank.mesh.data_size();

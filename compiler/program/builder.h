@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/program/held_rows.h"
+#include "compiler/program/kept_gradients.h"
 #include "compiler/program/step_blocks.h"
 
 namespace lockstep::compiler {
@@ -136,6 +137,7 @@ class StepBuilder {
   const Graph& whole_;
   const ProgramRank& rank_;
   HeldRows held_;
+  const KeptGradients kept_;
   StepProgram program_;
   ProgramWriter writer_;
   PerValue<Span> at_;  // of the whole program's values, those outside of blocks

@@ -45,15 +45,11 @@ void StepBuilder::prepare_head(const Node& node) {
   }
 }
 
-// A sum over lanes takes the place of one of its addends, where this rank has rows of it. The gradient of the
-// only micro-batch is its own sum, where it is f32 and lies in the body's arena.
+// A sum over lanes takes the place of one of its addends, where this rank has rows of it; the only
+// micro-batch's gradient is its sum, where it is kept.
 bool StepBuilder::in_place(const Node& node, ValueId v) const {
   if (node.op != ops::lane_sum || v != node.outputs[0] || held_.of(whole_[v]).count == 0) return false;
-  if (!sum_.lanes.is_one()) return true;
-  const size_t bucket = exchange_of_.at(whole_.producer(node.inputs[0]).inputs[0]);
-  const int output = plan_.phases.buckets[bucket][whole_[node.inputs[0]].index];
-  const ProgramBlock& body = block(kBodyBlock);
-  return body.graph[body.graph.outputs[output].value].dtype == DType::f32 && body.outputs[output].base < 0;
+  return !sum_.lanes.is_one() || kept_.contains(v);
 }
 
 void StepBuilder::prepare(const Node& node) {
@@ -197,6 +193,7 @@ bool StepBuilder::meets_pending(const UpdateTensors::Tensor& tensor) const {
 
 void StepBuilder::update(NodeId n, const Node& node) {
   UpdateTensors::Tensor tensor{.node = n, .count = held_.of(whole_[node.inputs[0]]).count};
+  tensor.halves = halves_of(node, kept_);
   for (ValueId v : node.inputs) {
     if (const auto spread = spread_.find(v); spread != spread_.end())
       update_by_rows(whole_.node(spread->second), static_cast<int>(tensor.inputs.size()), tensor);

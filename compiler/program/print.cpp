@@ -97,10 +97,15 @@ struct Writer {
   }
   std::string operator()(const UpdateTensors& update) const {
     const auto& first = update.tensors.at(0);
+    const auto halves =
+        std::count_if(update.tensors.begin(), update.tensors.end(),
+                      [](const UpdateTensors::Tensor& tensor) { return !tensor.halves.empty(); });
     return str(update.gates.empty() ? "convert " : "update ", counted(update.tensors.size(), "tensor"), ": ",
                at(first.outputs.at(0)), first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
                first.by_rows < 0 ? "" : str(", by the rows ", at(first.rows), " of ", at(first.ids)),
-               and_more(update.tensors.size()), update.gates.empty() ? "" : kUnlessGated);
+               and_more(update.tensors.size()),
+               halves ? str(", of them ", halves, " by gradients in bf16") : std::string(),
+               update.gates.empty() ? "" : kUnlessGated);
   }
   std::string operator()(const SumRows& sum) const {
     return str("add rows of equal ids of ", at(sum.rows), ", ", sum.ids.bytes / 4, " ids below ",

@@ -88,6 +88,13 @@ struct SumTrees {
     std::vector<int> merges = {};
     int64_t rows = 0, width = 0;
     Span out = {}, row_squares = {};
+    // Its only addend is the sum, in the addend's dtype: nothing is written but its squares.
+    bool stays() const { return sources.size() == 1 && out == sources[0].at; }
+    // Where the sum lies. A tensor without rows here may have room for an element there.
+    Span sum() const {
+      const DType dtype = stays() ? sources[0].dtype : DType::f32;
+      return out.part(0, rows * width * static_cast<int64_t>(size_of(dtype)));
+    }
     bool operator==(const Tree&) const = default;
   };
   std::vector<Tree> trees;
@@ -121,6 +128,7 @@ struct UpdateTensors {
     std::vector<Span> inputs = {}, outputs = {};
     Span copy = {};
     DType copy_dtype = DType::f32;
+    std::vector<int> halves = {};  // inputs that lie in bf16 and are f32 in the node: the kernel widens them
     // Input `by_rows` (-1: none) is no span but the rows of some ids, as SumRows leaves them, and 0
     // elsewhere; the tensor's first row is that of id `first`.
     int by_rows = -1;

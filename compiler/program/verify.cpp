@@ -124,8 +124,7 @@ class Walk {
   void operator()(const SumTrees& sums) {
     for (const auto& tree : sums.trees) {
       for (const auto& source : tree.sources) take(source.at);
-      // Of a tensor without rows here there is nothing to sum, though its place may have room for an element.
-      const Span out = tree.out.part(0, tree.rows * tree.width * static_cast<int64_t>(sizeof(float)));
+      const Span out = tree.sum();
       write(out, tree.row_squares.there() ? ByteState::total : ByteState::once);
       if (tree.row_squares.there()) sums_.set(out, ByteState::plain);
       write(tree.row_squares, ByteState::plain);

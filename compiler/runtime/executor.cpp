@@ -155,7 +155,8 @@ Executor::Action Executor::bind(const SumTrees& all) {
     for (const auto& source : tree.sources) sum.sources.emplace_back(at(source.at), source.dtype);
     sum.merges = tree.merges;
     sum.rows = tree.rows, sum.width = tree.width;
-    sum.out = as<float>(tree.out), sum.row_squares = as<double>(tree.row_squares);
+    sum.out = tree.stays() ? nullptr : as<float>(tree.out);
+    sum.row_squares = as<double>(tree.row_squares);
   }
   return [this, sums = std::move(sums)](Stream& stream) { parts_.reductions.sum(sums, stream); };
 }
@@ -189,6 +190,7 @@ Executor::Action Executor::bind(const UpdateTensors& update) {
     for (const Span& output : tensor.outputs) call.outputs.push_back(at(output));
     if (parts_.kernels) call.copy = at(tensor.copy);
     call.copy_dtype = tensor.copy_dtype;
+    call.halves = tensor.halves;
     call.by_rows = tensor.by_rows;
     call.rows = {.ids = as<const int32_t>(tensor.ids),
                  .rows = as<const float>(tensor.rows),

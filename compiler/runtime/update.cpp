@@ -23,6 +23,9 @@ void spread(const ByRows::Table& from, int64_t count, float* to) {
     if (const int64_t at = (from.ids[k] - from.first) * from.width; at >= 0 && at < count)
       std::copy_n(from.rows + k * from.width, from.width, to + at);
 }
+bool is_half(const UpdateCall& call, size_t input) {
+  return std::find(call.halves.begin(), call.halves.end(), static_cast<int>(input)) != call.halves.end();
+}
 // By the reference evaluator, at once.
 void evaluate_update(const UpdateCall& call) {
   const Graph& graph = *call.graph;
@@ -40,6 +43,9 @@ void evaluate_update(const UpdateCall& call) {
     inputs.push_back(make_tensor(value.dtype, value.shape.empty() ? Shape{} : Shape{call.count}));
     if (static_cast<int>(i) == call.by_rows)
       spread(call.rows, call.count, reinterpret_cast<float*>(inputs.back().data.data()));
+    else if (is_half(call, i))
+      for (int64_t k = 0; k < call.count; ++k)
+        inputs.back().set(k, get_double(DType::bf16, call.inputs[i], k));
     else
       std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
   }
@@ -55,8 +61,10 @@ Graph convert_body(DType from, DType to) {
                   body.append(ops::convert, {x}, {{"dtype", to}}, {{to, {kUpdateElements}}})[0]);
   return body;
 }
-// The body of an update or convert node; with a copy, an update's first output once more in another dtype.
-Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
+// The body of an update or convert node, of which these inputs lie in bf16; with a copy, an update's first
+// output once more in another dtype.
+Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy,
+              const std::vector<int>& halves) {
   const DType dtype = graph[node.inputs[0]].dtype;
   if (node.op == ops::convert) return convert_body(dtype, graph[node.outputs[0]].dtype);
   std::vector<DType> gates;
@@ -64,6 +72,7 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
     for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
   Graph body = gated_body(node.body ? *node.body : multi_tensor_body(node.op, node.attrs, dtype),
                           replaced_inputs(node), gates);
+  body = body_of_halves(body, halves);
   if (!copy) return body;
   const ValueId first = body.outputs[0].value;
   const Shape shape = body[first].shape;
@@ -105,14 +114,15 @@ std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const Kern
       const Value& value = (*call.graph)[call.node->inputs[i]];
       if (static_cast<int>(i) == call.by_rows) input = elements.size();
       (value.shape.empty() ? scalars : elements).push_back(call.inputs[i]);
-      if (!value.shape.empty()) sizes.push_back(size_of(value.dtype));
+      if (!value.shape.empty()) sizes.push_back(size_of(is_half(call, i) ? DType::bf16 : value.dtype));
     }
     for (ValueId v : call.node->outputs) sizes.push_back(size_of((*call.graph)[v].dtype));
     if (call.copy) sizes.push_back(size_of(call.copy_dtype));
     scalars.insert(scalars.end(), call.gates.begin(), call.gates.end());
     std::optional<DType> copy;
     if (call.copy) copy = call.copy_dtype;
-    const std::string kernel = target.generate_multi_tensor(body_of(*call.graph, *call.node, copy)).name;
+    const std::string kernel =
+        target.generate_multi_tensor(body_of(*call.graph, *call.node, copy, call.halves)).name;
     Launch& launch = out[{kernel, scalars, call.by_rows}];
     launch.kernel = &kernels.find_multi_tensor(kernel);
     launch.scalars = scalars, launch.input = input, launch.element_size = std::move(sizes);
@@ -149,11 +159,13 @@ std::map<std::string, DType> rounded_state(const Phases& phases) {
   return out;
 }
 
-std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options) {
+std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options,
+                                         const KeptGradients& kept) {
   const auto rounded = rounded_state(phases);
   std::map<std::string, KernelSource> made;
   auto add = [&](const Node& node, std::optional<DType> copy) {
-    KernelSource source = target_of(options).generate_multi_tensor(body_of(phases.whole, node, copy));
+    KernelSource source =
+        target_of(options).generate_multi_tensor(body_of(phases.whole, node, copy, halves_of(node, kept)));
     made.emplace(source.name, std::move(source));
   };
   for (NodeId n : phases.head)

@@ -10,7 +10,7 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/pass.h"
-#include "compiler/program/step_plan.h"
+#include "compiler/program/kept_gradients.h"
 #include "core/device/stream.h"
 
 namespace lockstep::compiler {
@@ -25,7 +25,8 @@ struct UpdateCall {
   std::vector<void*> inputs, outputs;
   void* copy = nullptr;  // null: none
   DType copy_dtype = DType::f32;
-  int by_rows = -1;  // the input that is no memory but `rows`, with zeros between them; -1: none
+  std::vector<int> halves;  // inputs that lie in bf16 and are f32 in the node
+  int by_rows = -1;         // the input that is no memory but `rows`, with zeros between them; -1: none
   ByRows::Table rows;
   std::vector<void*> gates;  // of an update: per value of update_gates(), it and its limit; see gated_body()
 };
@@ -40,7 +41,8 @@ std::function<void(Stream&)> bind_updates(const std::vector<UpdateCall>& calls,
 std::map<std::string, DType> rounded_state(const Phases& phases);
 
 // The kernels of the updates and head converts of a program, for compilation; and their names for the
-// certificate.
-std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options);
+// certificate, as they are where no gradient is kept, since that decides no bit.
+std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options,
+                                         const KeptGradients& kept = {});
 
 }  // namespace lockstep::compiler

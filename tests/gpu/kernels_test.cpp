@@ -364,6 +364,46 @@ TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
   }
 }
 
+// An input that lies in bf16 is as good as what it is in f32, bit by bit; at any offset.
+TEST_F(CudaKernels, a_multi_tensor_update_widens_halves) {
+  const Update& adamw = kUpdates[0];
+  const Graph body = multi_tensor_body(adamw.op, adamw.attrs, DType::f32);
+  const KernelSource full = compiler::cuda::generate_multi_tensor(body),
+                     half = compiler::cuda::generate_multi_tensor(body_of_halves(body, {1}));
+  auto set = compiled({full, half});
+  const float decay = 0.1f;
+  std::vector<Place> scalars;
+  std::vector<void*> scalar_pointers;
+  for (double value : adamw.scalars)
+    scalars.push_back(place(from_values(DType::f32, {}, {value}))),
+        scalar_pointers.push_back(scalars.back().at);
+  for (int64_t size : {1, 15, 8192, 40001}) {
+    const HostTensor gradient = random_tensor(DType::bf16, {size}, 71, 0.1, 1);
+    auto run = [&](const KernelSource& source, DType dtype, size_t offset) {
+      std::vector<Place> places;
+      std::vector<void*> table;
+      for (size_t k = 0; k < adamw.tensors; ++k) {
+        places.push_back(k == 1 ? place(from_values(dtype, {size}, to_doubles(gradient)), offset)
+                                : place(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1)));
+        table.push_back(places.back().at);
+      }
+      for (size_t k : {0, 2, 3}) table.push_back(places[k].at);
+      set->find_multi_tensor(source.name)
+          .enqueue(table.data(), &size, &decay, 1, scalar_pointers.data(), *stream_, 1);
+      stream_->synchronize();
+      std::vector<HostTensor> out;
+      for (size_t k : {0, 2, 3}) out.push_back(fetched(places[k], DType::f32, {size}));
+      return out;
+    };
+    const auto want = run(full, DType::f32, 0);
+    for (size_t offset : {0, 2, 8}) {
+      const auto got = run(half, DType::bf16, offset);
+      for (size_t k = 0; k < want.size(); ++k)
+        EXPECT_TRUE(same_bytes(got[k], want[k])) << size << " elements, offset " << offset << ", " << k;
+    }
+  }
+}
+
 TEST_F(CudaKernels, multi_tensor_updates_every_tensor_as_the_row_does) {
   std::vector<int64_t> sizes{1, 15, 16, 17, 0, 1000, 16384, 40001, 8192, 8193};
   while (sizes.size() < 133) sizes.push_back(static_cast<int64_t>(sizes.size()) * 7 % 50);  // several tables

@@ -211,6 +211,7 @@ TEST_F(GpuReductions, squares_depend_on_the_row_alone) {
       const std::string what = str("shift ", shift);
       run({{{from}, {0}, c.rows, c.width, out.as<float>(), squares.as<double>()}}, what + ", one source");
       run({{{from}, {0}, c.rows, c.width, from, squares.as<double>()}}, what + ", in place");
+      run({{{from}, {0}, c.rows, c.width, nullptr, squares.as<double>()}}, what + ", squares alone");
       run({{{from, zeros.as<float>()},
             {0, 1},
             c.rows,
@@ -232,6 +233,25 @@ TEST_F(GpuReductions, squares_depend_on_the_row_alone) {
       }
       run(parts, what + ", rows apart");
     }
+  }
+}
+
+// A gradient in bf16 that stays where it is has the squares of its sum in f32.
+TEST_F(GpuReductions, squares_alone_of_halves) {
+  for (const Case& c : kCases) {
+    std::vector<float> values = random(static_cast<size_t>(c.rows * c.width));
+    to_halves(values);
+    const Buffer halves = upload(values), out(values.size() * sizeof(float) + 64, device->memory());
+    const std::vector<double> poison(static_cast<size_t>(c.rows), kPoison);
+    const Buffer beside = upload(poison), alone = upload(poison);
+    Reductions::Sum sum{
+        {{halves.data(), DType::bf16}}, {0}, c.rows, c.width, out.as<float>(), beside.as<double>()};
+    gpu->sum({&sum, 1}, *stream);
+    sum.out = nullptr, sum.row_squares = alone.as<double>();
+    gpu->sum({&sum, 1}, *stream);
+    EXPECT_EQ(download<double>(alone, poison.size()), download<double>(beside, poison.size()))
+        << c.rows << " x " << c.width;
+    expect_equal(download<float>(halves, values.size()), values, "the gradient");
   }
 }
 

@@ -104,7 +104,7 @@ class Symbols {
       Digest digest;
       for (const auto& source : tree.sources) digest.add(read(source.at));
       for (int merges : tree.merges) digest.add(merges);
-      const Span out = tree.out.part(0, tree.rows * tree.width * 4);
+      const Span out = tree.sum();
       if (tree.sources.size() > 1)
         write(out, digest.value());
       else if (tree.sources.size() == 1)  // the sum of one addend is the addend
@@ -281,6 +281,7 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
        std::vector<std::tuple<std::string, Mesh, int64_t, std::string>>{
            {"ddp", {{2}, {"dp_replicate"}}, 4, ""},
            {"ddp bf16", {{2}, {"dp_replicate"}}, 2, R"(, "precision": "bf16")"},
+           {"one micro-batch bf16", {{1}, {"dp_replicate"}}, 1, R"(, "precision": "bf16")"},
            {"zero 3", {{2}, {"dp_shard"}}, 3, ""},
            {"hsdp", {{2, 2}, {"dp_replicate", "dp_shard"}}, 4, ""},
            {"tp", {{2}, {"tp"}}, 2, ""},

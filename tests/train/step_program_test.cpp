@@ -35,6 +35,7 @@ std::vector<Arrangement> arrangements() {
   const Mesh hsdp{{2, 2}, {"dp_replicate", "dp_shard"}};
   std::vector<Arrangement> out{
       {.name = "one rank", .mesh = {{1}, {"dp_replicate"}}},
+      {.name = "one micro-batch bf16", .mesh = {{1}, {"dp_replicate"}}, .global = 4, .compute = DType::bf16},
       {.name = "ddp 2", .mesh = {{2}, {"dp_replicate"}}},
       {.name = "ddp 4, some without lanes", .mesh = {{4}, {"dp_replicate"}}, .global = 12},
       {.name = "ddp 2 free", .mesh = {{2}, {"dp_replicate"}}, .invariant = false},
@@ -195,7 +196,7 @@ TEST(StepProgram, ItsListingParsesBack) {
 }
 
 TEST(StepProgram, AListingThatWasChangedIsRefused) {
-  const std::string text = listing(programs_of(arrangements()[1], false)[0]);
+  const std::string text = listing(programs_of(arrangements()[2], false)[0]);
   auto without = [&](const std::string& line) {
     const size_t at = text.find("\n" + line);
     EXPECT_NE(at, std::string::npos) << line;

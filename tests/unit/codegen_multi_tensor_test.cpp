@@ -86,6 +86,36 @@ TEST(multi_tensor, updates_every_tensor_as_the_row_does) {
   }
 }
 
+// An input that lies in bf16 is as good as what it is in f32, bit by bit.
+TEST(multi_tensor, widens_halves) {
+  const Graph body = multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32);
+  const KernelSource full = generate_multi_tensor(body),
+                     half = generate_multi_tensor(body_of_halves(body, {1}));
+  EXPECT_NE(half.name, full.name);
+  ScratchFolder cache;
+  KernelLibrary library = compile_kernels({full, half}, {.cache_dir = cache.path("")});
+  const float decay = 0.1f;
+  std::vector<float> scalars{3e-3f, 0.1f, 0.05f, 0.7f};
+  std::vector<void*> scalar_pointers;
+  for (float& scalar : scalars) scalar_pointers.push_back(&scalar);
+  for (int64_t size : {1, 15, 17, 40001}) {
+    const HostTensor gradient = random_tensor(DType::bf16, {size}, 71, 0.1, 1);
+    auto run = [&](const KernelSource& source, DType dtype) {
+      std::vector<HostTensor> in;
+      for (size_t k = 0; k < 4; ++k) in.push_back(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1));
+      in[1] = from_values(dtype, {size}, to_doubles(gradient));
+      std::vector<void*> table;
+      for (auto& t : in) table.push_back(t.data.data());
+      for (size_t k : {0, 2, 3}) table.push_back(in[k].data.data());
+      library.find_multi_tensor(source.name)(table.data(), &size, &decay, 1, scalar_pointers.data(), 2);
+      in.erase(in.begin() + 1);
+      return in;
+    };
+    const auto want = run(full, DType::f32), got = run(half, DType::bf16);
+    for (size_t k = 0; k < want.size(); ++k) EXPECT_TRUE(same_bytes(got[k], want[k])) << size << ", " << k;
+  }
+}
+
 // With a gate beyond its limit, or no number, everything stays as it was; else the bits are those of the
 // update without gates.
 TEST(multi_tensor, a_gated_update_is_made_or_not) {

@@ -170,6 +170,34 @@ TEST(CpuReductions, SumIsTheTreeAndSquaresHaveTheirOrder) {
     }
 }
 
+// The squares are the same where the sum is not wanted in memory.
+TEST(CpuReductions, SquaresAlone) {
+  std::mt19937 rng(6);
+  auto reductions = make_cpu_reductions(3);
+  auto stream = inline_stream();
+  for (const std::vector<int>& merges : std::vector<std::vector<int>>{{0}, {0, 1}, {0, 0, 2}})
+    for (bool half : {false, true})
+      for (auto [rows, width] : {std::pair<int64_t, int64_t>{5000, 1}, {33, 5}, {300, 64}, {3, 2049}}) {
+        const auto n = static_cast<size_t>(rows * width);
+        std::vector<std::vector<float>> keep;
+        Reductions::Sum sum{{}, merges, rows, width, nullptr, nullptr};
+        for (size_t s = 0; s < merges.size(); ++s) {
+          keep.push_back(random(n, rng));
+          if (half) to_halves(keep.back());
+          sum.sources.emplace_back(keep.back().data(), half ? DType::bf16 : DType::f32);
+        }
+        const auto before = keep;
+        std::vector<double> alone(static_cast<size_t>(rows), kPoison), beside = alone;
+        std::vector<float> out(n);
+        sum.row_squares = alone.data();
+        reductions->sum({&sum, 1}, *stream);
+        for (size_t s = 0; s < keep.size(); ++s) EXPECT_TRUE(same_bits(keep[s], before[s]));
+        sum.out = out.data(), sum.row_squares = beside.data();
+        reductions->sum({&sum, 1}, *stream);
+        EXPECT_EQ(alone, beside) << merges.size() << " sources, " << rows << " x " << width;
+      }
+}
+
 TEST(CpuReductions, SumInPlaceAndMergesThatAreNoTree) {
   auto reductions = make_cpu_reductions(1);
   auto stream = inline_stream();

@@ -98,14 +98,16 @@ OWN_FN void run(const Tensor* in, const Tensor* out, const double* attrs, i64 ro
 TEST(cuda_kernels, multi_tensor_updates_compile) {
   std::string why;
   if (!compiler::cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
+  const Graph gated = compiler::gated_body(
+      compiler::multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
+      {0, 2, 3}, {DType::f32, DType::f32});
   std::vector<compiler::KernelSource> sources{
       compiler::cuda::generate_multi_tensor(
           compiler::multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32)),
       compiler::cuda::generate_multi_tensor(
           compiler::multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32)),
-      compiler::cuda::generate_multi_tensor(compiler::gated_body(
-          compiler::multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
-          {0, 2, 3}, {DType::f32, DType::f32}))};
+      compiler::cuda::generate_multi_tensor(gated),
+      compiler::cuda::generate_multi_tensor(compiler::body_of_halves(gated, {1}))};
   EXPECT_GT(compiler::cuda::compile_cubin(compiler::cuda::kernel_unit(sources), "sm_90").size(), 0u);
 }
 

@@ -142,7 +142,7 @@ class CudaReductions : public Reductions {
         const Sum& sum = sums[i];
         LS_CHECK(sum.sources.size() == merges.size(), sum.sources.size(), " sources, ", merges.size(),
                  " counts of merges");
-        if (sum.rows == 0) continue;
+        if (sum.rows == 0 || (!sum.out && !sum.row_squares)) continue;
         if (sum.width == 0) {
           if (sum.row_squares) device_.zero(sum.row_squares, sum.rows * sizeof(double), stream);
           continue;
@@ -249,8 +249,8 @@ class CudaReductions : public Reductions {
     bool vector = aligned(sum.out) && std::all_of(sum.sources.begin(), sum.sources.end(),
                                                   [](const Source& s) { return aligned(s.at, s.dtype); });
     vector = vector && (kind == kFlat ? entry.rows : entry.width) % 4 == 0;
-    const bool in_place = sum.sources.size() == 1 && sum.sources[0].at == sum.out;
-    entry.flags = static_cast<unsigned short>(kind | (vector ? kVector : 0) | (in_place ? 0 : kStore));
+    const bool stays = !sum.out || (sum.sources.size() == 1 && sum.sources[0].at == sum.out);
+    entry.flags = static_cast<unsigned short>(kind | (vector ? kVector : 0) | (stays ? 0 : kStore));
     return entry;
   }
   static int64_t blocks_of(const SumEntry& entry) {

@@ -76,15 +76,16 @@ const float* values_of(const Reductions::Source& source, int64_t at, int64_t cou
   return room;
 }
 
-// out = the tree over sources[i][at .. at + count), count <= kBlock; `between` holds depth_of(sum) blocks,
-// `stack` as many pointers.
-void merge(const Reductions::Sum& sum, int64_t at, int64_t count, float* between, const float** stack,
-           const LaneKernels& kernels) {
-  float* out = sum.out + at;
+// The tree over sources[i][at .. at + count), count <= kBlock: in sum.out where it is wanted there, else
+// where it is at hand. `between` holds depth_of(sum) blocks, `stack` as many pointers.
+const float* merge(const Reductions::Sum& sum, int64_t at, int64_t count, float* between, const float** stack,
+                   const LaneKernels& kernels) {
+  float* out = sum.out ? sum.out + at : between;
   if (sum.sources.size() == 1) {
     const float* values = values_of(sum.sources[0], at, count, out);
-    if (out != values) std::memcpy(out, values, count * sizeof(float));
-    return;
+    if (!sum.out || out == values) return values;
+    std::memcpy(out, values, count * sizeof(float));
+    return out;
   }
   size_t depth = 0, left_to_do = sum.sources.size() - 1;
   for (size_t s = 0; s < sum.sources.size(); ++s) {
@@ -97,6 +98,7 @@ void merge(const Reductions::Sum& sum, int64_t at, int64_t count, float* between
       stack[depth - 1] = to;
     }
   }
+  return out;
 }
 
 class CpuReductions : public Reductions {
@@ -213,15 +215,15 @@ class CpuReductions : public Reductions {
             const int64_t column = piece % cut.pieces_per_row * kBlock,
                           n = std::min(kBlock, sum.width - column);
             const int64_t at = piece / cut.pieces_per_row * sum.width + column;
-            merge(sum, at, n, between, stack.data(), kernels);
-            if (sum.row_squares) piece_squares_[squares_at[s] + piece] = kernels.squares(sum.out + at, n);
+            const float* total = merge(sum, at, n, between, stack.data(), kernels);
+            if (sum.row_squares) piece_squares_[squares_at[s] + piece] = kernels.squares(total, n);
           } else {
             const int64_t first = piece * cut.rows_per_piece,
                           number = std::min(cut.rows_per_piece, sum.rows - first);
-            merge(sum, first * sum.width, number * sum.width, between, stack.data(), kernels);
-            if (sum.row_squares)
-              for (int64_t r = first; r < first + number; ++r)
-                sum.row_squares[r] = kernels.squares(sum.out + r * sum.width, sum.width);
+            const float* total =
+                merge(sum, first * sum.width, number * sum.width, between, stack.data(), kernels);
+            for (int64_t r = 0; sum.row_squares && r < number; ++r)
+              sum.row_squares[first + r] = kernels.squares(total + r * sum.width, sum.width);
           }
         }
       }
