@@ -151,7 +151,7 @@ TEST(CudaAttention, EveryKernelCompiles) {
         auto add = [&] {
           sources.push_back(tiled_attention(shape, 232448).source);
           if (unfit_for_tensor_cores(shape, 232448).empty())
-            sources.push_back(tensor_attention(shape).source);
+            for (bool tf32 : {false, true}) sources.push_back(tensor_attention(shape, tf32).source);
         };
         add();
         shape.reads.window = 9;
@@ -256,7 +256,7 @@ TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
   EXPECT_EQ(run_on_host(c, 1e-13), "");
 }
 
-// Of operands 11 bits are read.
+// With TF32, of operands 11 bits are read; else all of them, in two parts.
 TEST(CudaAttention, TensorCoresComputeAttentionAndItsGradients) {
   std::vector<AttentionCase> cases{
       {.queries = 1, .keys = 1, .size = 16, .causal = true},
@@ -281,7 +281,11 @@ TEST(CudaAttention, TensorCoresComputeAttentionAndItsGradients) {
     c.queries = 90;
     cases.push_back(c);
   }
-  for (const AttentionCase& c : cases) EXPECT_EQ(run_on_host(c, 4e-3, tensor_attention), "");
+  for (const AttentionCase& c : cases)
+    for (bool tf32 : {true, false})
+      EXPECT_EQ(run_on_host(c, tf32 ? 4e-3 : 4e-6,
+                            [&](const AttentionShape& shape) { return tensor_attention(shape, tf32); }),
+                "");
 }
 
 // [tokens, size] of each head, by a view.

@@ -62,17 +62,16 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
   bool empty = shape.batch * shape.heads * shape.queries * shape.keys * shape.size == 0;
   const int shared = device.properties().shared_per_block;
   if (empty) return make_own_attention(device, shape, tiled_attention(shape, shared), "", options.cache_dir);
-  // f32 on tensor cores only where products may read TF32.
-  const bool on_cores =
-      (half || (shape.dtype == DType::f32 && options.tf32)) && unfit_for_tensor_cores(shape, shared).empty();
+  const bool on_cores = unfit_for_tensor_cores(shape, shared).empty();
   const int64_t cap = score_cap(device.memory_info().total);
   auto other = [&](const std::string& why) -> std::unique_ptr<LibraryCall> {
     if (on_cores && !half)
-      return make_own_attention(device, shape, tensor_attention(shape), why, options.cache_dir);
+      return make_own_attention(device, shape, tensor_attention(shape, options.tf32), why, options.cache_dir);
     if (unfit_for_products(shape, cap, options.tf32).empty())
       if (auto call = make_product_attention(device, shape, cap, options.tf32, why, options.cache_dir))
         return call;
-    AttentionKernels kernels = on_cores ? tensor_attention(shape) : tiled_attention(shape, shared);
+    AttentionKernels kernels =
+        on_cores ? tensor_attention(shape, options.tf32) : tiled_attention(shape, shared);
     return make_own_attention(device, shape, std::move(kernels), why, options.cache_dir);
   };
   if (!half) return other("");

@@ -117,13 +117,13 @@ AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block
 std::string attention_source(const AttentionShape& shape, int tile_rows);
 AttentionKernels tiled_attention(const AttentionShape& shape, int shared_per_block);
 
-// The room's kernels on tensor cores, for f32 whose products may read TF32, and for bf16 and f16, of which
-// TF32 holds every number; of probabilities and the gradients of scores products read TF32, too. Sums are
-// f32. Any lengths and masks. Why a call cannot run so, or empty: head sizes are multiples of 8 up to 128,
-// strides multiples of 4.
+// The room's kernels on tensor cores. With `tf32`, products of f32 may read TF32; without, each number of f32
+// is two of TF32, and a product three. TF32 holds every number of bf16 and f16; of their probabilities and
+// the gradients of their scores products read TF32, too. Sums are f32. Any lengths and masks. Why a call
+// cannot run so, or empty: head sizes are multiples of 8 up to 128, strides multiples of 4.
 std::string unfit_for_tensor_cores(const AttentionShape& shape, int shared_per_block);
-AttentionKernels tensor_attention(const AttentionShape& shape);
-std::string tensor_tiles_source();  // of its tiles, after the prelude and D, DP, N, HELD and THREADS
+AttentionKernels tensor_attention(const AttentionShape& shape, bool tf32);
+std::string tensor_tiles_source();  // of its tiles, after the prelude and D, DP, N, PARTS, HELD and THREADS
 
 // CUDA C++ of the numbers, arguments and masks that all of the room's attention kernels share, and of
 // sdpa_delta.

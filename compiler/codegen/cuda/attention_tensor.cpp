@@ -2,6 +2,8 @@
 // multiplied, of the other side in registers; sums in f32, no atomics. A warp owns 16 or 32 rows. Every sum
 // runs over tiles in rising order, so that its bits depend on the shape alone. Online softmax and recomputed
 // probabilities follow Dao et al., FlashAttention, 2022.
+#include <algorithm>
+
 #include "compiler/codegen/cuda/attention.h"
 #include "core/base/error.h"
 
@@ -78,8 +80,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) sdpa_forward(Args 
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           float& x = s[i / 2][n][i % 2 * 2 + j];
+          x = power_of_2(x - base);
           // What the product reads is what the total has.
-          x = __uint_as_float(__float_as_uint(power_of_2(x - base)) & 0xffffe000u);
+          if (PARTS == 1) x = __uint_as_float(__float_as_uint(x) & 0xffffe000u);
           part += x;
         }
       total[i] = total[i] * shrink + part;  // of this lane
@@ -262,11 +265,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) sdpa_queries(Args 
 constexpr int kWarps = 4, kManyWarps = 8;
 bool held(const AttentionShape& s) { return s.size <= 64; }  // left operands in registers
 int padded(const AttentionShape& s) { return static_cast<int>((s.size + 31) / 32 * 32); }
+// TF32 numbers that one of the shape's is.
+int parts_of(const AttentionShape& s, bool tf32) { return s.dtype == DType::f32 && !tf32 ? 2 : 1; }
+// Rows of a tile that is read. In two parts, 64 would not fit in registers beside what is held.
+int tile_rows(const AttentionShape& s, int parts) { return held(s) && parts == 1 ? 64 : 32; }
 // Of tiles that are read, two stages of two; beside them, or at their place, the left operands.
-int shared_bytes(const AttentionShape& s, bool keys) {
-  const int n = held(s) ? 64 : 32, pitch = padded(s) + 8, stages = 4 * n * pitch;
-  const int lefts = (s.backward ? 2 : 1) * kManyWarps * 16 * pitch;
-  return 4 * (stages + (keys ? 4 * n : 0) + (held(s) ? 0 : lefts));
+int shared_bytes(const AttentionShape& s, int parts, bool keys) {
+  const int n = tile_rows(s, parts), pitch = padded(s) + 8, stages = 4 * n * pitch;
+  const int rows = held(s) && !s.backward ? 32 : 16, warps = held(s) ? kWarps : kManyWarps;
+  const int lefts = (s.backward ? 2 : 1) * warps * rows * pitch;
+  return 4 * (held(s) ? std::max(stages + (keys ? 4 * n : 0), lefts) : stages + (keys ? 4 * n : 0) + lefts);
 }
 }  // namespace
 
@@ -275,28 +283,31 @@ std::string unfit_for_tensor_cores(const AttentionShape& s, int shared_per_block
   if (s.size % 8 != 0 || s.size > 128) return str("head size ", s.size, " is no multiple of 8 up to 128");
   for (const HeadView& view : {s.q, s.k, s.v, s.o, s.grad, s.dq, s.dk, s.dv})
     if (view.batch % 4 || view.token % 4 || view.head % 4) return "strides are no multiples of 4";
-  if (const int bytes = shared_bytes(s, s.backward); bytes > shared_per_block)
+  if (const int bytes = shared_bytes(s, 1, s.backward); bytes > shared_per_block)  // two parts take no more
     return str("its tiles take ", bytes, " bytes of shared memory, and a block has ", shared_per_block);
   return "";
 }
 
-AttentionKernels tensor_attention(const AttentionShape& s) {
+AttentionKernels tensor_attention(const AttentionShape& s, bool tf32) {
   const int warps = held(s) ? kWarps : kManyWarps, threads = 32 * warps;
-  const int n = held(s) ? 64 : 32, rows = held(s) && !s.backward ? 32 : 16, own = rows * warps;
+  const int parts = parts_of(s, tf32), n = tile_rows(s, parts), rows = held(s) && !s.backward ? 32 : 16,
+            own = rows * warps;
   auto blocks = [](int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; };
   const int64_t queries = s.batch * s.heads * blocks(s.queries, own);
   AttentionKernels out;
-  out.name = "tensor cores";
-  out.launches = {{"sdpa_forward", queries, shared_bytes(s, false), threads}};
+  out.name = parts == 2 ? "tensor cores, f32 as two TF32" : "tensor cores";
+  out.launches = {{"sdpa_forward", queries, shared_bytes(s, parts, false), threads}};
   if (s.backward)
-    out.launches = {{"sdpa_delta", blocks(s.batch * s.heads * s.queries, 16), 0},
-                    {"sdpa_keys", s.batch * s.kv_heads * blocks(s.keys, own), shared_bytes(s, true), threads},
-                    {"sdpa_queries", queries, shared_bytes(s, false), threads}};
+    out.launches = {
+        {"sdpa_delta", blocks(s.batch * s.heads * s.queries, 16), 0},
+        {"sdpa_keys", s.batch * s.kv_heads * blocks(s.keys, own), shared_bytes(s, parts, true), threads},
+        {"sdpa_queries", queries, shared_bytes(s, parts, false), threads}};
   check_launches(out.launches);
   out.source = str(attention_prelude(s), "#define D ", s.size, attention_delta_source(), "#define N ", n,
-                   "\n#define DP ", padded(s), "\n#define HELD ", held(s) ? 1 : 0, "\n#define ROWS ", rows,
-                   "\n#define WARPS ", warps, "\n#define THREADS ", threads, "\n#define BLOCKS ",
-                   held(s) ? 2 : 1, "\n", tensor_tiles_source(), s.backward ? kBackward : kForward);
+                   "\n#define DP ", padded(s), "\n#define PARTS ", parts, "\n#define HELD ", held(s) ? 1 : 0,
+                   "\n#define ROWS ", rows, "\n#define WARPS ", warps, "\n#define THREADS ", threads,
+                   "\n#define BLOCKS ", held(s) ? 2 : 1, "\n", tensor_tiles_source(),
+                   s.backward ? kBackward : kForward);
   return out;
 }
 

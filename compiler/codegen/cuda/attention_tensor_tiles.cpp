@@ -1,5 +1,6 @@
 // CUDA C++ of tiles on tensor cores, which read operands as TF32: how they come, are multiplied and go. Which
-// lane holds what of a matrix is that of PTX's mma.m16n8k8.
+// lane holds what of a matrix is that of PTX's mma.m16n8k8. PARTS 2: operands are f32, each the sum of two
+// TF32 numbers (as CUTLASS's OpMultiplyAddFastF32), and sums over a tile are added to others in f32.
 #include "compiler/codegen/cuda/attention.h"
 
 namespace lockstep::compiler::cuda {
@@ -71,6 +72,37 @@ __device__ __forceinline__ static void arrive() {
   __syncthreads();
 }
 
+// A number as products read it: in PARTS 2 the nearest TF32 number, and what is left of it.
+struct Number { float x[PARTS]; };
+__device__ __forceinline__ static Number number(float x) {
+  Number out;
+#if PARTS == 1
+  out.x[0] = x;
+#else
+  out.x[0] = __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u), out.x[1] = x - out.x[0];
+#endif
+  return out;
+}
+struct Fragment { float x[PARTS][4]; };
+__device__ __forceinline__ static Fragment fragment(const float (&x)[4]) {
+  Fragment out;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const Number each = number(x[i]);
+#pragma unroll
+    for (int p = 0; p < PARTS; ++p) out.x[p][i] = each.x[p];
+  }
+  return out;
+}
+// The product of two rests is below 2^-22 of the whole, and left out.
+__device__ __forceinline__ static void add_product(float (&c)[4], const Fragment& a, const Number& b0, const Number& b1) {
+#if PARTS == 2
+  multiply(c, a.x[1], b0.x[0], b1.x[0]);
+  multiply(c, a.x[0], b0.x[1], b1.x[1]);
+#endif
+  multiply(c, a.x[0], b0.x[0], b1.x[0]);
+}
+
 // Left operands of a warp's rows, of a tile: kept in registers, or read again for each product.
 template <int M>
 struct Left {
@@ -114,16 +146,22 @@ __device__ __forceinline__ static void products(float (&s)[M][NT][4], const Left
       for (int j = 0; j < 4; ++j) s[m][n][j] = 0;
 #pragma unroll
   for (int k = 0; k < KD; k += 2) {
-    float a[M][2][4];
+    Fragment a[M][2];
 #pragma unroll
-    for (int m = 0; m < M; ++m) left.get(a[m][0], a[m][1], m, k);
+    for (int m = 0; m < M; ++m) {
+      float x[4], y[4];
+      left.get(x, y, m, k);
+      a[m][0] = fragment(x), a[m][1] = fragment(y);
+    }
 #pragma unroll
     for (int n = 0; n < NT; ++n) {
       const FourSums b = *(const FourSums*)(at + 8 * n * PITCH + 8 * k);
 #pragma unroll
-      for (int m = 0; m < M; ++m) multiply(s[m][n], a[m][0], b.x[0], b.x[1]);
+      for (int i = 0; i < 2; ++i) {
+        const Number b0 = number(b.x[2 * i]), b1 = number(b.x[2 * i + 1]);
 #pragma unroll
-      for (int m = 0; m < M; ++m) multiply(s[m][n], a[m][1], b.x[2], b.x[3]);
+        for (int m = 0; m < M; ++m) add_product(s[m][n], a[m][i], b0, b1);
+      }
     }
   }
 }
@@ -133,21 +171,37 @@ __device__ __forceinline__ static void add_rows(float (&sum)[M][KD][4], const fl
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const float *low = right + t * PITCH + 4 * g, *high = right + (4 + (t ^ 2)) * PITCH + 4 * g;
 #pragma unroll
-  for (int n = 0; n < NT; ++n) {
-    float a[M][4];
+  for (int k = 0; k < KD; k += 4) {
+    float part[M][4][4];  // of a tile, where sums in the matrix unit are too coarse for f32
 #pragma unroll
     for (int m = 0; m < M; ++m)
 #pragma unroll
-      for (int j = 0; j < 4; ++j) a[m][j] = w[m][n][j / 2 + j % 2 * 2];
+      for (int j = 0; j < 4; ++j)
 #pragma unroll
-    for (int k = 0; k < KD; k += 4) {
+        for (int i = 0; i < 4; ++i) part[m][j][i] = PARTS == 1 ? sum[m][k + j][i] : 0.0f;
+#pragma unroll
+    for (int n = 0; n < NT; ++n) {
+      Fragment a[M];
+#pragma unroll
+      for (int m = 0; m < M; ++m) {
+        const float x[4] = {w[m][n][0], w[m][n][2], w[m][n][1], w[m][n][3]};
+        a[m] = fragment(x);
+      }
       const FourSums b0 = *(const FourSums*)(low + 8 * n * PITCH + 8 * k),
                      b1 = *(const FourSums*)(high + 8 * n * PITCH + 8 * k);
 #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const Number x0 = number(b0.x[j]), x1 = number(b1.x[j]);
+#pragma unroll
+        for (int m = 0; m < M; ++m) add_product(part[m][j], a[m], x0, x1);
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
       for (int j = 0; j < 4; ++j)
 #pragma unroll
-        for (int m = 0; m < M; ++m) multiply(sum[m][k + j], a[m], b0.x[j], b1.x[j]);
-    }
+        for (int i = 0; i < 4; ++i) sum[m][k + j][i] = PARTS == 1 ? part[m][j][i] : sum[m][k + j][i] + part[m][j][i];
   }
 }
 // The column of a tile that a lane's j-th number of s[m][n] is of.
