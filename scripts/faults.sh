@@ -10,5 +10,5 @@ status=0
 ctest --test-dir "$root/build" -L faults --output-on-failure -j 2 "$@" || status=$?
 ctest --test-dir "$root/build" -L faults -N | sed -n 's/^ *Test *#[0-9]*: *[A-Za-z]*\.//p' >"$root/build/faults/tests.txt"
 "$root/build/bin/faults_report" "$root/tests/faults/catalogue.txt" "$root/build/faults/tests.txt" "$root/build/faults" >"$root/docs/faults.md"
-sed -n '/rows hold/p' "$root/docs/faults.md"
+sed -n '/rows hold/,/^$/p' "$root/docs/faults.md"
 exit "$status"

@@ -11,6 +11,8 @@
 #include "distributed/watch/flight_record.h"
 #include "launcher/api/program.h"
 #include "launcher/api/replayed_run.h"
+#include "launcher/supervise/contract.h"
+#include "launcher/supervise/program_folders.h"
 
 namespace lockstep {
 
@@ -120,7 +122,13 @@ int64_t Checkpoint::resume(State& state) {
   state.allocate();
   if (found.kind == Kind::step) return load_checkpoint(found.path, state.arrays(), state.mesh()).step;
   if (found.kind != Kind::none)
-    if (auto loaded = load_latest(found.path, state.arrays(), state.mesh())) return loaded->step;
+    if (const auto loaded = load_latest(found.path, state.arrays(), state.mesh())) {
+      if (found.kind == Kind::run && loaded->step > 0)
+        logs::info(str("resumed from ", loaded->path, " (step ", loaded->step,
+                       "); a loop that ends there has nothing left to do: more steps go on, another folder "
+                       "begins anew"));
+      return loaded->step;
+    }
   state.materialize();
   return 0;
 }
@@ -140,6 +148,7 @@ void Checkpoint::save(int64_t done, const State& state) {
                         "them: save into the folder of a run, as in Checkpoint(\"runs/next\")"));
   save_checkpoint(dir_ + "/ckpt", {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(),
                   options_.keep);
+  if (state.mesh().world->rank() == 0) launcher::name_each_other(launcher::worker_place(), dir_);
 }
 
 void load_weights(State& state, const std::string& path) {

@@ -7,8 +7,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/nn/layers.h"
+#include "launcher/api/option_words.h"
 #include "launcher/api/planned_session.h"
-#include "launcher/api/train_config.h"
 #include "launcher/config/changes.h"
 #include "launcher/supervise/run_folder.h"
 

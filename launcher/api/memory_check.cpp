@@ -5,6 +5,8 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "launcher/api/option_words.h"
+#include "launcher/machine/idle_ranks.h"
 #include "launcher/plan/program_plan.h"
 #include "launcher/trainer/host_check.h"
 #include "launcher/trainer/paper_step.h"
@@ -43,6 +45,10 @@ MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& tar
 }  // namespace
 
 void MemoryCheck::operator()(const StepPlan& plan, const State& state) const {
+  const bool trains = !plan.phases.buckets.empty();
+  if (const Mesh& mesh = state.mesh().words; trains && at_.rank == 0)
+    tell_idle_ranks(in_options(idle_ranks(
+        {plan.micro_batches, plan.lanes, static_cast<int>(mesh.data_size()), 0, plan.order}, mesh)));
   if (plan.options.backend == Backend::reference) return;
   if (target_->device().addressable())
     check_host(plan, state);

@@ -10,7 +10,8 @@ namespace lockstep {
 
 // A PlanObserver. Of a step: UserError naming the parts where what is known to the byte does not fit in what
 // is free of the device, or of this host for all its ranks; a warning where only the bounds of what libraries
-// take do not. A second step is beside what the first one has taken already.
+// take do not. A second step is beside what the first one has taken already. Ranks for which a step that
+// trains has no work are told.
 class MemoryCheck {
  public:
   MemoryCheck(const launcher::WorkerPlace& at, const compiler::Target& target) : at_(at), target_(&target) {}

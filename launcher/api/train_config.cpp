@@ -1,11 +1,11 @@
-// From options to keys, and back in words.
+// From options to keys.
 #include "launcher/api/train_config.h"
 
 #include <filesystem>
-#include <utility>
 
 #include "core/base/env.h"
 #include "core/base/error.h"
+#include "launcher/api/option_words.h"
 #include "launcher/config/config.h"
 
 namespace lockstep {
@@ -41,32 +41,6 @@ int64_t traced_steps(const TrainOptions& options) {
   return asked.empty() ? options.profile : std::atoll(asked.c_str());
 }
 }  // namespace
-
-std::string in_options(std::string text) {
-  static const std::pair<std::string_view, std::string_view> words[] = {
-      {"Lower optim.lr, or clip more (optim.clip)", "Lower the learning rate, or clip the gradients"},
-      {"batch.global", "global_batch"},
-      {"batch.micro", "micro_batch"},
-      {"batch.lanes", "lanes"},
-      {"checkpoint.every", "save_every"},
-      {"checkpoint.async", "save_async"},
-      {"log.every", "report_every"},
-      {"train.eval_every", "validation.every"},
-      {"train.", ""},
-      {"checkpoint.", ""},
-      {"log.", ""},
-      {"verify.", ""}};
-  for (const auto& [key, option] : words)
-    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + option.size())) {
-      const bool whole_word = at == 0 || !(std::isalnum(static_cast<unsigned char>(text[at - 1])) ||
-                                           text[at - 1] == '.' || text[at - 1] == '/');
-      if (whole_word)
-        text.replace(at, key.size(), option);
-      else
-        ++at;
-    }
-  return text;
-}
 
 RunConfig config_of(const TrainOptions& options, const Session& session) {
   check_validation(options);

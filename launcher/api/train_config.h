@@ -12,7 +12,4 @@ namespace lockstep {
 // UserError for options that a config would be refused for, in the words of TrainOptions.
 launcher::RunConfig config_of(const TrainOptions& options, const Session& session);
 
-// A sentence about keys of a config, about options: "train.steps" is "steps".
-std::string in_options(std::string text);
-
 }  // namespace lockstep

@@ -8,10 +8,13 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/base/near_word.h"
 #include "core/base/plain_file.h"
 #include "launcher/supervise/late_watch.h"
+#include "launcher/supervise/program_folders.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::cli {
@@ -96,14 +99,16 @@ std::vector<FlightLog> AttemptRecords::logs() const {
 
 std::string run_with_logs(const std::string& word) {
   std::error_code none;
-  const auto has_logs = [&](const std::string& folder) { return fs::is_directory(folder + "/logs", none); };
+  const auto has_logs = [&](const std::string& folder) {
+    return fs::is_directory(folder + "/logs", none) || logs_of_program(folder);
+  };
   const std::string clean = word.substr(0, word.find_last_not_of('/') + 1);
   if (clean.find('/') == std::string::npos && has_logs("runs/" + clean)) return "runs/" + clean;
   if (!clean.empty() && has_logs(clean)) return clean;
   std::vector<std::string> known;
   for (const auto& entry : fs::directory_iterator("runs", none))
     if (has_logs(entry.path())) known.push_back(entry.path().filename());
-  const std::string near = nearest(fs::path(clean).filename().string(), known);
+  const std::string near = near_word(fs::path(clean).filename().string(), known);
   throw UserError(str("no run ", word, " that has logs",
                       near.empty() ? "" : str("; did you mean runs/", near, "?"),
                       near.empty() ? "; name it as runs/NAME, where it was started" : ""));
@@ -112,10 +117,16 @@ std::string run_with_logs(const std::string& word) {
 AttemptRecords read_attempt(const std::string& word, int64_t number) {
   AttemptRecords out;
   out.run = run_with_logs(word);
+  const auto elsewhere = logs_of_program(out.run);
+  out.files = elsewhere ? std::exchange(out.run, elsewhere->folder) : files_of_program(out.run);
   const auto there = attempts_there(out.run);
   if (there.empty()) throw UserError(str(out.run, "/logs holds no attempt; no rank of the run was started"));
-  out.attempts = there.back();
+  out.attempts = there.back(), out.oldest = there[0], out.kept = static_cast<int64_t>(there.size());
   out.number = number ? number : there.back();
+  // A later attempt of trainrun's folder may be another run's.
+  std::error_code unknown;
+  if (elsewhere && number == 0 && !fs::equivalent(files_of_program(out.run), out.files, unknown))
+    out.number = elsewhere->attempt;
   if (!std::binary_search(there.begin(), there.end(), out.number))
     throw UserError(str("--attempt is ", number, ", and ", out.run, " has ",
                         there.size() == 1 ? str("attempt ", there[0], " alone")

@@ -22,7 +22,9 @@ struct RankRecord {
 
 struct AttemptRecords {
   std::string run, folder;  // runs/NAME, runs/NAME/logs/attempt-K
-  int64_t number = 0, attempts = 0;
+  std::string files;  // the folder of a program's own with its checkpoints and metrics; "": `run` has them
+  int64_t number = 0, attempts = 0;  // which one, and the newest
+  int64_t oldest = 0, kept = 0;      // of those whose folders are there, and how many these are
   std::vector<RankRecord> ranks;
   std::vector<ErrorRecord> errors;  // in their order
   std::string cause;                // as the launcher said it; ""
@@ -33,9 +35,11 @@ struct AttemptRecords {
   std::vector<distributed::FlightLog> logs() const;
 };
 
-// The folder of a run that has logs: runs/WORD, or a path. UserError naming the nearest run.
+// The folder of a run that has logs, or says where they are: runs/WORD, or a path. UserError naming the
+// nearest run.
 std::string run_with_logs(const std::string& word);
-// Attempt `number` (0: the newest). UserError where there is none.
+// Attempt `number` (0: the newest; of a folder of a program's own, the newest that wrote into it). UserError
+// where there is none.
 AttemptRecords read_attempt(const std::string& word, int64_t number = 0);
 
 // Where a rank is, or was: "in all_reduce "count" of world, #12", "behind all_gather "x" of world, #4".

@@ -1,4 +1,5 @@
 // trainrun autopsy: what ended an attempt, where each rank was, and the first thing in which they differ.
+#include <algorithm>
 #include <cstdio>
 #include <ostream>
 
@@ -7,15 +8,22 @@
 #include "launcher/cli/attempt_records.h"
 #include "launcher/cli/ckpt_paths.h"
 #include "launcher/cli/watch_commands.h"
+#include "launcher/supervise/cause.h"
 
 namespace lockstep::launcher::cli {
 
 using namespace distributed;
 
 namespace {
+// "2.3 s", "12.3 ms": of what is not at once, a figure that is not 0.
 std::string seconds(int64_t ns) {
   char out[32];
-  std::snprintf(out, sizeof out, "%.1f s", static_cast<double>(ns) * 1e-9);
+  if (ns >= 100'000'000)
+    std::snprintf(out, sizeof out, "%.1f s", static_cast<double>(ns) * 1e-9);
+  else if (ns >= 100'000)
+    std::snprintf(out, sizeof out, "%.1f ms", static_cast<double>(ns) * 1e-6);
+  else
+    std::snprintf(out, sizeof out, "%.1f us", static_cast<double>(std::max<int64_t>(ns, 100)) * 1e-3);
   return out;
 }
 std::string ranks_text(const std::vector<int64_t>& ranks) {
@@ -31,11 +39,14 @@ void print_end(const AttemptRecords& at, std::ostream& out) {
           : !at.cause.empty() || !at.errors.empty() ? "failed"
                                                     : "no failure is recorded")
       << "\n";
+  if (at.kept > 1)
+    out << "attempts " << at.oldest << " to " << at.attempts << " are there: trainrun autopsy " << at.run
+        << " --attempt K shows another one\n";
   if (!at.cause.empty()) out << "root cause: " << at.cause << "\n";
   for (const ErrorRecord& error : at.errors)
     out << "  " << error.ticket << ". rank " << error.rank << ", " << error.kind
-        << (error.step >= 0 ? str(", step ", error.step) : "") << ": " << shortened(error.message, 300)
-        << "\n";
+        << (error.step >= 0 ? str(", step ", error.step) : "") << ": "
+        << shortened(message_at_step(error, error.message), 300) << "\n";
 }
 
 void print_ranks(const AttemptRecords& at, std::ostream& out) {
@@ -61,9 +72,9 @@ void print_meetings(const AttemptRecords& at, const std::vector<FlightLog>& logs
   const auto open = open_meetings(logs);
   for (const OpenMeeting& meeting : open) {
     out << "open: " << site_text(meeting.entry) << ", #" << meeting.entry.group_seq << " of group "
-        << meeting.entry.group.name << ": " << ranks_text(meeting.there)
-        << (meeting.there.size() == 1 ? " entered" : " entered") << " it, the first "
-        << seconds(at.newest_ns - meeting.first_ns) << " before the last word; ";
+        << meeting.entry.group.name << ": " << ranks_text(meeting.there) << " entered it, the first "
+        << (meeting.first_ns < at.newest_ns ? seconds(at.newest_ns - meeting.first_ns) + " before" : "with")
+        << " the last word; ";
     if (meeting.missing.empty() && meeting.unknown == 0)
       out << "all came, and it did not end\n";
     else
@@ -93,7 +104,8 @@ int autopsy(const AutopsyArguments& arguments, std::ostream& out) {
   out << "\n";
   print_meetings(at, logs, out);
   if (logs.size() > 1) print_first_difference(logs, out);
-  out << "records: trainrun flight " << at.folder << "; logs: " << at.folder << "/rank-R.log\n";
+  out << "records: trainrun flight " << at.folder << "; logs: " << at.folder << "/rank-R.log"
+      << (at.files.empty() ? "" : str("; checkpoints and metrics: ", at.files)) << "\n";
   return kExitOk;
 }
 

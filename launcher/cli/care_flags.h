@@ -11,8 +11,8 @@
 namespace lockstep::launcher::cli {
 
 struct CareFlags {
-  std::string max_restarts = "0", timeout, tee, only;
-  std::vector<std::string> env;
+  std::string max_restarts = "0", timeout = {}, tee = {}, only = {};
+  std::vector<std::string> env = {};
 };
 
 // Adds them; those whose text is the value go straight to `launch`.

@@ -120,6 +120,9 @@ int ckpt_prune(const CkptPruneArguments& arguments, std::ostream& out) {
     throw UserError(str("prune: ", arguments.path, "/", kElsewhere,
                         " says that the run's checkpoints are in ", dir,
                         "; name that folder itself, since nothing is removed on a file's word"));
+  if (const std::string said = word_of_program(run_or_path(arguments.path)); !said.empty())
+    throw UserError(str("prune: ", said, " says that the program's checkpoints are in ", dir,
+                        "; name that folder itself, since nothing is removed on a file's word"));
   const auto steps = prune_checkpoints(dir, {static_cast<int>(std::min<int64_t>(arguments.keep, 1 << 30)),
                                              arguments.every, arguments.dry_run});
   std::vector<std::vector<std::string>> rows;

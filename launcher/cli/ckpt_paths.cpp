@@ -7,6 +7,8 @@
 
 #include "checkpoint/format/damage.h"
 #include "core/base/error.h"
+#include "launcher/config/run_names.h"
+#include "launcher/supervise/program_folders.h"
 
 namespace lockstep::launcher::cli {
 
@@ -21,11 +23,19 @@ std::string run_or_path(const std::string& word) {
 
 std::string checkpoint_folder(const std::string& word) {
   const std::string path = run_or_path(word);
+  if (!is_folder(path) && any_storage().commit(path) == Commit::rename) throw UserError(no_such_run(word));
   if (!is_folder(path))
     throw UserError(
         str("no folder ", path, "; name a run (runs/NAME), its ckpt folder or one step-N folder"));
+  if (!word_of_program(path).empty()) return checkpoints_of_run(files_of_program(path));
   const std::string of_run = checkpoints_of_run(path);
   return is_folder(of_run) ? of_run : path;
+}
+
+std::string word_of_program(const std::string& path) {
+  if (is_folder(checkpoints_of_run(path))) return "";
+  const std::string files = files_of_program(path);
+  return !files.empty() && is_folder(checkpoints_of_run(files)) ? path + "/" + kFilesAt : "";
 }
 
 bool names_a_step(const std::string& path) {

@@ -16,9 +16,12 @@ inline constexpr int kCheckpointLooks = 100;
 // The path of a run that is meant by its name alone, where no folder has that name here; else the word
 // itself.
 std::string run_or_path(const std::string& word);
-// The folder that holds step-N folders: PATH/ckpt of a run, or of one that is named, PATH itself otherwise.
-// UserError where there is no such folder.
+// The folder that holds step-N folders: PATH/ckpt of a run, or of one that is named, or of the program whose
+// logs lie in PATH, PATH itself otherwise. UserError where there is no such folder.
 std::string checkpoint_folder(const std::string& word);
+// The file that says so of a program whose checkpoints lie elsewhere than its logs; "" where PATH has its
+// own.
+std::string word_of_program(const std::string& path);
 // Whether a path is spelled as one step-N folder.
 bool names_a_step(const std::string& path);
 // The checkpoints of a path, by ascending step. UserError where there is none.

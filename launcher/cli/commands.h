@@ -136,7 +136,7 @@ int show_reference(std::ostream& out);
 int show_schema(std::ostream& out);
 
 // What a word means: a config key or section, an op, an exit code, a kind of error, a LOCKSTEP_* variable, a
-// log topic. UserError with the nearest word.
+// log topic. "": what there is. UserError with a word that is near, else with what can be explained.
 int explain(const std::string& word, std::ostream& out);
 
 // Checkpoints of a run folder, a ckpt folder or one step-N folder. UserError when there is none.

@@ -5,8 +5,11 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/near_word.h"
+#include "core/ir/print.h"
 #include "core/ops/op.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/explained.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/words.h"
 #include "launcher/config/neighbours.h"
@@ -14,57 +17,6 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-
-struct Word {
-  std::string name, text;
-};
-
-const std::vector<Word>& fixed_words() {
-  static const std::vector<Word> words = {
-      {"UserError",
-       "The input is wrong: config, data, checkpoint or program. Fix what the message names; it is never "
-       "restarted. Exit code 2."},
-      {"PeerError",
-       "A rank died, hung or disagrees. --max-restarts N restarts from the last checkpoint; so does the same "
-       "command. Exit code 75."},
-      {"InternalError",
-       "A condition of Lockstep's own does not hold: a defect. The message has file, line and condition. "
-       "Exit code 70."},
-      {"0", "Exit code 0: the run is complete."},
-      {"ProgramError",
-       "A program of your own threw an exception that nobody caught: its type, text and, with -g, line are "
-       "told. Never restarted. Exit code 1."},
-      {"1",
-       "Exit code 1: a program of your own failed: an exception of its own that nobody caught, or an exit "
-       "code of its own, which the message "
-       "names. Of trainrun replay: the step came out otherwise than the run recorded it; the table names "
-       "what differs."},
-      {"2", "Exit code 2: UserError. The input is wrong; the message names it and the way out."},
-      {"70",
-       "Exit code 70: InternalError, or a rank that died of SIGSEGV, SIGBUS, SIGABRT, SIGILL or SIGFPE."},
-      {"75",
-       "Exit code 75: PeerError, or a rank that was killed or left early. The same command continues from "
-       "the last checkpoint."},
-      {"80",
-       "Exit code 80: stopped by SIGTERM or SIGINT; the step was finished and the state saved. The same "
-       "command continues."},
-      {"130",
-       "Exit code 130: killed by a second SIGINT, or when the grace after SIGINT was over. The last "
-       "checkpoint holds."},
-      {"134", "Exit code 134 of a program: it died of SIGABRT (6). trainrun itself answers with 70 then."},
-      {"137",
-       "Exit code 137 of a shell or a container: SIGKILL (9), most often because memory ran out (dmesg, or "
-       "the "
-       "container's limit); trainrun plan CONFIG says what a run needs. trainrun whose rank was killed "
-       "answers "
-       "with 75, and names the rank; the same command continues from the last checkpoint."},
-      {"139", "Exit code 139 of a program: it died of SIGSEGV (11). trainrun itself answers with 70 then."},
-      {"143",
-       "Exit code 143: killed by a second SIGTERM, or when the grace after SIGTERM was over. The last "
-       "checkpoint holds."},
-  };
-  return words;
-}
 
 void explain_key(const ConfigKey& row, std::ostream& out) {
   out << row.path << ": " << row.help << "\n  " << row.type << ", default " << row.fallback.dump() << "\n";
@@ -106,69 +58,119 @@ const char* kind_text(OpKind kind) {
   return "";
 }
 
-}  // namespace
-
-int explain(const std::string& word, std::ostream& out) {
-  std::vector<std::string> known;
-  bool found = false;
-  for (const auto& flag : run_flags()) {
-    for (const auto& name : flag.names) {
-      if (name == word) out << "--" << name << " " << flag.type << ": " << flag.help << "\n", found = true;
-      known.push_back(name);
-    }
+const char* type_text(AttrType type) {
+  switch (type) {
+    case AttrType::flag:
+      return "true or false";
+    case AttrType::integer:
+      return "an integer";
+    case AttrType::number:
+      return "a number";
+    case AttrType::word:
+      return "a word";
+    case AttrType::list:
+      return "integers";
+    case AttrType::dtype:
+      return "a dtype";
   }
+  return "";
+}
+
+std::string types_list(const std::vector<TypedShape>& types) {
+  std::vector<std::string> out;
+  for (const auto& type : types) out.push_back(shape_text(type.dtype, type.shape));
+  return join(out, ", ");
+}
+
+// What the row takes and gives, by the first of its samples: "softmax(f32[2,3]) -> f32[2,3]".
+void explain_op(const Op& op, std::ostream& out) {
+  out << "op " << op.id << "\n";
+  if (!op.samples.empty()) {
+    const Sample& sample = op.samples[0];
+    out << "  as in " << op.id << "(" << types_list(sample.in) << ")"
+        << (sample.attrs.items().empty() ? "" : " " + text(sample.attrs)) << " -> "
+        << types_list(infer(op, {op.id, sample.in, sample.attrs, SourceLine{}})) << "\n";
+  }
+  std::vector<std::string> attrs;
+  for (const auto& field : op.attrs)
+    attrs.push_back(
+        str(field.name, " (", type_text(field.type), field.optional ? ", may be left out)" : ")"));
+  if (!attrs.empty()) out << "  attributes: " << join(attrs, ", ") << "\n";
+  out << "  " << kind_text(op.kind) << "\n  " << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
+      << (op.expand ? "expands into primitives" : "a primitive") << "\n";
+  if (op.kind != OpKind::lanes && op.kind != OpKind::collective && op.kind != OpKind::structural && !op.own)
+    out << "  its function: in Python help(lockstep." << op.id << "), in C++ core/ops/functions\n";
+}
+
+// Prints what the tables of words have of a word; false: nothing.
+bool explain_words(const std::string& word, std::ostream& out) {
+  bool found = false;
+  for (const auto& entry : explained_codes())
+    if (entry.name == word) out << entry.text << "\n", found = true;
+  for (const auto& entry : house_words())
+    for (const auto& name : split(entry.names, '|'))
+      if (trim(name) == word) out << trim(name) << ": " << entry.text << "\n", found = true;
+  for (const auto& variable : env_vars())
+    if (variable.name == word)
+      out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n",
+          found = true;
+  for (const auto& topic : logs::topics())
+    if (topic.name == word) out << "LOCKSTEP_LOGS=" << topic.name << ": " << topic.help << "\n", found = true;
+  return found;
+}
+
+// The same of what a command line and a config have: flags, keys, sections, the values of keys.
+bool explain_options(const std::string& word, std::ostream& out) {
+  bool found = false;
+  for (const auto& flag : run_flags())
+    for (const auto& name : flag.names)
+      if (name == word) out << "--" << name << " " << flag.type << ": " << flag.help << "\n", found = true;
   for (const auto& row : config_keys()) {
-    if (row.path == word || row.path.rfind(word + ".", 0) == 0 || row.path.ends_with("." + word))
+    // The key itself, its last part, or a section that it is in, by its whole name or its last part.
+    if (str(".", row.path, ".").find(str(".", word, ".")) != std::string::npos)
       explain_key(row, out), found = true;
-    known.push_back(row.path);
     const auto& choices = row.rule.choices;
     if (std::find(choices.begin(), choices.end(), word) != choices.end())
       out << row.path << "=" << word << ": " << row.help << "\n", found = true;
   }
-  for (const auto& entry : fixed_words()) {
-    if (entry.name == word) out << entry.text << "\n", found = true;
-    known.push_back(entry.name);
+  return found;
+}
+
+[[noreturn]] void refuse(const std::string& word) {
+  std::vector<std::string> known, kinds;
+  for (const auto& kind : explained_kinds()) {
+    known.insert(known.end(), kind.words.begin(), kind.words.end());
+    kinds.push_back(kind.what);
   }
-  for (const auto& entry : house_words())
-    for (const auto& name : split(entry.names, '|')) {
-      if (trim(name) == word) out << trim(name) << ": " << entry.text << "\n", found = true;
-      known.push_back(trim(name));
-    }
-  for (const auto& variable : env_vars()) {
-    if (variable.name == word)
-      out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n",
-          found = true;
-    known.push_back(variable.name);
+  for (const auto& row : config_keys())  // a section, and a key by its last part
+    for (const auto& part : split(row.path, '.')) known.push_back(part);
+  const std::string near = near_word(word, known);
+  throw UserError(str("explain: nothing is called \"", shortened(word, 60), "\"",
+                      near.empty()
+                          ? str("; trainrun explain lists what can be explained: ", join(kinds, ", "),
+                                "; functions that are no ops are told in Python, by "
+                                "help(lockstep.NAME)")
+                          : str("; did you mean ", near, "?")));
+}
+
+}  // namespace
+
+int explain(const std::string& word, std::ostream& out) {
+  if (word.empty()) {
+    print_kinds(out);
+    return kExitOk;
   }
-  for (const auto& topic : logs::topics()) {
-    if (topic.name == word) out << "LOCKSTEP_LOGS=" << topic.name << ": " << topic.help << "\n", found = true;
-    known.push_back(topic.name);
-  }
-  for (const Op* row : all_ops()) {
-    const Op& op = *row;
-    if (op.id.name() == word) {
-      out << "op " << op.id << "\n  " << kind_text(op.kind) << "\n  "
-          << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
-          << (op.expand ? "expands into primitives" : "a primitive") << "\n";
-      found = true;
-    }
-    known.emplace_back(op.id.name());
-  }
-  if (found) return kExitOk;
+  bool found = explain_options(word, out);
+  found = explain_words(word, out) || found;
+  for (const Op* op : all_ops())
+    if (op->id.name() == word) explain_op(*op, out), found = true;
+  if (found || print_words(word, out)) return kExitOk;
   std::string elsewhere = neighbour(word);
   if (auto value = neighbour_value(word); elsewhere.empty() && !value.empty())
     elsewhere = str("what others call so is \"", value, "\" here");
-  if (!elsewhere.empty()) {
-    out << word << ": " << elsewhere << "\n";
-    return kExitOk;
-  }
-  auto near = word.size() < 100 ? nearest(word, known) : "";
-  throw UserError(
-      str("explain: nothing is called \"", shortened(word, 60), "\"",
-          near.empty() ? "" : str("; did you mean ", near, "?"),
-          "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables, log "
-          "topics and words such as lane, bucket and certificate; functions that are no ops are told in "
-          "Python, by help(lockstep.NAME)"));
+  if (elsewhere.empty()) refuse(word);
+  out << word << ": " << elsewhere << "\n";
+  return kExitOk;
 }
 
 }  // namespace lockstep::launcher::cli

@@ -16,6 +16,7 @@ namespace lockstep::launcher::cli {
 
 struct Flags {
   std::string nproc = "1", simulate, target, word, path, memory, roofline, graph;
+  std::vector<std::string> words;  // of explain: "root cause" is two
   RunArguments run;
   HostFlags hosts;
   CareFlags care;

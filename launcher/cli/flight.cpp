@@ -7,12 +7,18 @@
 #include "core/base/error.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/cli/commands.h"
+#include "launcher/config/run_names.h"
 
 namespace lockstep::launcher::cli {
 
 int flight(const std::string& path, std::ostream& out) {
   std::vector<std::string> records;
   std::error_code none;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, none)))
+    throw UserError(
+        str("no flight record ", path,
+            ": there is no such file or folder; name runs/NAME/logs/attempt-K, or one record in it",
+            runs_instead_of(path.substr(0, path.find("/logs")))));
   if (!std::filesystem::is_directory(path, none)) {
     records.push_back(path);
   } else {

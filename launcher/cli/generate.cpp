@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "launcher/cli/commands.h"
+#include "launcher/config/run_names.h"
 #include "launcher/config/stored.h"
 #include "launcher/data/documents/record.h"
 #include "launcher/data/tokenizer/end_token.h"
@@ -47,6 +48,8 @@ std::vector<std::string> step_folders(const std::string& path) {
     for (const auto& found : newest_first(dir)) out.push_back(found.path);
     if (!out.empty()) return out;
   }
+  if (any_storage().commit(path) == Commit::rename && !is_there(path) && !is_there("runs/" + path))
+    throw UserError(no_such_run(path));
   throw UserError(
       str(path, " holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder"));
 }
@@ -133,8 +136,15 @@ std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& p
                                  const std::vector<Override>& overrides) {
   auto held = hold_checkpoint(folder);  // its run may remove it from here on
   const std::string manifest = folder + "/manifest.json";
-  RunConfig config =
-      parse_config(read_manifest(folder, *held).config.dump(), manifest, overrides, DataPaths::may_be_empty);
+  const Json saved = read_manifest(folder, *held).config;
+  if (saved.empty())
+    throw UserError(
+        str(folder,
+            " was saved by a program of its own, whose model no config says, and generate makes the "
+            "model of a config; let the program itself generate, once load_weights(state, \"",
+            folder, "\") has read the checkpoint; in Python lockstep.load(\"", folder,
+            "\") gives its tensors as arrays"));
+  RunConfig config = parse_config(saved.dump(), manifest, overrides, DataPaths::may_be_empty);
   refuse_stored_plugin(config, manifest, folder, overrides, "trainrun generate " + path);
   return std::make_unique<Loaded>(folder, *held, std::move(config));
 }

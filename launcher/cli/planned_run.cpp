@@ -33,8 +33,10 @@ PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofl
   known_ = !word.empty();
   if (known_) roofline_ = roofline_named(word);
   if (!config_.mesh.ranks_per_node && nproc > roofline_.ranks_per_node &&
-      nproc % roofline_.ranks_per_node == 0)
+      nproc % roofline_.ranks_per_node == 0) {
     config_.mesh.ranks_per_node = roofline_.ranks_per_node;
+    hosts_assumed_ = true;
+  }
   run_ = std::make_unique<PaperRun>(config_, nproc, found_.target, this->roofline());
 }
 
@@ -52,6 +54,9 @@ PlanReport PlannedRun::report(int64_t memory) const {
       device_choice(config_.train.device).kind != "cuda")
     add_snapshot(needs, config_, run_->state);
   add_memory(report, config_, found_, needs, memory);
+  report.host_by = hosts_assumed_
+                       ? str("the roofline ", roofline_.name, "; mesh.ranks_per_node says otherwise")
+                       : "mesh.ranks_per_node";
   if (!report.fits())
     report.nearest = nearest_config(config_, nproc, found_.target, sequences, bounds, report.available);
   return report;

@@ -36,7 +36,7 @@ class PlannedRun {
   RunConfig config_;  // with the roofline's hosts where it leaves them open
   FoundTarget found_;
   Roofline roofline_;
-  bool known_ = false;
+  bool known_ = false, hosts_assumed_ = false;  // hosts as the roofline has them
   std::unique_ptr<PaperRun> run_;
 };
 

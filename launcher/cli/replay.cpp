@@ -4,7 +4,7 @@
 #include <ostream>
 
 #include "core/base/error.h"
-#include "launcher/api/train_config.h"
+#include "launcher/api/option_words.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/run_record.h"

@@ -10,7 +10,6 @@
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
-#include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
@@ -21,6 +20,7 @@
 #include "launcher/loop/memory_to_disk.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/supervise/command.h"
+#include "launcher/supervise/console.h"
 #include "launcher/supervise/host_agent.h"
 #include "launcher/supervise/memory_folder.h"
 #include "launcher/supervise/run_folder.h"
@@ -112,13 +112,10 @@ void end_memory(const std::string& memory, const std::string& run_dir, int code)
       std::cerr << "trainrun: the checkpoint of step " << step << " in memory is kept as " << disk << "/step-"
                 << step << std::endl;
   } catch (const UserError& error) {
-    std::cerr
-        << "trainrun: a checkpoint in memory is newer than those on the disk, and cannot be kept there: "
-        << error.what() << "; it stays in " << memory << ", and the same command goes on from it"
-        << std::endl;
-    return;
+    return warn_user(str("a checkpoint in memory is newer than those on the disk, and cannot be kept there: ",
+                         error.what(), "; it stays in ", memory, ", and the same command goes on from it"));
   }
-  if (const std::string left = remove_memory_folder(memory); !left.empty()) logs::warn("trainrun: " + left);
+  if (const std::string left = remove_memory_folder(memory); !left.empty()) warn_user(left);
 }
 
 int supervise_with_memory(LaunchOptions launch, const RunFolder& folder) {
@@ -180,8 +177,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
                           arguments.simulate));
     launch.profile = arguments.profile;
     const BeforeProgram before = before_program(arguments.rest, path);
-    if (const std::string behind = flags_behind(arguments.program, path); !behind.empty())
-      logs::warn("trainrun: " + behind);
+    if (const std::string behind = flags_behind(arguments.program, path); !behind.empty()) warn_user(behind);
     run_dir = "runs/" + (before.name.empty() ? fs::path(path).stem().string() : before.name);
     launch.worker = program_command(arguments.program, before.words, arguments.self);
     other = str("give this one a folder of its own: trainrun --name=OTHER ", path);
@@ -199,12 +195,12 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (!arguments.simulate) refuse_one_device(resolved.train.device, local);
     if (arguments.dry_run) {
       if (const std::string data = data_in_words(resolved.data); data.find("there") != 0)
-        logs::warn("trainrun: data: " + data);
+        warn_user("data: " + data);
       if (const std::string none = device_not_here(resolved.train.device, local); !none.empty())
-        logs::warn(str("trainrun: train.device \"", resolved.train.device, "\": not here: ", none));
+        warn_user(str("train.device \"", resolved.train.device, "\": not here: ", none));
     }
     save_for_restarts(resolved, launch);
-    for (const auto& line : config_warnings(resolved)) logs::warn("trainrun: " + line);
+    for (const auto& line : config_warnings(resolved)) warn_user(line);
     run_dir = "runs/" + resolved.name;
     if (arguments.simulate) {
       if (!launch.deadlines.empty()) setenv("LOCKSTEP_DEADLINE", launch.deadlines.c_str(), 1);

@@ -55,7 +55,9 @@ class Attempt {
   void read_log() {
     static const std::regex resumed(R"re(resumed from .*\(step (\d+), )re"),
         fresh(R"re(compiled in .*; starting at step 1$)re"),
-        stopped(R"re(stopped on request after step (\d+); .*)re"), done(R"re(done: (\d+) steps, .*)re"),
+        stopped(R"re(stopped on request after step (\d+); .*)re"),
+        regrouped(R"re(stopped after step (\d+) to go on with other ranks; .*)re"),
+        done(R"re(done: (\d+) steps, .*)re"),
         guarded(R"re((?:warning: )?step (\d+)( is passed over|: .*; going on behind it)(.*))re");
     const std::string began = time_of(folder_ + "/worker-0.json"), end = time_of(folder_ + "/rank-0.log");
     for (const std::string& line : split(text_of(folder_ + "/rank-0.log"), '\n')) {
@@ -68,6 +70,8 @@ class Attempt {
         add(static_cast<double>(out_.from = 0), began, str("started on ", ranks_text(out_.ranks)));
       else if (std::regex_match(line, found, stopped))
         add(std::stod(found[1]), end, "stopped on request, saved");
+      else if (std::regex_match(line, found, regrouped))
+        add(std::stod(found[1]), end, "stopped to go on with other ranks");
       else if (std::regex_match(line, found, done))
         add(std::stod(found[1]), end, "done");
       else if (std::regex_match(line, found, guarded))

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "launcher/config/run_names.h"
 #include "launcher/supervise/command.h"
 
 namespace lockstep::launcher::cli {
@@ -29,14 +30,9 @@ std::string folder_of(const std::string& word) {
   for (const fs::path& up : {fs::path(clean).parent_path(), fs::path(clean).parent_path().parent_path()})
     if (fs::exists(clean) && !up.empty() && fs::is_directory(up / "ckpt"))
       throw UserError(str(clean, " is a part of the run ", up.string(), ": name the run"));
-  std::vector<std::string> known;
-  std::error_code none;  // without a folder runs/ no run is known
-  for (const auto& entry : fs::directory_iterator("runs", none))
-    if (holds_run(entry.path())) known.push_back(entry.path().filename());
-  std::string near = nearest(fs::path(clean).filename().string(), known);
   throw UserError(str("no run ", word, ": ", path ? "" : str("neither ", below, " nor "), clean,
                       path ? " has no" : " has a", " config.json of a run that was started",
-                      near.empty() ? "" : str("; did you mean runs/", near, "?")));
+                      runs_instead_of(word)));
 }
 
 // A number of metrics.jsonl as text: of its own width, so that it can be compared with what a rank writes.

@@ -129,8 +129,8 @@ class Screen {
   }
   void head() {
     const int64_t step = furthest();
-    out_ << at_.run << "  attempt " << at_.number << ", " << at_.ranks.size()
-         << (at_.ranks.size() == 1 ? " rank" : " ranks") << ", "
+    out_ << at_.run << (at_.files.empty() ? "" : str(", files in ", at_.files)) << "  attempt " << at_.number
+         << ", " << at_.ranks.size() << (at_.ranks.size() == 1 ? " rank" : " ranks") << ", "
          << (at_.running         ? "running"
              : at_.held          ? "held by trainrun, between attempts"
              : at_.cause.empty() ? "not running"
@@ -253,7 +253,7 @@ void write_all(const std::string& text) {
 int top(const TopArguments& arguments, std::ostream& out) {
   Before before;
   auto look = [&](const AttemptRecords& at) {
-    const Numbers numbers = numbers_of(at.run);
+    const Numbers numbers = numbers_of(at.files.empty() ? at.run : at.files);
     return Screen(at, numbers, before).text();
   };
   if (arguments.once || !isatty(STDOUT_FILENO)) {

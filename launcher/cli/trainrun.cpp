@@ -7,19 +7,20 @@
 #include <ostream>
 
 #include "core/base/error.h"
-#include "core/base/log.h"
 #include "launcher/cli/command_config.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
 #include "launcher/cli/printable_stream.h"
 #include "launcher/cli/program_words.h"
+#include "launcher/cli/refusal.h"
 #include "launcher/cli/shell.h"
 #include "launcher/cli/spaced_values.h"
 #include "launcher/cli/subcommands.h"
 #include "launcher/cli/under_launcher.h"
 #include "launcher/config/stored.h"
 #include "launcher/memory/needs.h"
+#include "launcher/supervise/console.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/version.h"
 #include "launcher/worker/replay.h"
@@ -73,16 +74,13 @@ class CommandLine {
   }
 
   int run(std::vector<std::string> words) {
-    const std::string command = words[0];
     try {
       std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
       app_.parse(words);
     } catch (const CLI::CallForHelp&) {
       out_ << app_.help();
       return kExitOk;
-    } catch (const CLI::ParseError& error) {
-      throw UserError(str(error.what(), "; trainrun ", command, " --help lists what there is"));
-    }
+    } catch (const CLI::ParseError& error) { throw UserError(refusal(app_, error)); }
     return act_();
   }
 
@@ -138,7 +136,7 @@ class CommandLine {
     return out;
   }
   static void check(const RunConfig& config, int64_t nproc) {
-    for (const auto& line : config_warnings(config)) logs::warn("trainrun: " + line);
+    for (const auto& line : config_warnings(config)) warn_user(line);
     validate(config, nproc);
   }
 
@@ -191,8 +189,8 @@ class CommandLine {
   void add_explain() {
     auto* app = app_.add_subcommand(
         "explain", "what a config key, an op, an exit code, an error kind or a log topic means");
-    app->add_option("word", flags_.word)->required()->type_name("WORD");
-    app->callback([this] { act_ = [this] { return explain(flags_.word, out_); }; });
+    app->add_option("word", flags_.words, "a word; without one: what there is")->type_name("WORD");
+    app->callback([this] { act_ = [this] { return explain(join(flags_.words, " "), out_); }; });
   }
 
   void add_ckpt() {

@@ -199,7 +199,10 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
       continue;
     }
     if (argument.rfind("--", 0) != 0) {
-      errors.add(str("\"", shown(argument), "\" is neither a flag nor an override --KEY=VALUE"));
+      errors.add(str("\"", shown(argument), "\" is neither a flag nor an override --KEY=VALUE",
+                     find_key(argument.substr(0, equals)) ? str("; did you mean --", shown(argument), "?")
+                     : argument.ends_with(".json")        ? "; a command takes one config: leave one out"
+                                                          : "; leave it out"));
       continue;
     }
     std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);

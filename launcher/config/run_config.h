@@ -52,7 +52,9 @@ struct MeshConfig {
       key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left",
           between(-1, kMostRanks));
   std::vector<std::string> dim_names = key(&dim_names, "mesh.dim_names", {"dp_replicate"},
-                                           "name of each mesh dimension; the name says the strategy");
+                                           "what the ranks of each mesh dimension split; dp_replicate: the "
+                                           "batch (DDP), dp_shard: the batch and the state "
+                                           "(ZeRO, FSDP: mesh.zero), tp: the matrices of a layer");
   int64_t zero =
       key(&zero, "mesh.zero", 3,
           "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/near_word.h"
 #include "core/base/plain_file.h"
 
 namespace fs = std::filesystem;
@@ -68,7 +69,7 @@ class Finder {
         if (!part.empty()) parts.push_back(part);
       match(path[0] == '/' ? fs::path("/") : fs::path(), parts, 0);
       if (!matches_)
-        throw UserError(
+        throw MissingData(
             str("data.paths: no file matches ", path, " (* and ? stay within one name, ** crosses folders)"));
     }
     std::sort(found_.begin(), found_.end());
@@ -164,14 +165,16 @@ class Finder {
     }
     std::vector<std::string> names;
     for (const auto& entry : entries(folder)) names.push_back(entry.filename().string());
-    std::string near = nearest(wrong.filename().string(), names);
-    throw UserError(
-        str("data.paths: ", path.string(), " does not exist; ",
-            near.empty() ? str("nothing in ", folder.string(), " has a name like ", wrong.filename().string())
-                         : str("nearest: ", (folder == "." ? fs::path(near) : folder / near).string()),
-            path.string().starts_with("/usr/")
-                ? "; files below /usr come with packages (the quickstart's text with Debian's fortunes)"
-                : ""));
+    const std::string gone = str("data.paths: ", path.string(), " does not exist");
+    if (const std::string near = near_word(wrong.filename().string(), names); !near.empty())
+      throw UserError(str(gone, "; nearest: ", (folder == "." ? fs::path(near) : folder / near).string()));
+    throw MissingData(str(
+        gone,
+        wrong != path ? str("; there is no folder ", wrong.string())
+                      : str("; nothing in ", folder.string(), " has a name like ", wrong.filename().string()),
+        path.string().starts_with("/usr/")
+            ? "; files below /usr come with packages (the quickstart's text with Debian's fortunes)"
+            : ""));
   }
 
   std::string extension_;

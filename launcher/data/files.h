@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace lockstep::launcher::data {
 
 // What data.paths names, and what was left out on the way.
@@ -15,6 +17,13 @@ struct FileList {
   int64_t hidden = 0;              // names with a leading dot inside a folder
   int64_t others = 0;  // inside a folder: sockets, pipes, devices, dangling links, and names without the
                        // extension asked for
+};
+
+// What find_files throws where a path is not there and nothing is named like it, or a pattern matches
+// nothing: the data may still have to be made.
+class MissingData : public UserError {
+ public:
+  using UserError::UserError;
 };
 
 // Expands each path: @FILE gives the paths on the lines of a file; a file is taken; a folder gives the files

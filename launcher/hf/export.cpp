@@ -13,6 +13,7 @@
 #include "core/models/family.h"
 #include "core/nn/lora.h"
 #include "launcher/config/config.h"
+#include "launcher/config/run_names.h"
 #include "launcher/hf/adapters.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
@@ -63,8 +64,10 @@ Source source_of(const std::string& run, int64_t step) {
                           "; leave one of them out"));
     return {parent_of(parent_of(named.path)), named.path};
   }
-  throw UserError(str(run, " is no run: there is neither ", run, "/ckpt nor runs/", run,
-                      "/ckpt; export-hf takes runs/NAME, runs/NAME/best or a step folder"));
+  throw UserError(
+      str(run, " is no run: there is neither ", run, "/ckpt",
+          run.find('/') == std::string::npos ? str(" nor runs/", run, "/ckpt") : " nor a step in it",
+          "; export-hf takes runs/NAME, runs/NAME/best or a step folder", runs_instead_of(run)));
 }
 
 DType dtype_of(const std::string& word) {

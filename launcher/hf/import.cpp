@@ -11,6 +11,7 @@
 #include "core/base/private_file.h"
 #include "core/mesh/together.h"
 #include "core/models/family.h"
+#include "launcher/config/run_names.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
 #include "launcher/supervise/run_folder.h"
@@ -111,6 +112,17 @@ RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const 
   return parse_config(first_config(model, reads_text ? carried : "", out).dump(), folder.config_path,
                       request.overrides, DataPaths::may_be_empty);
 }
+// A name is that of a run only with runs/ before it: said, so that nobody waits for "NAME" to be found there.
+// An object store says itself what it has.
+void refuse_missing(const std::string& path) {
+  std::error_code unknown;
+  if (checkpoint::any_storage().commit(path) != checkpoint::Commit::rename ||
+      std::filesystem::exists(std::filesystem::symlink_status(path, unknown)))
+    return;
+  throw UserError(str("train.init_from is \"", path,
+                      "\", which is neither a file nor a folder, nor a run in the folder runs",
+                      runs_instead_of(path)));
+}
 }  // namespace
 
 void import_run(const ImportRequest& request, std::ostream& out) {
@@ -154,6 +166,7 @@ void load_initial(const std::string& path, const RunConfig& config, const std::v
       broadcast_text(*mesh.world, together(*mesh.world, [&] { return checkpoint::newest_checkpoint(path); }));
   if (!step.empty()) return checkpoint::load_part(step, parameters, mesh);
   const auto found = together(*mesh.world, [&]() -> std::pair<std::optional<HfFolder>, HfModel> {
+    refuse_missing(path);
     std::error_code unknown;
     auto folder = std::filesystem::is_directory(path, unknown) ? open_folder(path) : std::nullopt;
     if (!folder) return {};

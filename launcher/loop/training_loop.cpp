@@ -21,6 +21,7 @@
 #include "launcher/loop/snapshot_room.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/supervise/corruption.h"
+#include "launcher/supervise/program_folders.h"
 #include "launcher/supervise/worker_side.h"
 
 namespace lockstep::launcher {
@@ -139,7 +140,8 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (!broken.empty()) throw UserError(work_.in_words(broken));
     if (!last) continue;
     if (!kept) memory_.end();
-    return end(i, asked_to_stop && i < config_.train.steps && !best_.over(), kept, hash);
+    const bool more = asked_to_stop && i < config_.train.steps && !best_.over();
+    return end(i, !more ? Stop::none : stops > 0 ? Stop::asked : Stop::regroup, kept, hash);
   }
 }
 
@@ -181,6 +183,7 @@ void TrainingLoop::lock() {
     try {
       lock_ = lock_checkpoints(checkpoints());
       point_to(dir_, config_.checkpoint.dir.empty() ? "" : checkpoints());
+      name_each_other(place_, dir_);
     } catch (const UserError& error) { refused = error.what(); }
   }
   agree(*work_.mesh().world, refused);

@@ -57,7 +57,8 @@ class TrainingLoop {
   std::vector<std::string> measured_by(const compiler::Step& evaluation) const;
   std::string judge_validation(int64_t i, const std::map<std::string, double>& validation,
                                compiler::Step& evaluation);
-  Outcome end(int64_t i, bool stopped, bool kept, const std::string& hash);
+  enum class Stop { none, asked, regroup };  // regroup: trainrun goes on at once, with other ranks
+  Outcome end(int64_t i, Stop stop, bool kept, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
   bool counts(int64_t i) const;
   void look_for_corruption(int64_t i, compiler::Step& step, const compiler::StepInput& fed, bool save);

@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/machine/hosts.h"
+#include "launcher/machine/idle_ranks.h"
 
 namespace lockstep::launcher {
 
@@ -21,6 +22,7 @@ void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
                  trained < elements ? str(", ", trained, " of them trained") : "", "; mesh ",
                  text(mesh.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes,
                  " lanes per step"));
+  if (work_.rank() == 0) tell_idle_ranks(work_.in_words(idle_ranks(lanes, mesh.words)));
   logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(work_.state().bytes_per_rank())),
                  ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                  bytes_text(static_cast<double>(step.reduction_bytes())), "; ", work_.threads(),
@@ -36,13 +38,14 @@ void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
 }
 
 // Says why there is no step behind `i`.
-TrainingLoop::Outcome TrainingLoop::end(int64_t i, bool stopped, bool kept, const std::string& hash) {
+TrainingLoop::Outcome TrainingLoop::end(int64_t i, Stop stop, bool kept, const std::string& hash) {
   if (config_.checkpoint.best && best_.step() > 0)
     logs::info(work_.in_words(
         str("the best validation: ", best_.found(), "; its state is in ", best_checkpoints())));
-  if (kept)
-    logs::info(str("stopped for other ranks after step ", i, "; kept in memory"));
-  else if (stopped)
+  if (stop == Stop::regroup)
+    logs::info(str("stopped after step ", i, " to go on with other ranks; ",
+                   kept ? "kept in memory" : "saved in " + checkpoints()));
+  else if (stop == Stop::asked)
     logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
                    "; the same command goes on from there"));
   else if (i < config_.train.steps)
@@ -51,14 +54,14 @@ TrainingLoop::Outcome TrainingLoop::end(int64_t i, bool stopped, bool kept, cons
   else
     logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
   if (hooks_.report_state && work_.rank() == 0) hooks_.report_state(i, hash);
-  return {stopped, i, hash};
+  return {stop != Stop::none, i, hash};
 }
 
 bool TrainingLoop::nothing_to_do(int64_t done) const {
   if (done >= config_.train.steps)
     logs::info(work_.in_words(
         str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps,
-            "; raise train.steps to go on",
+            "; raise train.steps to go on, or give the run another name to begin anew",
             config_.log.profile ? ". No step is traced: another --name traces a run of its own" : "")));
   else if (best_.over())
     logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done,

@@ -22,6 +22,12 @@ int64_t MemoryNeeds::exact() const {
   return sum;
 }
 
+std::vector<MemoryPart> MemoryNeeds::largest_first() const {
+  std::vector<MemoryPart> out = parts;
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return out;
+}
+
 int64_t communicators(const Mesh& mesh, int seats) {
   int64_t dims = 0, data = 0;
   for (int i = 0; i < mesh.ndim(); ++i) {
@@ -150,7 +156,7 @@ std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" :
 
 std::string memory_table(const MemoryNeeds& needs, int64_t available, const std::string& has) {
   std::string out;
-  for (const auto& part : needs.parts)
+  for (const auto& part : needs.largest_first())
     out += row(part.name, str(part.bound ? "at most " : "", sized(part.bytes)));
   int64_t total = needs.total();
   out += row("together", str(total > needs.exact() ? "at most " : "", sized(total)));

@@ -43,6 +43,7 @@ struct MemoryNeeds {
   std::vector<MemoryPart> parts;
   int64_t total() const;
   int64_t exact() const;  // without the parts that are bounds: with less than this the run cannot be
+  std::vector<MemoryPart> largest_first() const;
 };
 
 // What is known of a step on its fullest rank, bytes.
@@ -83,8 +84,8 @@ std::optional<Fit> nearest_fit(
     int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
     const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of);
 
-// The table: a row for each part, the sum, and where `available` is not 0, the device (in the words `has`)
-// and the share that is needed.
+// The table: a row for each part, the largest first, the sum, and where `available` is not 0, the device (in
+// the words `has`) and the share that is needed.
 std::string memory_table(const MemoryNeeds& needs, int64_t available,
                          const std::string& has = "the device has");
 // The start of why a run is refused: both sizes, and the largest part.

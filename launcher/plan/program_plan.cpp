@@ -80,6 +80,7 @@ ProgramPlan plan_program(const PlanRequest& request, const StepPlan& plan, const
       report, config, found,
       device_needs(config, state, step, beside ? &*beside : nullptr, library_bounds(config, found.target)),
       request.memory);
+  report.host_by = "the roofline " + roofline.name;
   report.sought = false;
   ProgramPlan out{request.json    ? plan_json(report)
                   : request.whole ? plan_text(report)

@@ -145,6 +145,13 @@ void add_memory(PlanReport& report, const RunConfig& config, const FoundTarget& 
       config.mesh.ranks_per_node ? std::min(report.ranks, config.mesh.ranks_per_node) : report.ranks;
 }
 
+std::string PlanReport::ranks_of_host() const {
+  return str(host_ranks, host_ranks < ranks ? str(" of the ", ranks) : "", ranks == 1 ? " rank" : " ranks");
+}
+std::string PlanReport::host_ranks_by() const {
+  return host_ranks < ranks && !host_by.empty() ? str(" (", host_ranks, " a host, by ", host_by, ")") : "";
+}
+
 PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline,
                        const std::string& why) {
   return make_report(config, units_of_step(config), run.state, run.step, roofline, why);

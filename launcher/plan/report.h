@@ -52,13 +52,16 @@ struct PlanReport {
   int64_t available = 0;
   int64_t capacity = 0;    // of the roofline's device, where `available` is not known; 0: not known either
   bool on_device = false;  // not the host's own memory
-  // Of the host that plans, on the CPU: its memory, and how many of these ranks would be on it; source "":
-  // not asked.
+  // Of the host that plans, on the CPU: its memory, and how many of these ranks would be on it, and what says
+  // so where they are not all; source "": not asked.
   HostMemory host;
   int64_t host_ranks = 0;
-  std::string missing;         // why the plan was made without the device; else empty
-  std::optional<Fit> nearest;  // where it does not fit
-  bool sought = true;          // it was looked for
+  std::string host_by;
+  std::string ranks_of_host() const;  // "2 ranks", "64 of the 1024 ranks"
+  std::string host_ranks_by() const;  // "", " (64 a host, by mesh.ranks_per_node)"
+  std::string missing;                // why the plan was made without the device; else empty
+  std::optional<Fit> nearest;         // where it does not fit
+  bool sought = true;                 // it was looked for
   bool fits() const { return available <= 0 || needs.total() <= available; }
 
   int64_t micro_batches = 0, micro = 0, lanes = 0, data_ranks = 1;

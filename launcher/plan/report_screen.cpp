@@ -58,8 +58,8 @@ std::string fits_line(const PlanReport& r) {
     const bool fits = does_not_fit_host(r.name, r.host_ranks, r.needs, r.host).empty();
     const double all = static_cast<double>(fits ? r.needs.total() : r.needs.exact()) * ranks;
     const std::string need =
-        str(ranks_text(r.host_ranks), r.host_ranks == 1 ? " takes " : " take ", fits ? at_most(r.needs) : "",
-            bytes_text(all), " of its ", size(r.host.bytes));
+        str(r.ranks_of_host(), r.host_ranks == 1 ? " takes " : " take ", fits ? at_most(r.needs) : "",
+            bytes_text(all), " of its ", size(r.host.bytes), r.host_ranks_by());
     if (fits) return str("yes, on this host: ", need);
     return str("not on this host: ", need, "; trainrun run would refuse it here");
   }
@@ -70,13 +70,10 @@ std::string fits_line(const PlanReport& r) {
 }
 
 std::string memory_line(const PlanReport& r) {
-  std::vector<MemoryPart> parts = r.needs.parts;
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
-    return a.bound != b.bound ? b.bound : a.bytes > b.bytes;  // what is known to the byte first
-  });
+  const std::vector<MemoryPart> parts = r.needs.largest_first();
   std::vector<std::string> most;
   for (size_t i = 0; i < std::min<size_t>(3, parts.size()); ++i)
-    most.push_back(str(parts[i].name, " ", size(parts[i].bytes)));
+    most.push_back(str(parts[i].name, parts[i].bound ? " at most " : " ", size(parts[i].bytes)));
   return str(at_most(r.needs), size(r.needs.total()), " a rank: ", join(most, ", "),
              parts.size() > 3 ? ", ..." : "");
 }

@@ -72,12 +72,12 @@ std::string prediction_table(const PlanReport& report) {
 }
 
 std::string host_words(const PlanReport& report) {
-  std::string out = row("this host has", str(exact_bytes(report.host.bytes), " for ",
-                                             ranks_text(report.host_ranks), " (", report.host.source, ")"));
+  std::string out = row("this host has", str(exact_bytes(report.host.bytes), " for ", report.ranks_of_host(),
+                                             " (", report.host.source, ")", report.host_ranks_by()));
   const std::string wrong = does_not_fit_host(report.name, report.host_ranks, report.needs, report.host);
   const double all = static_cast<double>(report.needs.exact()) * static_cast<double>(report.host_ranks);
   return out + (wrong.empty() ? ""
-                              : str("  THIS HOST CANNOT HOLD IT: ", ranks_text(report.host_ranks),
+                              : str("  THIS HOST CANNOT HOLD IT: ", report.ranks_of_host(),
                                     report.host_ranks == 1 ? " needs " : " need ", bytes_text(all),
                                     report.host_ranks == 1 ? "" : " together",
                                     "; trainrun run would refuse it here\n"));

@@ -68,6 +68,14 @@ std::string on_host(const AttemptFacts& facts, int64_t rank) {
   const std::string host = facts.host ? facts.host(rank) : "";
   return host.empty() ? "" : " on " + host;
 }
+}  // namespace
+
+std::string message_at_step(const ErrorRecord& record, const std::string& message) {
+  const std::string said = str("step ", record.step, ": ");
+  return record.step >= 0 && message.starts_with(said) ? message.substr(said.size()) : message;
+}
+
+namespace {
 std::string record_text(const ErrorRecord& record, const AttemptFacts& facts) {
   std::string who = facts.nproc > 1 && (record.step >= 0 || record.kind != "UserError")
                         ? str("rank ", record.rank, on_host(facts, record.rank), ": ")
@@ -76,7 +84,8 @@ std::string record_text(const ErrorRecord& record, const AttemptFacts& facts) {
   std::smatch found;
   if (std::regex_search(message, found, agreed())) who = found[0], message = found.suffix();
   if (record.wrong) who.clear();  // it names ranks itself, whoever of them told it first
-  return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ", message);
+  return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ",
+             message_at_step(record, message));
 }
 // Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may
 // quote it: it is told once. The logs of the ranks hold all.

@@ -55,6 +55,10 @@ struct AttemptOutcome {
 // without a record. Codes that are not documented become kExitProgram.
 AttemptOutcome diagnose(const AttemptFacts& facts);
 
+// The message of a record, or a part of it, for who tells the record's step before it: without "step 9: " in
+// front, where that is the record's step.
+std::string message_at_step(const ErrorRecord& record, const std::string& message);
+
 // "SIGKILL (9)".
 std::string signal_text(int signal);
 

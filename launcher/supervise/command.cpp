@@ -109,12 +109,21 @@ std::vector<std::pair<std::string, std::string>> place_variables(const std::stri
 }
 
 std::string text(const LaunchCommand& command) {
+  const char* const next = " \\\n";
   std::string out;
-  for (const auto& [name, value] : command.variables) out += str(name, "=", quoted(value), " ");
+  for (const auto& [name, value] : command.variables) out += str(name, "=", quoted(value), next);
   if (!command.hosts.several())
     for (const auto& [name, value] : place_variables(command.nproc > 1 ? "R" : "0", command.nproc))
-      out += str(name, "=", value, " ");
-  for (size_t i = 0; i < command.argv.size(); ++i) out += str(i ? " " : "", quoted(command.argv[i]));
+      out += str(name, "=", value, next);
+  for (size_t i = 0; i < command.argv.size(); ++i) {
+    const std::string& word = command.argv[i];
+    const bool flag = i > 0 && word.size() > 1 && word[0] == '-';
+    const bool program = i > 1 && command.argv[i - 2] == "-x";  // behind mpirun's last flag
+    out += str(i == 0                                         ? ""
+               : command.hosts.several() && (flag || program) ? str(next, "  ")
+                                                              : " ",
+               quoted(word));
+  }
   return out;
 }
 

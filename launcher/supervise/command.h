@@ -40,8 +40,8 @@ std::string found_in_path(const std::string& program);
 // A word as a shell takes it: in quotes where it has other characters than names have.
 std::string quoted(const std::string& word);
 
-// As a shell would take it: VAR=value ... program 'argument with space'. R stands for the rank where there
-// are several.
+// As a shell takes it, a variable to a line, then program 'argument with space'; each flag of an mpirun has a
+// line, too. R stands for the rank where there are several.
 std::string text(const LaunchCommand& command);
 
 }  // namespace lockstep::launcher

@@ -9,9 +9,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/text.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
 
 namespace lockstep::launcher {
+
+void warn_user(const std::string& text) { logs::warn(str("trainrun: warning: ", text)); }
 
 Console::Console(std::FILE* out) : out_(out), columns_(0) {
   winsize size{};

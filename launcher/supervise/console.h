@@ -10,6 +10,10 @@
 
 namespace lockstep::launcher {
 
+// A warning of trainrun's own, "trainrun: warning: text" on stderr: what the user may want to change, though
+// the run goes on. What ranks warn of goes through logs::warn.
+void warn_user(const std::string& text);
+
 class Console {
  public:
   // `out` receives the lines of ranks; the live line is shown only when it is a terminal.

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/log.h"
 #include "core/base/private_file.h"
+#include "launcher/supervise/console.h"
 
 namespace lockstep::launcher {
 
@@ -68,11 +68,11 @@ void RunFolder::warn_of_others() const {
   char mode[16];
   std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(at.st_mode & 07777));
   if (at.st_mode & S_IWOTH)
-    logs::warn(str(path_, " is writable for every user (mode ", mode,
-                   "): what they put there is loaded as this run's; `chmod o-w ", path_, "` closes it"));
+    warn_user(str(path_, " is writable for every user (mode ", mode,
+                  "): what they put there is loaded as this run's; `chmod o-w ", path_, "` closes it"));
   else if (at.st_uid != 0 && at.st_uid != geteuid())
-    logs::warn(str(path_, " belongs to another user (uid ", at.st_uid, ", mode ", mode,
-                   "), who can change what this run loads"));
+    warn_user(str(path_, " belongs to another user (uid ", at.st_uid, ", mode ", mode,
+                  "), who can change what this run loads"));
 }
 
 // Whether the file that is open is the one that the folder has.

@@ -24,7 +24,7 @@ bool StopRequest::look(const std::function<SlowRanks()>& slow) {
     wish_ = wanted_(slow());
     if (!wish_.reason.empty()) {
       since_ = now_s();
-      console_.notice(str(wish_.reason, ": finishing the step and saving"));
+      console_.notice(str(wish_.reason, ": finishing the step and saving", wish_.then));
     }
   }
   return since_ != 0;

@@ -13,7 +13,8 @@ namespace lockstep::launcher {
 // What the supervisor wants of a running attempt; without a reason, nothing.
 struct StopWish {
   std::string reason;
-  bool insists = false;  // as a signal of the user does: who does not stop within the grace is killed
+  std::string then = {};  // what follows where that is not the end of the run: ", to go on with 4 ranks"
+  bool insists = false;   // as a signal of the user does: who does not stop within the grace is killed
 };
 // Asked a few times a second. Once it has a reason it is not asked again.
 using StopWanted = std::function<StopWish(const SlowRanks&)>;

@@ -89,10 +89,13 @@ class Supervision {
 
   StopWish wish(const SlowRanks& slow) {
     if (asked_.timeout > 0 && now_s() - began_ > asked_.timeout)
-      return {str("--timeout ", duration_text(asked_.timeout)), true};
+      return {str("--timeout ", duration_text(asked_.timeout)), "", true};
     if (growth_.due(members_, now_s())) {
       stops_for(Change::grow);
-      return {str(members_.nproc(), " of ", ranks_text(members_.wanted()), ", and others can be had again")};
+      Membership with = members_;
+      with.take_back(growth_.back());
+      return {str(members_.nproc(), " of ", ranks_text(members_.wanted()), ", and others can be had again"),
+              goes_on_with(with)};
     }
     for (const auto& [rank, factor] : slow) {
       const std::string host = members_.hosts().of(rank);
@@ -102,9 +105,14 @@ class Supervision {
       stops_for(Change::leave_out);
       slow_host_ = host;
       return {str("host ", host, " takes ", number_text(std::round(factor * 10) / 10),
-                  " times as long as the others (--slow-host ", number_text(asked_.slow_host), ")")};
+                  " times as long as the others (--slow-host ", number_text(asked_.slow_host), ")"),
+              goes_on_with(without)};
     }
     return {};
+  }
+
+  static std::string goes_on_with(const Membership& members) {
+    return str(", to go on with ", ranks_text(members.nproc()));
   }
 
   // The ranks see it before they hear the signal.

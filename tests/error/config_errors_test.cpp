@@ -371,7 +371,10 @@ TEST(ConfigErrors, CommandLine) {
   EXPECT_EQ(refusal([] { parse_overrides({"--optim.lr"}); }),
             "command line: --optim.lr has no value; write --optim.lr=VALUE");
   EXPECT_EQ(refusal([] { parse_overrides({"stray"}); }),
-            "command line: \"stray\" is neither a flag nor an override --KEY=VALUE");
+            "command line: \"stray\" is neither a flag nor an override --KEY=VALUE; leave it out");
+  EXPECT_EQ(refusal([] { parse_overrides({"train.steps=5"}); }),
+            "command line: \"train.steps=5\" is neither a flag nor an override --KEY=VALUE; did you mean "
+            "--train.steps=5?");
   EXPECT_EQ(refusal([] { parse_overrides({"--optim=1"}); }),
             "command line: --optim is a section; name one of its keys: --optim.kind=VALUE");
   EXPECT_EQ(refusal([] { parse_overrides({"--nprc=4"}, {"nproc", "grace"}); }),

@@ -34,7 +34,10 @@ class DocumentsErrors : public testing::Test {
 
 TEST_F(DocumentsErrors, Lines) {
   const std::string place = "data.paths: " + folder_.path("a.jsonl");
-  expect_says("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n", place + ", line 3: ");
+  expect_says("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n", place + ", line 3, column 13: this is not JSON: ");
+  const std::string once = refusal(options("{\"text\": \"b\"\n"));
+  EXPECT_EQ(once.find("line 1", once.find("line 1") + 1), std::string::npos) << once;
+  EXPECT_NE(once.find("an object on each line\n    {\"text\": \"b\"\n"), std::string::npos) << once;
   expect_says("{\"text\": \"b\"\n", "; a file of JSON lines has an object on each line");
   expect_says("[1]\n", place + ", line 1: the line is no JSON object; a file of JSON lines has an object");
   expect_says("[\n{\"text\": \"a\"}\n]\n",
@@ -42,7 +45,7 @@ TEST_F(DocumentsErrors, Lines) {
   // Of many lines, read by several threads, the first wrong one is told.
   std::string many;
   for (int i = 0; i < 500; ++i) many += i == 123 || i == 400 ? "{\n" : "{\"text\": \"ab\"}\n";
-  expect_says(many, place + ", line 124: ");
+  expect_says(many, place + ", line 124, column ");
 }
 
 TEST_F(DocumentsErrors, Members) {

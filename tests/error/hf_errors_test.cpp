@@ -282,9 +282,11 @@ TEST_F(HuggingFaceFolders, IndexesThatAreWrong) {
 }
 
 TEST_F(HuggingFaceFolders, Exports) {
-  EXPECT_EQ(exported({.run = "runs/none", .folder = "out"}),
-            "runs/none is no run: there is neither runs/none/ckpt nor runs/runs/none/ckpt; export-hf takes "
-            "runs/NAME, runs/NAME/best or a step folder");
+  EXPECT_EQ(
+      exported({.run = "runs/none", .folder = "out"}),
+      "runs/none is no run: there is neither runs/none/ckpt nor a step in it; export-hf takes runs/NAME, "
+      "runs/NAME/best or a step folder; there is no folder runs here: go to where the run was started, or "
+      "give its path");
   ASSERT_EQ(imported(kept("bert")), "accepted");
   EXPECT_EQ(exported({.run = "run", .folder = "out", .step = 7}),
             "runs/run/ckpt has no checkpoint of step 7; it has steps 0");

@@ -154,6 +154,47 @@ TEST_F(Arrays, TokensGiveNoImages) {
   }
 }
 
+// Who has no data yet is told what data of the kind are, and how they are made; a slip in a name is not that.
+TEST_F(Arrays, DataThatAreNotThere) {
+  auto says = [&](DataOptions options, const std::vector<SampleField>& fields, const std::string& words) {
+    try {
+      open_samples(options, fields);
+      ADD_FAILURE() << "no error";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos)
+          << error.what() << "\ndoes not say: " << words;
+    }
+  };
+  const std::string npz = folder_.path("pictures.npz"), none = folder_.path("data/texts.jsonl");
+  says({.kind = "arrays", .paths = {npz}}, kImages,
+       str("data.paths: ", npz, " does not exist; nothing in ", folder_.path("").substr(0, npz.size() - 13),
+           " has a name like pictures.npz. data.kind arrays reads arrays of NumPy, whose first dim counts "
+           "samples "
+           "of images f32[2,2], labels i32[] of 0 to 9; in Python numpy.savez(\"",
+           npz,
+           "\", images=..., labels=...) writes them, and configs/README.md has a line that makes some to "
+           "try; --data.paths=[PATH] names yours"));
+  const std::vector<SampleField> texts = {{"ids", DType::i32, {8}},
+                                          {"lengths", DType::i32, {}},
+                                          {"token_type_ids", DType::i32, {8}},
+                                          {"labels", DType::i32, {}, 2}};
+  says({.kind = "jsonl", .paths = {none}, .classes = {"negative", "positive"}}, texts,
+       str("data.paths: ", none, " does not exist; there is no folder ", folder_.path("data"),
+           ". data.kind jsonl reads JSON lines, as json.dumps({\"text\": \"a fine film\", \"label\": "
+           "\"positive\"}) in Python writes one for each text, and configs/README.md has a line that makes "
+           "some to try; --data.paths=[PATH] names yours"));
+  const std::vector<SampleField> rows = {{"ids", DType::i32, {8}}, {"targets", DType::i32, {8}}};
+  says({.kind = "jsonl", .paths = {none}, .pack = "none"}, rows,
+       "or with \"messages\", or \"prompt\" and \"completion\"");
+  says({.kind = "tokens", .paths = {none}}, rows,
+       "ids that a tokenizer made, uint16: python3 bench/gpu/make_tokens.py --out FILE.bin FOLDER");
+  says({.kind = "images", .paths = {none}}, {{"images", DType::f32, {3, 8, 8}}},
+       "data.kind images reads .png and .jpg files below a folder");
+  write("picture.npz", "x");
+  says({.kind = "arrays", .paths = {npz}}, kImages,
+       str("data.paths: ", npz, " does not exist; nearest: ", folder_.path("picture.npz")));
+}
+
 TEST_F(Arrays, TokensBehindTokens) {
   write("t.txt", "abcdefghijklmnopqrstuvwxyz");
   auto samples = open_samples(

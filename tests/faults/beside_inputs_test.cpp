@@ -170,7 +170,8 @@ TEST_F(HostileInput, Row55SmokeRuns) {
                                   "--optim.schedule.warmup=2000", "c.json"});
   EXPECT_EQ(warmup.code, kExitOk) << warmup.output;
   EXPECT_HAS(warmup.output,
-             "trainrun: optim.schedule.warmup is 2000, and the run has 2 steps (train.steps): the rate never "
+             "trainrun: warning: optim.schedule.warmup is 2000, and the run has 2 steps (train.steps): the "
+             "rate never "
              "reaches optim.lr");
   const Result plan = trainrun({"plan", "c.json", "--data.paths=[]"});
   EXPECT_EQ(plan.code, kExitOk) << plan.output;

@@ -25,13 +25,13 @@ struct FaultRow {
 // docs/faults.md.
 class FaultRun : public RealRun {
  protected:
-  // `elsewhere`: what is told was seen on another machine; this one lacks what it takes.
-  void row(const FaultRow& row, bool elsewhere = false) {
+  // `not_here`: what this machine lacks, where what is told was seen on another one: "has no GPU".
+  void row(const FaultRow& row, const std::string& not_here = "") {
     if (HasFailure() || IsSkipped()) return;
     const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     const Json json = {{"test", test},     {"fault", row.fault},         {"seen", row.seen},
                        {"code", row.code}, {"detected", row.detected},   {"recovered", row.recovered},
-                       {"lost", row.lost}, {"same_bits", row.same_bits}, {"elsewhere", elsewhere}};
+                       {"lost", row.lost}, {"same_bits", row.same_bits}, {"not_here", not_here}};
     std::filesystem::create_directories(FAULT_ROWS);
     std::ofstream(str(FAULT_ROWS, "/", test, ".json")) << json.dump(1) << "\n";
   }

@@ -215,7 +215,8 @@ TEST_F(ForeignCode, Row53ModesUnderUmaskZero) {
   EXPECT_EQ(process->output().find("writable for every user"), std::string::npos) << process->output();
   chmod("runs/run", 0777);
   EXPECT_HAS(trainrun({"--nproc", "1", "--train.device=cpu", "--train.steps=1", "c.json"}).output,
-             "runs/run is writable for every user (mode 0777): what they put there is loaded as this run's; "
+             "trainrun: warning: runs/run is writable for every user (mode 0777): what they put there is "
+             "loaded as this run's; "
              "`chmod o-w runs/run` closes it");
   struct stat made{};
   ASSERT_EQ(lstat("made", &made), 0);

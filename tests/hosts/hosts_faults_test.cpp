@@ -82,7 +82,8 @@ TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
                100);
   EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from the last checkpoint, with 2 ranks (4 before)\n");
   EXPECT_HAS(result.output,
-             "trainrun: 2 of 4 ranks, and others can be had again: finishing the step and saving\n");
+             "trainrun: 2 of 4 ranks, and others can be had again: finishing the step and saving, to go on "
+             "with 4 ranks\n");
   EXPECT_HAS(result.output, "trainrun: goes on with 4 ranks (2 before)\n");
   EXPECT_HAS(result.output, "trainrun: stopped by --timeout 35 s, saved");
   EXPECT_HAS(result.output, "code 80\n");
@@ -139,7 +140,9 @@ TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
           "echo code $?\n",
       100);
   EXPECT_HAS(result.output, "trainrun: host h1 takes ");
-  EXPECT_HAS(result.output, " times as long as the others (--slow-host 2): finishing the step and saving\n");
+  EXPECT_HAS(
+      result.output,
+      " times as long as the others (--slow-host 2): finishing the step and saving, to go on with 1 rank\n");
   EXPECT_HAS(result.output, "; kept in memory\n");
   EXPECT_HAS(result.output, "trainrun: goes on with 1 rank (2 before)\n");
   EXPECT_HAS(result.output, "resumed from memory, /dev/shm/lockstep-memory.");

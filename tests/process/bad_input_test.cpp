@@ -207,7 +207,10 @@ TEST_F(BadInput, InitialWeights) {
             "poisoned.safetensors: norm.weight[7] is nan, and so is 1 more value of the state; weights must "
             "be finite numbers\n");
     refused(with("text.safetensors"), "text.safetensors: ");
-    refused(with("none.safetensors"), "cannot open none.safetensors: No such file or directory\n");
+    refused(with("none.safetensors"),
+            "train.init_from is \"none.safetensors\", which is neither a file nor a folder, nor a run in the "
+            "folder runs; the runs here are run\n");
+    refused(with("runs/rum"), "nor a run in the folder runs; did you mean runs/run?\n");
   }
   EXPECT_EQ(checkpoints("run"), Words{});
   EXPECT_EQ(last_step("run"), 0);

@@ -78,7 +78,7 @@ TEST_F(CkptTools, DiffNamesStepTensorAndIndex) {
   EXPECT_HAS(said({"diff", "runs/a", "runs/b", "--tolerance", "1e9"}), "equal: 84 tensors, within 1e+09");
   refused({"diff", "runs/a", "runs/b", "--tolerance", "-1"},
           "--tolerance is -1; it must be 0 (bits) or more");
-  refused({"diff", "runs/a", "runs/c"}, "no folder runs/c; name a run (runs/NAME)");
+  refused({"diff", "runs/a", "runs/c"}, "no run runs/c: there is no such folder; the runs here are a, b");
 }
 
 TEST_F(CkptTools, CatPrintsWhatNumpyWouldIndex) {

@@ -98,7 +98,7 @@ TEST_F(JsonlRun, AnswersAMessage) {
   EXPECT_EQ(trainrun(chat).output, "It is 5.\n");
   result = trainrun({"generate", "bytes", "--system", "Be brief."});
   EXPECT_EQ(result.code, kExitUser);
-  EXPECT_HAS(result.output, "--system requires --chat");
+  EXPECT_HAS(result.output, "--system goes with --chat, which is not given");
 }
 
 // Other tasks of text: an encoder reads full rows, an encoder and a decoder pairs.

@@ -112,9 +112,10 @@ TEST_F(MemoryTier, RanksAreTakenBackWithoutAFile) {
   ASSERT_EQ(result.code, kExitOk) << result.output;
   EXPECT_HAS(result.output, "restart 1 of 1 at once, from memory (step 45), with 2 ranks (3 before)\n");
   EXPECT_HAS(result.output,
-             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving\n");
-  EXPECT_TRUE(std::regex_search(result.output,
-                                std::regex("stopped for other ranks after step \\d+; kept in memory\n")))
+             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving, to go on "
+             "with 3 ranks\n");
+  EXPECT_TRUE(std::regex_search(
+      result.output, std::regex("stopped after step \\d+ to go on with other ranks; kept in memory\n")))
       << result.output;
   EXPECT_HAS(result.output, "trainrun: goes on with 3 ranks (2 before)\n");
   EXPECT_EQ(occurrences(result.output, "resumed from memory, "), 2) << result.output;

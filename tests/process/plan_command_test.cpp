@@ -154,6 +154,10 @@ TEST_F(PlanCommand, OneScreenWithoutData) {
         "\n  data      not there: data.paths: nowhere/at-all.txt does not exist; ", "\n  more      --long: "})
     EXPECT_HAS(plan.output, part);
   EXPECT_HAS(trainrun({"plan", "c.json", "--train.device=cpu"}).output, "\n  data      there: 1 file of ");
+  const auto many = trainrun({"plan", "--nproc", "128", "c.json", "--train.device=cpu"});
+  EXPECT_HAS(many.output, "on this host: 64 of the 128 ranks take ");
+  EXPECT_HAS(many.output, " (64 a host, by the roofline cpu; mesh.ranks_per_node says otherwise)\n");
+  EXPECT_HAS(many.output, " a rank: driver and libraries at most 256.00 MiB, ");
   EXPECT_EQ(json_of({"c.json", "--train.device=cpu", "--data.paths=[]"})["data"],
             "none named yet: data.paths is empty");
   EXPECT_EQ(trainrun({"plan", "--long", "--nproc", "2", "c.json", "--train.device=cpu",

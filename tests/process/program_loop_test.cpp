@@ -72,6 +72,26 @@ TEST_F(ProgramLoop, StopsEarlyAndKeepsTheBestOnAnyRanks) {
   EXPECT_HAS(again.output, "raise patience to go on");
 }
 
+TEST_F(ProgramLoop, WhatIsFinishedAndWhoIsIdleIsTold) {
+  const auto idle = program(5, {"runs/a", "3", "best"});
+  EXPECT_EQ(occurrences(idle.output, " idle "), 1) << idle.output;
+  EXPECT_HAS(idle.output,
+             "1 of 5 ranks is idle in forward and backward: a step has 4 micro-batches, for 4 ranks at most; "
+             "start 4, or make more of them: a smaller micro_batch, or a larger global_batch\n");
+  EXPECT_HAS(program(5, {"x", "3", "own"}).output, "1 of 5 ranks is idle in forward and backward: ");
+  const auto again = program(1, {"runs/a", "3", "best"});
+  EXPECT_HAS(
+      again.output,
+      "nothing to do: runs/a/ckpt holds step 3 of 3; raise steps to go on, or give the run another name to "
+      "begin anew\n");
+  EXPECT_EQ(again.output.find(" idle "), std::string::npos) << again.output;
+  const auto own = program(0, {"x", "1", "resume=runs/a"});
+  EXPECT_HAS(
+      own.output,
+      "resumed from runs/a/ckpt/step-3 (step 3); a loop that ends there has nothing left to do: more steps "
+      "go on, another folder begins anew\n");
+}
+
 TEST_F(ProgramLoop, ItsBestStateIsReadAndStartedFrom) {
   const auto whole = program(0, {"runs/a", "100", "best"});
   ASSERT_EQ(whole.code, kExitOk) << whole.output;

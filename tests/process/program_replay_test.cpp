@@ -196,5 +196,21 @@ TEST_F(ProgramReplay, WhatCannotBeReplayedIsRefused) {
   EXPECT_HAS(thrown.output, "root cause: rank 1: InternalError at step 10");
 }
 
+// The model of a program is in the program alone.
+TEST_F(ProgramReplay, GenerateNamesTheProgram) {
+  run(1, "a", {});
+  const auto result = trainrun({"generate", "runs/a"});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_HAS(
+      result.output,
+      "runs/a/ckpt/step-14 was saved by a program of its own, whose model no config says, and generate "
+      "makes the model of a config; let the program itself generate, once load_weights(state, "
+      "\"runs/a/ckpt/step-14\") has read the checkpoint; in Python lockstep.load(\"runs/a/ckpt/step-14\") "
+      "gives its tensors as "
+      "arrays\n");
+  EXPECT_HAS(trainrun({"generate", "rums"}).output,
+             "no run rums: there is neither a folder runs/rums nor rums; ");
+}
+
 }  // namespace
 }  // namespace lockstep::tests

@@ -197,7 +197,7 @@ TEST_F(Replay, WhatCannotBeReplayedIsRefused) {
           "no run rum: neither runs/rum nor rum has a config.json of a run that was started; did you mean "
           "runs/run?");
   refused({"--step", "5", "runs/zzz"},
-          "no run runs/zzz: runs/zzz has no config.json of a run that was started");
+          "no run runs/zzz: runs/zzz has no config.json of a run that was started; the runs here are run");
   refused({"--step", "50", "run", "--simulate", "2", "--nproc", "2"},
           "--simulate 2 and --nproc 2 are both given; use --nproc N for ranks that are processes, --simulate "
           "N for ranks that are threads of this one");
@@ -205,7 +205,7 @@ TEST_F(Replay, WhatCannotBeReplayedIsRefused) {
           "--simulate 2 runs 2 ranks in one process, and one process drives one device, but train.device is "
           "\"cuda\"; use --train.device=cpu, "
           "--simulate 1, or --nproc 2");
-  EXPECT_HAS(replay({"run"}).output, "--step is required");
+  EXPECT_HAS(replay({"run"}).output, "replay: --step is required, and is not given");
   EXPECT_HAS(replay({"--step", "50", "run", "--optim.lrr=1"}).output, "unknown key optim.lrr");
   auto help = trainrun({"replay", "--help"});
   EXPECT_EQ(help.code, kExitOk);

@@ -118,7 +118,8 @@ TEST_F(Resume, LostRanksComeBackWithTheSameBits) {
   EXPECT_EQ(result.code, kExitOk) << result.output;
   EXPECT_HAS(result.output, "restart 1 of 1 in 0.1 s, from the last checkpoint, with 2 ranks (3 before)\n");
   EXPECT_HAS(result.output,
-             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving\n");
+             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving, to go on "
+             "with 3 ranks\n");
   EXPECT_HAS(result.output, "trainrun: goes on with 3 ranks (2 before)\n");
   EXPECT_EQ(metrics("run").size(), 500u) << "each step once";
   for (const char* what : {"loss", "grad_norm"})

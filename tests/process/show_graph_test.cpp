@@ -65,7 +65,7 @@ TEST_F(ShowGraph, WhatIsRefused) {
   EXPECT_HAS(refused({"--graph", "s.svg", "--nproc", "6", "c.json", "--mesh.shape=[2,3]",
                       "--mesh.dim_names=[dp_replicate,tp]"}),
              "on the mesh [dp_replicate=2, tp=3]: 3 reasons\n");
-  EXPECT_HAS(refused({"--nproc", "2", "c.json"}), "--nproc requires --graph");
+  EXPECT_HAS(refused({"--nproc", "2", "c.json"}), "--nproc goes with --graph, which is not given");
   EXPECT_FALSE(std::filesystem::exists("s.svg"));
 }
 

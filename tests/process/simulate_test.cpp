@@ -40,6 +40,17 @@ class Simulate : public RealRun {
   }
 };
 
+TEST_F(Simulate, RanksWithoutAMicroBatchAreTold) {
+  write_tiny();
+  const auto idle = trainrun({"--simulate", "8", "c.json", "--train.steps=1"});
+  ASSERT_EQ(idle.code, kExitOk) << idle.output;
+  EXPECT_EQ(occurrences(idle.output, " idle "), 1) << idle.output;
+  EXPECT_HAS(
+      idle.output,
+      "2 of 8 ranks are idle in forward and backward: a step has 6 micro-batches, for 6 ranks at most; "
+      "start 6, or make more of them: a smaller batch.micro, or a larger batch.global\n");
+}
+
 struct MeshWords {
   int ranks;
   const char *shape, *dims;
@@ -180,7 +191,7 @@ TEST_F(Simulate, TheFirstFailureIsTheRootCause) {
   auto threads = trainrun({"--simulate", "3", words[0], words[1], "--name=a"}),
        processes = trainrun({"--nproc", "3", words[0], words[1], "--name=b"});
   EXPECT_EQ(threads.code, kExitUser);
-  EXPECT_EQ(occurrences(threads.output, "nowhere.bin"), 1) << threads.output;
+  EXPECT_EQ(occurrences(threads.output, "nowhere.bin does not exist"), 1) << threads.output;
   EXPECT_EQ(std::regex_replace(threads.output, std::regex("runs/a"), "runs/b"), processes.output);
 }
 

@@ -263,7 +263,8 @@ TEST_F(Supervise, RanksAreTakenBackAtAStepBoundary) {
   EXPECT_EQ(process.wait(30), kExitOk) << process.output();
   EXPECT_HAS(process.output(), "with 2 ranks (3 before)");
   EXPECT_HAS(process.output(),
-             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving\n");
+             "trainrun: 2 of 3 ranks, and others can be had again: finishing the step and saving, to go on "
+             "with 3 ranks\n");
   EXPECT_HAS(run().log(1, 2), "saved at step ");
   EXPECT_HAS(process.output(), "trainrun: goes on with 3 ranks (2 before)\n");
   EXPECT_HAS(run().log(2, 3), "start rank 2 of 3 restart 2");
@@ -278,7 +279,9 @@ TEST_F(Supervise, AProgramThatDoesNotHearIsNotKilledForRanksThatAreBack) {
                         .grace = 0.1,
                         .variables = {{"LOCKSTEP_FAULT", "kill:rank=1,step=5"}, {"FAKE_GROW_AFTER", "0.2"}}});
   EXPECT_EQ(process.wait(30), kExitOk) << process.output();
-  EXPECT_HAS(process.output(), "1 of 2 ranks, and others can be had again: finishing the step and saving");
+  EXPECT_HAS(
+      process.output(),
+      "1 of 2 ranks, and others can be had again: finishing the step and saving, to go on with 2 ranks\n");
   EXPECT_LACKS(process.output(), "killing all ranks");
   EXPECT_HAS(run().log(0, 2), "done rank 0");
 }

@@ -108,14 +108,14 @@ TEST_F(Trainrun, DryRunShowsNetworksPortsAndAddresses) {
   const std::string named = said({"--hosts", "a:2,b:2", "--network", "eth7", "--env=A=b"});
   for (const char* part :
        {"OMPI_MCA_btl_tcp_if_include=eth7 ", "OMPI_MCA_oob_tcp_if_include=eth7 ", "NCCL_SOCKET_IFNAME=eth7 ",
-        "MASTER_ADDR=a ", "MASTER_PORT=29500 ", "LOCKSTEP_HOSTS=2 ", "A=b ", "mpirun -n 4 --hostfile ",
-        "--mca plm rsh ", "-x MASTER_ADDR "})
+        "MASTER_ADDR=a ", "MASTER_PORT=29500 ", "LOCKSTEP_HOSTS=2 ", "A=b ",
+        "mpirun \\\n  -n 4 \\\n  --hostfile ", "\n  --mca plm rsh ", "\n  -x MASTER_ADDR "})
     EXPECT_HAS(named, part);
   const std::string agents = said({"--nnodes=2", "--nproc=3", "--node-rank=0", "--rdzv-endpoint",
                                    "10.1.2.3:29411", "--network=10.1.0.0/16"});
   for (const char* part :
        {"OMPI_MCA_btl_tcp_if_include=10.1.0.0/16 ", "MASTER_ADDR=10.1.2.3 ", "MASTER_PORT=29411 ",
-        "mpirun -n 6 ", "--mca oob_tcp_static_ipv4_ports 29411 ", "hand-over "})
+        "mpirun \\\n  -n 6 ", "--mca oob_tcp_static_ipv4_ports 29411 ", "hand-over "})
     EXPECT_HAS(agents, part);
   EXPECT_EQ(agents.find("NCCL_SOCKET_IFNAME"), std::string::npos) << "NCCL takes no subnets";
   const std::vector<std::string> keys{"--hosts=a:2,b:2", "--launch.network=eth5",

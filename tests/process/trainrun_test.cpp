@@ -26,14 +26,14 @@ TEST_F(Trainrun, ADryRunLooksAtDeviceAndData) {
              "takes device i");
   auto gone = trainrun({"--nproc", "2", "c.json", "--dry-run", "--data.paths=[\"/nope/x.txt\"]"});
   EXPECT_EQ(gone.code, kExitOk) << gone.output;
-  EXPECT_HAS(gone.output, "trainrun: data: not there: ");
+  EXPECT_HAS(gone.output, "trainrun: warning: data: not there: ");
   EXPECT_HAS(gone.output, "/nope/x.txt");
   auto many = trainrun({"c.json", "--dry-run", "--train.device=cuda:4095"});
   EXPECT_EQ(many.code, kExitOk) << many.output;
-  EXPECT_HAS(many.output, "trainrun: train.device \"cuda:4095\": not here: ");
+  EXPECT_HAS(many.output, "trainrun: warning: train.device \"cuda:4095\": not here: ");
   scratch_.write("a", "some text");
   auto there = trainrun({"--nproc", "2", "c.json", "--dry-run"});
-  EXPECT_EQ(there.output.find("trainrun: data"), std::string::npos) << there.output;
+  EXPECT_EQ(there.output.find("warning: data"), std::string::npos) << there.output;
 }
 
 // A slip in the command, a word of others that is a section here, a config or a program that is not there.
@@ -79,7 +79,11 @@ TEST_F(Trainrun, SpellingsOfNproc) {
     words.insert(words.end(), {"c.json", "--dry-run"});
     auto result = trainrun(words);
     EXPECT_EQ(result.code, kExitOk) << result.output;
-    EXPECT_HAS(result.output, "RANK=R LOCAL_RANK=R WORLD_SIZE=2 ");
+    EXPECT_HAS(result.output, "\nRANK=R \\\nLOCAL_RANK=R \\\nWORLD_SIZE=2 \\\n");
+    for (const auto& line : split(result.output, '\n'))  // a variable to a line, then the command
+      EXPECT_TRUE(line.empty() || line.starts_with("trainrun: ") || line.ends_with(" \\") ||
+                  line.find(" worker ") != std::string::npos)
+          << line;
   }
   EXPECT_EQ(trainrun({"--nproc", "auto", "c.json", "--dry-run"}).code, kExitOk);
   // A key's value may stand behind a space, before the config and behind it.
@@ -126,13 +130,87 @@ TEST_F(Trainrun, WrongInputIsRefusedBeforeAnythingIsWritten) {
   refused({"run"}, "no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
   refused({"plan"}, "no config given; name one, as in: trainrun plan configs/quickstart.json");
   refused({"--max-restarts", "-1", "c.json"}, "--max-restarts");
-  refused({"ckpt"}, "A subcommand is required; trainrun ckpt --help lists what there is");
-  refused({"ckpt", "ls", "nowhere"},
-          "no folder nowhere; name a run (runs/NAME), its ckpt folder or one step-N folder");
+  refused(
+      {"ckpt", "ls", "nowhere"},
+      "no run nowhere: there is neither a folder runs/nowhere nor nowhere; there is no folder runs here: go "
+      "to where the run was started, or give its path\n");
   refused({"explain", "optim.lrr"}, "explain: nothing is called \"optim.lrr\"; did you mean optim.lr?");
   std::filesystem::create_directories("empty/ckpt");
   refused({"ckpt", "verify", "empty"},
           "empty holds no checkpoint; a run saves at its end, and every checkpoint.every steps");
+}
+
+// What the parser of the command line refuses is told in the launcher's words: what was given, and the way
+// out.
+TEST_F(Trainrun, WordsThatDoNotFitTheCommand) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--nproc", "2", "--nproc", "3", "c.json"},
+       "--nproc is given 2 times, as \"2\" and \"3\", and has one value; leave the others out\n"},
+      {{"c.json", "--nproc"},
+       "--nproc has no value behind it; write --nproc N|auto|MIN:MAX (ranks of a host"},
+      {{"top", "a", "b"}, "top has no place for \"b\"; leave it out: trainrun top RUN\n"},
+      {{"env", "a", "b"}, "env has no place for \"a\" and \"b\"; leave them out: trainrun env\n"},
+      {{"top", "a", "--onec"}, "top has no flag --onec; did you mean --once?\n"},
+      {{"top", "a", "--zzzz=3"}, "top has no flag --zzzz; trainrun top --help lists those that it has\n"},
+      {{"ckpt", "ls"},
+       "ckpt ls: no PATH is given (runs/NAME, its ckpt folder, or one step-N folder; or "
+       "s3://BUCKET/...); write trainrun ckpt ls PATH\n"},
+      {{"ckpt", "prune", "a"},
+       "ckpt prune: --keep is required, and is not given (the newest N whole "
+       "ones stay; at least 1); write trainrun ckpt prune RUN --keep N\n"},
+      {{"ckpt"}, "ckpt wants one of its commands behind it:\n  ls       all checkpoints of a run\n"},
+      {{"ckpt", "verfy", "a"}, "ckpt has no command \"verfy\"; did you mean trainrun ckpt verify?\n"},
+      {{"ckpt", "runs/a"}, "ckpt has no command \"runs/a\"; it has:\n  ls       all checkpoints"},
+      {{"generate", "a", "--tokens", "many"},
+       "--tokens is \"many\"; it must be a number, 0 or more; trainrun generate --help says more\n"},
+      {{"generate", "a", "--tokens=2.5"}, "--tokens is \"2.5\"; it must be a whole number; "},
+      {{"top", "a", "--once=x"}, "--once takes no value; write --once alone, or leave it out\n"},
+      {{"generate", "a", "--top-k=-3"},
+       "--top-k is \"-3\"; it must be a whole number from 0 to 1073741824; "},
+      {{"generate", "a", "--system", "b"},
+       "--system goes with --chat, which is not given; add it, or leave --system out\n"},
+      {{"ckpt", "reshard", "a", "b", "--ranks=2", "--mesh={}"},
+       "--ranks and --mesh are both given; leave one of them out\n"},
+      {{"c.json", "optim.lr=1"},
+       "\"optim.lr=1\" is neither a flag nor an override --KEY=VALUE; did you mean "
+       "--optim.lr=1?\n"},
+      {{"c.json", "c.json"},
+       "\"c.json\" is neither a flag nor an override --KEY=VALUE; a command takes one "
+       "config: leave one out\n"}};
+  for (const auto& [words, answer] : cases) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, answer);
+  }
+}
+
+// A run that is not there is not one without checkpoints; the one that may be meant is named.
+TEST_F(Trainrun, RunsThatAreNotThere) {
+  std::filesystem::create_directories("runs/first/ckpt");
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"ckpt", "ls", "frist"},
+                                             {"ckpt", "show", "frist"},
+                                             {"ckpt", "verify", "frist"},
+                                             {"ckpt", "cat", "frist", "x"},
+                                             {"ckpt", "prune", "frist", "--keep=1"},
+                                             {"ckpt", "diff", "first", "frist"},
+                                             {"ckpt", "reshard", "frist", "o", "--ranks=2"}}) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output,
+               "no run frist: there is neither a folder runs/frist nor frist; did you mean runs/first?\n");
+  }
+  EXPECT_HAS(trainrun({"ckpt", "ls", "runs/other"}).output,
+             "no run runs/other: there is no such folder; the runs here are first\n");
+  std::filesystem::create_directories("runs/run/logs");
+  EXPECT_HAS(trainrun({"ckpt", "ls", "runs/zzz"}).output, "; the runs here are first, run\n");
+  EXPECT_HAS(trainrun({"top", "rnu"}).output, "no run rnu that has logs; did you mean runs/run?\n");
+  EXPECT_HAS(trainrun({"report", "frist"}).output, "; did you mean runs/first?\n");
+  EXPECT_HAS(trainrun({"export-hf", "frist", "out"}).output, "; did you mean runs/first?\n");
+  EXPECT_HAS(trainrun({"flight", "runs/frist/logs/attempt-1"}).output,
+             "no flight record runs/frist/logs/attempt-1: there is no such file or folder; name "
+             "runs/NAME/logs/attempt-K, or one record in it; did you mean runs/first?\n");
+  EXPECT_HAS(trainrun({"ckpt", "ls", "first"}).output, "first holds no checkpoint; a run saves at its end");
 }
 
 TEST_F(Trainrun, AProgramWithoutASlashIsToldFromAConfig) {
@@ -169,7 +247,8 @@ TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
       result.output,
       str("args: --train.device=cpu --name=own --nproc 2 --help dir: ", scratch_.path("runs/x"), " rank \n"));
   EXPECT_HAS(result.output,
-             "--nproc stands behind ./mine.sh and goes to it; flags of trainrun stand before the program");
+             "trainrun: warning: --nproc stands behind ./mine.sh and goes to it; flags of trainrun stand "
+             "before the program");
   result = trainrun({"--lr=1", "./mine.sh"});
   EXPECT_EQ(result.code, kExitUser);
   EXPECT_EQ(
@@ -246,6 +325,37 @@ TEST_F(Trainrun, ExplainLooksEverywhere) {
   EXPECT_HAS(said("137"), "SIGKILL (9), most often because memory ran out");
   EXPECT_HAS(said("nproc"), "--nproc N|auto|MIN:MAX: ranks of a host");
   EXPECT_HAS(said("--max-restarts"), "--max-restarts N[/TIME]: restarts after a rank died");
+  EXPECT_HAS(trainrun({"explain", "root", "cause"}).output, "root cause: The first failure of a run");
+  EXPECT_HAS(said("schedule"), "optim.schedule.kind: how the learning rate falls");
+  const std::string op = said("concat");
+  EXPECT_HAS(op, "\n  as in concat(");
+  EXPECT_HAS(op, ") {dim=");
+  EXPECT_HAS(op, " -> ");
+  EXPECT_HAS(op, "\n  attributes: dim (an integer), ");
+  EXPECT_HAS(op, "help(lockstep.concat)");
+}
+
+TEST_F(Trainrun, ExplainListsWhatThereIs) {
+  const auto all = trainrun({"explain"});
+  EXPECT_EQ(all.code, kExitOk) << all.output;
+  for (const char* part : {" config keys  ", "as optim.clip, batch.micro", "ops ", "softmax",
+                           "; all: trainrun show --reference", "exit codes and kinds of errors"})
+    EXPECT_HAS(all.output, part);
+  EXPECT_LT(all.output.size(), 1500u);
+  const auto ops = trainrun({"explain", "ops"});
+  EXPECT_EQ(ops.code, kExitOk) << ops.output;
+  EXPECT_HAS(ops.output, "  cross_entropy  ");
+  for (const auto& line : split(ops.output, '\n')) EXPECT_LE(line.size(), 100u) << line;
+  // Only what is near is suggested.
+  EXPECT_HAS(trainrun({"explain", "softmx"}).output, "nothing is called \"softmx\"; did you mean softmax?\n");
+  EXPECT_HAS(trainrun({"explain", "shedule"}).output, "; did you mean schedule?\n");
+  for (const char* far : {"zebrafish", "conv2d", "xy"}) {
+    const auto result = trainrun({"explain", far});
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_EQ(result.output.find("did you mean"), std::string::npos) << result.output;
+    EXPECT_HAS(result.output,
+               "; trainrun explain lists what can be explained: config keys, flags of trainrun run, ");
+  }
 }
 
 }  // namespace

@@ -30,18 +30,21 @@ TEST_F(WatchCommands, AutopsyOfARankThatDied) {
   const std::string told = said({"autopsy", "run"});
   EXPECT_HAS(told, "runs/run, attempt 1 of 1, 3 ranks: failed\nroot cause: rank 2 died: SIGKILL (9)");
   EXPECT_HAS(told, "\nrank  step  phase");
-  EXPECT_TRUE(std::regex_search(told, std::regex("\n2     4     \\S+ +-\\d+\\.\\d s ")) ||
+  EXPECT_TRUE(std::regex_search(told, std::regex("\n2     4     \\S+ +-\\d+\\.\\d [mu]?s ")) ||
               std::regex_search(told, std::regex("\n2     4     \\S+ +the last")))
       << told;
   EXPECT_TRUE(std::regex_search(
       told,
       std::regex(
           "open: \\w+ \"[^\"]*\" \\([^)]*\\), #\\d+ of group world: ranks? [01, ]+ entered it, the first "
-          "\\d+\\.\\d s before the last word; ranks? (\\d, )*2 did not come\n")))
+          "\\d+\\.\\d [mu]?s before the last word; ranks? (\\d, )*2 did not come\n")))
       << told;
   EXPECT_HAS(told, "first divergence: none in the last ");
   EXPECT_HAS(told, "records: trainrun flight runs/run/logs/attempt-1; logs: ");
   EXPECT_EQ(said({"autopsy", "runs/run/", "--attempt", "1"}), told);
+  for (const std::string& words : {told, said({"top", "run"})})
+    EXPECT_FALSE(std::regex_search(words, std::regex("[ -]0\\.0 [mu]?s"))) << "a time that says nothing:\n"
+                                                                           << words;
   const auto refused = [&](std::vector<std::string> words, const std::string& words_of) {
     const Result result = beside(std::move(words));
     EXPECT_EQ(result.code, kExitUser);
@@ -92,6 +95,52 @@ TEST_F(WatchCommands, TopBetweenAttempts) {
   kill(process->pid(), SIGTERM);
   EXPECT_NE(process->wait(30), -1) << process->output();
   EXPECT_HAS(said({"top", "run"}), "attempt 1, 2 ranks, failed: trainrun autopsy tells; step ");
+  EXPECT_EQ(said({"autopsy", "run"}).find("attempts "), std::string::npos) << "there is one";
+  train({"--nproc", "2", "--train.device=cpu", "c.json"});
+  const std::string second = said({"autopsy", "run"});
+  EXPECT_HAS(second,
+             "runs/run, attempt 2 of 2, 2 ranks: no failure is recorded\n"
+             "attempts 1 to 2 are there: trainrun autopsy runs/run --attempt K shows another one\n");
+  EXPECT_HAS(said({"autopsy", "run", "--attempt", "1"}), "root cause: rank 1 died: SIGKILL");
+}
+
+// A program whose files lie elsewhere than its logs: whoever names one of the folders is shown both.
+TEST_F(WatchCommands, TheTwoFoldersOfAProgramNameEachOther) {
+  const auto run = [&](const std::string& name, const std::string& folder, const std::string& steps) {
+    std::vector<std::string> words{"--nproc", "2", LOOP_PROGRAM, folder, steps, "--train.device=cpu"};
+    if (!name.empty()) words.insert(words.begin(), "--name=" + name);
+    train(words);
+  };
+  run("", "runs/a", "10");
+  const std::string seen = said({"top", "runs/a"});
+  EXPECT_HAS(seen, "runs/loop_program, files in runs/a  attempt 1, 2 ranks, not running; step 10\nloss ");
+  EXPECT_EQ(said({"top", "loop_program"}), seen);
+  const std::string told = said({"autopsy", "a"});
+  EXPECT_HAS(told, "runs/loop_program, attempt 1 of 1, 2 ranks: no failure is recorded\n");
+  EXPECT_HAS(told, "/rank-R.log; checkpoints and metrics: runs/a\n");
+  EXPECT_EQ(said({"autopsy", "runs/loop_program/"}), told);
+  EXPECT_HAS(said({"ckpt", "ls", "loop_program"}), "\nruns/a/ckpt/step-10 ");
+  EXPECT_EQ(said({"ckpt", "ls", "runs/loop_program"}), said({"ckpt", "ls", "runs/a"}));
+  const Result pruned = beside({"ckpt", "prune", "runs/loop_program", "--keep", "1"});
+  EXPECT_EQ(pruned.code, kExitUser);
+  EXPECT_EQ(
+      pruned.output,
+      "trainrun: prune: runs/loop_program/run.at says that the program's checkpoints are in runs/a/ckpt; "
+      "name that folder itself, since nothing is removed on a file's word\n");
+  // Another run of the same program: each has its attempt.
+  run("", "runs/b", "12");
+  EXPECT_HAS(said({"autopsy", "runs/a"}), "runs/loop_program, attempt 1 of 2, ");
+  EXPECT_HAS(said({"autopsy", "runs/b"}), "runs/loop_program, attempt 2 of 2, ");
+  EXPECT_HAS(said({"ckpt", "ls", "loop_program"}), "\nruns/b/ckpt/step-12 ");
+  // In one folder they need no pointer.
+  run("a", "runs/a", "14");
+  for (const char* pointer : {"runs/a/run.at", "runs/a/logs.at"})
+    EXPECT_FALSE(std::filesystem::exists(pointer));
+  EXPECT_HAS(said({"top", "a"}), "runs/a  attempt 1, 2 ranks, not running; step 14\n");
+  // A loop of one's own that saves.
+  train({"--name=loop", LOOP_PROGRAM, "x", "1", "resume=runs/c", "save", "--train.device=cpu"});
+  EXPECT_HAS(said({"ckpt", "ls", "loop"}), "\nruns/c/ckpt/step-1 ");
+  EXPECT_HAS(said({"autopsy", "c"}), "; checkpoints and metrics: runs/c\n");
 }
 
 TEST_F(WatchCommands, DoctorLooksAtThisMachine) {

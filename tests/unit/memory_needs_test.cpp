@@ -146,7 +146,7 @@ TEST(NearestFit, NamesAMeshOfOtherDims) {
 }
 
 TEST(MemoryTable, EveryPartTheSumAndTheDevice) {
-  MemoryNeeds needs{{{"weights", 2048}, {"driver and libraries", 1024, true}}};
+  MemoryNeeds needs{{{"driver and libraries", 1024, true}, {"weights", 2048}}};  // the largest goes first
   EXPECT_EQ(memory_table(needs, 0),
             "  weights                   2048 bytes (2.00 KiB)\n"
             "  driver and libraries      at most 1024 bytes (1.00 KiB)\n"

@@ -272,7 +272,7 @@ TEST(PlanReport, TheFirstScreen) {
   EXPECT_EQ(lines()[1], "  fits      not known: --memory BYTES says what a rank's device has");
   EXPECT_EQ(lines()[2],
             "  memory    at most 9.00 MiB a rank: activations 5.00 MiB, weights 3.00 MiB, "
-            "libraries 1.00 MiB");
+            "libraries at most 1.00 MiB");
   EXPECT_EQ(lines()[3].substr(0, 12), "  step      ");
   EXPECT_EQ(lines()[6].substr(0, 35), "  limits    exposed communication 9") << plan_screen(report);
   EXPECT_EQ(lines()[7],
@@ -301,6 +301,11 @@ TEST(PlanReport, TheFirstScreen) {
       lines()[1],
       "  fits      not on this host: 2 ranks take 16.00 MiB of its 15.00 MiB; trainrun run would refuse "
       "it here");
+  report.ranks = 8, report.host_by = "mesh.ranks_per_node", report.host.bytes = 32 << 20;
+  EXPECT_EQ(
+      lines()[1],
+      "  fits      yes, on this host: 2 of the 8 ranks take at most 18.00 MiB of its 32.00 MiB (2 a host, "
+      "by mesh.ranks_per_node)");
   PlanReport none = make_report(config, run, nullptr, "nobody asked");
   EXPECT_NE(plan_screen(none).find("\n  step      not predicted: nobody asked\n"), std::string::npos);
 }

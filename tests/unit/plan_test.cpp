@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "launcher/machine/idle_ranks.h"
 #include "launcher/plan/report.h"
 #include "tests/support/scratch_folder.h"
 
@@ -216,11 +217,30 @@ PlanReport by_hand() {
   return r;
 }
 
+TEST(PlanWords, IdleRanks) {
+  const auto words = [](int64_t micro_batches, int64_t lanes, const Mesh& mesh, compiler::LaneOrder order) {
+    return idle_ranks({micro_batches, lanes, static_cast<int>(mesh.data_size()), 0, order}, mesh);
+  };
+  const auto whole = compiler::LaneOrder::contiguous, rounds = compiler::LaneOrder::interleaved;
+  const Mesh five{{5}, {"dp_replicate"}}, wide{{3, 2}, {"dp_shard", "tp"}};
+  EXPECT_EQ(words(5, 5, five, whole), "");
+  EXPECT_EQ(words(20, 5, five, whole), "");
+  EXPECT_EQ(words(6, 6, five, rounds), "") << "the second round leaves four slots idle, and no rank";
+  EXPECT_EQ(
+      words(8, 4, five, whole),
+      "1 of 5 ranks is idle in forward and backward: a step has 8 micro-batches in 4 lanes, for 4 ranks at "
+      "most; start 4, or raise batch.lanes (another order of sums)");
+  EXPECT_EQ(words(1, 1, wide, rounds),
+            "4 of 6 ranks are idle in forward and backward: a step has 1 micro-batch, for 2 ranks at most; "
+            "start 2, "
+            "or make more of them: a smaller batch.micro, or a larger batch.global");
+}
+
 TEST(PlanWords, TextOfAReport) {
   EXPECT_EQ(plan_text(by_hand()),
             R"(toy on 16 ranks, mesh [dp_shard=2, tp=8]; 5,000 parameters
   fits      no: the device has 4.00 KiB; nearest that does: batch.micro 1 on 32 ranks, mesh [dp_shard=4, tp=8] (3.91 KiB)
-  memory    at most 5.00 KiB a rank: weights 1.00 KiB, driver and libraries 4.00 KiB
+  memory    at most 5.00 KiB a rank: driver and libraries at most 4.00 KiB, weights 1.00 KiB
   step      105 ms predicted by the roofline simple; links across nodes are assumed, not measured
   speed     39.0k tokens/s, 1.50 GFLOP/s per rank: 50 % of its peak
   time      4 x 25.0 ms for micro-batches, 2.00 ms once a step, 3.00 ms of exposed communication
@@ -244,8 +264,8 @@ arena and reduction by region
   forward and backward      2048 bytes (2.00 KiB)
   partial sums of gradients 512 bytes (512 B)
 memory of the fullest rank's device
-  weights                   1024 bytes (1.00 KiB)
   driver and libraries      at most 4096 bytes (4.00 KiB)
+  weights                   1024 bytes (1.00 KiB)
   together                  at most 5120 bytes (5.00 KiB)
   the device has            4096 bytes (4.00 KiB), 125.0 % of it is needed
   it does not fit; nearest that does: batch.micro 1 on 32 ranks, mesh [dp_shard=4, tp=8] (3.91 KiB)

@@ -92,6 +92,15 @@ TEST(Cause, WhatAllRanksSayIsToldOnce) {
   EXPECT_TRUE(quoted.others.empty());
 }
 
+TEST(Cause, TheStepIsToldOnce) {
+  EXPECT_EQ(diagnose(facts({kFailed}, {record(1, "UserError", "step 9: the loss is nan", 9)})).cause,
+            "rank 1: UserError at step 9: the loss is nan");
+  EXPECT_EQ(diagnose(facts({kFailed}, {record(0, "UserError", "rank 1: step 9: disk full", 9)})).cause,
+            "rank 1: UserError at step 9: disk full");
+  EXPECT_EQ(diagnose(facts({kFailed}, {record(1, "UserError", "step 8: the loss is nan", 9)})).cause,
+            "rank 1: UserError at step 9: step 8: the loss is nan");
+}
+
 TEST(Cause, WhoComputedWrongIsNotRestarted) {
   ErrorRecord wrong = record(3, "PeerError", "corruption: rank 1 (on h) computed wrong both times", 50);
   wrong.wrong = WrongRanks{{1}, true, "0,2,3"};
@@ -262,9 +271,11 @@ TEST(Command, OneRankIsStartedAsItIs) {
   EXPECT_EQ(command.argv, options.worker);
   std::string shell = text(command);
   EXPECT_NE(shell.find("OMP_NUM_THREADS=3 "), std::string::npos) << shell;
-  EXPECT_NE(shell.find("/runs/x/logs/attempt-1 LOCKSTEP_RESTART=2 LOCKSTEP_TERMINAL=80 "), std::string::npos)
+  EXPECT_NE(shell.find("/runs/x/logs/attempt-1 \\\nLOCKSTEP_RESTART=2 \\\nLOCKSTEP_TERMINAL=80 \\\n"),
+            std::string::npos)
       << shell;
-  EXPECT_NE(shell.find("RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 /bin/worker 'a b' 'it'\\''s'"),
+  EXPECT_NE(shell.find("RANK=0 \\\nLOCAL_RANK=0 \\\nWORLD_SIZE=1 \\\nLOCAL_WORLD_SIZE=1 \\\n"
+                       "/bin/worker 'a b' 'it'\\''s'"),
             std::string::npos)
       << shell;
 }
@@ -273,10 +284,12 @@ TEST(Command, SeveralRanksUseSharedMemoryAloneUnlessTheUserSaysOtherwise) {
   LaunchOptions options;
   options.worker = {"/bin/worker"};
   std::string shell = text(launch_command(options, 3, "runs/x", "runs/x/logs/attempt-1", 0, 0));
-  EXPECT_NE(shell.find(" OMPI_MCA_btl=self,vader "), std::string::npos) << shell;
-  EXPECT_NE(shell.find(" NCCL_SOCKET_IFNAME=lo "), std::string::npos) << shell;
-  EXPECT_NE(shell.find(" RANK=R LOCAL_RANK=R WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 "), std::string::npos) << shell;
-  EXPECT_EQ(shell.substr(shell.size() - 12), " /bin/worker");
+  EXPECT_NE(shell.find("\nOMPI_MCA_btl=self,vader "), std::string::npos) << shell;
+  EXPECT_NE(shell.find("\nNCCL_SOCKET_IFNAME=lo "), std::string::npos) << shell;
+  EXPECT_NE(shell.find("\nRANK=R \\\nLOCAL_RANK=R \\\nWORLD_SIZE=3 \\\nLOCAL_WORLD_SIZE=3 "),
+            std::string::npos)
+      << shell;
+  EXPECT_TRUE(shell.ends_with(" \\\n/bin/worker")) << shell;
   setenv("OMPI_MCA_btl", "self,tcp", 1);
   shell = text(launch_command(options, 3, "runs/x", "runs/x/logs/attempt-1", 0, 0));
   EXPECT_EQ(shell.find("OMPI_MCA_btl=self,vader"), std::string::npos) << shell;

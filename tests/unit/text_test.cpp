@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "core/base/near_word.h"
 #include "core/base/text.h"
 
 namespace lockstep {
@@ -65,6 +66,19 @@ TEST(Glob, HostilePatternsTakeNoTime) {
   EXPECT_FALSE(glob_match(braces + "b", std::string(1500, 'a')));
   EXPECT_TRUE(glob_match(braces, std::string(1500, 'a')));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+// Only what a slip of the fingers makes of a word is near it.
+TEST(Text, NearWord) {
+  const std::vector<std::string> known = {"softmax", "convert", "schedule", "run", "runs"};
+  EXPECT_EQ(near_word("softmx", known), "softmax");
+  EXPECT_EQ(near_word("sofmtax", known), "softmax");
+  EXPECT_EQ(near_word("shedule", known), "schedule");
+  EXPECT_EQ(near_word("rum", known), "run");
+  EXPECT_EQ(near_word("urn", known), "run");
+  EXPECT_EQ(near_word("runs", known), "runs");
+  for (const char* far : {"conv2d", "zebrafish", "ru", "x", ""}) EXPECT_EQ(near_word(far, known), "") << far;
+  EXPECT_EQ(near_word(std::string(1 << 20, 'r'), known), "");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct GemmOptions {
                            // f32, f64 for f64
   // Of B, where it is not `in`: A and B of float8 have a format each, rows of k (B is [n,k]), and a factor
   // each.
-  std::optional<DType> in_b;
+  std::optional<DType> in_b = {};
   bool fast = false;  // float8: sums stay in the matrix unit's accumulator, which keeps fewer bits
   bool tf32 = false;  // f32 operands may be rounded to TF32
   Epilogue epilogue = Epilogue::none;

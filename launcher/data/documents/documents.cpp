@@ -166,17 +166,21 @@ std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::st
                                           int64_t number) const {
   const std::string where = str("data.paths: ", path, ", line ", number);
   const JsonText read = read_json(text, Comments::refused);
-  if (!read.readable || !read.value.is_object())
-    throw UserError(str(where, ": ",
-                        read.readable         ? "the line is no JSON object"
-                        : read.errors.empty() ? "the line is not JSON"
-                                              : read.errors[0],
-                        "; a file of JSON lines has an object on each line",
+  if (!read.readable || !read.value.is_object()) {
+    // "line 1, column 5: what" and the place below it: the text is one line, whose number is said already.
+    std::string why = read.readable                            ? ": the line is no JSON object"
+                      : read.errors.empty()                    ? ": the line is not JSON"
+                      : read.errors[0].starts_with("line 1, ") ? read.errors[0].substr(6)
+                                                               : ": " + read.errors[0];
+    const size_t end = std::min(why.find('\n'), why.size());
+    throw UserError(str(where, why.substr(0, end), "; a file of JSON lines has an object on each line",
                         number == 1 && trim(text)[0] == '['
                             ? str(". A file that is one list of records becomes one with: python3 -c 'import "
                                   "json, sys; [print(json.dumps(r)) for r in json.load(open(sys.argv[1]))]' ",
                                   path, " > ", std::filesystem::path(path).stem().string(), "-lines.jsonl")
-                            : ""));
+                            : "",
+                        why.substr(end)));
+  }
   return kind_ == RecordKind::labelled ? labelled(read_labelled(read.value, options_, where, number), where)
                                        : document(reader_.read(read.value, where), where);
 }

@@ -1,0 +1,15 @@
+// What a word that is not known may have been meant as, where something is near enough to be meant.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+// The known word that a slip of the fingers makes of `word`: at most one letter in three is another one, is
+// missing, is superfluous or has changed places with the next. "" where none is so near; `nearest` (text.h)
+// takes what is further.
+std::string near_word(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace lockstep

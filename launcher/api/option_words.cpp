@@ -1,0 +1,36 @@
+// From keys back to options, in words.
+#include "launcher/api/option_words.h"
+
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+
+std::string in_options(std::string text) {
+  static const std::pair<std::string_view, std::string_view> words[] = {
+      {"Lower optim.lr, or clip more (optim.clip)", "Lower the learning rate, or clip the gradients"},
+      {"batch.global", "global_batch"},
+      {"batch.micro", "micro_batch"},
+      {"batch.lanes", "lanes"},
+      {"checkpoint.every", "save_every"},
+      {"checkpoint.async", "save_async"},
+      {"log.every", "report_every"},
+      {"train.eval_every", "validation.every"},
+      {"train.", ""},
+      {"checkpoint.", ""},
+      {"log.", ""},
+      {"verify.", ""}};
+  for (const auto& [key, option] : words)
+    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + option.size())) {
+      const bool whole_word = at == 0 || !(std::isalnum(static_cast<unsigned char>(text[at - 1])) ||
+                                           text[at - 1] == '.' || text[at - 1] == '/');
+      if (whole_word)
+        text.replace(at, key.size(), option);
+      else
+        ++at;
+    }
+  return text;
+}
+
+}  // namespace lockstep

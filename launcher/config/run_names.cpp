@@ -1,0 +1,52 @@
+// Names of folders, and the nearest of them.
+#include "launcher/config/run_names.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/near_word.h"
+#include "core/base/text.h"
+
+namespace lockstep::launcher {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> run_names() {
+  std::vector<std::string> out;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("runs", none))
+    if (const fs::path& run = entry.path(); fs::exists(run / "config.json", none) ||
+                                            fs::is_directory(run / "ckpt", none) ||
+                                            fs::is_directory(run / "logs", none))
+      out.push_back(run.filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string no_such_run(const std::string& word) {
+  const bool name = word.find('/') == std::string::npos;
+  return str("no run ", word, ": there is ",
+             name ? str("neither a folder runs/", word, " nor ", word) : "no such folder",
+             runs_instead_of(word));
+}
+
+std::string runs_instead_of(const std::string& word) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names = run_names();
+  fs::path path = fs::path(word).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  for (const fs::path& part : {path, path.parent_path()}) {  // runs/NAME/best is of a run, too
+    const std::string name = part.filename().string(), near = name == "runs" ? "" : near_word(name, names);
+    if (!near.empty()) return str("; did you mean runs/", near, "?");
+  }
+  std::error_code none;
+  if (names.empty())
+    return fs::is_directory("runs", none)
+               ? "; the folder runs holds no run"
+               : "; there is no folder runs here: go to where the run was started, or give its path";
+  const size_t more = names.size() - std::min(names.size(), kShown);
+  names.resize(names.size() - more);
+  return str("; the runs here are ", join(names, ", "), more ? str(" and ", more, " more") : "");
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,18 @@
+// The runs of the folder runs/, by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::launcher {
+
+// Folders below runs/ that a run has written. Without a folder runs/ there are none.
+std::vector<std::string> run_names();
+// "no run NAME: there is neither a folder runs/NAME nor NAME", of a run's name or path, and what is to be
+// typed instead.
+std::string no_such_run(const std::string& word);
+// What is to be typed instead of a run's name or path that is not there: "; did you mean runs/NAME?", else
+// which runs there are, or that no folder runs/ is here.
+std::string runs_instead_of(const std::string& word);
+
+}  // namespace lockstep::launcher
