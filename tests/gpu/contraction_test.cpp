@@ -127,6 +127,11 @@ TEST_F(contraction, linear_large) {
   expect_linear(DType::bf16, {512, 768}, 50257, false);  // an odd vocabulary
   expect_linear(DType::f32, {1000, 1111}, 999, true);
 }
+// Sums of fp32 may be split and added in place, in one order.
+TEST_F(contraction, long_sums_of_fp32) {
+  expect_right(dot_node({}, {}, {0}, {0}), dense_operand(DType::f32, {32768, 2304}),
+               dense_operand(DType::f32, {32768, 768}), false, DType::f32, {2304, 768});
+}
 TEST_F(contraction, tf32_only_on_request) {
   expect_linear(DType::f32, {256, 512}, 128, true, true);
   expect_linear(DType::f32, {256, 512}, 128, true, false);  // the bound is far below TF32's rounding

@@ -258,11 +258,13 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
           str("preference ", attribute));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kGemmWorkspace});
-  // Partial sums in the compute type, or none. With an epilogue none: the sum would be rounded before the
-  // epilogue reads it.
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<uint32_t>(options.epilogue == Epilogue::none ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                                                               : CUBLASLT_REDUCTION_SCHEME_NONE));
+  // Partial sums in the compute type, or none: with an epilogue the sum would be rounded before the epilogue
+  // reads it. In place they are added one after the other, in the output's dtype, which f32 is.
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;
+  if (options.epilogue == Epilogue::none) reductions |= CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (options.epilogue == Epilogue::none && options.in == DType::f32)
+    reductions |= CUBLASLT_REDUCTION_SCHEME_INPLACE;
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(which, static_cast<uint32_t>(options.alignment));
