@@ -26,7 +26,11 @@ if [[ -z "$tool" ]]; then
   rm -f /tmp/clang-format.$$
 fi
 
-if (($#)); then files=("$@"); else mapfile -t files < <(git ls-files -- '*.h' '*.cpp'); fi
+# Of a checkout what git knows; of an unpacked archive, or without git, all that is no build and no package.
+sources() {
+  git ls-files -- '*.h' '*.cpp' 2>/dev/null || find . \( -name 'build*' -o -name packages -o -name '.*' ! -name . \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print
+}
+if (($#)); then files=("$@"); else mapfile -t files < <(sources); fi
 if ! printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" "$tool" "${check[@]}" 2>/tmp/format.$$; then
   grep -E '(error|warning):' /tmp/format.$$ | sed 's/: .*//' | cut -d: -f1 | sort -u | sed 's/^/format: would change /' >&2
   rm -f /tmp/format.$$
