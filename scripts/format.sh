@@ -28,7 +28,7 @@ fi
 
 # Of a checkout what git knows; of an unpacked archive, or without git, all that is no build and no package.
 sources() {
-  git ls-files -- '*.h' '*.cpp' 2>/dev/null || find . \( -name 'build*' -o -name packages -o -name '.*' ! -name . \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print
+  git ls-files -- '*.h' '*.cpp' 2>/dev/null || find . -type d \( -name 'build*' -o -name packages -o -name '.*' ! -name . \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print
 }
 if (($#)); then files=("$@"); else mapfile -t files < <(sources); fi
 if ! printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" "$tool" "${check[@]}" 2>/tmp/format.$$; then
