@@ -1,8 +1,8 @@
 // bench-gpu-contractions: every matrix product of a GPT-2, Llama, BERT or LSTM training step alone, on
 // cuBLASLt: the floor that a step cannot go below. Products: forward, gradient of the input (dx), gradient of
-// the weight (dw); in bf16 (sums in fp32), or by --precision in tf32 or fp32. With --tune also the fastest of
-// the first 8 algorithms. Where dims are no multiples of 8, the same padded up to them. Then the gradient
-// of the embedding.
+// the weight (dw); in bf16 (sums in fp32), or by --precision in float8, tf32 or fp32. With --tune also the
+// fastest of the first 8 algorithms. Where dims are no multiples of 8, the same padded up to them. Then the
+// gradient of the embedding.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -29,14 +29,29 @@ struct Model {
 constexpr int64_t kMultiple = 8;  // of dims that are padded
 // Of all products.
 DType precision = DType::bf16;
-bool tf32 = false;
+bool tf32 = false, float8 = false;
 struct Product {
   std::string name;
   int64_t count = 0;
   GemmOptions options;
 };
 
+// In float8 both operands lie by rows of what is summed.
 GemmOptions product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, Epilogue epilogue) {
+  const bool forward = tb;
+  if (float8)
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .tb = true,
+            .lda = k,
+            .ldb = k,
+            .ldd = n,
+            .in = forward ? DType::f8_e4m3 : DType::f8_e5m2,
+            .out = DType::bf16,
+            .in_b = DType::f8_e4m3,
+            .fast = forward,
+            .epilogue = epilogue};
   bool aux = epilogue == Epilogue::gelu_bias_aux || epilogue == Epilogue::gelu_grad_sums;
   return {.m = m,
           .n = n,
@@ -217,11 +232,12 @@ int main(int argc, char** argv) try {
     else
       throw UserError(
           str("unknown argument ", argv[i],
-              "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"] [--precision tf32]"));
+              "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"] [--precision float8]"));
   }
-  if (wanted != "bf16" && wanted != "tf32" && wanted != "fp32")
-    throw UserError(str("--precision is bf16, tf32 or fp32, not ", wanted));
-  precision = wanted == "bf16" ? DType::bf16 : DType::f32, tf32 = wanted == "tf32";
+  if (wanted != "bf16" && wanted != "float8" && wanted != "tf32" && wanted != "fp32")
+    throw UserError(str("--precision is bf16, float8, tf32 or fp32, not ", wanted));
+  float8 = wanted == "float8", tf32 = wanted == "tf32";
+  precision = float8 || wanted == "bf16" ? DType::bf16 : DType::f32;
   auto device = cuda::open_device(0);
   std::printf("%s, cuBLASLt %s\n", device->describe().c_str(), compiler::cuda::cublaslt_version().c_str());
   for (const Model& model :
@@ -234,7 +250,7 @@ int main(int argc, char** argv) try {
               .vocabulary = 10000,
               .steps = 128}})
     for (bool fused : {false, true})
-      if (only.empty() || only == model.name) measure(*device, model, fused, tune);
+      if (!(float8 && fused) && (only.empty() || only == model.name)) measure(*device, model, fused, tune);
   std::printf("\n");
   if (!only.empty()) return 0;
   for (DType dtype : {DType::bf16, DType::f32}) measure_rows(*device, 65536, 50304, 768, dtype);

@@ -138,6 +138,20 @@ void pointwise_and_rows(Bench& bench, int64_t tokens, int64_t width) {
     c.out(g[0] + c.in(half, x));
     c.out(g[1]), c.out(g[2]);
   });
+  run("layer_norm_grad + residual, bias grad, amax", [&](Case& c) {
+    auto g = apply("layer_norm_grad",
+                   {c.in(half, x), c.in(half, x), c.in(wide, columns), c.in(wide, rows), c.in(wide, rows)});
+    Tensor dx = convert(g[0] + c.in(half, x), wide);
+    c.out(convert(dx, half)), c.out(g[1]), c.out(g[2]);
+    c.out(sum(dx, {0})), c.out(max(abs(dx), {0}));
+  });
+  run("residual + layer_norm, amax", [&](Case& c) {
+    Tensor both = c.in(half, x) + c.in(half, x);
+    c.out(both);
+    auto y = apply("layer_norm", {both, c.in(wide, columns), c.in(wide, columns)}, {{"eps", 1e-5}});
+    for (Tensor& one : y) c.out(one);
+    c.out(max(abs(convert(y[0], wide)), {1}));
+  });
   run("rms_norm", [&](Case& c) {
     for (Tensor& y : apply("rms_norm", {c.in(half, x), c.in(wide, columns)}, {{"eps", 1e-5}})) c.out(y);
   });
@@ -238,6 +252,7 @@ int run() {
   }
   pointwise_and_rows(bench, 65536, 768);
   pointwise_and_rows(bench, 16384, 1600);
+  pointwise_and_rows(bench, 16384, 2048);
   losses(bench, 16384);
   loss_and_gradient(bench, 65536);
   adamw(*device, bench);

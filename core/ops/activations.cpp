@@ -36,18 +36,27 @@ Types infer_gelu_grad(const InferContext& c) {
   return infer_activation_grad(c);
 }
 
-Tensor inner_tanh(Tensor x) { return tanh((x + x * x * x * kCubic) * kSqrt2OverPi); }
+// a x^2 + b
+Tensor parabola(Tensor squared, double a, double b) {
+  Tensor second = full_like(squared, a), first = full_like(squared, b);
+  return fma(squared, second, first);
+}
+// (1 + tanh(u)) / 2 is sigmoid(2 u), here of 2 u = x (kGate kCubic x^2 + kGate).
+constexpr double kGate = 2 * kSqrt2OverPi;
+Tensor tanh_gate(Tensor x, Tensor squared) { return sigmoid(x * parabola(squared, kGate * kCubic, kGate)); }
 
 std::vector<Tensor> gelu_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
-  Tensor gate = c.attrs.word("form") == "tanh" ? inner_tanh(x) : erf(x * kSqrtHalf);
-  return {convert(x * 0.5 * (gate + 1.0), c.in[0].dtype())};
+  Tensor gate = c.attrs.word("form") == "tanh" ? tanh_gate(x, x * x) : (erf(x * kSqrtHalf) + 1.0) * 0.5;
+  return {convert(x * gate, c.in[0].dtype())};
 }
 std::vector<Tensor> gelu_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), slope;
-  if (c.attrs.word("form") == "tanh") {
-    Tensor t = inner_tanh(x);
-    slope = (t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * ((x * x * (3 * kCubic) + 1.0) * kSqrt2OverPi);
+  if (c.attrs.word("form") == "tanh") {  // s + x s (1 - s) d(2 u)/dx
+    Tensor squared = x * x, s = tanh_gate(x, squared);
+    Tensor along = x * parabola(squared, 3 * kGate * kCubic, kGate), one = full_like(x, 1);
+    Tensor rest = 1.0 - s;
+    slope = s * fma(rest, along, one);
   } else {
     slope = (erf(x * kSqrtHalf) + 1.0) * 0.5 + x * (exp(x * x * -0.5) * kInvSqrt2Pi);
   }

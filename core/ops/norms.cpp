@@ -99,7 +99,7 @@ std::vector<Tensor> layer_norm_expand(const ExpandContext& c) {
   // Values are numbered as they are made, and a compiler chooses which argument it computes first: one line
   // each.
   Tensor bias = over_columns(b, x), weight = over_columns(w, x);
-  Tensor y = centered * over_rows(rstd, x) * weight + bias;
+  Tensor y = fma(centered * over_rows(rstd, x), weight, bias);
   return {convert(y, c.in[0].dtype()), middle, rstd};
 }
 Grads layer_norm_vjp(const VjpContext& c) {
@@ -108,8 +108,8 @@ Grads layer_norm_vjp(const VjpContext& c) {
 std::vector<Tensor> layer_norm_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), w = wide(c.in[2]), rstd = over_rows(c.in[4], x);
   Tensor normal = (x - over_rows(c.in[3], x)) * rstd, g = dy * over_columns(w, x);
-  Tensor along = normal * over_rows(mean(g * normal, {-1}), x);
-  Tensor dx = rstd * (g - over_rows(mean(g, {-1}), x) - along);
+  Tensor along = over_rows(-mean(g * normal, {-1}), x), across = g - over_rows(mean(g, {-1}), x);
+  Tensor dx = rstd * fma(normal, along, across);
   DType dtype = c.in[2].dtype();
   return {convert(dx, c.in[1].dtype()), convert(sum(dy * normal, leading(x)), dtype),
           convert(sum(dy, leading(x)), dtype)};
@@ -127,7 +127,8 @@ Grads rms_norm_vjp(const VjpContext& c) {
 std::vector<Tensor> rms_norm_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), w = wide(c.in[2]), rstd = over_rows(c.in[3], x);
   Tensor normal = x * rstd, g = dy * over_columns(w, x);
-  Tensor dx = rstd * (g - normal * over_rows(mean(g * normal, {-1}), x));
+  Tensor along = over_rows(-mean(g * normal, {-1}), x);
+  Tensor dx = rstd * fma(normal, along, g);
   return {convert(dx, c.in[1].dtype()), convert(sum(dy * normal, leading(x)), c.in[2].dtype())};
 }
 

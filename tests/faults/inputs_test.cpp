@@ -33,7 +33,7 @@ TEST_F(FaultRun, Row39MemoryThatDoesNotSuffice) {
   EXPECT_FALSE(std::filesystem::exists("runs/run/config.json"));  // nothing was taken
   // What is computed with: by the plan of the step.
   refused = trainrun({"--train.device=cpu", "--model.context=1024", "--batch.micro=12", "c.json"},
-                     {{"LOCKSTEP_MEMORY", "60MiB"}});
+                     {{"LOCKSTEP_MEMORY", "50MiB"}});
   EXPECT_EQ(refused.code, kExitUser) << refused.output;
   EXPECT_HAS(refused.output, "run does not fit on this host: its rank needs ");
   EXPECT_HAS(refused.output, "most of it for activations");

@@ -159,7 +159,7 @@ class FullMemory : public FarDevice {
 TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
   for (const char* nproc : {"1", "2"}) {
     const int64_t bytes = planned(nproc);
-    ASSERT_GT(bytes, int64_t{40} << 20);
+    ASSERT_GT(bytes, int64_t{32} << 20);
     auto refused = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes - 1)}});
     EXPECT_EQ(refused.code, kExitUser) << refused.output;
     EXPECT_EQ(count(refused.output, str("full does not fit on ", nproc, " rank")), 1) << refused.output;

@@ -1,6 +1,8 @@
 // Numbers, types and functors of CUDA C++.
 #include "compiler/codegen/cuda/dialect.h"
 
+#include <cmath>
+
 namespace lockstep::compiler::cuda {
 
 std::string_view CudaDialect::type(DType dtype) const {
@@ -31,6 +33,15 @@ std::string CudaDialect::not_a_number(bool wide) const {
 std::string CudaDialect::literal(DType dtype, double value) const {
   const std::string element = Dialect::literal(dtype, value);
   return is_integer(dtype) ? str("(", type(dtype), ")", element) : element;
+}
+
+// Where neither the constant nor its reciprocal is near the ends of f32.
+std::string CudaDialect::divided(DType dtype, const std::string& operand, double by) const {
+  const double size = std::fabs(by);
+  if (type(dtype) != "float" || size < 0x1p-60 || size > 0x1p60) return "";
+  const auto divisor = static_cast<float>(by);
+  return str("ls_div_by(", operand, ", ", literal(DType::f32, divisor), ", ",
+             literal(DType::f32, 1.0 / static_cast<double>(divisor)), ")");
 }
 
 std::string CudaDialect::functor(codegen::FoldOp fold) {

@@ -24,7 +24,7 @@ Form form_of(int64_t rows, int64_t columns) {
     out.steps = static_cast<int>(std::max<int64_t>(1, over(out.chunks, out.lanes)));
     out.teams = kColumnThreads / out.lanes;
   } else {
-    int64_t steps = std::clamp<int64_t>(over(out.chunks, 256), 1, 4);
+    int64_t steps = std::clamp<int64_t>(over(out.chunks, 256), 2, 4);
     if (over(out.chunks, steps) > kMostLanes) steps = over(out.chunks, kMostLanes);
     if (steps > kManySteps) steps = over(out.chunks, 2 * kMostLanes);
     out.lanes = static_cast<int>(over(over(out.chunks, steps), 32) * 32);

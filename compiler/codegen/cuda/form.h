@@ -11,8 +11,8 @@ namespace lockstep::compiler::cuda {
 //
 // The order of a row sum, in every kernel that holds it: element j of a lane's chunks is summed over the
 // lane's chunks in order; the `width` sums meet in a tree (j with j + width/2, then width/4, ...); lanes of a
-// warp meet in a tree (l with l ^ 16, l ^ 8, ... below min(lanes, 32)); warps meet in the same tree over 32
-// places, absent ones neutral. All of it is a function of the columns.
+// warp meet in a tree (l with l ^ 16, l ^ 8, ... below min(lanes, 32)); warps meet in such a tree over the
+// power of two that holds them, absent ones neutral. All of it is a function of the columns.
 //
 // The order of a column sum, in every kernel that holds it: block b owns rows [b * block_rows, (b + 1) *
 // block_rows); of these team t sums the rows t, t + teams, t + 2 teams, ... in order; teams are added in

@@ -337,17 +337,19 @@ void Nest::meet(const std::vector<size_t>& rows) {
     }
     text_.close();
     text_.line("__syncthreads();");
-    const std::string there = str("lane % 32 < ", form_.warps());
+    int places = 1;  // of warps: those of absent ones are neutral, and the tree above them adds nothing
+    while (places < form_.warps()) places *= 2;
+    const std::string place = str("lane % ", places), there = str(place, " < ", form_.warps());
     for (size_t k : rows) {
       const Reduction& one = reduction(k);
       if (position(one)) {
-        text_.line(str("s", k, " = ", there, " ? m", k,
-                       "[i & 1][lane % 32] : ", dialect_.literal(type_of(one), 0), "; p", k, " = ", there,
-                       " ? d", k, "[i & 1][lane % 32] : -1;"));
-        text_.line(str("ls_best_lanes<32>(s", k, ", p", k, ", ", largest(one), ");"));
+        text_.line(str("s", k, " = ", there, " ? m", k, "[i & 1][", place,
+                       "] : ", dialect_.literal(type_of(one), 0), "; p", k, " = ", there, " ? d", k,
+                       "[i & 1][", place, "] : -1;"));
+        text_.line(str("ls_best_lanes<", places, ">(s", k, ", p", k, ", ", largest(one), ");"));
       } else {
-        text_.line(str("z", k, " = ls_lanes<32>(", there, " ? m", k,
-                       "[i & 1][lane % 32] : ", folding_.neutral(one), ", ", functor(one), ");"));
+        text_.line(str("z", k, " = ls_lanes<", places, ">(", there, " ? m", k, "[i & 1][", place,
+                       "] : ", folding_.neutral(one), ", ", functor(one), ");"));
       }
     }
   }

@@ -96,7 +96,7 @@ LS_SCALAR(i32, i32, 4) LS_SCALAR(i64, i64, 8) LS_SCALAR(u8, u8, 1) LS_SCALAR(u16
 
 // Rounding to nearest even; float to integer towards zero, saturating, NaN to 0; integer to integer wraps.
 constexpr std::string_view kConvert = R"(
-LS_F float ls_round_bf16(float x) { u16 b; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(x)); return ls_from_bf16(b); }
+LS_F float ls_round_bf16(float x) { return __uint_as_float(ls_pack_bf16(0.0f, x)); }  // the upper half; by pairs it is rounded at 4 times the rate
 LS_F float ls_round_f16(float x) { return ls_from_f16(ls_into_f16(x)); }
 template <class X> LS_F float ls_to_f32(X x) { return (float)x; }
 template <class X> LS_F double ls_to_f64(X x) { return (double)x; }
@@ -146,7 +146,16 @@ template <class T> LS_F T ls_shr(T a, T b) { return (u64)b >= sizeof(T) * 8 ? ((
 template <class T> LS_F T ls_not(T x) { return (T)~x; } LS_F bool ls_not(bool x) { return !x; }
 #define LS_BOTH(name, f, d) LS_F float ls_##name(float x) { return f; } LS_F double ls_##name(double x) { return d; }
 LS_BOTH(floor, floorf(x), floor(x)) LS_BOTH(ceil, ceilf(x), ceil(x)) LS_BOTH(round, rintf(x), rint(x)) LS_BOTH(trunc, truncf(x), trunc(x))
-LS_BOTH(sqrt, sqrtf(x), sqrt(x)) LS_BOTH(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x)) LS_BOTH(reciprocal, 1.0f / x, 1.0 / x)
+// By a constant c of which r is the reciprocal: a step of Newton behind x r, to a unit in the last place; x r where there is no number.
+LS_F float ls_div_by(float x, float c, float r) { const float q = x * r, y = fmaf(fmaf(-q, c, x), r, q); return y == y ? y : q; }
+LS_F float ls_rsqrt(float x) {
+  float r;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  const float y = fmaf(fmaf(-x * r, r, 1.0f), 0.5f * r, r);
+  return y == y ? y : r;
+}
+LS_F double ls_rsqrt(double x) { return 1.0 / sqrt(x); }
+LS_BOTH(sqrt, sqrtf(x), sqrt(x)) LS_BOTH(reciprocal, 1.0f / x, 1.0 / x)
 LS_BOTH(exp, expf(x), exp(x)) LS_BOTH(expm1, expm1f(x), expm1(x)) LS_BOTH(log, logf(x), log(x)) LS_BOTH(log1p, log1pf(x), log1p(x))
 LS_BOTH(sin, sinf(x), sin(x)) LS_BOTH(cos, cosf(x), cos(x)) LS_BOTH(erf, erff(x), erf(x)) LS_BOTH(atan, atanf(x), atan(x))
 // tanhf's own formula, to about 2 units in the last place, without its test for large |x|, which 1 - 2 / (e^(2|x|) + 1) rounds to 1 by itself.
@@ -160,7 +169,13 @@ LS_F float ls_tanh(float x) {
   return copysignf(a >= 0.6f ? fmaf(r, -2.0f, 1.0f) : fmaf(p * s, a, a), x);
 }
 LS_F double ls_tanh(double x) { return tanh(x); }
-LS_F float ls_sigmoid(float x) { const float e = expf(-fabsf(x)); return (x >= 0.0f ? 1.0f : e) / (1.0f + e); }
+// 1 / (1 + 2^(-x log2 e)): off by at most 1e-7, and by (3 + |x|) units in the last place where it is small.
+LS_F float ls_sigmoid(float x) {
+  float e, r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
+  return r;
+}
 LS_F double ls_sigmoid(double x) { const double e = exp(-fabs(x)); return (x >= 0.0 ? 1.0 : e) / (1.0 + e); }
 LS_F float ls_pow(float x, float y) { return (float)pow((double)x, (double)y); } LS_F double ls_pow(double x, double y) { return pow(x, y); }
 LS_F float ls_fma(float a, float b, float c) { return fmaf(a, b, c); } LS_F double ls_fma(double a, double b, double c) { return fma(a, b, c); }

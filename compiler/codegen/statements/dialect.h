@@ -54,6 +54,8 @@ class Dialect {
   // Whether the language's own operator is undefined for some integers, so that the prelude's function is
   // called.
   virtual bool undefined_for_integers(ScalarVerb verb) const = 0;
+  // An operand divided by a constant, where that is cheaper than the operator; else "".
+  virtual std::string divided(DType, const std::string& /*operand*/, double /*by*/) const { return ""; }
   virtual std::string as_number(const std::string& mask) const { return mask; }  // a bool that is converted
 
   // Values of items.

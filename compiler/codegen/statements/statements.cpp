@@ -109,6 +109,11 @@ std::string Statements::call(const Item& item) const {
   const ScalarVerb verb = row.scalar.verb;
   LS_CHECK(!row.scalar.text.empty(), "row ", row.id, " has no scalar code");
   const DType from = items_[item.args[0]].dtype;
+  if (verb == ScalarVerb::div && items_[item.args[1]].kind == ItemKind::constant)
+    if (const std::string cheaper =
+            dialect_.divided(from, str("t", item.args[0]), items_[item.args[1]].value);
+        !cheaper.empty())
+      return cheaper;
   std::string_view code = row.scalar.text;
   if (std::string_view function = function_of(verb);
       is_integer(from) && !function.empty() && dialect_.undefined_for_integers(verb))
