@@ -58,8 +58,8 @@ Types infer_body_update(const InferContext& c) {
     if (i < 0 || i >= static_cast<int64_t>(c.in.size()))
       c.fail(str("replaces input ", i, " of ", c.in.size()));
     const TypedShape& state = c.in[i];
-    if (state.dtype != DType::f32 && state.dtype != DType::f64)
-      c.fail(str("the state that it replaces is ", text(state), ", needs f32: masters are not rounded"));
+    if (state.dtype != DType::f32 && state.dtype != DType::f64 && state.dtype != DType::bf16)
+      c.fail(str("the state that it replaces is ", text(state), ", needs f32, or bf16 of a moment"));
     if (state.shape != c.in[0].shape)
       c.fail(str("replaces ", text(state), " beside ", in_text(c, 0), "; one update is of one shape"));
     out.push_back(state);

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "core/ops/op.h"
+
 namespace lockstep {
 
 namespace {
@@ -19,10 +21,13 @@ std::vector<Tensor> adamw(const AdamWOptions& options, const RuleInput& of) {
                     {"beta2", options.betas[1]},
                     {"eps", options.eps},
                     {"weight_decay", of.decay_of(options.weight_decay)}};
-  return apply(ops::adamw,
-               {of.p, of.g, of.moments[0], of.moments[1], of.scalar("lr"), of.scalar("bias1"),
-                of.scalar("bias2"), of.scale},
-               attrs, of.at);
+  std::vector<Tensor> in{
+      of.p,    of.g, of.moments[0], of.moments[1], of.scalar("lr"), of.scalar("bias1"), of.scalar("bias2"),
+      of.scale};
+  if (!of.rounded) return apply(ops::adamw, in, attrs, of.at);
+  const SourceLine here = line_of(of.at);
+  const AtLine line(here);
+  return op_row(ops::adamw).expand({in, attrs, of.p.builder()});
 }
 }  // namespace
 

@@ -14,6 +14,7 @@ struct AdamWOptions {
   double eps = 1e-8;
   double weight_decay = 0.1;               // of tensors of two or more dims
   double clip = 1.0;                       // largest global norm of the gradients; 0: no clipping
+  DType moments = DType::f32;              // or bf16, rounded at random (core/optim/rounded_moments.h)
   std::vector<Parameter> parameters = {};  // empty: all that are trained and in no other group
 };
 

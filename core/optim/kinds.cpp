@@ -26,6 +26,7 @@ Options options_of(const Choice& c, Fields& fields) {
   if constexpr (requires { out.weight_decay; }) out.weight_decay = c.weight_decay;
   if constexpr (requires { out.betas; }) take("betas", out.betas, c.betas);
   if constexpr (requires { out.eps; }) take("eps", out.eps, c.eps);
+  if constexpr (requires { out.moments; }) take("moments", out.moments, c.moments);
   if constexpr (requires { out.alpha; }) take("alpha", out.alpha, c.alpha);
   if constexpr (requires { out.momentum; }) take("momentum", out.momentum, c.momentum);
   if constexpr (requires { out.nesterov; }) take("nesterov", out.nesterov, c.nesterov);

@@ -18,6 +18,7 @@ namespace lockstep {
 struct OptimizerChoice {
   Schedule lr = 0.0, muon_lr = 0.0;  // of Muon's matrices: a rate of their own
   std::array<double, 2> betas = {0.9, 0.95};
+  DType moments = DType::f32;
   double eps = 1e-8, momentum = 0, alpha = 0.99, weight_decay = 0, clip = 0;
   bool nesterov = false;
   double muon_momentum = 0.95;

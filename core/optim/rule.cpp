@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/precision.h"
+#include "core/optim/rounded_moments.h"
 
 namespace lockstep {
 
@@ -43,6 +44,11 @@ void OptionChecks::is(std::string_view name, double value, bool ok, std::string_
 void OptionChecks::clip(double value) const {
   check_option(kind_, at_, "clip", value, value >= 0, "at least 0; 0 means no clipping");
 }
+DType OptionChecks::moments(DType dtype) const {
+  if (dtype != DType::f32 && dtype != DType::bf16)
+    throw UserError(str("[", kind_, "] ", at_.text(), ": moments is ", name(dtype), "; choose f32 or bf16"));
+  return dtype;
+}
 
 std::function<std::vector<RuleGroup::Moment>(const Parameter&)> like_parameter(
     std::vector<std::string> names) {
@@ -67,8 +73,11 @@ RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
       if (group_of_.emplace(parameter.fqn(), *rule_.rest).second)
         rule_.groups[*rule_.rest].parameters.push_back(parameter);
   if (group_of_.empty()) fail("the state has no parameters; construct the optimizer after the model");
-  state_->add_optimizer(path_, line_, [path = path_, groups = rule_.groups](int64_t step) {
-    return named(path, groups, step);
+  const std::string salt = rule_.moments == DType::bf16 ? salt_name() : "";
+  state_->add_optimizer(path_, line_, [path = path_, groups = rule_.groups, salt](int64_t step) {
+    State::Scalars out = named(path, groups, step);
+    if (!salt.empty()) out[salt] = rounding_salt(step);
+    return out;
   });
   record_moments(at);
 }
@@ -87,7 +96,7 @@ void RuleOptimizer::record_moments(const Scope& at) const {
                 "momentum and weight decay, or make the table dense"));
       for (const auto& [name, shape] : group.moments_of(parameter)) {
         Spec spec{str(at.path(), ".", parameter.fqn(), ".", name),
-                  parameter.dtype(),
+                  rounds(parameter) ? DType::bf16 : parameter.dtype(),
                   shape,
                   init::zeros(),
                   Role::moment,
@@ -149,19 +158,25 @@ void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tens
   auto with_rows = [&](const Tensor& whole, const Tensor& made) {
     return ids.defined() ? apply1(ops::put_rows, {whole, ids, made}, {}, at) : made;
   };
-  RuleInput input{parameter, rows_of(parameter(g)), g, {}, scale, {}, at};
+  const bool rounded = rounds(parameter);
+  RuleInput input{parameter, rows_of(parameter(g)), g, {}, rounded, scale, {}, at};
   input.scalar = [&](const std::string& name) {
     const Tensor value = lockstep::scalar(g, scalar_name(path_, name, index));
     return plateau_ && name == "lr" ? value * plateau_->factor(g) : value;
   };
   const auto moments = group.moments_of(parameter);
-  for (const auto& one : moments) input.moments.push_back(rows_of(moment(parameter, one.name, g, at)));
+  for (const auto& one : moments) {
+    const Tensor held = rows_of(moment(parameter, one.name, g, at));
+    input.moments.push_back(rounded ? convert(held, DType::f32, at) : held);
+  }
   const std::vector<Tensor> made = (ids.defined() ? group.rows : group.step)(input);
   LS_CHECK(made.size() == moments.size() + 1, rule_.kind, " makes ", made.size(), " tensors");
   replace(parameter, with_rows(parameter(g), made[0]), at);
-  for (size_t m = 0; m < moments.size(); ++m)
-    replace(parameter, moments[m].name, with_rows(moment(parameter, moments[m].name, g, at), made[m + 1]),
-            at);
+  for (size_t m = 0; m < moments.size(); ++m) {
+    const Tensor held = rounded ? round_at_random(made[m + 1], g, lockstep::scalar(g, salt_name()), at)
+                                : with_rows(moment(parameter, moments[m].name, g, at), made[m + 1]);
+    replace(parameter, moments[m].name, held, at);
+  }
 }
 
 }  // namespace lockstep

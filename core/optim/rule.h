@@ -14,8 +14,9 @@ namespace lockstep {
 // What a rule sees of one parameter.
 struct RuleInput {
   const Parameter& parameter;
-  Tensor p, g;  // g as it came: times `scale` it is clipped
-  std::vector<Tensor> moments;
+  Tensor p, g;                                            // g as it came: times `scale` it is clipped
+  std::vector<Tensor> moments;                            // f32, or f64 as p
+  bool rounded;                                           // moments are kept in bf16
   Tensor scale;                                           // f32 []
   std::function<Tensor(const std::string& name)> scalar;  // of the group, f32 []
   Here at;
@@ -32,6 +33,7 @@ class OptionChecks {
   void at_least_0(std::string_view name, double value) const;
   void above_0(std::string_view name, double value) const;
   void clip(double value) const;
+  DType moments(DType dtype) const;  // f32 or bf16; gives it back
   void is(std::string_view name, double value, bool ok, std::string_view range) const;
 
  private:
@@ -97,6 +99,7 @@ class RuleOptimizer : public Optimizer {
   struct Rule {
     std::string kind;  // "lion", for messages
     double clip = 0;
+    DType moments = DType::f32;  // or bf16: those of dense f32 parameters are kept rounded
     std::vector<RuleGroup> groups = {};
     std::optional<size_t> rest = {};  // the group of all that are trained and in no other
   };
@@ -115,6 +118,7 @@ class RuleOptimizer : public Optimizer {
     groups.insert(groups.begin(), std::move(options));
     const OptionChecks checks(kind, line);
     Rule out{.kind = std::move(kind), .clip = groups[0].clip};
+    if constexpr (requires { groups[0].moments; }) out.moments = checks.moments(groups[0].moments);
     for (const Options& group : groups) {
       check(group, checks), checks.clip(group.clip);
       out.groups.push_back(rule_group(group, like_parameter(moments), step, scalars));
@@ -129,6 +133,10 @@ class RuleOptimizer : public Optimizer {
   void step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
             Here at) const;
   void record_moments(const Scope& at) const;
+  bool rounds(const Parameter& parameter) const {
+    return rule_.moments == DType::bf16 && parameter.dtype() == DType::f32 && !parameter.spec().sparse;
+  }
+  std::string salt_name() const { return path_ + ".rounding"; }
   Rule rule_;
   std::optional<Plateau> plateau_;
   std::map<std::string, size_t> group_of_;  // by FQN

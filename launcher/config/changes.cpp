@@ -79,6 +79,7 @@ const std::map<std::string, Effect>& effects() {
       {"optim.lr", Effect::schedule},
       {"optim.betas", Effect::optimizer},
       {"optim.eps", Effect::optimizer},
+      {"optim.moments", Effect::optimizer},
       {"optim.weight_decay", Effect::optimizer},
       {"optim.momentum", Effect::optimizer},
       {"optim.nesterov", Effect::optimizer},

@@ -97,6 +97,8 @@ constexpr Row kRows[] = {
     {"fp8_amax_history_len fp8_amax_history_length fp8_amax_compute_algo fp8_amax_compute_algorithm "
      "amax_history_len amax_compute_algo fp8_margin fp8_interval delayed_scaling",
      "scales have no history and no margin: each follows from its tensor (train.precision float8)"},
+    {"exp_avg_dtype exp_avg_sq_dtype optim_bits optimizer_state_dtype optimizer_states_dtype",
+     "did you mean optim.moments (fp32 or bf16)?"},
     {"filter_fqns module_filter_fn float8_filter_fqns float8_filter fp8_filter_fqns",
      "did you mean train.float8.skip, globs of names?"},
     {"enable_fsdp_float8_all_gather float8_enable_fsdp_float8_all_gather fp8_enable_fsdp_float8_all_gather "

@@ -66,7 +66,8 @@ struct MeshConfig {
       "the rank, whose activations "
       "are kept side by side; auto: step where all of them take at most 1 GiB a rank; where a rank has "
       "several micro-batches, the "
-      "first of step and layers that fits on the device (an H200, or as --roofline says); else micro_batch",
+      "first of step and layers that fits on the device (an H200, or as --roofline says); else micro_batch. "
+      "DDP in bf16 of one micro-batch a rank: step before it, else a bucket ahead of use",
       one_of({"auto", "step", "micro_batch", "layers"}));
   int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
                                "ranks of a host, which are neighbours: gradients are exchanged inside hosts "
@@ -253,6 +254,11 @@ struct OptimConfig {
                                   "adamw, lion, muon's adamw: decay of the two moments", from_below(0, 1));
   double eps = key(&eps, "optim.eps", 1e-8,
                    "adamw, rmsprop, adagrad, muon's adamw: added to the root of the second moment", above(0));
+  std::string moments = key(&moments, "optim.moments", "fp32",
+                            "adamw, lion: what moments are kept in; bf16 halves them: each is rounded up or "
+                            "down by a draw from its "
+                            "own digits and the step, so that small changes add up and bits repeat",
+                            one_of({"fp32", "bf16"}));
   double weight_decay =
       key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
   double momentum = key(&momentum, "optim.momentum", 0.0, "sgd, rmsprop: momentum", from_below(0, 1));

@@ -78,6 +78,7 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
                                      {.lr = schedule_of(config, o.lr),
                                       .muon_lr = schedule_of(config, o.muon.lr ? o.muon.lr : o.lr),
                                       .betas = {o.betas[0], o.betas[1]},
+                                      .moments = o.moments == "bf16" ? DType::bf16 : DType::f32,
                                       .eps = o.eps,
                                       .momentum = o.momentum,
                                       .alpha = o.alpha,

@@ -91,6 +91,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                                             "train.float8.head",
                                             "optim.betas",
                                             "optim.eps",
+                                            "optim.moments",
                                             "optim.alpha",
                                             "optim.muon.lr",
                                             "optim.muon.momentum",
