@@ -10,7 +10,8 @@
 
 namespace lockstep::compiler {
 
-// When whole weights that lie split over dp_shard (ZeRO 3) are gathered. It changes no bit.
+// When whole weights that lie split over dp_shard (ZeRO 3) are gathered; so are those of DDP in bf16 where
+// each rank has one micro-batch, but that these are kept until the step ends. It changes no bit.
 enum class GatherWhen {
   step,         // once, before the bodies, and kept for all of them
   micro_batch,  // in every body, bucket by bucket, and freed after use

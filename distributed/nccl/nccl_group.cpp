@@ -42,7 +42,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
         identity_{name, key, comm_->rank(), comm_->size()},
         scratch_(256, device.memory()) {
     deadline_s_ = deadline_s;
-    stream_ = device.make_stream();
+    stream_ = device.make_first_stream();
   }
   ~NcclGroup() override {
     try {

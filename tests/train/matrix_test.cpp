@@ -93,6 +93,14 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
     run.options.gather = compiler::GatherWhen::step;
     expect_same(one, train_tiny(run), "gathered once per step");
   }
+  // DDP of one micro-batch for each rank gathers while it computes, too.
+  TinyRun rounded{.model = GetParam(), .compute = DType::bf16, .global = 12, .steps = 3};
+  rounded.options.precision = "bf16", rounded.options.bucket_bytes = 700;
+  const TinyResult one = train_tiny(rounded);
+  rounded.ranks = 3;
+  expect_same(one, train_tiny(rounded), "ddp, gathered in the body");
+  rounded.options.gather = compiler::GatherWhen::step;
+  expect_same(one, train_tiny(rounded), "ddp, gathered before the body");
   // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where
   // a bucket ends.
   for (int64_t global : {20, 32})

@@ -40,6 +40,10 @@ std::vector<Arrangement> arrangements() {
       {.name = "ddp 4, some without lanes", .mesh = {{4}, {"dp_replicate"}}, .global = 12},
       {.name = "ddp 2 free", .mesh = {{2}, {"dp_replicate"}}, .invariant = false},
       {.name = "ddp 2 bf16", .mesh = {{2}, {"dp_replicate"}}, .compute = DType::bf16},
+      {.name = "ddp 2 bf16, a micro-batch each",
+       .mesh = {{2}, {"dp_replicate"}},
+       .global = 8,
+       .compute = DType::bf16},
       {.name = "ddp on 2 hosts", .mesh = {{4}, {"dp_replicate"}}, .ranks_per_node = 2},
       {.name = "ddp 2, lanes of two", .mesh = {{2}, {"dp_replicate"}}, .lanes = 3},
       {.name = "zero 1", .mesh = {{2}, {"dp_shard"}}, .zero = 1},
@@ -144,6 +148,20 @@ TEST(StepProgram, TheRunWaitsForWhatTheProgramSays) {
   for (const auto& arrangement : arrangements()) {
     SCOPED_TRACE(arrangement.name);
     programs_of(arrangement, true);
+  }
+}
+
+// Where each rank of DDP has one micro-batch, weights travel while its forward runs; else before all of them.
+TEST(StepProgram, DdpOfOneMicroBatchEachGathersInTheBody) {
+  for (const auto& arrangement : arrangements()) {
+    if (!arrangement.name.starts_with("ddp 2 bf16")) continue;
+    for (const StepProgram& program : programs_of(arrangement, false)) {
+      int64_t in_body = 0;
+      for (const Instr& instr : program.instrs)
+        if (const auto* start = std::get_if<StartCollective>(&instr.what))
+          in_body += start->label.starts_with("weights ");
+      EXPECT_EQ(in_body > 0, arrangement.global == 8) << arrangement.name;
+    }
   }
 }
 

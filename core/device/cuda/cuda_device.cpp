@@ -138,6 +138,7 @@ class OpenedDevice : public CudaDevice {
     return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
   std::unique_ptr<Stream> make_stream() override { return make_cuda_stream(context_); }
+  std::unique_ptr<Stream> make_first_stream() override { return make_cuda_stream(context_, true); }
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
     if (to == from || bytes == 0) return;
     check(driver().MemcpyAsync(device_pointer(to), device_pointer(from), bytes, handle(stream)),

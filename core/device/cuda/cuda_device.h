@@ -35,6 +35,8 @@ class CudaDevice : public Device {
  public:
   virtual const Properties& properties() const = 0;
   virtual std::string target() const = 0;  // "sm_90": what kernels are compiled for
+  // A stream whose kernels go first: short ones, for which others wait.
+  virtual std::unique_ptr<Stream> make_first_stream() = 0;
   virtual std::shared_ptr<const Module> load(const std::string& cubin) const = 0;
   // What content_sums() gives from then on: kernels come from who compiles them. The first ones stay.
   virtual void take_content_sums(std::unique_ptr<ContentSums> sums) = 0;

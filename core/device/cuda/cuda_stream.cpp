@@ -145,9 +145,11 @@ class CudaMark : public Mark {
 
 class CudaStream : public Stream {
  public:
-  explicit CudaStream(CUcontext context) : context_(context) {
+  CudaStream(CUcontext context, bool first) : context_(context) {
+    constexpr int kFirst = -1000;  // the driver takes its own least number
     check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
-    check(driver().StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0), "cuStreamCreate");
+    check(driver().StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, first ? kFirst : 0),
+          "cuStreamCreate");
   }
   // Work in flight is waited for, because host work may refer to what is released after its stream; not
   // longer than any other wait.
@@ -210,13 +212,23 @@ class CudaStream : public Stream {
 };
 
 class CudaGraph : public CapturedWork {
+  // Each kernel has the priority of the stream that it was captured on; without the flag all have that of the
+  // stream which launches the graph.
+  static unsigned priorities_of_streams() {
+    int version = 0;
+    constexpr int kKnown = 11070;
+    check(driver().DriverGetVersion(&version), "cuDriverGetVersion");
+    return version >= kKnown ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0;
+  }
+
  public:
   CudaGraph(CUcontext context, CUgraph graph, Capturing captured)
       : context_(context), captured_(std::move(captured)) {
     size_t count = 0;
     CUresult result = driver().GraphGetNodes(graph, nullptr, &count);
     nodes_ = static_cast<int64_t>(count);
-    if (result == CUDA_SUCCESS) result = driver().GraphInstantiateWithFlags(&exec_, graph, 0);
+    if (result == CUDA_SUCCESS)
+      result = driver().GraphInstantiateWithFlags(&exec_, graph, priorities_of_streams());
     driver().GraphDestroy(graph);
     check(result, str("instantiating a graph of ", nodes_, " nodes"));
   }
@@ -242,7 +254,9 @@ class CudaGraph : public CapturedWork {
 
 }  // namespace
 
-std::unique_ptr<Stream> make_cuda_stream(CUcontext context) { return std::make_unique<CudaStream>(context); }
+std::unique_ptr<Stream> make_cuda_stream(CUcontext context, bool first) {
+  return std::make_unique<CudaStream>(context, first);
+}
 
 std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream,
                                            const std::function<void()>& enqueue) {
