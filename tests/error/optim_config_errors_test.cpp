@@ -19,9 +19,11 @@ TEST(OptimConfigErrors, MomentsOfTheseKinds) {
   EXPECT_EQ(with({"--optim.moments=bf16", "--optim.kind=rmsprop"}),
             "c.json: optim.moments is \"bf16\", but it belongs to optim.kind adamw or lion and optim.kind is "
             "rmsprop; leave it out, or choose adamw or lion");
-  EXPECT_EQ(with({"--optim.moments=fp16"}), "c.json: optim.moments is \"fp16\"; choose fp32 | bf16");
+  EXPECT_EQ(with({"--optim.moments=fp16"}),
+            "c.json: optim.moments is \"fp16\"; choose fp32 | bf16; did you mean fp32?");
   EXPECT_EQ(with({"--optim.exp_avg_dtype=bf16"}),
-            "c.json: unknown key optim.exp_avg_dtype; did you mean optim.moments (fp32 or bf16)?");
+            "command line: unknown key optim.exp_avg_dtype in --optim.exp_avg_dtype=bf16; did you mean "
+            "optim.moments (fp32 or bf16)?");
 }
 
 TEST(OptimConfigErrors, PlateauOfAMetric) {

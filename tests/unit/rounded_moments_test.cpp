@@ -56,8 +56,8 @@ TEST(RoundAtRandom, GoesUpAsOftenAsTheNumberLiesNearTheNextOne) {
 TEST(RoundAtRandom, KeepsWhatBf16HoldsAndWhatIsNoNumber) {
   const float infinity = std::numeric_limits<float>::infinity(),
               largest = std::ldexp(255.0f, 120);  // of bf16
-  const std::vector<float> exact{0,        -0.0f,    1,         -3.5f,    0x1p-126f,
-                                 largest,  -largest, infinity,  -infinity, 1.0078125f};
+  const std::vector<float> exact{0,       -0.0f,    1,        -3.5f,     0x1p-126f,
+                                 largest, -largest, infinity, -infinity, 1.0078125f};
   for (int64_t step = 1; step <= 20; ++step)
     EXPECT_EQ(rounded(exact, many(exact.size(), 1), rounding_salt(step)), exact) << step;
   EXPECT_TRUE(std::isnan(rounded({std::nanf("")}, {1}, 1.5)[0]));
@@ -69,8 +69,8 @@ TEST(RoundAtRandom, KeepsWhatBf16HoldsAndWhatIsNoNumber) {
 TEST(RoundAtRandom, DrawsByTheElementAndTheStep) {
   const std::vector<float> x = many(4000, 1), g = many(4000, 0.01);
   const std::vector<float> whole = rounded(x, g, rounding_salt(7));
-  const std::vector<float> part = rounded({x.begin() + 1000, x.end()}, {g.begin() + 1000, g.end()},
-                                          rounding_salt(7));
+  const std::vector<float> part =
+      rounded({x.begin() + 1000, x.end()}, {g.begin() + 1000, g.end()}, rounding_salt(7));
   EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 1000));  // wherever it lies
   auto differ = [&](const std::vector<float>& other) {
     size_t count = 0;
