@@ -48,11 +48,13 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
 
 // Over which mesh dim the body gathers weights while it computes, "" for none: dp_shard of ZeRO 3; and
 // dp_replicate where weights that are computed with rounded lie split along it alone, and each rank has one
-// micro-batch, for which each is gathered once.
-std::string body_dim(const State& state, const Mesh& mesh, int64_t micro_batches) {
+// micro-batch, for which each is gathered once. Fewer lanes leave ranks without one, which take part in no
+// body.
+std::string body_dim(const State& state, const Mesh& mesh, const StepPlan& plan) {
   if (mesh.size("dp_shard") > 1) return state.zero() == 3 ? "dp_shard" : "";
   const int64_t ranks = mesh.size("dp_replicate");
-  return ranks > 1 && ranks == micro_batches && state.compute_dtype() != DType::f32 ? "dp_replicate" : "";
+  const bool one_each = plan.micro_batches == ranks && plan.lanes == ranks;
+  return ranks > 1 && one_each && state.compute_dtype() != DType::f32 ? "dp_replicate" : "";
 }
 
 bool is_sparse(const State& state, const std::string& fqn) {
@@ -146,8 +148,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads
   // whole values.
   Streaming streaming{.seed = options.backend != Backend::reference};
-  if (streaming.seed && options.gather != GatherWhen::step)
-    streaming.body_dim = body_dim(state, mesh, plan.micro_batches);
+  if (streaming.seed && options.gather != GatherWhen::step) streaming.body_dim = body_dim(state, mesh, plan);
   if (streaming.body_dim == "dp_replicate")
     plan.options.gather = GatherWhen::micro_batch, plan.options.reshard_after_forward = false;
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);

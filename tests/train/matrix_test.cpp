@@ -101,6 +101,11 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
   expect_same(one, train_tiny(rounded), "ddp, gathered in the body");
   rounded.options.gather = compiler::GatherWhen::step;
   expect_same(one, train_tiny(rounded), "ddp, gathered before the body");
+  rounded.options.gather = compiler::GatherWhen::micro_batch;
+  rounded.lanes = 1;  // ranks 1 and 2 have none
+  const TinyResult together = train_tiny(rounded);
+  rounded.ranks = 1;
+  expect_same(train_tiny(rounded), together, "ddp, ranks without a lane");
   // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where
   // a bucket ends.
   for (int64_t global : {20, 32})
