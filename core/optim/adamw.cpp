@@ -14,7 +14,7 @@ State::Scalars rates(const AdamWOptions& options, int64_t step) {
 }
 void check(const AdamWOptions& options, const OptionChecks& checks) {
   checks.betas(options.betas), checks.above_0("eps", options.eps);
-  checks.at_least_0("weight_decay", options.weight_decay);
+  checks.at_least_0("weight_decay", options.weight_decay), checks.moments(options.moments);
 }
 std::vector<Tensor> adamw(const AdamWOptions& options, const RuleInput& of) {
   const Attrs attrs{{"beta1", options.betas[0]},

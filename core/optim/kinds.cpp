@@ -88,7 +88,7 @@ std::vector<Parameter> left_to_adamw(const State& state, const std::vector<std::
 template <>
 struct Making<Muon, MuonOptions> {
   static Fields reads() {
-    return {"betas",           "eps",       "muon.lr",   "muon.momentum", "muon.nesterov",
+    return {"betas",           "eps",       "moments",   "muon.lr", "muon.momentum", "muon.nesterov",
             "muon.iterations", "muon.rate", "muon.adamw"};
   }
   static Made make(Scope at, const Choice& c) {

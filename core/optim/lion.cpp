@@ -13,6 +13,7 @@ std::vector<Tensor> lion(const LionOptions& options, const RuleInput& of) {
 }
 void check(const LionOptions& options, const OptionChecks& checks) {
   checks.betas(options.betas), checks.at_least_0("weight_decay", options.weight_decay);
+  checks.moments(options.moments);
 }
 }  // namespace
 

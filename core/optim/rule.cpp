@@ -44,10 +44,9 @@ void OptionChecks::is(std::string_view name, double value, bool ok, std::string_
 void OptionChecks::clip(double value) const {
   check_option(kind_, at_, "clip", value, value >= 0, "at least 0; 0 means no clipping");
 }
-DType OptionChecks::moments(DType dtype) const {
+void OptionChecks::moments(DType dtype) const {
   if (dtype != DType::f32 && dtype != DType::bf16)
     throw UserError(str("[", kind_, "] ", at_.text(), ": moments is ", name(dtype), "; choose f32 or bf16"));
-  return dtype;
 }
 
 std::function<std::vector<RuleGroup::Moment>(const Parameter&)> like_parameter(
@@ -73,7 +72,9 @@ RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
       if (group_of_.emplace(parameter.fqn(), *rule_.rest).second)
         rule_.groups[*rule_.rest].parameters.push_back(parameter);
   if (group_of_.empty()) fail("the state has no parameters; construct the optimizer after the model");
-  const std::string salt = rule_.moments == DType::bf16 ? salt_name() : "";
+  const bool rounds = std::any_of(rule_.groups.begin(), rule_.groups.end(),
+                                  [](const RuleGroup& group) { return group.kept == DType::bf16; });
+  const std::string salt = rounds ? salt_name() : "";
   state_->add_optimizer(path_, line_, [path = path_, groups = rule_.groups, salt](int64_t step) {
     State::Scalars out = named(path, groups, step);
     if (!salt.empty()) out[salt] = rounding_salt(step);
@@ -96,7 +97,7 @@ void RuleOptimizer::record_moments(const Scope& at) const {
                 "momentum and weight decay, or make the table dense"));
       for (const auto& [name, shape] : group.moments_of(parameter)) {
         Spec spec{str(at.path(), ".", parameter.fqn(), ".", name),
-                  rounds(parameter) ? DType::bf16 : parameter.dtype(),
+                  group.rounds(parameter) ? DType::bf16 : parameter.dtype(),
                   shape,
                   init::zeros(),
                   Role::moment,
@@ -158,7 +159,7 @@ void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tens
   auto with_rows = [&](const Tensor& whole, const Tensor& made) {
     return ids.defined() ? apply1(ops::put_rows, {whole, ids, made}, {}, at) : made;
   };
-  const bool rounded = rounds(parameter);
+  const bool rounded = group.rounds(parameter);
   RuleInput input{parameter, rows_of(parameter(g)), g, {}, rounded, scale, {}, at};
   input.scalar = [&](const std::string& name) {
     const Tensor value = lockstep::scalar(g, scalar_name(path_, name, index));

@@ -33,7 +33,7 @@ class OptionChecks {
   void at_least_0(std::string_view name, double value) const;
   void above_0(std::string_view name, double value) const;
   void clip(double value) const;
-  DType moments(DType dtype) const;  // f32 or bf16; gives it back
+  void moments(DType dtype) const;  // f32 or bf16
   void is(std::string_view name, double value, bool ok, std::string_view range) const;
 
  private:
@@ -60,6 +60,11 @@ struct RuleGroup {
   std::function<std::vector<Tensor>(const RuleInput&)> rows = {};
   std::function<std::vector<Moment>(const Parameter&)> row_moments = {};  // empty: as `moments`
   std::string all_rows = {};
+  DType kept =
+      DType::f32;  // what moments are kept in; bf16: those of dense f32 parameters, rounded at random
+  bool rounds(const Parameter& parameter) const {
+    return kept == DType::bf16 && parameter.dtype() == DType::f32 && !parameter.spec().sparse;
+  }
   std::vector<Moment> moments_of(const Parameter& parameter) const {
     return parameter.spec().sparse && row_moments ? row_moments(parameter) : moments(parameter);
   }
@@ -78,9 +83,11 @@ RuleGroup rule_group(const Options& options,
                      std::function<std::vector<RuleGroup::Moment>(const Parameter&)> moments,
                      std::vector<Tensor> (*step)(const Options&, const RuleInput&),
                      State::Scalars (*scalars)(const Options&, int64_t step) = only_lr<Options>) {
-  return {options.parameters, std::move(moments),
-          [options, scalars](int64_t at) { return scalars(options, at); },
-          [options, step](const RuleInput& of) { return step(options, of); }};
+  RuleGroup out{options.parameters, std::move(moments),
+                [options, scalars](int64_t at) { return scalars(options, at); },
+                [options, step](const RuleInput& of) { return step(options, of); }};
+  if constexpr (requires { options.moments; }) out.kept = options.moments;
+  return out;
 }
 
 // The sparse tables of an optimizer of such: those that are given, or all of the state. UserError: one is
@@ -99,7 +106,6 @@ class RuleOptimizer : public Optimizer {
   struct Rule {
     std::string kind;  // "lion", for messages
     double clip = 0;
-    DType moments = DType::f32;  // or bf16: those of dense f32 parameters are kept rounded
     std::vector<RuleGroup> groups = {};
     std::optional<size_t> rest = {};  // the group of all that are trained and in no other
   };
@@ -118,7 +124,6 @@ class RuleOptimizer : public Optimizer {
     groups.insert(groups.begin(), std::move(options));
     const OptionChecks checks(kind, line);
     Rule out{.kind = std::move(kind), .clip = groups[0].clip};
-    if constexpr (requires { groups[0].moments; }) out.moments = checks.moments(groups[0].moments);
     for (const Options& group : groups) {
       check(group, checks), checks.clip(group.clip);
       out.groups.push_back(rule_group(group, like_parameter(moments), step, scalars));
@@ -133,9 +138,6 @@ class RuleOptimizer : public Optimizer {
   void step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
             Here at) const;
   void record_moments(const Scope& at) const;
-  bool rounds(const Parameter& parameter) const {
-    return rule_.moments == DType::bf16 && parameter.dtype() == DType::f32 && !parameter.spec().sparse;
-  }
   std::string salt_name() const { return path_ + ".rounding"; }
   Rule rule_;
   std::optional<Plateau> plateau_;

@@ -254,11 +254,12 @@ struct OptimConfig {
                                   "adamw, lion, muon's adamw: decay of the two moments", from_below(0, 1));
   double eps = key(&eps, "optim.eps", 1e-8,
                    "adamw, rmsprop, adagrad, muon's adamw: added to the root of the second moment", above(0));
-  std::string moments = key(&moments, "optim.moments", "fp32",
-                            "adamw, lion: what moments are kept in; bf16 halves them: each is rounded up or "
-                            "down by a draw from its "
-                            "own digits and the step, so that small changes add up and bits repeat",
-                            one_of({"fp32", "bf16"}));
+  std::string moments =
+      key(&moments, "optim.moments", "fp32",
+          "adamw, lion, muon's adamw: what moments are kept in; bf16 halves them: each is rounded up or "
+          "down by a draw from its "
+          "own digits and the step, so that small changes add up and bits repeat",
+          one_of({"fp32", "bf16"}));
   double weight_decay =
       key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
   double momentum = key(&momentum, "optim.momentum", 0.0, "sgd, rmsprop: momentum", from_below(0, 1));

@@ -16,9 +16,10 @@ std::string with(const std::vector<std::string>& words) {
 
 TEST(OptimConfigErrors, MomentsOfTheseKinds) {
   EXPECT_EQ(with({"--optim.moments=bf16"}), "accepted");
-  EXPECT_EQ(with({"--optim.moments=bf16", "--optim.kind=rmsprop"}),
-            "c.json: optim.moments is \"bf16\", but it belongs to optim.kind adamw or lion and optim.kind is "
-            "rmsprop; leave it out, or choose adamw or lion");
+  EXPECT_EQ(
+      with({"--optim.moments=bf16", "--optim.kind=rmsprop"}),
+      "c.json: optim.moments is \"bf16\", but it belongs to optim.kind adamw or lion or muon and optim.kind "
+      "is rmsprop; leave it out, or choose adamw or lion or muon");
   EXPECT_EQ(with({"--optim.moments=fp16"}),
             "c.json: optim.moments is \"fp16\"; choose fp32 | bf16; did you mean fp32?");
   EXPECT_EQ(with({"--optim.exp_avg_dtype=bf16"}),

@@ -174,6 +174,27 @@ TEST(Optimizers, RoundedMomentsFollowThoseInF32) {
   near(made_of<Lion>(lion), exact_lion, {"optim.weight.exp_avg"});
 }
 
+// Each group has its own; of Muon they are those of its AdamW.
+TEST(Optimizers, MomentsAreRoundedByGroup) {
+  auto rounded = [](const Result& of, const std::string& name) {
+    const auto& values = of.state.at(name);
+    return std::all_of(values.begin(), values.end(),
+                       [](float value) { return static_cast<float>(bf16(value)) == value; });
+  };
+  const Result groups = run([](State& state) {
+    return std::make_unique<AdamW>(
+        state / "optim", AdamWOptions{},
+        std::vector<AdamWOptions>{{.moments = DType::bf16, .parameters = {state.find_spec("bias")}}});
+  });
+  EXPECT_TRUE(rounded(groups, "optim.bias.exp_avg") && rounded(groups, "optim.bias.exp_avg_sq"));
+  EXPECT_FALSE(rounded(groups, "optim.weight.exp_avg"));
+  const Result both = run([](State& state) {
+    return std::make_unique<Muon>(state / "optim", MuonOptions{}, AdamWOptions{.moments = DType::bf16});
+  });
+  EXPECT_TRUE(rounded(both, "optim.bias.exp_avg"));
+  EXPECT_FALSE(rounded(both, "optim.weight.momentum_buffer"));
+}
+
 TEST(Optimizers, OneSetOfBitsOnEveryMesh) {
   auto all = kinds();
   all["lion"] = made_of<Lion>(LionOptions{});
