@@ -128,7 +128,8 @@ class FullMemory : public FarDevice {
   Result trainrun(std::vector<std::string> words, std::map<std::string, std::string> variables = {}) {
     std::vector<std::string> argv{"/usr/bin/env", "-C", root(), TRAINRUN};
     argv.insert(argv.end(), words.begin(), words.end());
-    for (const char* word : {CONFIG, "--name=full", "--train.steps=2", "--optim.schedule.warmup=1"})
+    for (const char* word :
+         {CONFIG, "--name=full", "--model.depth=5", "--train.steps=2", "--optim.schedule.warmup=1"})
       argv.push_back(word);
     argv.push_back("--train.device=" + kFar);
     Process process(argv, root() + "/full.out", variables);
@@ -159,7 +160,7 @@ class FullMemory : public FarDevice {
 TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
   for (const char* nproc : {"1", "2"}) {
     const int64_t bytes = planned(nproc);
-    ASSERT_GT(bytes, int64_t{32} << 20);
+    ASSERT_GT(bytes, int64_t{40} << 20);
     auto refused = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes - 1)}});
     EXPECT_EQ(refused.code, kExitUser) << refused.output;
     EXPECT_EQ(count(refused.output, str("full does not fit on ", nproc, " rank")), 1) << refused.output;
