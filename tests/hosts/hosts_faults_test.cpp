@@ -135,7 +135,7 @@ TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
       "kill -CONT $pids; sleep 0.005; done' > slow.sh\n" +
           beside("slow", "at 1 bash $PWD/slow.sh 2>/dev/null") +
           "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 2 --name=slow c.json "
-          "--checkpoint.memory_every=50 "
+          "--checkpoint.every=1000000 --checkpoint.memory_every=50 "
           "--train.steps=1200 --log.every=1000\n"
           "echo code $?\n",
       100);
