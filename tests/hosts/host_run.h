@@ -46,6 +46,12 @@ class HostRun : public RealRun {
   static std::string beside(const std::string& name, const std::string& command) {
     return str("(", once_it_runs(name), command, ") &\n");
   }
+  // `command`, once host 0 keeps a state of a run in memory.
+  static std::string beside_memory(const std::string& command) {
+    return str(
+        "(until at 0 bash -c 'ls -d /dev/shm/lockstep-memory.*/step-*' >/dev/null 2>&1; do sleep 0.1; done\n",
+        command, ") &\n");
+  }
 
   // A script beside the switch of `n` hosts, with `at K COMMAND`, `links K FAULTS` and $trainrun; ends after
   // `seconds`.

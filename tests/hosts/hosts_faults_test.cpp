@@ -94,12 +94,11 @@ TEST_F(HostFaults, AHostThatIsBackIsTakenBack) {
 TEST_F(HostFaults, AHostThatIsBackGetsTheStateFromMemory) {
   auto result = on_hosts(
       2,
-      "(until at 0 bash -c 'ls -d /dev/shm/lockstep-memory.*/step-*' >/dev/null 2>&1; do sleep 0.1; done\n"
-      "sleep 1; ip link set port1 down; sleep 10; ip link set port1 up) &\n"
-      "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
-      "--grow-after 1 --timeout 35 c.json --train.steps=1000000 --log.every=1000 "
-      "--checkpoint.every=1000000 --checkpoint.memory_every=50\n"
-      "echo code $?\n" +
+      beside_memory("sleep 1; ip link set port1 down; sleep 10; ip link set port1 up") +
+          "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
+          "--grow-after 1 --timeout 35 c.json --train.steps=1000000 --log.every=1000 "
+          "--checkpoint.every=1000000 --checkpoint.memory_every=50\n"
+          "echo code $?\n" +
           count_left(1),
       100);
   EXPECT_HAS(result.output, "restart 1 of 1 in 0.5 s, from memory (step ");
@@ -133,7 +132,7 @@ TEST_F(HostFaults, ASlowHostIsLeftOutByRule) {
       2,
       "echo 'for i in $(seq 1500); do kill -STOP $pids; pids=$(pgrep -f trainrun.worker); sleep 0.045; "
       "kill -CONT $pids; sleep 0.005; done' > slow.sh\n" +
-          beside("slow", "at 1 bash $PWD/slow.sh 2>/dev/null") +
+          beside_memory("at 1 bash $PWD/slow.sh 2>/dev/null") +
           "at 0 $trainrun --nnodes 1:2 --hosts h0:1,h1:1 --network eth0 --slow-host 2 --name=slow c.json "
           "--checkpoint.every=1000000 --checkpoint.memory_every=50 "
           "--train.steps=1200 --log.every=1000\n"
@@ -180,12 +179,11 @@ TEST_F(HostFaults, ALostHostIsInTheMemoryOfTheNext) {
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=1000", "--log.every=1000"});
   auto result = on_hosts(
       2,
-      "(until at 0 bash -c 'ls -d /dev/shm/lockstep-memory.*/step-*' >/dev/null 2>&1; do sleep 0.1; done\n"
-      "sleep 1; ip link set port1 down) &\n"
-      "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
-      "--name=cut c.json --train.steps=1000 --log.every=1000 --checkpoint.every=1000 "
-      "--checkpoint.memory_every=50\n"
-      "echo code $?\necho in memory: $(at 0 bash -c 'ls /dev/shm | grep -c lockstep-memory')\n",
+      beside_memory("sleep 1; ip link set port1 down") +
+          "at 0 $trainrun --nnodes 1:2 --hosts h0:2,h1:2 --network eth0 --max-restarts 1 --deadline 12 "
+          "--name=cut c.json --train.steps=1000 --log.every=1000 --checkpoint.every=1000 "
+          "--checkpoint.memory_every=50\n"
+          "echo code $?\necho in memory: $(at 0 bash -c 'ls /dev/shm | grep -c lockstep-memory')\n",
       100);
   EXPECT_HAS(result.output,
              "trainrun: root cause: host h1 was lost: its connection ended, or answered no more\n");
