@@ -49,6 +49,9 @@ ShardReceipt write_shard(Storage& storage, const std::string& path, ChunkSource&
     tensors.push_back({chunk_name(chunk.fqn, chunk.shape, chunk.box), chunk.dtype, chunk.box.size, 0, 0});
   const std::string header = make_safetensors_header(tensors, metadata);
   auto file = storage.create(path);
+  int64_t bytes = static_cast<int64_t>(header.size());
+  for (const Holding& chunk : chunks) bytes += chunk.bytes();
+  file->expect(bytes);
   file->write(header.data(), header.size());
   receipt.header_bytes = static_cast<int64_t>(header.size());
   receipt.header_xxh3 = hash64(header);

@@ -50,6 +50,8 @@ class PosixOutFile : public OutFile {
     begin_flush();
   }
   bool anywhere() const override { return true; }
+  // Places are chosen once for the whole file. Advice: what fails, a write tells.
+  void expect(int64_t bytes) override { ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, bytes); }
   void write_at(int64_t offset, const void* data, size_t bytes) override {
     write_all(offset, data, bytes);
     if (bytes >= kFlushedAlone) flush(offset, static_cast<int64_t>(bytes));

@@ -42,6 +42,9 @@ class OutFile {
   // zero until it is written, too.
   virtual bool anywhere() const { return false; }
   virtual void write_at(int64_t offset, const void* data, size_t bytes);  // as write()
+  // That the file will have so many bytes, before the first is written: a file system finds places for all of
+  // them together.
+  virtual void expect(int64_t /*bytes*/) {}
   virtual void sync() = 0;            // the bytes are on the device when it returns
   virtual void close() = 0;           // StorageError when the system reports a late write error
   virtual int64_t bytes() const = 0;  // up to the last one written so far
