@@ -234,15 +234,16 @@ void bind_state_of_session(nb::module_& m) {
           "What contractions compute in: f32, bf16 or f16, as torch.autocast. Parameters stay f32.")
       .def(
           "float8",
-          [](State& state, DType gradients, const std::vector<std::string>& skip, bool head) {
+          [](State& state, DType gradients, const std::vector<std::string>& skip, bool head,
+             const std::string& recipe) {
             CallingLine line;
-            state.float8({gradients, skip, head});
+            state.float8({gradients, skip, head, parse_float8_recipe(recipe)});
           },
           nb::kw_only(), nb::arg("gradients") = DType::f8_e5m2, nb::arg("skip") = std::vector<std::string>{},
-          nb::arg("head") = false,
+          nb::arg("head") = false, nb::arg("recipe") = "tensorwise",
           "Linear layers that are recorded so far multiply in float8, but those that the globs of `skip` "
-          "name; "
-          "with `head` heads, too. After compute_dtype(bf16).")
+          "name; with `head` heads, too. `recipe`: a scale for each tensor (tensorwise), or for each row of "
+          "what a product reads (rowwise). After compute_dtype(bf16).")
       .def(
           "zero",
           [](State& state, int level) {

@@ -30,19 +30,74 @@ DenseArray turned(const DenseArray& x) {
     for (int64_t c = 0; c < columns; ++c) out.i[c * rows + r] = x.i[r * columns + c];
   return out;
 }
-// x, the largest magnitude -> x in float8, its transpose, the inverse of the scale. As the devices do, in
-// f32.
-std::vector<DenseArray> rounded(const DenseArray& x, double magnitude, DType dtype) {
+// The largest magnitude of each row, or of each column.
+std::vector<double> largest_of(const DenseArray& x, bool rows) {
+  auto [count, columns] = rows_of(x.shape);
+  std::vector<double> out(rows ? count : columns);
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      const double value = std::fabs(x.f[r * columns + c]);
+      double& most = out[rows ? r : c];
+      if (std::isnan(value) || value > most) most = value;
+    }
+  return out;
+}
+// A scale and its inverse. As the devices do, in f32.
+struct Scale {
+  float by, inverse;
+};
+Scale scale_of(double magnitude, DType dtype) {
   const float most = dtype == DType::f8_e4m3 ? f8_e4m3::kMost : f8_e5m2::kMost;
   const auto given = static_cast<float>(magnitude), at_least = given < 1e-12f ? 1e-12f : given;
-  const float scale = most / at_least;
+  return {most / at_least, at_least / most};
+}
+// x in float8 by scales of its rows, and their inverses.
+std::pair<DenseArray, DenseArray> by_rows(const DenseArray& x, const std::vector<double>& most, DType dtype) {
+  auto [rows, columns] = rows_of(x.shape);
+  DenseArray out = make(dtype, x.shape), inverse = make(DType::f32, {rows});
+  for (int64_t r = 0; r < rows; ++r) {
+    const Scale scale = scale_of(most[r], dtype);
+    inverse.f[r] = scale.inverse;
+    for (int64_t c = 0; c < columns; ++c)
+      out.i[r * columns + c] = encode(dtype, static_cast<float>(x.f[r * columns + c]) * scale.by);
+  }
+  return {out, inverse};
+}
+DenseArray turned_floats(const DenseArray& x) {
+  auto [rows, columns] = rows_of(x.shape);
+  DenseArray out = make(x.dtype, {columns, rows});
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) out.f[c * rows + r] = x.f[r * columns + c];
+  return out;
+}
+
+// x, the largest magnitude -> x in float8, its transpose, the inverse of the scale, twice.
+std::vector<DenseArray> rounded(const DenseArray& x, double magnitude, DType dtype) {
+  const Scale scale = scale_of(magnitude, dtype);
   DenseArray out = make(dtype, x.shape), inverse = make(DType::f32, {});
-  for (size_t i = 0; i < x.f.size(); ++i) out.i[i] = encode(dtype, static_cast<float>(x.f[i]) * scale);
-  inverse.f[0] = at_least / most;
-  return {out, turned(out), inverse};
+  for (size_t i = 0; i < x.f.size(); ++i) out.i[i] = encode(dtype, static_cast<float>(x.f[i]) * scale.by);
+  inverse.f[0] = scale.inverse;
+  return {out, turned(out), inverse, inverse};
+}
+// x, the largest magnitudes of its rows and of its columns -> x in float8 by rows, its transpose by columns,
+// the inverses of both.
+std::vector<DenseArray> rounded_rowwise(const DenseArray& x, const std::vector<double>& rows,
+                                        const std::vector<double>& columns, DType dtype) {
+  auto [out, inverse] = by_rows(x, rows, dtype);
+  auto [other, inverse_turned] = by_rows(turned_floats(x), columns, dtype);
+  return {out, other, inverse, inverse_turned};
 }
 std::vector<DenseArray> quantize(const Call& call) {
-  return rounded(call.in[0], call.in[1].f[0], call.attrs().dtype("dtype"));
+  const DType dtype = call.attrs().dtype("dtype");
+  if (call.in.size() == 3) return rounded_rowwise(call.in[0], call.in[1].f, call.in[2].f, dtype);
+  std::vector<DenseArray> out = rounded(call.in[0], call.in[1].f[0], dtype);
+  out.pop_back();
+  return out;
+}
+// An operand of a linear layer.
+std::vector<DenseArray> operand(const Call& call, const DenseArray& x, DType dtype) {
+  if (!call.attrs().flag("rowwise")) return rounded(x, largest(x), dtype);
+  return rounded_rowwise(x, largest_of(x, true), largest_of(x, false), dtype);
 }
 
 // a [..., k], b [n, k] -> [..., n]
@@ -57,19 +112,23 @@ std::vector<double> product(const DenseArray& a, const DenseArray& b) {
       for (int64_t k = 0; k < inner; ++k) out[r * columns + c] += left[r * inner + k] * right[c * inner + k];
   return out;
 }
-DenseArray scaled(const DenseArray& a, const DenseArray& b, double inverse_a, double inverse_b,
-                  const DenseArray* bias, DType dtype) {
+// Inverses are one for all, or one for each row of their side.
+DenseArray scaled(const DenseArray& a, const DenseArray& b, const DenseArray& inverse_a,
+                  const DenseArray& inverse_b, const DenseArray* bias, DType dtype) {
   Shape shape = a.shape;
-  shape.back() = b.shape[0];
+  const size_t columns = shape.back() = b.shape[0];
   DenseArray out = make(dtype, shape);
   out.f = product(a, b);
-  for (size_t i = 0; i < out.f.size(); ++i)
-    out.f[i] = out.f[i] * inverse_a * inverse_b + (bias ? bias->f[i % bias->f.size()] : 0);
+  for (size_t i = 0; i < out.f.size(); ++i) {
+    const double left = inverse_a.f[inverse_a.f.size() == 1 ? 0 : i / columns],
+                 right = inverse_b.f[inverse_b.f.size() == 1 ? 0 : i % columns];
+    out.f[i] = out.f[i] * left * right + (bias ? bias->f[i % columns] : 0);
+  }
   return out;
 }
 std::vector<DenseArray> scaled_mm(const Call& call) {
-  return {scaled(call.in[0], call.in[1], call.in[2].f[0], call.in[3].f[0],
-                 call.in.size() == 5 ? &call.in[4] : nullptr, DType::bf16)};
+  return {scaled(call.in[0], call.in[1], call.in[2], call.in[3], call.in.size() == 5 ? &call.in[4] : nullptr,
+                 DType::bf16)};
 }
 
 // f64 is not rounded.
@@ -96,16 +155,15 @@ std::vector<DenseArray> linear_float8(const Call& call) {
     for (size_t i = 0; bias && i < y.f.size(); ++i) y.f[i] += bias->f[i % bias->f.size()];
     return {y};
   }
-  const auto a = rounded(x, largest(x), DType::f8_e4m3), b = rounded(w, largest(w), DType::f8_e4m3);
-  return {scaled(a[0], b[0], a[2].f[0], b[2].f[0], bias, x.dtype)};
+  const auto a = operand(call, x, DType::f8_e4m3), b = operand(call, w, DType::f8_e4m3);
+  return {scaled(a[0], b[0], a[2], b[2], bias, x.dtype)};
 }
 std::vector<DenseArray> linear_float8_grad(const Call& call) {
   const DenseArray &dy = call.in[0], &x = call.in[1], &w = call.in[2];
   if (x.dtype == DType::f64) return {plain(dy, false, w, true, x.shape), plain(dy, true, x, true, w.shape)};
-  const auto d = rounded(dy, largest(dy), call.attrs().dtype("gradients")),
-             a = rounded(x, largest(x), DType::f8_e4m3), b = rounded(w, largest(w), DType::f8_e4m3);
-  return {scaled(d[0], b[1], d[2].f[0], b[2].f[0], nullptr, x.dtype),
-          scaled(d[1], a[1], d[2].f[0], a[2].f[0], nullptr, w.dtype)};
+  const auto d = operand(call, dy, call.attrs().dtype("gradients")), a = operand(call, x, DType::f8_e4m3),
+             b = operand(call, w, DType::f8_e4m3);
+  return {scaled(d[0], b[1], d[2], b[3], nullptr, x.dtype), scaled(d[1], a[1], d[3], a[3], nullptr, w.dtype)};
 }
 }  // namespace
 

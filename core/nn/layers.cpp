@@ -29,7 +29,7 @@ Tensor product(Tensor x, const Parameter& weight, const Parameter& bias, Here at
   Tensor w = weight.computed(x, at), b = bias ? bias.computed(x, at) : Tensor();
   const DType gradients = weight.spec().float8_gradients;
   if (is_float8(gradients) && w.dtype() == DType::bf16 && fits_float8(x.shape(), w.shape()))
-    return linear_float8(x, w, b, gradients, at);
+    return linear_float8(x, w, b, gradients, weight.spec().float8_recipe == Float8Recipe::rowwise, at);
   return linear(x, w, b, at);
 }
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/nn/float8.h"
 #include "core/nn/init.h"
 #include "core/ops/functions.h"
 
@@ -36,6 +37,7 @@ struct Spec {
   bool adapter = false;     // a matrix of an adapter
   // Of a weight whose products are in float8 (State::float8): the dtype of gradients in them. bf16: none is.
   DType float8_gradients = DType::bf16;
+  Float8Recipe float8_recipe = Float8Recipe::tensorwise;
   std::shared_ptr<const LowRank> low_rank = {};  // the adapter of a projection; null: none
 };
 

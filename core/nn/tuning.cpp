@@ -148,7 +148,14 @@ void State::float8(const Float8Options& options, const SourceLine& at) {
   for (Spec& spec : specs_) {
     const bool chosen = std::find(linear.begin(), linear.end(), spec.fqn) != linear.end();
     spec.float8_gradients = chosen && !skipped.contains(spec.fqn) ? options.gradients : DType::bf16;
+    spec.float8_recipe = options.recipe;
   }
+}
+Float8Recipe parse_float8_recipe(std::string_view name) {
+  if (name == "tensorwise") return Float8Recipe::tensorwise;
+  if (name == "rowwise") return Float8Recipe::rowwise;
+  throw UserError(str("[float8] recipe is \"", shortened(printable(std::string(name)), 120),
+                      "\"; choose tensorwise | rowwise"));
 }
 bool State::float8_products() const {
   return std::any_of(specs_.begin(), specs_.end(),

@@ -25,14 +25,29 @@ void expect_matrix(const InferContext& c, size_t i, std::string_view role) {
                ": float8 products want multiples of ", kFloat8Multiple));
 }
 
+void expect_vector(const InferContext& c, size_t i, int64_t size, std::string_view role) {
+  if (c.in[i] != TypedShape{DType::f32, {size}})
+    c.fail(str(role, " are ", in_text(c, i), ", need f32[", size, "]"));
+}
+
+// x, the largest magnitude of all, or of each row and of each column.
 Types infer_quantize(const InferContext& c) {
-  expect_count(c, 2);
+  expect_count(c, 2, 3);
   if (c.in[0].dtype != DType::f32 && c.in[0].dtype != DType::bf16)
     c.fail(str("input is ", in_text(c, 0), ", needs f32 or bf16"));
   expect_matrix(c, 0, "input");
-  expect_scalar(c, 1, DType::f32, "the largest magnitude");
+  const int64_t rows = rows_of(c.in[0].shape), columns = c.in[0].shape.back();
   const DType dtype = format(c, "dtype");
-  return {{dtype, c.in[0].shape}, {dtype, {c.in[0].shape.back(), rows_of(c.in[0].shape)}}, {DType::f32, {}}};
+  Types out{{dtype, c.in[0].shape}, {dtype, {columns, rows}}};
+  if (c.in.size() == 2) {
+    expect_scalar(c, 1, DType::f32, "the largest magnitude");
+    out.push_back({DType::f32, {}});
+  } else {
+    expect_vector(c, 1, rows, "the largest magnitudes of rows");
+    expect_vector(c, 2, columns, "the largest magnitudes of columns");
+    out.insert(out.end(), {c.in[1], c.in[2]});
+  }
+  return out;
 }
 
 Types infer_scaled_mm(const InferContext& c) {
@@ -40,9 +55,15 @@ Types infer_scaled_mm(const InferContext& c) {
   for (size_t i : {0, 1}) {
     if (!is_float8(c.in[i].dtype)) c.fail(str("input ", i, " is ", in_text(c, i), ", needs float8"));
     expect_matrix(c, i, i == 0 ? "the left side" : "the right side");
-    expect_scalar(c, 2 + i, DType::f32, "the inverse of a scale");
   }
   expect_rank(c, 1, 2, "the right side");
+  const bool rowwise = !c.in[2].shape.empty();
+  for (size_t i : {0, 1}) {
+    if (rowwise)
+      expect_vector(c, 2 + i, rows_of(c.in[i].shape), "the inverses of scales of rows");
+    else
+      expect_scalar(c, 2 + i, DType::f32, "the inverse of a scale");
+  }
   if (c.in[0].shape.back() != c.in[1].shape[1])
     c.fail(str("inner dims differ: ", in_text(c, 0), " and ", in_text(c, 1)));
   if (c.in[0].dtype == DType::f8_e5m2 && c.in[1].dtype == DType::f8_e5m2)
@@ -63,6 +84,7 @@ Types infer_linear_float8(const InferContext& c) {
   if (c.in[0].dtype != DType::bf16 && c.in[0].dtype != DType::f64)
     c.fail(str("input is ", in_text(c, 0), ", needs bf16"));
   (void)format(c, "gradients");
+  (void)c.attrs.flag("rowwise");
   expect_matrix(c, 0, "input");
   expect_matrix(c, 1, "weight");
   return out;
@@ -80,8 +102,9 @@ Grads linear_float8_vjp(const VjpContext& c) {
   Tensor x = c.in[0], w = c.in[1], dy = c.grad[0];
   Grads out(c.in.size());
   if (c.wants[0] || c.wants[1]) {
-    const Grads both = apply(ops::linear_float8_grad, {dy, x, w},
-                             {{"gradients", c.attrs.dtype("gradients")}, {"bias", c.in.size() == 3}});
+    Attrs attrs{{"gradients", c.attrs.dtype("gradients")}, {"bias", c.in.size() == 3}};
+    if (c.attrs.flag("rowwise")) attrs.set("rowwise", true);
+    const Grads both = apply(ops::linear_float8_grad, {dy, x, w}, attrs);
     for (size_t i : {0, 1})
       if (c.wants[i]) out[i] = both[i];
   }
@@ -105,17 +128,23 @@ Grads linear_float8_grad_vjp(const VjpContext& c) {
 std::vector<Tensor> linear_float8_expand(const ExpandContext& c) {
   Tensor x = c.in[0], bias = c.in.size() == 3 ? c.in[2] : Tensor();
   if (x.dtype() == DType::f64) return {linear(x, c.in[1], bias)};
-  const Quantized a = quantize(x, DType::f8_e4m3), b = quantize(c.in[1], DType::f8_e4m3);
+  auto rounded = [&](Tensor of) {
+    return c.attrs.flag("rowwise") ? quantize_rowwise(of, DType::f8_e4m3) : quantize(of, DType::f8_e4m3);
+  };
+  const Quantized a = rounded(x), b = rounded(c.in[1]);
   return {scaled_mm(a.rows, b.rows, a.inverse, b.inverse, bias, true)};
 }
 std::vector<Tensor> linear_float8_grad_expand(const ExpandContext& c) {
   Tensor dy = c.in[0], x = c.in[1], w = c.in[2];
   if (x.dtype() == DType::f64) return op_row(ops::linear).vjp({{x, w}, {dy}, {dy}, {true, true}, {}});
+  auto rounded = [&](Tensor of, DType dtype, bool columns = false) {
+    return c.attrs.flag("rowwise") ? quantize_rowwise(of, dtype) : quantize(of, dtype, columns);
+  };
   // The bias's gradient sums dy by columns.
-  const Quantized d = quantize(dy, c.attrs.dtype("gradients"), c.attrs.flag("bias")),
-                  a = quantize(x, DType::f8_e4m3), b = quantize(w, DType::f8_e4m3);
-  return {scaled_mm(d.rows, b.turned, d.inverse, b.inverse),
-          scaled_mm(d.turned, a.turned, d.inverse, a.inverse)};
+  const Quantized d = rounded(dy, c.attrs.dtype("gradients"), c.attrs.flag("bias")),
+                  a = rounded(x, DType::f8_e4m3), b = rounded(w, DType::f8_e4m3);
+  return {scaled_mm(d.rows, b.turned, d.inverse, b.inverse_turned),
+          scaled_mm(d.turned, a.turned, d.inverse_turned, a.inverse_turned)};
 }
 
 TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
@@ -123,7 +152,7 @@ TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
 
 std::vector<Op> float8_rows() {
   constexpr DType bf = DType::bf16, e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
-  const AttrField gradients{"gradients", AttrType::dtype};
+  const AttrField gradients{"gradients", AttrType::dtype}, rowwise{"rowwise", AttrType::flag, true};
   return {
       {.id = ops::quantize,
        .kind = OpKind::contract,
@@ -131,7 +160,8 @@ std::vector<Op> float8_rows() {
        .infer = infer_quantize,
        .split = unsplit,
        .samples = {floats({f32({2, 16, 32}), f32({})}, {{"dtype", e4}}, 0.5, 3),
-                   floats({of(bf, {48, 16}), f32({})}, {{"dtype", e5}}, 0.5, 3)},
+                   floats({of(bf, {48, 16}), f32({})}, {{"dtype", e5}}, 0.5, 3),
+                   floats({of(bf, {3, 16, 32}), f32({48}), f32({32})}, {{"dtype", e4}}, 0.5, 3)},
        .library = Library::float8},
       {.id = ops::scaled_mm,
        .kind = OpKind::contract,
@@ -140,20 +170,24 @@ std::vector<Op> float8_rows() {
        .split = unsplit,
        .samples = {floats({of(e4, {2, 8, 32}), of(e4, {48, 32}), f32({}), f32({}), of(bf, {48})},
                           {{"fast", true}}),
-                   floats({of(e5, {16, 16}), of(e4, {32, 16}), f32({}), f32({})}, {{"fast", false}})},
+                   floats({of(e5, {16, 16}), of(e4, {32, 16}), f32({}), f32({})}, {{"fast", false}}),
+                   floats({of(e4, {2, 8, 32}), of(e4, {48, 32}), f32({16}), f32({48}), of(bf, {48})},
+                          {{"fast", false}})},
        .library = Library::float8},
       {.id = ops::linear_float8,
        .kind = OpKind::composite,
-       .attrs = {gradients},
+       .attrs = {gradients, rowwise},
        .infer = infer_linear_float8,
        .split = unsplit,
        .vjp = linear_float8_vjp,
        .expand = linear_float8_expand,
        .samples = {floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48})}, {{"gradients", e5}}),
-                   floats({of(bf, {16, 16}), of(bf, {32, 16})}, {{"gradients", e4}})}},
+                   floats({of(bf, {16, 16}), of(bf, {32, 16})}, {{"gradients", e4}}),
+                   floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48})},
+                          {{"gradients", e4}, {"rowwise", true}})}},
       {.id = ops::linear_float8_grad,
        .kind = OpKind::composite,
-       .attrs = {gradients, {"bias", AttrType::flag}},
+       .attrs = {gradients, {"bias", AttrType::flag}, rowwise},
        .infer = infer_linear_float8_grad,
        .split = unsplit,
        .vjp = linear_float8_grad_vjp,
@@ -161,7 +195,9 @@ std::vector<Op> float8_rows() {
        .samples = {floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32})},
                           {{"gradients", e5}, {"bias", true}}),
                    floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16})},
-                          {{"gradients", e4}, {"bias", false}})}},
+                          {{"gradients", e4}, {"bias", false}}),
+                   floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32})},
+                          {{"gradients", e5}, {"bias", true}, {"rowwise", true}})}},
   };
 }
 
@@ -177,19 +213,33 @@ Tensor amax(Tensor x, bool columns, Here at) {
   if (x.ndim() > 1) most = max(most, columns ? free_dims(x.shape().size(), last) : last, false, at);
   return max(most, free_dims(most.shape().size(), {}), false, at);
 }
+Tensor amax_of_rows(Tensor x, Here at) {
+  const Tensor most = max(abs(convert(x, DType::f32, at), at), {x.ndim() - 1}, false, at);
+  return reshape(most, {numel(most.shape())}, at);
+}
+Tensor amax_of_columns(Tensor x, Here at) {
+  return max(abs(convert(x, DType::f32, at), at), free_dims(x.shape().size(), {x.ndim() - 1}), false, at);
+}
 Quantized quantize(Tensor x, DType dtype, bool columns, Here at) {
   const std::vector<Tensor> made = apply(ops::quantize, {x, amax(x, columns, at)}, {{"dtype", dtype}}, at);
-  return {made[0], made[1], made[2]};
+  return {made[0], made[1], made[2], made[2]};
+}
+Quantized quantize_rowwise(Tensor x, DType dtype, Here at) {
+  const std::vector<Tensor> made =
+      apply(ops::quantize, {x, amax_of_rows(x, at), amax_of_columns(x, at)}, {{"dtype", dtype}}, at);
+  return {made[0], made[1], made[2], made[3]};
 }
 Tensor scaled_mm(Tensor a, Tensor b, Tensor inverse_a, Tensor inverse_b, Tensor bias, bool fast, Here at) {
   std::vector<Tensor> in{a, b, inverse_a, inverse_b};
   if (bias.defined()) in.push_back(bias);
   return apply1(ops::scaled_mm, in, {{"fast", fast}}, at);
 }
-Tensor linear_float8(Tensor x, Tensor weight, Tensor bias, DType gradients, Here at) {
+Tensor linear_float8(Tensor x, Tensor weight, Tensor bias, DType gradients, bool rowwise, Here at) {
   std::vector<Tensor> in{x, weight};
   if (bias.defined()) in.push_back(bias);
-  return apply1(ops::linear_float8, in, {{"gradients", gradients}}, at);
+  Attrs attrs{{"gradients", gradients}};
+  if (rowwise) attrs.set("rowwise", true);
+  return apply1(ops::linear_float8, in, attrs, at);
 }
 
 }  // namespace lockstep

@@ -16,7 +16,8 @@ void check_precision(const RunConfig& c, std::vector<std::string>& errors) {
   if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty())
     errors.push_back(wrong);
   if (c.train.precision != "float8") {
-    for (const char* path : {"train.float8.gradients", "train.float8.skip", "train.float8.head"})
+    for (const char* path :
+         {"train.float8.gradients", "train.float8.recipe", "train.float8.skip", "train.float8.head"})
       if (const ConfigKey* row = find_key(path); get_key(c, *row) != row->fallback)
         errors.push_back(str(path, " is ", get_key(c, *row).dump(), ", but train.precision is \"",
                              c.train.precision, "\"; leave it out, or choose train.precision=float8"));

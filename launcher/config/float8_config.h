@@ -13,6 +13,11 @@ struct Float8Config {
       key(&gradients, "train.float8.gradients", "e5m2",
           "format of gradients of outputs in float8 products; e4m3: a digit more, a smaller range",
           one_of({"e5m2", "e4m3"}));
+  std::string recipe =
+      key(&recipe, "train.float8.recipe", "tensorwise",
+          "what has a scale of its own: tensorwise, a tensor; rowwise, each row of what a product reads, "
+          "which keeps small rows beside large ones and costs more passes over memory",
+          one_of({"tensorwise", "rowwise"}));
   std::vector<std::string> skip =
       key(&skip, "train.float8.skip", {},
           "globs of linear layers that stay in bf16 under train.precision float8");

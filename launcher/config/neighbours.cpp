@@ -91,7 +91,7 @@ constexpr Row kRows[] = {
      "fp8_backend fp8_wgrad",
      "did you mean train.precision float8? Linear layers multiply in float8, and the rest is as in bf16"},
     {"fp8_recipe fp8_recipe_name float8_recipe float8_recipe_name recipe_name from_recipe_name",
-     "there is one recipe, tensorwise: train.precision float8 has a scale for each tensor"},
+     "did you mean train.float8.recipe (tensorwise, rowwise)?"},
     {"fp8_format float8_format float8_dtype fp8_e4m3 fp8_hybrid fp8_e5m2",
      "did you mean train.float8.gradients (e5m2, e4m3)? Its default, e5m2, is what others call hybrid"},
     {"fp8_amax_history_len fp8_amax_history_length fp8_amax_compute_algo fp8_amax_compute_algorithm "
@@ -141,8 +141,7 @@ constexpr Row kValues[] = {
     {"float32 float single f32", "fp32"},
     {"bfloat16 bf16_mixed", "bf16"},
     {"float16 f16 half 16 16_mixed", "fp16"},
-    {"fp8 f8 fp8_mixed fp8_e4m3 fp8_hybrid float8_e4m3 float8_e4m3fn e4m3 tensorwise transformer_engine",
-     "float8"},
+    {"fp8 f8 fp8_mixed fp8_e4m3 fp8_hybrid float8_e4m3 float8_e4m3fn e4m3 transformer_engine", "float8"},
     {"hybrid fp8_e5m2 float8_e5m2 f8_e5m2", "e5m2"},
     {"f8_e4m3", "e4m3"},
     {"gpt2 gpt_2", "gpt"},

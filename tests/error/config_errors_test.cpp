@@ -148,6 +148,7 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
            {"zero_stage", "did you mean mesh.zero (1, 2, 3), with mesh.dim_names"},
            {"fp8", "did you mean train.precision float8?"},
            {"fp8_format", "did you mean train.float8.gradients (e5m2, e4m3)?"},
+           {"fp8_recipe", "did you mean train.float8.recipe (tensorwise, rowwise)?"},
            {"vocab_size", "did you mean model.vocab?"}}) {
     const std::string in_file = of(str("{\"data\": {\"paths\": [\"a\"]}, \"", word, "\": 1}"));
     EXPECT_EQ(in_file.find(str("c.json: unknown key ", word, "; ", advice)), 0u) << in_file;
@@ -281,6 +282,12 @@ TEST(ConfigErrors, Choices) {
   EXPECT_EQ(with({"--train.float8.head=true", "--train.precision=bf16"}),
             "c.json: train.float8.head is true, but train.precision is \"bf16\"; leave it out, or choose "
             "train.precision=float8");
+  EXPECT_EQ(with({"--train.float8.recipe=rowwise"}),
+            "c.json: train.float8.recipe is \"rowwise\", but train.precision is \"fp32\"; leave it out, or "
+            "choose train.precision=float8");
+  EXPECT_EQ(
+      with({"--train.precision=float8", "--train.float8.recipe=row_wise"}),
+      "c.json: train.float8.recipe is \"row_wise\"; choose tensorwise | rowwise; did you mean rowwise?");
   EXPECT_EQ(with({"--train.precision=float8", "--mesh.shape=[2,2]", "--mesh.dim_names=[dp_shard,tp]"}),
             "c.json: train.precision is \"float8\" and mesh.shape gives tp 2: a weight that tp splits has no "
             "scale yet; give these ranks to dp_shard, or choose train.precision=bf16");

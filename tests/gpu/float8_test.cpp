@@ -54,24 +54,80 @@ class float8 : public LibraryCase {
     const Array most = amax_of(x);
     return quantized(x, most, rows, columns, dtype);
   }
+  // A scale for each row, and turned for each column.
+  struct MadeRowwise {
+    Array rows, turned, inverse, inverse_turned;
+  };
+  // The largest of each row, or column.
+  Array amax_of(const Array& x, int64_t rows, int64_t columns, bool of_rows) {
+    Array out = poisoned(DType::f32, of_rows ? rows : columns);
+    for (int64_t i = 0; i < out.size(); ++i) {
+      double most = 0;
+      for (int64_t j = 0; j < (of_rows ? columns : rows); ++j)
+        most = std::max(most, std::fabs(x.at(of_rows ? i * columns + j : j * columns + i)));
+      set_double(DType::f32, out.host.data(), i, most);
+    }
+    upload(out);
+    return out;
+  }
+  MadeRowwise quantized_rowwise(const Array& x, const Array& of_rows, const Array& of_columns, int64_t rows,
+                                int64_t columns, DType dtype) {
+    Node node;
+    node.op = ops::quantize;
+    node.attrs = {{"dtype", dtype}};
+    auto call = make_float8(*device_, node,
+                            {dense_operand(x.dtype, {rows, columns}), dense_operand(DType::f32, {rows}),
+                             dense_operand(DType::f32, {columns})},
+                            {dense_operand(dtype, {rows, columns}), dense_operand(dtype, {columns, rows}),
+                             dense_operand(DType::f32, {rows}), dense_operand(DType::f32, {columns})},
+                            {});
+    MadeRowwise to{poisoned(dtype, rows * columns), poisoned(dtype, rows * columns),
+                   poisoned(DType::f32, rows), poisoned(DType::f32, columns)};
+    void* args[] = {x.device.data(),
+                    of_rows.device.data(),
+                    of_columns.device.data(),
+                    to.rows.device.data(),
+                    to.turned.device.data(),
+                    to.inverse.device.data(),
+                    to.inverse_turned.device.data()};
+    call->enqueue(args, nullptr, *stream_, 1);
+    stream_->synchronize();
+    download(to.rows), download(to.turned), download(to.inverse), download(to.inverse_turned);
+    return to;
+  }
+  MadeRowwise quantized_rowwise(const Array& x, int64_t rows, int64_t columns, DType dtype) {
+    const Array of_rows = amax_of(x, rows, columns, true), of_columns = amax_of(x, rows, columns, false);
+    return quantized_rowwise(x, of_rows, of_columns, rows, columns, dtype);
+  }
   // The product, and the worst error beside a sum in double, relative to the sum of magnitudes.
   double error_of(int64_t m, int64_t n, int64_t k, DType left, DType right, bool bias, bool fast) {
-    const Array a = random(DType::bf16, m * k, 3), b = random(DType::bf16, n * k, 0.1),
-                added = random(DType::bf16, n, 2);
-    const Made qa = quantized(a, m, k, left), qb = quantized(b, n, k, right);
+    const Array a = random(DType::bf16, m * k, 3), b = random(DType::bf16, n * k, 0.1);
+    return error_of(m, n, k, left, right, bias, fast, quantized(a, m, k, left), quantized(b, n, k, right));
+  }
+  double rowwise_error_of(int64_t m, int64_t n, int64_t k, DType left, DType right, bool bias, bool fast) {
+    const Array a = random(DType::bf16, m * k, 3), b = random(DType::bf16, n * k, 0.1);
+    return error_of(m, n, k, left, right, bias, fast, quantized_rowwise(a, m, k, left),
+                    quantized_rowwise(b, n, k, right));
+  }
+  template <class Rounded>
+  double error_of(int64_t m, int64_t n, int64_t k, DType left, DType right, bool bias, bool fast,
+                  const Rounded& qa, const Rounded& qb) {
+    const Array added = random(DType::bf16, n, 2);
+    const bool rowwise = qa.inverse.size() > 1;
+    auto inverses = [&](int64_t size) { return dense_operand(DType::f32, rowwise ? Shape{size} : Shape{}); };
     Node node;
     node.op = ops::scaled_mm;
     node.attrs = {{"fast", fast}};
-    std::vector<Operand> in{dense_operand(left, {m, k}), dense_operand(right, {n, k}),
-                            dense_operand(DType::f32, {}), dense_operand(DType::f32, {})};
+    std::vector<Operand> in{dense_operand(left, {m, k}), dense_operand(right, {n, k}), inverses(m),
+                            inverses(n)};
     std::vector<const Array*> args{&qa.rows, &qb.rows, &qa.inverse, &qb.inverse};
     if (bias) in.push_back(dense_operand(DType::bf16, {n})), args.push_back(&added);
     auto call = make_float8(*device_, node, in, {dense_operand(DType::bf16, {m, n})}, {});
     const Array got = run(*call, args, DType::bf16, m * n);
     double worst = 0;
-    const double scale = qa.inverse.at(0) * qb.inverse.at(0);
     for (int64_t i = 0; i < m; i += 1 + m / 40)
       for (int64_t j = 0; j < n; j += 1 + n / 40) {
+        const double scale = qa.inverse.at(rowwise ? i : 0) * qb.inverse.at(rowwise ? j : 0);
         double sum = bias ? added.at(j) : 0, size = std::fabs(sum);
         for (int64_t l = 0; l < k; ++l) {
           const double term = decoded(qa.rows, i * k + l) * decoded(qb.rows, j * k + l) * scale;
@@ -106,6 +162,36 @@ TEST_F(float8, QuantizeIsTheHostsToTheBit) {
       }
 }
 
+TEST_F(float8, QuantizeRowwiseIsTheHostsToTheBit) {
+  for (DType from : {DType::bf16, DType::f32})
+    for (DType to : {DType::f8_e4m3, DType::f8_e5m2})
+      for (auto [rows, columns] :
+           {std::pair<int64_t, int64_t>{16, 16}, {48, 144}, {128, 128}, {1040, 272}, {16, 4096}}) {
+        const Array x = random(from, rows * columns, 7);
+        const Array of_rows = amax_of(x, rows, columns, true), of_columns = amax_of(x, rows, columns, false);
+        const MadeRowwise made = quantized_rowwise(x, of_rows, of_columns, rows, columns, to);
+        const float top = to == DType::f8_e4m3 ? 448 : 57344;
+        int wrong = 0;
+        for (int64_t r = 0; r < rows; ++r)
+          wrong += static_cast<float>(made.inverse.at(r)) != static_cast<float>(of_rows.at(r)) / top;
+        for (int64_t c = 0; c < columns; ++c)
+          wrong +=
+              static_cast<float>(made.inverse_turned.at(c)) != static_cast<float>(of_columns.at(c)) / top;
+        auto code = [&](float value, const Array& most, int64_t i) {
+          std::byte out{};
+          set_double(to, &out, 0, value * (top / static_cast<float>(most.at(i))));
+          return out;
+        };
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < columns; ++c) {
+            const auto value = static_cast<float>(x.at(r * columns + c));
+            wrong += made.rows.host.data()[r * columns + c] != code(value, of_rows, r);
+            wrong += made.turned.host.data()[c * rows + r] != code(value, of_columns, c);
+          }
+        EXPECT_EQ(wrong, 0) << name(from) << " to " << name(to) << " " << rows << "x" << columns;
+      }
+}
+
 TEST_F(float8, ProductsAreNearADoubleReference) {
   constexpr DType e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
   double exact = 0, fast = 0;
@@ -117,6 +203,8 @@ TEST_F(float8, ProductsAreNearADoubleReference) {
       for (bool bias : {false, true}) {
         exact = std::max(exact, error_of(m, n, k, left, right, bias, false));
         fast = std::max(fast, error_of(m, n, k, left, right, bias, true));
+        exact = std::max(exact, rowwise_error_of(m, n, k, left, right, bias, false));
+        fast = std::max(fast, rowwise_error_of(m, n, k, left, right, bias, true));
       }
   }
   std::cout << "worst error of a sum: " << exact << ", fast " << fast << "\n";

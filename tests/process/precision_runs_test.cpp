@@ -107,6 +107,28 @@ TEST_F(PrecisionRuns, Float8HasTheSameBitsOnAnyRanks) {
   EXPECT_EQ(text.code, kExitOk) << text.output;
 }
 
+// A row's scale is of its own elements alone.
+TEST_F(PrecisionRuns, RowwiseScalesHaveTheSameBitsOnAnyRanks) {
+  write_tiny();
+  auto on = [&](const std::string& name, std::vector<std::string> launch, const std::string& recipe) {
+    for (const std::string& word :
+         {std::string("c.json"), "--name=" + name, std::string("--train.steps=6"),
+          std::string("--train.eval_every=3"), std::string("--checkpoint.every=3"),
+          std::string("--train.precision=float8"), "--train.float8.recipe=" + recipe})
+      launch.push_back(word);
+    train(launch);
+  };
+  on("one", {"--nproc", "1"}, "rowwise");
+  on("two", {"--nproc", "2"}, "rowwise");
+  on("split", {"--nproc", "3", "--mesh.shape=[3]", R"(--mesh.dim_names=["dp_shard"])"}, "rowwise");
+  for (const char* of : {"two", "split"}) expect_same_run("one", of);
+  on("tensors", {"--nproc", "1"}, "tensorwise");
+  const double rows = std::stod(metrics("one").back().at("loss")),
+               tensors = std::stod(metrics("tensors").back().at("loss"));
+  EXPECT_NE(rows, tensors);
+  EXPECT_NEAR(rows, tensors, 0.05 * tensors);
+}
+
 TEST_F(PrecisionRuns, Tf32IsRefusedOnTheCpu) {
   write_tiny();
   auto result = trainrun({"--nproc", "1", "c.json", "--train.precision=tf32", "--train.device=cpu"});

@@ -87,6 +87,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                                             "train.numerics",
                                             "train.freeze",
                                             "train.float8.gradients",
+                                            "train.float8.recipe",
                                             "train.float8.skip",
                                             "train.float8.head",
                                             "optim.betas",

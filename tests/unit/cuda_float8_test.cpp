@@ -1,4 +1,4 @@
-// The kernel of float8 without a GPU: it compiles, and on the host both layouts are those of the CPU.
+// The kernels of float8 without a GPU: they compile, and on the host both layouts are those of the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -61,6 +61,38 @@ TEST(CudaFloat8, QuantizeWritesBothLayouts) {
       for (int c = 0; c < columns; ++c) {
         const uint8_t want = to_e4m3(get_float(x[r * columns + c]) * scale);
         wrong += out[r * columns + c] != want || turned[c * rows + r] != want;
+      }
+    EXPECT_EQ(wrong, 0) << rows << "x" << columns;
+  }
+}
+
+TEST(CudaFloat8, QuantizeRowwiseHasAScaleForEachRowAndColumn) {
+  const test::CudaOnHost kernels(on_host(quantize_source(DType::bf16, DType::f8_e4m3)), {"quantize_rowwise"},
+                                 {{"encode", reinterpret_cast<void*>(to_e4m3)}});
+  for (auto [rows, columns] : {std::pair(16, 16), {144, 272}, {128, 128}, {304, 48}}) {
+    const std::vector<uint16_t> x = random_halves(int64_t{rows} * columns);
+    std::vector<float> of_row(rows), of_column(columns);
+    for (int r = 0; r < rows; ++r) of_row[r] = r == 3 ? 0 : 1 + static_cast<float>(r) / 64;
+    for (int c = 0; c < columns; ++c) of_column[c] = 4 - static_cast<float>(c) / 128;
+    std::vector<uint8_t> out(x.size()), turned(x.size());
+    std::vector<float> inverse(rows), inverse_turned(columns);
+    const uint16_t* data = x.data();
+    const float *rows_most = of_row.data(), *columns_most = of_column.data();
+    uint8_t *to = out.data(), *to_turned = turned.data();
+    float *to_inverse = inverse.data(), *to_inverse_turned = inverse_turned.data();
+    int m = rows, k = columns, across = (columns + 127) / 128;
+    void* args[] = {&data, &rows_most, &columns_most, &to, &to_turned, &to_inverse, &to_inverse_turned,
+                    &m,    &k,         &across};
+    kernels.launch("quantize_rowwise", static_cast<unsigned>((rows + 127) / 128 * across), 256, args);
+    auto kept = [](float most) { return std::max(most, 1e-12f); };
+    int wrong = 0;
+    for (int r = 0; r < rows; ++r) wrong += inverse[r] != kept(of_row[r]) / 448;
+    for (int c = 0; c < columns; ++c) wrong += inverse_turned[c] != kept(of_column[c]) / 448;
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) {
+        const float value = get_float(x[r * columns + c]);
+        wrong += out[r * columns + c] != to_e4m3(value * (448 / kept(of_row[r])));
+        wrong += turned[c * rows + r] != to_e4m3(value * (448 / kept(of_column[c])));
       }
     EXPECT_EQ(wrong, 0) << rows << "x" << columns;
   }

@@ -120,6 +120,47 @@ TEST(Float8, QuantizeWritesBothLayouts) {
       }
   }
 }
+// Each row by its own scale, and turned each column by its own; the first row and column are zeros.
+TEST(Float8, QuantizeRowwiseHasAScaleForEachRowAndColumn) {
+  constexpr int64_t rows = 48, columns = 80;
+  std::vector<float> x = random_values(rows * columns, 5);
+  for (int64_t i = 0; i < rows; ++i) x[i * columns] = 0;
+  for (int64_t i = 0; i < columns; ++i) x[i] = 0;
+  for (int64_t i = 0; i < columns; ++i) x[columns + i] *= 1e-6f;  // lost beside the others, not by itself
+  std::vector<float> of_row(rows), of_column(columns);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      const float size = std::fabs(x[r * columns + c]);
+      of_row[r] = std::max(of_row[r], size), of_column[c] = std::max(of_column[c], size);
+    }
+  Node node;
+  node.op = ops::quantize;
+  node.attrs = {{"dtype", DType::f8_e4m3}};
+  auto dense = [](DType dtype, Shape shape) { return compiler::dense_operand(dtype, std::move(shape)); };
+  const auto call = compiler::make_library_call(
+      node, {dense(DType::f32, {rows, columns}), dense(DType::f32, {rows}), dense(DType::f32, {columns})},
+      {dense(DType::f8_e4m3, {rows, columns}), dense(DType::f8_e4m3, {columns, rows}),
+       dense(DType::f32, {rows}), dense(DType::f32, {columns})});
+  for (int threads : {1, 2}) {
+    std::vector<uint8_t> out(x.size()), turned(x.size());
+    std::vector<float> inverse(rows), inverse_turned(columns);
+    void* args[] = {x.data(),      of_row.data(),  of_column.data(),     out.data(),
+                    turned.data(), inverse.data(), inverse_turned.data()};
+    call->enqueue(args, nullptr, *cpu_device().make_stream(), threads);
+    auto scale = [](float most) { return 448 / std::max(most, 1e-12f); };
+    for (int64_t r = 0; r < rows; ++r) EXPECT_EQ(inverse[r], std::max(of_row[r], 1e-12f) / 448) << r;
+    for (int64_t c = 0; c < columns; ++c)
+      EXPECT_EQ(inverse_turned[c], std::max(of_column[c], 1e-12f) / 448) << c;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) {
+        const float value = x[r * columns + c];
+        EXPECT_EQ(out[r * columns + c], f8_e4m3(value * scale(of_row[r])).bits);
+        EXPECT_EQ(turned[c * rows + r], f8_e4m3(value * scale(of_column[c])).bits);
+      }
+    EXPECT_NEAR(f8_e4m3::decode(out[columns + 1]) * inverse[1], x[columns + 1],
+                std::fabs(x[columns + 1]) / 16);
+  }
+}
 TEST(Float8, ZerosHaveAScale) {
   const Made made = quantized(std::vector<float>(256), 16, 16, DType::f8_e5m2, 0, 1);
   EXPECT_TRUE(std::isfinite(made.inverse));

@@ -13,32 +13,35 @@ constexpr int64_t kTile = 128;  // of the kernel quantize
 
 class Quantize : public LibraryCall {
  public:
-  Quantize(CudaDevice& device, DType from, DType to, int64_t rows, int64_t columns,
+  Quantize(CudaDevice& device, DType from, DType to, int64_t rows, int64_t columns, bool rowwise,
            const std::string& cache_dir)
       : module_(source_module(device, quantize_source(from, to), cache_dir)),
-        function_(module_->function("quantize")),
+        function_(module_->function(rowwise ? "quantize_rowwise" : "quantize")),
         rows_(rows),
         columns_(columns),
-        text_(
-            str("quantize ", rows, "x", columns, " ", name(from), " ", hash_hex(quantize_source(from, to)))) {
+        rowwise_(rowwise),
+        text_(str(rowwise ? "quantize_rowwise " : "quantize ", rows, "x", columns, " ", name(from), " ",
+                  hash_hex(quantize_source(from, to)))) {
     LS_CHECK(rows < INT32_MAX && columns < INT32_MAX, text_);
   }
   std::string algorithm() const override { return text_; }
   double flops() const override { return 2.0 * static_cast<double>(rows_ * columns_); }
+  // The operands in the order of the op, then the sizes.
   void enqueue(void* const* args, void*, Stream& stream, int) const override {
-    const void *x = args[0], *most = args[1];
-    void *out = args[2], *turned = args[3], *inverse = args[4];
     int rows = static_cast<int>(rows_), columns = static_cast<int>(columns_),
         across = static_cast<int>((columns_ + kTile - 1) / kTile);
     const auto blocks = static_cast<unsigned>((rows_ + kTile - 1) / kTile * across);
-    void* params[] = {&x, &most, &out, &turned, &inverse, &rows, &columns, &across};
-    launch(function_, blocks, 1, 1, 256, 0, stream, params, text_);
+    std::vector<void*> operands(args, args + (rowwise_ ? 7 : 5)), params;
+    for (void*& operand : operands) params.push_back(&operand);
+    params.insert(params.end(), {&rows, &columns, &across});
+    launch(function_, blocks, 1, 1, 256, 0, stream, params.data(), text_);
   }
 
  private:
   std::shared_ptr<const Module> module_;
   CUfunction function_;
   int64_t rows_, columns_;
+  bool rowwise_;
   std::string text_;
 };
 
@@ -69,6 +72,7 @@ std::unique_ptr<LibraryCall> make_scaled_mm(CudaDevice& device, const Node& node
   o.lda = o.ldb = o.k, o.ldd = o.n;
   o.in = in[0].dtype, o.in_b = in[1].dtype, o.out = out[0].dtype;
   o.fast = node.attrs.flag("fast");
+  o.rowwise = !in[2].shape.empty();
   o.epilogue = in.size() == 5 ? Epilogue::bias : Epilogue::none;
   auto gemm = make_gemm(device, o);
   if (!gemm)
@@ -89,7 +93,7 @@ std::unique_ptr<LibraryCall> make_float8(CudaDevice& device, const Node& node, c
   LS_CHECK(node.op == ops::quantize, node.op);
   const int64_t columns = in[0].shape.back();
   return std::make_unique<Quantize>(device, in[0].dtype, out[0].dtype, numel(in[0].shape) / columns, columns,
-                                    options.cache_dir);
+                                    in.size() == 3, options.cache_dir);
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -1,4 +1,4 @@
-// The kernel of float8: the elements of a tensor in 8 bits, as rows and turned.
+// The kernels of float8: the elements of a tensor in 8 bits, as rows and turned.
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/text.h"
@@ -27,7 +27,8 @@ static __device__ __forceinline__ void load8(const T_t* from, float* to) {
 
 // A block has 128 x 128 elements, a thread 8 x 8 of them: it writes 8 bytes of each of its rows, turns its
 // bytes in registers, and what leaves the block turned lies in shared memory first, so that 16 threads write
-// 128 bytes side by side. Rows and columns are multiples of 16.
+// 128 bytes side by side. Rows and columns are multiples of 16. Rowwise, what leaves turned was rounded by
+// the scales of columns.
 constexpr const char* kQuantize = R"(
 static __device__ __forceinline__ unsigned pair8(float lo, float hi) {
   unsigned short out;
@@ -40,10 +41,31 @@ static __device__ __forceinline__ void turn4(unsigned a, unsigned b, unsigned c,
   out[0] = __byte_perm(t0, t1, 0x5410), out[1] = __byte_perm(t0, t1, 0x7632);
   out[2] = __byte_perm(t2, t3, 0x5410), out[3] = __byte_perm(t2, t3, 0x7632);
 }
+static __device__ __forceinline__ float at_least(float most) { return most < 1e-12f ? 1e-12f : most; }
+// Rows 0 to 3 and 4 to 7 of each column, for what leaves the block turned.
+static __device__ __forceinline__ void turn8(const uint2* q, uint2 (*tile)[16], int across, int down) {
+  unsigned low[8], high[8];
+  turn4(q[0].x, q[1].x, q[2].x, q[3].x, low), turn4(q[0].y, q[1].y, q[2].y, q[3].y, low + 4);
+  turn4(q[4].x, q[5].x, q[6].x, q[7].x, high), turn4(q[4].y, q[5].y, q[6].y, q[7].y, high + 4);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) tile[across * 8 + j][down ^ across] = make_uint2(low[j], high[j]);
+}
+static __device__ __forceinline__ void write_turned(unsigned char* turned, uint2 (*tile)[16], int left, int top,
+    int rows, int columns) {
+#pragma unroll
+  for (int pass = 0; pass < 8; ++pass) {
+    const int at = pass * 256 + threadIdx.x, c = at >> 4, unit = at & 15;
+    if (left + c < columns && top + unit * 8 < rows)
+      *(uint2*)(turned + (long long)(left + c) * rows + top + unit * 8) = tile[c][unit ^ (c >> 3)];
+  }
+}
+static __device__ __forceinline__ uint2 round8(const float* v) {
+  return make_uint2(pair8(v[0], v[1]) | pair8(v[2], v[3]) << 16, pair8(v[4], v[5]) | pair8(v[6], v[7]) << 16);
+}
 extern "C" __global__ void __launch_bounds__(256) quantize(const T_t* x, const float* most, unsigned char* rows_out,
     unsigned char* turned, float* inverse, int rows, int columns, int tiles_across) {
-  const float given = *most, at_least = given < 1e-12f ? 1e-12f : given, scale = MOSTf / at_least;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *inverse = at_least / MOSTf;
+  const float kept = at_least(*most), scale = MOSTf / kept;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *inverse = kept / MOSTf;
   __shared__ uint2 tile[128][16];
   const int left = (int)(blockIdx.x % tiles_across) * 128, top = (int)(blockIdx.x / tiles_across) * 128;
   const int across = threadIdx.x & 15, down = threadIdx.x >> 4;
@@ -56,23 +78,45 @@ extern "C" __global__ void __launch_bounds__(256) quantize(const T_t* x, const f
       load8(x + (long long)(row + i) * columns + column, v);
 #pragma unroll
       for (int j = 0; j < 8; ++j) v[j] *= scale;
-      q[i].x = pair8(v[0], v[1]) | pair8(v[2], v[3]) << 16;
-      q[i].y = pair8(v[4], v[5]) | pair8(v[6], v[7]) << 16;
+      q[i] = round8(v);
       *(uint2*)(rows_out + (long long)(row + i) * columns + column) = q[i];
     }
-    unsigned low[8], high[8];  // by column: rows 0 to 3, and 4 to 7
-    turn4(q[0].x, q[1].x, q[2].x, q[3].x, low), turn4(q[0].y, q[1].y, q[2].y, q[3].y, low + 4);
-    turn4(q[4].x, q[5].x, q[6].x, q[7].x, high), turn4(q[4].y, q[5].y, q[6].y, q[7].y, high + 4);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) tile[across * 8 + j][down ^ across] = make_uint2(low[j], high[j]);
+    turn8(q, tile, across, down);
   }
   __syncthreads();
+  write_turned(turned, tile, left, top, rows, columns);
+}
+extern "C" __global__ void __launch_bounds__(256) quantize_rowwise(const T_t* x, const float* most_rows,
+    const float* most_columns, unsigned char* rows_out, unsigned char* turned, float* inverse_rows,
+    float* inverse_columns, int rows, int columns, int tiles_across) {
+  __shared__ uint2 tile[128][16];
+  const int left = (int)(blockIdx.x % tiles_across) * 128, top = (int)(blockIdx.x / tiles_across) * 128;
+  const int across = threadIdx.x & 15, down = threadIdx.x >> 4;
+  const int row = top + down * 8, column = left + across * 8;
+  if (row < rows && column < columns) {
+    float of_column[8];
 #pragma unroll
-  for (int pass = 0; pass < 8; ++pass) {
-    const int at = pass * 256 + threadIdx.x, c = at >> 4, unit = at & 15;
-    if (left + c < columns && top + unit * 8 < rows)
-      *(uint2*)(turned + (long long)(left + c) * rows + top + unit * 8) = tile[c][unit ^ (c >> 3)];
+    for (int j = 0; j < 8; ++j) {
+      const float kept = at_least(most_columns[column + j]);
+      of_column[j] = MOSTf / kept;
+      if (row == 0) inverse_columns[column + j] = kept / MOSTf;
+    }
+    uint2 q[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float kept = at_least(most_rows[row + i]), of_row = MOSTf / kept;
+      if (column == 0) inverse_rows[row + i] = kept / MOSTf;
+      float v[8], w[8];
+      load8(x + (long long)(row + i) * columns + column, v);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) w[j] = v[j] * of_column[j], v[j] *= of_row;
+      *(uint2*)(rows_out + (long long)(row + i) * columns + column) = round8(v);
+      q[i] = round8(w);
+    }
+    turn8(q, tile, across, down);
   }
+  __syncthreads();
+  write_turned(turned, tile, left, top, rows, columns);
 }
 )";
 

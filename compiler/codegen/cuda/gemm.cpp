@@ -122,6 +122,9 @@ Description describe(const GemmOptions& o) {
     out.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, aligned);
     out.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, aligned);
     out.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(o.fast));
+    if (o.rowwise)
+      for (auto mode : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+        out.set(mode, static_cast<int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F));
     if (has_bias(o.epilogue))
       out.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(data_type(o.out)));
   }
@@ -232,6 +235,7 @@ std::string text(const GemmOptions& o) {
   if (o.tf32 && o.in == DType::f32) out += " tf32";
   if (o.in_b && *o.in_b != o.in) out += str(" B:", lockstep::name(*o.in_b));
   if (o.fast) out += " fast";
+  if (o.rowwise) out += " rowwise";
   if (o.epilogue != Epilogue::none) out += str(" +", name(o.epilogue));
   if (has_aux(o.epilogue)) out += str(" aux/", o.ld_aux);
   if (o.alignment != 16) out += str(" align=", o.alignment);

@@ -41,8 +41,9 @@ struct GemmOptions {
   // Of B, where it is not `in`: A and B of float8 have a format each, rows of k (B is [n,k]), and a factor
   // each.
   std::optional<DType> in_b = {};
-  bool fast = false;  // float8: sums stay in the matrix unit's accumulator, which keeps fewer bits
-  bool tf32 = false;  // f32 operands may be rounded to TF32
+  bool fast = false;     // float8: sums stay in the matrix unit's accumulator, which keeps fewer bits
+  bool rowwise = false;  // float8: A has a factor for each row of m, and B for each of n
+  bool tf32 = false;     // f32 operands may be rounded to TF32
   Epilogue epilogue = Epilogue::none;
   int64_t ld_aux = 0, stride_aux = 0;  // aux is [m,n] of the output type; multiples of 8, at least n
   int alignment = 16;                  // bytes: every pointer given to enqueue is a multiple
@@ -58,8 +59,9 @@ struct GemmArgs {
   void* d = nullptr;
   const void* bias = nullptr;
   void* sums = nullptr;
-  void* aux = nullptr;            // written by gelu_bias_aux, read by gelu_grad*
-  const void* scale_a = nullptr;  // f32, one number each: what A and B of float8 are times
+  void* aux = nullptr;  // written by gelu_bias_aux, read by gelu_grad*
+  const void* scale_a =
+      nullptr;  // f32, one number each, rowwise [m] and [n]: what A and B of float8 are times
   const void* scale_b = nullptr;
 };
 

@@ -14,9 +14,12 @@ constexpr int64_t kTile = 16;     // divides all sizes
 template <class F>
 class Quantize : public HostCall {
  public:
-  Quantize(DType from, int64_t rows, int64_t columns) : from_(from), rows_(rows), columns_(columns) {}
-  std::string algorithm() const override { return str("quantize ", rows_, "x", columns_, " ", name(from_)); }
-  double flops() const override { return 2.0 * static_cast<double>(rows_ * columns_); }
+  Quantize(DType from, int64_t rows, int64_t columns, bool rowwise)
+      : from_(from), rows_(rows), columns_(columns), rowwise_(rowwise) {}
+  std::string algorithm() const override {
+    return str("quantize ", rows_, "x", columns_, " ", name(from_), rowwise_ ? " rowwise" : "");
+  }
+  double flops() const override { return (rowwise_ ? 4.0 : 2.0) * static_cast<double>(rows_ * columns_); }
   void run(void* const* args, void*, int threads) const override {
     if (from_ == DType::f32)
       round(static_cast<const float*>(args[0]), args, threads);
@@ -25,31 +28,69 @@ class Quantize : public HostCall {
   }
 
  private:
+  // Scales of these largest magnitudes, and their inverses.
+  static std::vector<float> scales(const void* magnitudes, int64_t count, void* inverses) {
+    const auto* given = static_cast<const float*>(magnitudes);
+    auto* inverse = static_cast<float*>(inverses);
+    std::vector<float> out(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      const float most = given[i] < kLeast ? kLeast : given[i];
+      out[i] = F::kMost / most, inverse[i] = most / F::kMost;
+    }
+    return out;
+  }
   template <class T>
   void round(const T* x, void* const* args, int threads) const {
-    const float given = *static_cast<const float*>(args[1]), most = given < kLeast ? kLeast : given;
-    const float scale = F::kMost / most;
+    if (rowwise_)
+      round_rowwise(x, args, threads);
+    else
+      round_tensorwise(x, args, threads);
+  }
+  template <class T>
+  void round_tensorwise(const T* x, void* const* args, int threads) const {
+    const float scale = scales(args[1], 1, args[4])[0];
     auto* out = static_cast<F*>(args[2]);
     auto* turned = static_cast<F*>(args[3]);
-    *static_cast<float*>(args[4]) = most / F::kMost;
+    each_tile(threads, [&](int64_t r, int64_t c) {
+      out[r * columns_ + c] = turned[c * rows_ + r] = F(static_cast<float>(x[r * columns_ + c]) * scale);
+    });
+  }
+  template <class T>
+  void round_rowwise(const T* x, void* const* args, int threads) const {
+    const std::vector<float> of_row = scales(args[1], rows_, args[5]),
+                             of_column = scales(args[2], columns_, args[6]);
+    auto* out = static_cast<F*>(args[3]);
+    auto* turned = static_cast<F*>(args[4]);
+    each_tile(threads, [&](int64_t r, int64_t c) {
+      const auto value = static_cast<float>(x[r * columns_ + c]);
+      out[r * columns_ + c] = F(value * of_row[r]), turned[c * rows_ + r] = F(value * of_column[c]);
+    });
+  }
+  template <class Element>
+  void each_tile(int threads, Element element) const {
 #pragma omp parallel for num_threads(threads) schedule(static) if (rows_ * columns_ > 65536)
     for (int64_t r0 = 0; r0 < rows_; r0 += kTile)
       for (int64_t c0 = 0; c0 < columns_; c0 += kTile)
         for (int64_t r = r0; r < r0 + kTile; ++r)
-          for (int64_t c = c0; c < c0 + kTile; ++c)
-            out[r * columns_ + c] = turned[c * rows_ + r] =
-                F(static_cast<float>(x[r * columns_ + c]) * scale);
+          for (int64_t c = c0; c < c0 + kTile; ++c) element(r, c);
   }
 
   DType from_;
   int64_t rows_, columns_;
+  bool rowwise_;
 };
 
 // Both sides widened, their product in f32, and one pass that scales, adds the bias and rounds.
 class ScaledProduct : public HostCall {
  public:
   ScaledProduct(const std::vector<Operand>& in, int64_t m, int64_t n, int64_t k)
-      : a_(in[0].dtype), b_(in[1].dtype), bias_(in.size() == 5), m_(m), n_(n), k_(k) {
+      : a_(in[0].dtype),
+        b_(in[1].dtype),
+        bias_(in.size() == 5),
+        rowwise_(!in[2].shape.empty()),
+        m_(m),
+        n_(n),
+        k_(k) {
     Node product;
     product.op = ops::dot;
     product.attrs = {
@@ -60,7 +101,8 @@ class ScaledProduct : public HostCall {
   }
   size_t workspace(int threads) const override { return own_bytes() + product_->workspace(threads); }
   std::string algorithm() const override {
-    return str(name(a_), " ", name(b_), " as ", product_->algorithm(), bias_ ? " +bias" : "");
+    return str(name(a_), " ", name(b_), " as ", product_->algorithm(), rowwise_ ? " rowwise" : "",
+               bias_ ? " +bias" : "");
   }
   double flops() const override { return product_->flops(); }
   void run(void* const* args, void* workspace, int threads) const override {
@@ -71,13 +113,13 @@ class ScaledProduct : public HostCall {
     void* product_args[] = {a, b, sums};
     static_cast<const HostCall&>(*product_).run(product_args,
                                                 static_cast<std::byte*>(workspace) + own_bytes(), threads);
-    const float left = *static_cast<const float*>(args[2]), right = *static_cast<const float*>(args[3]);
+    const auto *left = static_cast<const float*>(args[2]), *right = static_cast<const float*>(args[3]);
     const auto* bias = bias_ ? static_cast<const bf16*>(args[4]) : nullptr;
     auto* out = static_cast<bf16*>(args[bias_ ? 5 : 4]);
 #pragma omp parallel for num_threads(threads) schedule(static) if (m_ * n_ > 65536)
     for (int64_t r = 0; r < m_; ++r)
       for (int64_t c = 0; c < n_; ++c) {
-        const float sum = sums[r * n_ + c] * left * right;
+        const float sum = sums[r * n_ + c] * left[rowwise_ ? r : 0] * right[rowwise_ ? c : 0];
         out[r * n_ + c] = bf16(bias ? sum + static_cast<float>(bias[c]) : sum);
       }
   }
@@ -99,7 +141,7 @@ class ScaledProduct : public HostCall {
   }
 
   DType a_, b_;
-  bool bias_;
+  bool bias_, rowwise_;
   int64_t m_, n_, k_;
   std::unique_ptr<LibraryCall> product_;
 };
@@ -111,8 +153,9 @@ std::unique_ptr<LibraryCall> make_float8(const Node& node, const std::vector<Ope
   const int64_t k = in[0].shape.back(), m = numel(in[0].shape) / k;
   if (node.op == ops::scaled_mm) return std::make_unique<ScaledProduct>(in, m, out[0].shape.back(), k);
   LS_CHECK(node.op == ops::quantize, node.op);
-  if (out[0].dtype == DType::f8_e4m3) return std::make_unique<Quantize<f8_e4m3>>(in[0].dtype, m, k);
-  return std::make_unique<Quantize<f8_e5m2>>(in[0].dtype, m, k);
+  const bool rowwise = in.size() == 3;
+  if (out[0].dtype == DType::f8_e4m3) return std::make_unique<Quantize<f8_e4m3>>(in[0].dtype, m, k, rowwise);
+  return std::make_unique<Quantize<f8_e5m2>>(in[0].dtype, m, k, rowwise);
 }
 
 }  // namespace lockstep::compiler
