@@ -47,7 +47,8 @@ struct PlanArguments {
   bool program = false;  // the instructions of `rank`'s step instead of lines
   bool listing = false;  // the same with every number, as text that parses back (compiler/program/listing.h)
   int64_t rank = 0;
-  bool whole = false;  // --long: tables after the first screen
+  bool whole = false;    // --long: tables after the first screen
+  bool budgets = false;  // bytes against time under values of compile.memory_budget
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
 
@@ -84,12 +85,14 @@ inline constexpr int kExitDiffers =
     1;  // of replay and ckpt diff; 1 is a program's own failure in a run; the others are in core/base/error.h
 int replay(const ReplayArguments& arguments, std::ostream& out);
 
-// trainrun report RUN [--out FILE.html]: what a run has recorded, and its plan beside it, as one page.
-// UserError where there is no such run, it has no rows yet, or the file is no .html or cannot be written.
+// trainrun report RUN [--budgets] [--out FILE.html]: what a run has recorded, and its plan beside it, as one
+// page. UserError where there is no such run, it has no rows yet, or the file is no .html or cannot be
+// written.
 struct ReportArguments {
   std::string run;       // a name below runs/, or a path
   std::string out;       // "": report.html in the run's folder
   std::string load_ops;  // the libraries of the run's config, which are not opened unless they are named here
+  bool budgets = false;  // the plan's bytes against time, too
 };
 int report(const ReportArguments& arguments, std::ostream& out);
 

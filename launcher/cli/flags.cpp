@@ -111,6 +111,9 @@ void add_plan_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--long", flags.whole,
                "after the first screen tables: tensors and their placements, memory by region, "
                "collectives, certificate");
+  app.add_flag("--budgets", flags.budgets,
+               "memory and step time under values of compile.memory_budget, from none to full: bytes against "
+               "milliseconds; of a config");
   app.add_flag("--json", flags.json, "all of it as one JSON object");
   app.add_flag("--program", flags.program, "what a rank does in a step, instruction by instruction");
   app.add_flag("--listing", flags.listing,
@@ -203,6 +206,9 @@ void add_report_flags(CLI::App& app, Flags& flags) {
   app.add_option("--out", flags.report.out,
                  "the page that is written; default: report.html in the run's folder")
       ->type_name("FILE.html");
+  app.add_flag(
+      "--budgets", flags.report.budgets,
+      "memory against step time under values of compile.memory_budget, planned for the run's config");
   app.add_option(
          "--compile.load_ops", flags.report.load_ops,
          "the libraries of ops and models that the run was trained with, named here with their absolute "

@@ -29,7 +29,8 @@ struct Flags {
   hf::ImportRequest import_hf;
   hf::ExportRequest export_hf;
   std::string max_shard;
-  bool reference = false, schema = false, json = false, whole = false, program = false, listing = false;
+  bool reference = false, schema = false, json = false, whole = false, budgets = false, program = false,
+       listing = false;
   bool replay_task = false;  // of a worker: its file is a replay's
   int64_t rank = 0;          // of --program, --listing and --graph
 };

@@ -23,8 +23,10 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
     out << compiler::listing(planned.program_of(arguments.rank));
     return kExitOk;
   }
-  const PlanReport report = planned.report(arguments.memory);
+  PlanReport report = planned.report(arguments.memory);
+  if (arguments.budgets) report.budgets = planned.budgets();
   out << (arguments.json ? plan_json(report) : arguments.whole ? plan_text(report) : plan_screen(report));
+  if (arguments.budgets && !arguments.json) out << budgets_text(report.budgets);
   if (!report.fits())
     throw UserError(does_not_fit(config.name, config.batch.micro, arguments.nproc, report.needs,
                                  report.available, report.nearest));

@@ -28,7 +28,7 @@ std::string data_in_words(const DataConfig& config) {
 }
 
 PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofline)
-    : config_(std::move(config)), found_(found_target(config_.train.device, nproc)) {
+    : config_(std::move(config)), asked_(roofline), found_(found_target(config_.train.device, nproc)) {
   const std::string word = roofline_word(roofline, config_.train.device, found_);
   known_ = !word.empty();
   if (known_) roofline_ = roofline_named(word);
@@ -60,6 +60,19 @@ PlanReport PlannedRun::report(int64_t memory) const {
   if (!report.fits())
     report.nearest = nearest_config(config_, nproc, found_.target, sequences, bounds, report.available);
   return report;
+}
+
+std::vector<PlanBudget> PlannedRun::budgets() const {
+  return plan_budgets([&](const std::string& word) {
+    RunConfig config = config_;
+    config.compile.memory_budget = word;
+    const PlannedRun planned(config, run_->words.size(), asked_);
+    const PlanReport report = planned.report(0);
+    const compiler::Recompute& again = planned.run_->step.plan.recompute;
+    return PlanBudget{word,         report.needs.total(),
+                      report.arena, report.predicted ? report.prediction.step_s : 0,
+                      again.values, again.extra_flops};
+  });
 }
 
 compiler::StepProgram PlannedRun::program_of(int64_t rank) const {

@@ -29,11 +29,14 @@ class PlannedRun {
   const PaperRun& run() const { return *run_; }
   // With memory and whether it fits in `memory` bytes a rank; 0: in what the device has, where it is known.
   PlanReport report(int64_t memory) const;
+  // The same config under values of compile.memory_budget, each planned anew.
+  std::vector<PlanBudget> budgets() const;
   // What `rank` does in a step, verified. UserError where there is no such rank.
   compiler::StepProgram program_of(int64_t rank) const;
 
  private:
-  RunConfig config_;  // with the roofline's hosts where it leaves them open
+  RunConfig config_;   // with the roofline's hosts where it leaves them open
+  std::string asked_;  // for a roofline
   FoundTarget found_;
   Roofline roofline_;
   bool known_ = false, hosts_assumed_ = false;  // hosts as the roofline has them

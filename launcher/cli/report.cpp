@@ -22,13 +22,13 @@ using Points = std::vector<std::pair<double, double>>;
 
 class Gathered {
  public:
-  explicit Gathered(const std::string& word) : record_(word), attempts_(attempts_of(record_.folder())) {
+  Gathered(const std::string& word, bool budgets) : record_(word), attempts_(attempts_of(record_.folder())) {
     if (record_.lines().empty())
       throw UserError(str("report: ", record_.folder(),
                           "/metrics.jsonl has no rows yet; a run writes one at its first step, and every "
                           "log.every steps, as train() does; a loop of one's own writes none"));
     then_ = record_.then(record_.last_step());
-    plan();
+    plan(budgets);
   }
   const std::string& folder() const { return record_.folder(); }
 
@@ -70,7 +70,7 @@ class Gathered {
     return out;
   }
 
-  void plan() try {
+  void plan(bool budgets) try {
     RunConfig config = then_.config;
     if (then_.program) throw UserError("it is of a program of its own, whose model no config says");
     if (device_choice(config.train.device).kind == "plugin")
@@ -78,6 +78,7 @@ class Gathered {
     if (const std::string closed = unopened_libraries(config); !closed.empty()) throw UserError(closed);
     const PlannedRun planned(config, std::max<int64_t>(1, attempts_.ranks), "");
     plan_ = std::make_unique<PlanReport>(planned.report(0));
+    if (budgets) plan_->budgets = planned.budgets();
   } catch (const Error& error) {
     no_plan_ = error.what();
     no_plan_ = no_plan_.substr(0, no_plan_.find('\n'));
@@ -229,7 +230,7 @@ class Gathered {
 }  // namespace
 
 int report(const ReportArguments& arguments, std::ostream& out) {
-  const Gathered run(arguments.run);
+  const Gathered run(arguments.run, arguments.budgets);
   const std::string path = arguments.out.empty() ? run.folder() + "/report.html" : arguments.out;
   if (!path.ends_with(".html"))
     throw UserError(str("report: --out is \"", path,

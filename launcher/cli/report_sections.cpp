@@ -1,4 +1,5 @@
 // The anatomy of a step, the plan beside it, and memory.
+#include <algorithm>
 #include <cstdio>
 
 #include "core/base/text.h"
@@ -93,6 +94,31 @@ PageSection step_section(const Measured& measured, const PlanReport* plan, const
   return out;
 }
 
+namespace {
+// What a rank takes, against a step's predicted time.
+PageChart budgets_chart(const PlanReport& plan) {
+  const bool large = plan.budgets[0].bytes >= int64_t{4} << 30;
+  PageChart out{
+      .title = "Memory against time", .unit = "ms, predicted", .x = large ? "GiB a rank" : "MiB a rank"};
+  PageSeries series{"by compile.memory_budget", {}, true};
+  for (const PlanBudget& budget : plan.budgets)
+    series.points.emplace_back(static_cast<double>(budget.bytes) / (large ? 1 << 30 : 1 << 20),
+                               1e3 * budget.step_s);
+  std::sort(series.points.begin(), series.points.end());
+  out.series.push_back(series);
+  return out;
+}
+PageTable budgets_table(const PlanReport& plan) {
+  PageTable out{"Bytes against time", {{"compile.memory_budget", "a rank takes", "step", "", "again"}}};
+  for (const PlanBudget& budget : plan.budgets)
+    out.rows.push_back({budget.word, bytes(budget.bytes),
+                        budget.step_s > 0 ? seconds_text(budget.step_s) : "–",
+                        budget.values ? more_time(budget, plan.budgets[0]) : "",
+                        budget.values ? str(budget.values, " values") : "nothing"});
+  return out;
+}
+}  // namespace
+
 PageSection memory_section(const PlanReport& plan) {
   PageSection out{
       .title = "Memory",
@@ -106,6 +132,10 @@ PageSection memory_section(const PlanReport& plan) {
   PageTable regions{"Activations and sums by region", {{"region", "bytes"}}};
   for (const auto& region : plan.regions) regions.rows.push_back({region.name, bytes(region.bytes)});
   if (plan.regions.size()) out.tables.push_back(regions);
+  if (plan.budgets.size() > 1) {
+    if (plan.predicted) out.charts.push_back(budgets_chart(plan));
+    out.tables.push_back(budgets_table(plan));
+  }
   return out;
 }
 

@@ -117,11 +117,16 @@ class CommandLine {
                             flags_.program,
                             flags_.listing,
                             flags_.rank,
-                            flags_.whole};
+                            flags_.whole,
+                            flags_.budgets};
     check(arguments.config, arguments.nproc);
     return plan(arguments, out_);
   }
   int plan_of_program(const CLI::App& app) {
+    if (flags_.budgets)
+      throw UserError(
+          "plan: --budgets plans a config under several values of compile.memory_budget, and a program has "
+          "none; leave --budgets out, or give a config");
     ProgramPlanArguments arguments = program_arguments(app);
     arguments.request.memory = flags_.memory.empty() ? 0 : parse_memory(flags_.memory);
     arguments.request.json = flags_.json, arguments.request.whole = flags_.whole;

@@ -7,6 +7,7 @@
 
 #include "launcher/machine/run_device.h"
 #include "launcher/memory/host.h"
+#include "launcher/plan/budgets.h"
 #include "launcher/plan/predict.h"
 
 namespace lockstep::launcher {
@@ -77,6 +78,7 @@ struct PlanReport {
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
   std::string recomputed;  // what backward recomputes under compile.memory_budget, in words; "" without one
+  std::vector<PlanBudget> budgets;  // where they were asked for, else empty
   bool invariant = true;
   std::string certificate;
 };
@@ -129,7 +131,8 @@ std::string plan_text(const PlanReport& report);
 //               tokens_per_s or samples_per_s, flops_per_s, peak_flops_per_s,
 //               shares {arithmetic, memory, launches, exposed}} | null
 //   no_prediction | null
-//   certificate, same_bits_on: "any" or "this" number of data ranks
+//   budgets [{memory_budget, bytes, activations, step | null, recomputed_values, more_flops}]; [] unless
+//   asked certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 
 }  // namespace lockstep::launcher

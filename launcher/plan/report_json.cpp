@@ -123,6 +123,14 @@ std::string plan_json(const PlanReport& r) {
   out["advised_micro"] = r.advised_micro ? Json(r.advised_micro) : Json(nullptr);
   out["prediction"] = r.predicted ? prediction_json(r.prediction) : Json(nullptr);
   out["no_prediction"] = r.predicted ? Json(nullptr) : Json(r.no_prediction);
+  out["budgets"] = Json::array();
+  for (const PlanBudget& budget : r.budgets)
+    out["budgets"].push_back({{"memory_budget", budget.word},
+                              {"bytes", budget.bytes},
+                              {"activations", budget.arena},
+                              {"step", budget.step_s > 0 ? Json(budget.step_s) : Json(nullptr)},
+                              {"recomputed_values", budget.values},
+                              {"more_flops", budget.more_flops}});
   out["certificate"] = r.certificate;
   out["same_bits_on"] = r.invariant ? "any" : "this";
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -104,6 +104,7 @@ std::string section_html(const PageSection& section, Json& charts) {
                       {"unit", chart.unit},
                       {"series", all},
                       {"zero", chart.from_zero},
+                      {"x", chart.x},
                       {"log", chart.log}});
   }
   if (!drawn.empty()) out += tag("div", "grid", "\n" + drawn) + "\n";

@@ -12,10 +12,10 @@ struct PageFact {
   std::string name, value, note;  // note: small, below; "" for none
 };
 
-// Values over steps. What is not finite is left out.
+// Values over steps, or over what the chart says. What is not finite is left out.
 struct PageSeries {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // ascending steps
+  std::vector<std::pair<double, double>> points;  // ascending by the first
   bool dots = false;                              // few points, each shown
   bool smooth = false;                            // noisy: a line of means over it
 };
@@ -24,6 +24,7 @@ struct PageChart {
   std::vector<PageSeries> series;
   bool from_zero = false;  // else from the least value
   bool log = false;        // where all values are above 0
+  std::string x = {};      // what the points' first numbers are; "": steps
 };
 
 // Parts of a whole, as one bar and a list.

@@ -75,15 +75,19 @@ const nearest = (x, at) => {
 };
 
 const charts = [];
-let first = Infinity, last = -Infinity;
-for (const chart of data.charts) for (const series of chart.series) if (series.x.length) {
-  first = Math.min(first, series.x[0]); last = Math.max(last, series.x[series.x.length - 1]);
-}
-if (!(last > first)) last = first + 1;
+const extent = charts => {
+  let first = Infinity, last = -Infinity;
+  for (const chart of charts) for (const series of chart.series) if (series.x.length) {
+    first = Math.min(first, series.x[0]); last = Math.max(last, series.x[series.x.length - 1]);
+  }
+  return [first, last > first ? last : first + 1];
+};
+const steps = extent(data.charts.filter(chart => !chart.x));  // charts over steps share their axis
 
 class Chart {
   constructor(figureElement, chart) {
     this.chart = chart;
+    this.range = chart.x ? extent([chart]) : steps;
     this.lines = [];
     chart.series.forEach((series, i) => {
       const color = `var(--c${i % 10})`;
@@ -103,14 +107,17 @@ class Chart {
     figureElement.append(caption, this.legend, this.svg);
     this.svg.addEventListener('pointermove', event => {
       const at = event.clientX - this.svg.getBoundingClientRect().left;
+      const [first, last] = this.range;
       const step = first + (at - this.left) / (this.right - this.left) * (last - first);
-      for (const each of charts) each.point(Math.min(last, Math.max(first, step)));
+      for (const each of this.alike()) each.point(Math.min(last, Math.max(first, step)));
     });
-    this.svg.addEventListener('pointerleave', () => { for (const each of charts) each.point(null); });
+    this.svg.addEventListener('pointerleave', () => { for (const each of this.alike()) each.point(null); });
     this.draw();
     this.point(null);
   }
+  alike() { return this.chart.x ? [this] : charts.filter(each => !each.chart.x); }
   draw() {
+    const [first, last] = this.range;
     const width = this.svg.clientWidth || 460, height = width < 420 ? 190 : 220;
     this.svg.setAttribute('height', height);
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
@@ -143,11 +150,11 @@ class Chart {
     this.svg.append(node('line', {class: 'axis', x1: this.left, x2: this.right, y1: bottom, y2: bottom}));
     const xTicks = ticks(first, last, Math.max(3, Math.floor(width / 75)));
     for (const value of xTicks.values) {
-      if (value !== Math.round(value)) continue;
+      if (!this.chart.x && value !== Math.round(value)) continue;
       const anchor = x(value) > width - 24 ? 'end' : x(value) < this.left + 8 ? 'start' : 'middle';
       this.svg.append(node('text', {x: x(value), y: height - 6, 'text-anchor': anchor}, tickText(value, xTicks.step)));
     }
-    for (const mark of data.marks) if (mark.step > first && mark.step < last) {
+    for (const mark of data.marks) if (!this.chart.x && mark.step > first && mark.step < last) {
       const line = node('line', {class: mark.bad ? 'mark bad' : 'mark', x1: x(mark.step), x2: x(mark.step), y1: top, y2: bottom});
       line.append(node('title', {}, `step ${mark.step}: ${mark.text}`));
       this.svg.append(line);
@@ -179,12 +186,12 @@ class Chart {
       dash.style.color = color;
       if (series.dots) dash.className = 'dot';
       value.textContent = figure(y[i]);
-      entry.append(dash, series.name + ' ', value, raw ? ` \u00b7 raw ${figure(raw[i])}` : '', series.dots ? ` at ${series.x[i]}` : '');
+      entry.append(dash, series.name + ' ', value, raw ? ` \u00b7 raw ${figure(raw[i])}` : '', series.dots && !this.chart.x ? ` at ${series.x[i]}` : '');
       this.legend.append(entry);
       if (step !== null) this.cursor.append(
         node('circle', {cx: this.x(series.x[i]), cy: this.y(y[i]), r: 3.5, style: `fill:${color};stroke:var(--panel)`, 'stroke-width': 1.5}));
     }
-    this.where.textContent = shown === null ? 'no values' : `step ${shown}`;
+    this.where.textContent = shown === null ? 'no values' : this.chart.x ? `${figure(shown)} ${this.chart.x}` : `step ${shown}`;
     if (step !== null && shown !== null) this.cursor.prepend(
       node('line', {class: 'cursor', x1: this.x(shown), x2: this.x(shown), y1: this.top, y2: this.bottom}));
   }

@@ -50,5 +50,36 @@ TEST_F(MemoryBudget, PlanAndRunSayWhatIsRecomputedAndBitsStay) {
                  " bytes"));
 }
 
+// The rows are those that plans of their own have.
+TEST_F(MemoryBudget, BudgetsAreBytesAgainstTime) {
+  write_tiny();
+  auto result = trainrun({"plan", "--budgets", "--json", "--nproc", "2", "c.json", "--model.context=64"});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  const Json rows = Json::parse(result.output)["budgets"];
+  ASSERT_GE(rows.size(), 3u) << rows;
+  EXPECT_EQ(rows.front()["memory_budget"], "none");
+  EXPECT_EQ(rows.front()["recomputed_values"], 0);
+  EXPECT_EQ(rows.back()["memory_budget"], "full");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_GT(rows[i]["step"], 0) << rows[i];
+    const std::string word = rows[i]["memory_budget"];
+    EXPECT_EQ(rows[i]["activations"], std::stoll(found(plan(word), "\n  arena +([0-9]+) bytes"))) << word;
+    if (i == 0) continue;
+    EXPECT_LT(rows[i]["activations"], rows[i - 1]["activations"]) << rows;
+    EXPECT_LT(rows[i]["bytes"], rows[i - 1]["bytes"]) << rows;
+    EXPECT_GT(rows[i]["recomputed_values"], 0) << rows[i];
+  }
+  auto text = trainrun({"plan", "--budgets", "--nproc", "2", "c.json", "--model.context=64"});
+  EXPECT_EQ(text.code, kExitOk);
+  EXPECT_HAS(text.output, "\nbytes against time, by compile.memory_budget\n");
+  EXPECT_HAS(text.output, "\n  full ");
+  auto refused = trainrun({"plan", "--budgets", TRAINRUN});
+  EXPECT_EQ(refused.code, kExitUser);
+  EXPECT_HAS(
+      refused.output,
+      "plan: --budgets plans a config under several values of compile.memory_budget, and a program has "
+      "none; leave --budgets out, or give a config");
+}
+
 }  // namespace
 }  // namespace lockstep::tests

@@ -61,9 +61,14 @@ TEST_F(ReportCommand, TellsWhatTheRunRecorded) {
   bool bad = false;
   for (const Json& mark : data["marks"]) bad = bad || mark["bad"].get<bool>();
   EXPECT_TRUE(bad) << "the death is marked in the charts";
+  EXPECT_FALSE(chart(data, "Memory against time")) << "it was not asked for";
   // The same into the run's folder, where no name is given.
-  EXPECT_EQ(trainrun({"report", "runs/run"}).code, kExitOk);
-  EXPECT_TRUE(std::filesystem::exists("runs/run/report.html"));
+  EXPECT_EQ(trainrun({"report", "runs/run", "--budgets"}).code, kExitOk);
+  const Json more_data = data_of(file_text("runs/run/report.html"));
+  const Json* budgets = chart(more_data, "Memory against time");
+  ASSERT_TRUE(budgets);
+  EXPECT_EQ((*budgets)["x"], "MiB a rank");
+  EXPECT_GE((*budgets)["series"][0]["x"].size(), 3u);
 }
 
 TEST_F(ReportCommand, Refusals) {

@@ -33,6 +33,8 @@ Page sample() {
        "",
        {{"training </script>", {{1, 5.5}, {2, NAN}, {3, 2.5}, {4, INFINITY}}, false, true}},
        true}};
+  page.sections.back().charts.push_back(
+      {.title = "Memory", .unit = "ms", .series = {{"", {{1.5, 3}, {2.5, 2}}, true}}, .x = "GiB a rank"});
   page.sections.back().bars = {{"Step", "10 ms", {{"work", 9, "9 ms"}, {"waits", 1, "1 ms", "at most"}}}};
   page.sections.back().tables = {{"Plan", {{"", "planned"}, {"step", "9 ms"}}}};
   page.events = {{0, "2026-11-23 00:18", "started"}, {3, "", "rank 1 died <here>", true}};
@@ -59,6 +61,8 @@ TEST(Page, TextIsTextAndPointsAreJson) {
   EXPECT_EQ(series["name"], "training </script>");
   EXPECT_EQ(series["x"].dump(), "[1.0,3.0]") << "what is not finite is left out";
   EXPECT_EQ(series["y"].dump(), "[5.5,2.5]");
+  EXPECT_EQ(data["charts"][0]["x"], "") << "over steps";
+  EXPECT_EQ(data["charts"][1]["x"], "GiB a rank");
   EXPECT_EQ(data["marks"].size(), 1u) << "the start is no mark";
   EXPECT_EQ(data["marks"][0]["bad"], true);
   EXPECT_NE(html.find("rank 1 died &lt;here&gt;"), std::string::npos);

@@ -1,0 +1,75 @@
+// Budgets between the arenas of none and of full, and their table.
+#include "launcher/plan/budgets.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/base/text.h"
+#include "launcher/plan/predict.h"
+
+namespace lockstep::launcher {
+
+namespace {
+constexpr int64_t kBetween = 4;  // rows between both ends
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.1f %%", 100 * share);
+  return text;
+}
+}  // namespace
+
+std::string budget_word(int64_t bytes) {
+  constexpr int64_t kib = 1024, mib = 1024 * kib, gib = 1024 * mib;
+  if (bytes >= 4 * gib) return str(bytes * 10 / gib / 10, ".", bytes * 10 / gib % 10, "GiB");
+  return bytes >= 16 * mib ? str(bytes / mib, "MiB") : str(std::max<int64_t>(1, bytes / kib), "KiB");
+}
+
+std::vector<PlanBudget> plan_budgets(const std::function<PlanBudget(const std::string& word)>& planned) {
+  std::vector<PlanBudget> out{planned("none")};
+  const PlanBudget least = planned("full");
+  const int64_t most = out[0].arena, saved = most - least.arena;
+  if (saved <= 0) return out;
+  for (int64_t i = 1; i <= kBetween; ++i) {
+    const int64_t bytes = most - saved * i / (kBetween + 1);
+    const std::string word = budget_word(bytes);
+    if (word == budget_word(least.arena)) break;  // rounding would ask for less than there is
+    const PlanBudget next = planned(word);
+    if (next.arena < out.back().arena && next.arena > least.arena) out.push_back(next);
+  }
+  out.push_back(least);
+  return out;
+}
+
+std::string more_time(const PlanBudget& budget, const PlanBudget& first) {
+  return first.step_s > 0 ? percent(budget.step_s / first.step_s - 1) : "-";
+}
+
+std::string budgets_text(const std::vector<PlanBudget>& budgets) {
+  std::vector<std::vector<std::string>> rows{
+      {"memory_budget", "a rank takes", "activations", "step", "", "computed again"}};
+  for (const PlanBudget& budget : budgets)
+    rows.push_back({budget.word, bytes_text(static_cast<double>(budget.bytes)),
+                    bytes_text(static_cast<double>(budget.arena)),
+                    budget.step_s > 0 ? seconds_text(budget.step_s) : "-",
+                    budget.values ? more_time(budget, budgets[0]) : "",
+                    budget.values ? str(budget.values, " values, ", percent(budget.more_flops), " flops")
+                                  : "nothing"});
+  std::vector<size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  std::string out = "\nbytes against time, by compile.memory_budget\n";
+  for (const auto& row : rows) {
+    std::string line = " ";
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string gap(widths[c] - row[c].size(), ' ');
+      line += c == 0 || c + 1 == row.size() ? str(" ", row[c], gap, " ") : str(" ", gap, row[c], " ");
+    }
+    while (line.back() == ' ') line.pop_back();
+    out += line + "\n";
+  }
+  if (budgets.size() == 1) out += "  a full recomputation takes no less\n";
+  return out;
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,71 @@
+// Bytes against time: which values of compile.memory_budget are planned, and the table of them.
+#include <gtest/gtest.h>
+
+#include "core/base/bytes.h"
+#include "launcher/plan/budgets.h"
+
+namespace lockstep {
+
+using namespace launcher;
+
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// A step whose arena may be anything from 20 to 120 MiB, in steps of `step`.
+PlanBudget planned(const std::string& word, int64_t step = 1) {
+  const int64_t asked = word == "none"   ? 120 * kMiB
+                        : word == "full" ? 20 * kMiB
+                                         : parse_bytes(word).value() / (step * kMiB) * step * kMiB;
+  const auto more = static_cast<double>(120 * kMiB - asked) / static_cast<double>(100 * kMiB);
+  return {word, asked + 1000 * kMiB, asked, 0.1 * (1 + 0.25 * more), (120 * kMiB - asked) / kMiB, 0.3 * more};
+}
+std::vector<std::string> words(const std::vector<PlanBudget>& budgets) {
+  std::vector<std::string> out;
+  for (const PlanBudget& budget : budgets) out.push_back(budget.word);
+  return out;
+}
+
+TEST(Budgets, EvenDistancesBetweenNoneAndFull) {
+  const auto all = plan_budgets([](const std::string& word) { return planned(word); });
+  EXPECT_EQ(words(all), (std::vector<std::string>{"none", "100MiB", "80MiB", "60MiB", "40MiB", "full"}));
+  EXPECT_EQ(budgets_text(all),
+            "\nbytes against time, by compile.memory_budget\n"
+            "  memory_budget  a rank takes  activations    step           computed again\n"
+            "  none               1.09 GiB   120.00 MiB  100 ms           nothing\n"
+            "  100MiB             1.07 GiB   100.00 MiB  105 ms   +5.0 %  20 values, +6.0 % flops\n"
+            "  80MiB              1.05 GiB    80.00 MiB  110 ms  +10.0 %  40 values, +12.0 % flops\n"
+            "  60MiB              1.04 GiB    60.00 MiB  115 ms  +15.0 %  60 values, +18.0 % flops\n"
+            "  40MiB              1.02 GiB    40.00 MiB  120 ms  +20.0 %  80 values, +24.0 % flops\n"
+            "  full            1020.00 MiB    20.00 MiB  125 ms  +25.0 %  100 values, +30.0 % flops\n");
+}
+// Choices are few: a value that gives what the row above it has, or the last one, is no row.
+TEST(Budgets, EqualPlansAreOneRow) {
+  const auto all = plan_budgets([](const std::string& word) { return planned(word, 45); });
+  EXPECT_EQ(words(all), (std::vector<std::string>{"none", "100MiB", "80MiB", "full"}));
+}
+TEST(Budgets, NothingToGive) {
+  const auto all = plan_budgets([](const std::string& word) {
+    PlanBudget one = planned("none");
+    one.word = word, one.step_s = 0;
+    return one;
+  });
+  EXPECT_EQ(words(all), std::vector<std::string>{"none"});
+  EXPECT_EQ(budgets_text(all),
+            "\nbytes against time, by compile.memory_budget\n"
+            "  memory_budget  a rank takes  activations  step    computed again\n"
+            "  none               1.09 GiB   120.00 MiB     -    nothing\n"
+            "  a full recomputation takes no less\n");
+}
+TEST(Budgets, Words) {
+  EXPECT_EQ(budget_word(int64_t{33282} * kMiB), "32.5GiB");
+  EXPECT_EQ(budget_word(4096 * kMiB - 1), "4095MiB");
+  EXPECT_EQ(budget_word(26 * kMiB + 5), "26MiB");
+  EXPECT_EQ(budget_word(16 * kMiB - 1), "16383KiB");
+  EXPECT_EQ(budget_word(5), "1KiB");
+  for (int64_t bytes : {int64_t{33282} * kMiB, 26 * kMiB + 5, int64_t{5000}})
+    EXPECT_LE(parse_bytes(budget_word(bytes)).value(), bytes);
+}
+
+}  // namespace
+}  // namespace lockstep
