@@ -49,12 +49,11 @@ std::string budgets_text(const std::vector<PlanBudget>& budgets) {
   std::vector<std::vector<std::string>> rows{
       {"memory_budget", "a rank takes", "activations", "step", "", "computed again"}};
   for (const PlanBudget& budget : budgets)
-    rows.push_back({budget.word, bytes_text(static_cast<double>(budget.bytes)),
-                    bytes_text(static_cast<double>(budget.arena)),
-                    budget.step_s > 0 ? seconds_text(budget.step_s) : "-",
-                    budget.values ? more_time(budget, budgets[0]) : "",
-                    budget.values ? str(budget.values, " values, ", percent(budget.more_flops), " flops")
-                                  : "nothing"});
+    rows.push_back(
+        {budget.word, bytes_text(static_cast<double>(budget.bytes)),
+         bytes_text(static_cast<double>(budget.arena)), budget.step_s > 0 ? seconds_text(budget.step_s) : "-",
+         budget.values ? more_time(budget, budgets[0]) : "",
+         budget.values ? str(budget.values, " values, ", percent(budget.more_flops), " flops") : "nothing"});
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows)
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());

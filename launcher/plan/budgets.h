@@ -10,12 +10,12 @@ namespace lockstep::launcher {
 
 // A config planned with one value of compile.memory_budget.
 struct PlanBudget {
-  std::string word;        // "none", "26MiB", "full": the value
-  int64_t bytes = 0;       // that the fullest rank takes, with bounds of what libraries take
-  int64_t arena = 0;       // of these, of forward and backward: what the budget bounds
-  double step_s = 0;       // predicted; 0 without a prediction
-  int64_t values = 0;      // that backward computes again
-  double more_flops = 0;   // of the step's own, for them
+  std::string word;       // "none", "26MiB", "full": the value
+  int64_t bytes = 0;      // that the fullest rank takes, with bounds of what libraries take
+  int64_t arena = 0;      // of these, of forward and backward: what the budget bounds
+  double step_s = 0;      // predicted; 0 without a prediction
+  int64_t values = 0;     // that backward computes again
+  double more_flops = 0;  // of the step's own, for them
 };
 
 // From "none" to "full", the bytes falling: both ends, and up to four between them at even distances of

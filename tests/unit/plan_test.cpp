@@ -320,7 +320,7 @@ TEST(PlanWords, JsonOfAReport) {
   using Keys = std::vector<std::string>;
   EXPECT_EQ(keys_of(j), (Keys{"name", "data", "ranks", "mesh", "model", "tensors", "memory", "step",
                               "collectives", "utilisation", "advised_micro", "prediction", "no_prediction",
-                              "certificate", "same_bits_on"}));
+                              "budgets", "certificate", "same_bits_on"}));
   EXPECT_EQ(j["mesh"].dump(), R"({"shape":[2,8],"dim_names":["dp_shard","tp"]})");
   EXPECT_EQ(j["model"].dump(), R"({"parameters":5000,"trained":5000,"state_bytes":60000})");
   EXPECT_EQ(j["tensors"][1].dump(),
@@ -350,6 +350,7 @@ TEST(PlanWords, JsonOfAReport) {
       R"("exposed":0.003,"step":0.105,"tokens_per_s":39009.5,"flops_per_s":1500000000.0,"peak_flops_per_s":3000000000.0,"shares":{"arithmetic":0.04,"memory":0.06,)"
       R"("launches":0.002,"exposed":0.003}})");
   EXPECT_TRUE(j["no_prediction"].is_null());
+  EXPECT_EQ(j["budgets"], Json::array()) << "they were not asked for";
   EXPECT_EQ(j["same_bits_on"], "any");
 
   PlanReport bare;
