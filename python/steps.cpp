@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "launcher/supervise/worker_side.h"
+#include "launcher/trainer/options.h"
 #include "python/arrays.h"
 
 namespace lockstep::python {
@@ -46,10 +47,7 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
   CompileOptions options;
   if (threads > 0) options.threads = static_cast<int>(threads);
   if (memory_budget >= 0) options.memory_budget = memory_budget;
-  options.precision = state.float8_products()                ? "float8"
-                      : state.compute_dtype() == DType::bf16 ? "bf16"
-                      : state.compute_dtype() == DType::f16  ? "fp16"
-                                                             : "fp32";
+  options.precision = launcher::precision_of(state);
   auto held = std::make_shared<nb::callable>(function);
   compiler::StepFunction traced = [held](const std::vector<Tensor>& tensors) {
     nb::gil_scoped_acquire python;

@@ -68,9 +68,10 @@ StepFunction measuring(const StepFunction& function) {
 }  // namespace
 
 FunctionWorkload::FunctionWorkload(const Session& session, State& state, const SampleData& data,
-                                   const StepFunction& function, const TrainOptions& options)
+                                   const StepFunction& function, const TrainOptions& options,
+                                   const std::string& precision)
     : session_(session), state_(state), data_(data), function_(function), options_(options) {
-  how_.precision = session.precision();
+  how_.precision = precision;
 }
 
 Step FunctionWorkload::compile_training() {

@@ -15,8 +15,10 @@ namespace lockstep {
 class FunctionWorkload : public launcher::Workload {
  public:
   // All outlive the object.
+  // `precision`: a word of train.precision, in which the state computes.
   FunctionWorkload(const Session& session, State& state, const SampleData& data,
-                   const compiler::StepFunction& function, const TrainOptions& options);
+                   const compiler::StepFunction& function, const TrainOptions& options,
+                   const std::string& precision);
 
   // Answers trainrun plan, and ends the process.
   [[noreturn]] void plan(const PlannedSession& planned);

@@ -46,7 +46,8 @@ class Session {
   int64_t number(size_t i, int64_t otherwise) const;
   // Where trainrun plan started the program: who answers; else null.
   const PlannedSession* planned() const { return planned_.get(); }
-  // What --train.precision=WORD says: fp32 (the start), tf32, bf16, fp16 or float8; train() computes in it.
+  // What --train.precision=WORD says: fp32, tf32, bf16, fp16 or float8; "" where no argument says so. train()
+  // computes in it, else in what the program chose by State::compute_dtype and State::float8.
   const std::string& precision() const { return precision_; }
   // As report(), of any metrics; without any, only the supervisor is told.
   void progress(int64_t step, const std::map<std::string, double>& values);
@@ -67,7 +68,7 @@ class Session {
   double reported_s_ = 0, waited_s_ = 0;  // at the last report
   Device* device_ = nullptr;
   std::vector<std::string> arguments_, command_;
-  std::string precision_ = "fp32";
+  std::string precision_;
 };
 
 }  // namespace lockstep

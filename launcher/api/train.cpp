@@ -39,9 +39,10 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
 
 std::string train(Session& session, State& state, const SampleData& data,
                   const compiler::StepFunction& function, const TrainOptions& options) {
-  const launcher::RunConfig config = config_of(options, session);
-  launcher::set_precision(state, config);
-  FunctionWorkload work(session, state, data, function, options);
+  const launcher::RunConfig config = config_of(options, session, state);
+  // What the program chose of float8 stays under its word.
+  if (config.train.precision != launcher::precision_of(state)) launcher::set_precision(state, config);
+  FunctionWorkload work(session, state, data, function, options, config.train.precision);
   if (session.planned()) work.plan(*session.planned());
   const launcher::WorkerPlace place = launcher::worker_place();
   // Alone, what the program prints itself would stand in the middle of a line that is rewritten.

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "launcher/api/option_words.h"
 #include "launcher/config/config.h"
+#include "launcher/trainer/options.h"
 
 namespace lockstep {
 
@@ -42,7 +43,7 @@ int64_t traced_steps(const TrainOptions& options) {
 }
 }  // namespace
 
-RunConfig config_of(const TrainOptions& options, const Session& session) {
+RunConfig config_of(const TrainOptions& options, const Session& session, const State& state) {
   check_validation(options);
   RunConfig c;
   c.name = "program";
@@ -50,7 +51,7 @@ RunConfig config_of(const TrainOptions& options, const Session& session) {
   c.mesh.dim_names = session.mesh().words.dim_names;
   c.batch.global = options.global_batch, c.batch.micro = options.micro_batch, c.batch.lanes = options.lanes;
   c.train.steps = options.steps;
-  c.train.precision = session.precision();
+  c.train.precision = session.precision().empty() ? launcher::precision_of(state) : session.precision();
   c.train.eval_every = options.validation ? options.validation->every : 0;
   c.train.monitor = options.monitor, c.train.monitor_mode = options.monitor_mode;
   c.train.min_delta = options.min_delta, c.train.patience = options.patience;

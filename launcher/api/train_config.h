@@ -10,6 +10,6 @@
 namespace lockstep {
 
 // UserError for options that a config would be refused for, in the words of TrainOptions.
-launcher::RunConfig config_of(const TrainOptions& options, const Session& session);
+launcher::RunConfig config_of(const TrainOptions& options, const Session& session, const State& state);
 
 }  // namespace lockstep

@@ -55,7 +55,17 @@ DType dtype_of_precision(const std::string& precision) {
                       "\"; choose fp32 | tf32 | bf16 | fp16 | float8"));
 }
 
+std::string precision_of(const State& state) {
+  if (state.compute_dtype() == DType::bf16) return state.float8_products() ? "float8" : "bf16";
+  return state.compute_dtype() == DType::f16 ? "fp16" : "fp32";
+}
+
 void set_precision(State& state, const RunConfig& config) {
+  if (config.train.precision == "bf16" && state.float8_products())
+    throw UserError(
+        "train.precision is \"bf16\", and the program's layers multiply in float8 (State::float8); leave out "
+        "one "
+        "of the two");
   state.compute_dtype(compute_dtype(config));
   if (config.train.precision != "float8") return;
   const Float8Config& how = config.train.float8;

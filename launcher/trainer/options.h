@@ -14,6 +14,8 @@ DType compute_dtype(const RunConfig& config);
 // Makes the state compute in the config's precision. Its model is recorded. UserError: what State::float8
 // throws.
 void set_precision(State& state, const RunConfig& config);
+// The word for what a state computes in: fp32, bf16, fp16 or float8.
+std::string precision_of(const State& state);
 // compute_dtype for a word. UserError for another one.
 DType dtype_of_precision(const std::string& precision);
 // Opens the libraries of compile.load_ops first. UserError when the device does not have the config's

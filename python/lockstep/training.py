@@ -13,7 +13,8 @@ class Session:
 
     The mesh is [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say among
     `arguments` (sys.argv); --train.device=WORD and --train.precision=WORD are read, too. What is left is in
-    `arguments`. One per process. An exception that nobody catches ends the rank with the exit code of its
+    `arguments`. `precision` is "" where no argument says one: then train() computes in what the state says.
+    One per process. An exception that nobody catches ends the rank with the exit code of its
     kind, and trainrun names it.
     """
 
