@@ -50,8 +50,12 @@ class PosixOutFile : public OutFile {
     begin_flush();
   }
   bool anywhere() const override { return true; }
-  // Places are chosen once for the whole file. Advice: what fails, a write tells.
-  void expect(int64_t bytes) override { ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, bytes); }
+  // Places are chosen once for the whole file. Advice: what fails, a write tells, and what was taken is given
+  // back.
+  void expect(int64_t bytes) override {
+    if (bytes > end_ && ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, end_, bytes - end_) != 0)
+      (void)!::ftruncate(fd_.get(), end_);
+  }
   void write_at(int64_t offset, const void* data, size_t bytes) override {
     write_all(offset, data, bytes);
     if (bytes >= kFlushedAlone) flush(offset, static_cast<int64_t>(bytes));

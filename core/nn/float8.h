@@ -6,15 +6,15 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types/dtype.h"
+#include "core/ops/apply.h"
 
 namespace lockstep {
 
-// What has a scale of its own: a tensor, or each row of what a product reads, along which it sums (by
-// torchao's names; rowwise costs more passes over memory and keeps small rows beside large ones).
+// What has a scale of its own: a tensor, or each row of what a product reads, along which it sums, so that
+// small rows keep their digits beside large ones. By torchao's names.
 enum class Float8Recipe : uint8_t { tensorwise, rowwise };
 // UserError naming both for another word.
-Float8Recipe parse_float8_recipe(std::string_view name);
+Float8Recipe parse_float8_recipe(std::string_view name, Here at = Here::current());
 
 // Activations and weights are f8_e4m3. A glob names weights, or the layers that they belong to.
 struct Float8Options {

@@ -49,8 +49,9 @@ class State {
   // Of what is recorded so far, linear layers of which both sizes are multiples of 16 multiply in float8,
   // forward and backward: linear_float8 of core/ops/functions/float8.h. Between them all is as compute_dtype
   // says, which is bf16, chosen before. Scales follow from each micro-batch alone, so bits do not depend on
-  // the number of data ranks. As torchao's recipes tensorwise and rowwise. UserError: another compute dtype,
-  // gradients of another dtype, a mesh with tp, a glob that names nothing, or nothing is left to multiply.
+  // the number of data ranks. A scale is a tensor's, or a row's (options.recipe). UserError: another compute
+  // dtype, gradients of another dtype, a mesh with tp, a glob that names nothing, or nothing is left to
+  // multiply.
   void float8(const Float8Options& options = {}, Here at = Here::current()) { float8(options, line_of(at)); }
   void float8(const Float8Options& options, const SourceLine& at);
   bool float8_products() const;  // whether any layer multiplies in float8

@@ -151,11 +151,11 @@ void State::float8(const Float8Options& options, const SourceLine& at) {
     spec.float8_recipe = options.recipe;
   }
 }
-Float8Recipe parse_float8_recipe(std::string_view name) {
+Float8Recipe parse_float8_recipe(std::string_view name, Here at) {
   if (name == "tensorwise") return Float8Recipe::tensorwise;
   if (name == "rowwise") return Float8Recipe::rowwise;
-  throw UserError(str("[float8] recipe is \"", shortened(printable(std::string(name)), 120),
-                      "\"; choose tensorwise | rowwise"));
+  throw UserError(str(named(line_of(at), "float8"), ": recipe is \"",
+                      shortened(printable(std::string(name)), 120), "\"; choose tensorwise | rowwise"));
 }
 bool State::float8_products() const {
   return std::any_of(specs_.begin(), specs_.end(),

@@ -59,6 +59,7 @@ struct ProgramPlanArguments {
   std::string self;                  // path of trainrun
   std::vector<std::string> rest;     // what stands before the program
   std::vector<std::string> program;  // with its arguments
+  bool budgets = false;              // refused: a program has no config that they could change
 };
 int plan_program(const ProgramPlanArguments& arguments, std::ostream& out);
 // What the program answers, and its exit code; what it prints goes to stderr.

@@ -79,6 +79,10 @@ ProgramAnswer ask_program(ProgramPlanArguments arguments) {
 }
 
 int plan_program(const ProgramPlanArguments& arguments, std::ostream& out) {
+  if (arguments.budgets)
+    throw UserError(
+        "plan: --budgets plans a config under several values of compile.memory_budget, and a program has "
+        "none; leave --budgets out, or give a config");
   out.flush();
   const ProgramAnswer answer = ask_program(arguments);
   out << answer.text;

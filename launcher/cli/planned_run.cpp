@@ -28,7 +28,7 @@ std::string data_in_words(const DataConfig& config) {
 }
 
 PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofline)
-    : config_(std::move(config)), asked_(roofline), found_(found_target(config_.train.device, nproc)) {
+    : config_(std::move(config)), found_(found_target(config_.train.device, nproc)) {
   const std::string word = roofline_word(roofline, config_.train.device, found_);
   known_ = !word.empty();
   if (known_) roofline_ = roofline_named(word);
@@ -42,36 +42,44 @@ PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofl
 
 std::string PlannedRun::no_roofline() const { return launcher::no_roofline(found_); }
 
+int64_t PlannedRun::evaluated() const {
+  return config_.data.validation > 0 ? config_.train.eval_batches * config_.batch.global : 0;
+}
+MemoryNeeds PlannedRun::needs(const LibraryBounds& bounds, int64_t memory) const {
+  MemoryNeeds out = device_needs(config_, run_->state, run_->trainer, run_->step, evaluated(), bounds);
+  if (memory == 0 && found_.target.device().addressable() &&
+      device_choice(config_.train.device).kind != "cuda")
+    add_snapshot(out, config_, run_->state);
+  return out;
+}
+
 PlanReport PlannedRun::report(int64_t memory) const {
   const int64_t nproc = run_->words.size();
   PlanReport report = make_report(config_, *run_, roofline(), no_roofline());
   report.data = data_in_words(config_.data);
-  const int64_t sequences =
-      config_.data.validation > 0 ? config_.train.eval_batches * config_.batch.global : 0;
   const LibraryBounds bounds = library_bounds(config_, found_.target);
-  MemoryNeeds needs = device_needs(config_, run_->state, run_->trainer, run_->step, sequences, bounds);
-  if (memory == 0 && found_.target.device().addressable() &&
-      device_choice(config_.train.device).kind != "cuda")
-    add_snapshot(needs, config_, run_->state);
-  add_memory(report, config_, found_, needs, memory);
+  add_memory(report, config_, found_, needs(bounds, memory), memory);
   report.host_by = hosts_assumed_
                        ? str("the roofline ", roofline_.name, "; mesh.ranks_per_node says otherwise")
                        : "mesh.ranks_per_node";
   if (!report.fits())
-    report.nearest = nearest_config(config_, nproc, found_.target, sequences, bounds, report.available);
+    report.nearest = nearest_config(config_, nproc, found_.target, evaluated(), bounds, report.available);
   return report;
 }
 
-std::vector<PlanBudget> PlannedRun::budgets() const {
+PlanBudget PlannedRun::budget() const {
+  const compiler::Recompute& again = run_->step.plan.recompute;
+  return {config_.compile.memory_budget,
+          needs(library_bounds(config_, found_.target), 0).total(),
+          run_->step.held.arena,
+          known_ ? predict(config_, run_->words, run_->step, roofline_).step_s : 0,
+          again.values,
+          again.extra_flops};
+}
+std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline) {
   return plan_budgets([&](const std::string& word) {
-    RunConfig config = config_;
     config.compile.memory_budget = word;
-    const PlannedRun planned(config, run_->words.size(), asked_);
-    const PlanReport report = planned.report(0);
-    const compiler::Recompute& again = planned.run_->step.plan.recompute;
-    return PlanBudget{word,         report.needs.total(),
-                      report.arena, report.predicted ? report.prediction.step_s : 0,
-                      again.values, again.extra_flops};
+    return PlannedRun(config, nproc, roofline).budget();
   });
 }
 

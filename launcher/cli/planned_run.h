@@ -29,18 +29,21 @@ class PlannedRun {
   const PaperRun& run() const { return *run_; }
   // With memory and whether it fits in `memory` bytes a rank; 0: in what the device has, where it is known.
   PlanReport report(int64_t memory) const;
-  // The same config under values of compile.memory_budget, each planned anew.
-  std::vector<PlanBudget> budgets() const;
+  PlanBudget budget() const;  // what the config's own compile.memory_budget makes of it
   // What `rank` does in a step, verified. UserError where there is no such rank.
   compiler::StepProgram program_of(int64_t rank) const;
 
  private:
-  RunConfig config_;   // with the roofline's hosts where it leaves them open
-  std::string asked_;  // for a roofline
+  int64_t evaluated() const;  // sequences of an evaluation
+  MemoryNeeds needs(const LibraryBounds& bounds, int64_t memory) const;
+  RunConfig config_;  // with the roofline's hosts where it leaves them open
   FoundTarget found_;
   Roofline roofline_;
   bool known_ = false, hosts_assumed_ = false;  // hosts as the roofline has them
   std::unique_ptr<PaperRun> run_;
 };
+
+// A config under values of compile.memory_budget, each planned anew. Arguments and errors as PlannedRun's.
+std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline);
 
 }  // namespace lockstep::launcher::cli

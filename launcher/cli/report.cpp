@@ -56,7 +56,7 @@ class Gathered {
     if (!waits.series.empty()) out.sections.back().charts.push_back(waits);
     if (const auto names = traces(); !names.empty())
       out.sections.back().text += str(" ", join(names, ", "), " in the run's folder: for ui.perfetto.dev.");
-    if (plan_) out.sections.push_back(memory_section(*plan_));
+    if (plan_) out.sections.push_back(memory_section(*plan_, no_budgets_));
     out.sections.push_back(promises());
     out.events = attempts_.events;
     if (!then_.program) out.config = config_text(config);
@@ -78,10 +78,17 @@ class Gathered {
     if (const std::string closed = unopened_libraries(config); !closed.empty()) throw UserError(closed);
     const PlannedRun planned(config, std::max<int64_t>(1, attempts_.ranks), "");
     plan_ = std::make_unique<PlanReport>(planned.report(0));
-    if (budgets) plan_->budgets = planned.budgets();
+    if (budgets) add_budgets(config);
   } catch (const Error& error) {
     no_plan_ = error.what();
     no_plan_ = no_plan_.substr(0, no_plan_.find('\n'));
+  }
+
+  void add_budgets(const RunConfig& config) try {
+    plan_->budgets = budgets_of(config, std::max<int64_t>(1, attempts_.ranks), "");
+  } catch (const Error& error) {
+    no_budgets_ = error.what();
+    no_budgets_ = no_budgets_.substr(0, no_budgets_.find('\n'));
   }
 
   Points points(const std::string& name) const {
@@ -225,7 +232,7 @@ class Gathered {
   RunAttempts attempts_;
   RunRecord::Then then_;
   std::unique_ptr<PlanReport> plan_;
-  std::string no_plan_;
+  std::string no_plan_, no_budgets_;
 };
 }  // namespace
 

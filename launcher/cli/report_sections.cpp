@@ -119,7 +119,7 @@ PageTable budgets_table(const PlanReport& plan) {
 }
 }  // namespace
 
-PageSection memory_section(const PlanReport& plan) {
+PageSection memory_section(const PlanReport& plan, const std::string& no_budgets) {
   PageSection out{
       .title = "Memory",
       .text = str("Of the fullest rank, as planned",
@@ -132,10 +132,10 @@ PageSection memory_section(const PlanReport& plan) {
   PageTable regions{"Activations and sums by region", {{"region", "bytes"}}};
   for (const auto& region : plan.regions) regions.rows.push_back({region.name, bytes(region.bytes)});
   if (plan.regions.size()) out.tables.push_back(regions);
-  if (plan.budgets.size() > 1) {
-    if (plan.predicted) out.charts.push_back(budgets_chart(plan));
-    out.tables.push_back(budgets_table(plan));
-  }
+  if (plan.budgets.size() > 1 && plan.predicted) out.charts.push_back(budgets_chart(plan));
+  if (!plan.budgets.empty()) out.tables.push_back(budgets_table(plan));
+  if (plan.budgets.size() == 1) out.text += " A full recomputation takes no less.";
+  if (!no_budgets.empty()) out.text += str(" Other budgets could not be planned: ", no_budgets, ".");
   return out;
 }
 

@@ -123,14 +123,11 @@ class CommandLine {
     return plan(arguments, out_);
   }
   int plan_of_program(const CLI::App& app) {
-    if (flags_.budgets)
-      throw UserError(
-          "plan: --budgets plans a config under several values of compile.memory_budget, and a program has "
-          "none; leave --budgets out, or give a config");
     ProgramPlanArguments arguments = program_arguments(app);
     arguments.request.memory = flags_.memory.empty() ? 0 : parse_memory(flags_.memory);
     arguments.request.json = flags_.json, arguments.request.whole = flags_.whole;
     arguments.request.program = flags_.program, arguments.request.listing = flags_.listing;
+    arguments.budgets = flags_.budgets;
     return plan_program(arguments, out_);
   }
   ProgramPlanArguments program_arguments(const CLI::App& app) const {

@@ -47,7 +47,7 @@ std::string more_time(const PlanBudget& budget, const PlanBudget& first) {
 
 std::string budgets_text(const std::vector<PlanBudget>& budgets) {
   std::vector<std::vector<std::string>> rows{
-      {"memory_budget", "a rank takes", "activations", "step", "", "computed again"}};
+      {"memory_budget", "a rank takes", "arena", "step", "", "computed again"}};
   for (const PlanBudget& budget : budgets)
     rows.push_back(
         {budget.word, bytes_text(static_cast<double>(budget.bytes)),

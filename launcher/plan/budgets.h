@@ -12,20 +12,20 @@ namespace lockstep::launcher {
 struct PlanBudget {
   std::string word;       // "none", "26MiB", "full": the value
   int64_t bytes = 0;      // that the fullest rank takes, with bounds of what libraries take
-  int64_t arena = 0;      // of these, of forward and backward: what the budget bounds
+  int64_t arena = 0;      // of these, of activations, workspaces and copies: what the budget bounds
   double step_s = 0;      // predicted; 0 without a prediction
   int64_t values = 0;     // that backward computes again
   double more_flops = 0;  // of the step's own, for them
 };
 
-// From "none" to "full", the bytes falling: both ends, and up to four between them at even distances of
+// From "none" to "full", the arenas falling: both ends, and up to four between them at even distances of
 // arenas. One row where a full recomputation saves nothing. `planned` plans the config with such a value.
 std::vector<PlanBudget> plan_budgets(const std::function<PlanBudget(const std::string& word)>& planned);
 
 // Bytes as a config takes them, rounded down: "32.5GiB", "26MiB", "920KiB"; at least "1KiB".
 std::string budget_word(int64_t bytes);
 
-// A table of them, with a line of what it says.
+// A heading and a table of them.
 std::string budgets_text(const std::vector<PlanBudget>& budgets);
 // "+3.1 %" of the first row's time, or "-" without a prediction.
 std::string more_time(const PlanBudget& budget, const PlanBudget& first);

@@ -131,8 +131,8 @@ std::string plan_text(const PlanReport& report);
 //               tokens_per_s or samples_per_s, flops_per_s, peak_flops_per_s,
 //               shares {arithmetic, memory, launches, exposed}} | null
 //   no_prediction | null
-//   budgets [{memory_budget, bytes, activations, step | null, recomputed_values, more_flops}]; [] unless
-//   asked certificate, same_bits_on: "any" or "this" number of data ranks
+//   budgets [{memory_budget, bytes, arena, step | null, recomputed_values, more_flops}], empty unless asked
+//   certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 
 }  // namespace lockstep::launcher

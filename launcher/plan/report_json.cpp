@@ -127,7 +127,7 @@ std::string plan_json(const PlanReport& r) {
   for (const PlanBudget& budget : r.budgets)
     out["budgets"].push_back({{"memory_budget", budget.word},
                               {"bytes", budget.bytes},
-                              {"activations", budget.arena},
+                              {"arena", budget.arena},
                               {"step", budget.step_s > 0 ? Json(budget.step_s) : Json(nullptr)},
                               {"recomputed_values", budget.values},
                               {"more_flops", budget.more_flops}});

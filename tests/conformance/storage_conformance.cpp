@@ -76,6 +76,23 @@ void files_of_all_sizes(Storage& storage, const std::string& folder) {
   }
 }
 
+// A file that is expected to have more bytes than are written has those that are.
+void a_file_that_is_expected(Storage& storage, const std::string& folder) {
+  storage.make_folders(folder);
+  const std::string path = folder + "/f", text = pattern(100'000);
+  for (const int64_t expected : {int64_t{0}, int64_t{100'000}, int64_t{5} << 20, int64_t{1} << 60}) {
+    auto out = storage.create(path);
+    out->expect(expected);
+    same(out->bytes(), int64_t{0}, "bytes() of a file that is expected");
+    out->write(text.data(), text.size());
+    same(out->bytes(), static_cast<int64_t>(text.size()), "bytes() of a file that is written");
+    out->sync();
+    out->close();
+    same(storage.open(path)->bytes(), static_cast<int64_t>(text.size()), "bytes() of a file that is read");
+    expect(whole_text(storage, path) == text, "a file that was expected does not read back");
+  }
+}
+
 void a_file_replaces_another(Storage& storage, const std::string& folder) {
   storage.make_folders(folder);
   for (const char* text : {"long, the first", "short"}) write_text(storage, folder + "/f", text);
@@ -321,6 +338,7 @@ void a_failure_at_every_operation(Storage& storage, const std::string& folder) {
 
 std::vector<StorageCase> storage_cases() {
   return {{"files_of_all_sizes", files_of_all_sizes},
+          {"a_file_that_is_expected", a_file_that_is_expected},
           {"a_file_replaces_another", a_file_replaces_another},
           {"what_is_not_there", what_is_not_there},
           {"folders", folders},

@@ -153,8 +153,10 @@ TEST(TuningErrors, Float8OfAProgram) {
           .find("no linear layer is left to multiply in float8; the sizes of a weight must be multiples "
                 "of 16, and 1 are skipped"),
       std::string::npos);
-  EXPECT_EQ(refusal([] { parse_float8_recipe("blockwise"); }),
-            "[float8] recipe is \"blockwise\"; choose tensorwise | rowwise");
+  const int word = __LINE__ + 1;
+  const std::string unknown = refusal([] { parse_float8_recipe("blockwise"); });
+  EXPECT_EQ(unknown, str("[float8] tuning_errors_test.cpp:", word,
+                         ": recipe is \"blockwise\"; choose tensorwise | rowwise"));
   EXPECT_FALSE(state.float8_products());
   state.float8();
   EXPECT_TRUE(state.float8_products());

@@ -63,9 +63,9 @@ TEST_F(MemoryBudget, BudgetsAreBytesAgainstTime) {
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_GT(rows[i]["step"], 0) << rows[i];
     const std::string word = rows[i]["memory_budget"];
-    EXPECT_EQ(rows[i]["activations"], std::stoll(found(plan(word), "\n  arena +([0-9]+) bytes"))) << word;
+    EXPECT_EQ(rows[i]["arena"], std::stoll(found(plan(word), "\n  arena +([0-9]+) bytes"))) << word;
     if (i == 0) continue;
-    EXPECT_LT(rows[i]["activations"], rows[i - 1]["activations"]) << rows;
+    EXPECT_LT(rows[i]["arena"], rows[i - 1]["arena"]) << rows;
     EXPECT_LT(rows[i]["bytes"], rows[i - 1]["bytes"]) << rows;
     EXPECT_GT(rows[i]["recomputed_values"], 0) << rows[i];
   }

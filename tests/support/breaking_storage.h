@@ -51,6 +51,7 @@ class BreakingStorage : public checkpoint::Storage {
       below_->write(data, bytes);
     }
     bool anywhere() const override { return below_->anywhere(); }
+    void expect(int64_t bytes) override { below_->expect(bytes); }
     void write_at(int64_t offset, const void* data, size_t bytes) override {
       storage_.step("write", path_);
       below_->write_at(offset, data, bytes);

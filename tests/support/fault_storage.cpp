@@ -19,6 +19,7 @@ class FaultOutFile : public OutFile {
     write_by(bytes, [&](size_t part) { below_->write(data, part); });
   }
   bool anywhere() const override { return below_->anywhere(); }
+  void expect(int64_t bytes) override { below_->expect(bytes); }
   void write_at(int64_t offset, const void* data, size_t bytes) override {
     write_by(bytes, [&](size_t part) { below_->write_at(offset, data, part); });
   }

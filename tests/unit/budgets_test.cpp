@@ -31,13 +31,13 @@ TEST(Budgets, EvenDistancesBetweenNoneAndFull) {
   EXPECT_EQ(words(all), (std::vector<std::string>{"none", "100MiB", "80MiB", "60MiB", "40MiB", "full"}));
   EXPECT_EQ(budgets_text(all),
             "\nbytes against time, by compile.memory_budget\n"
-            "  memory_budget  a rank takes  activations    step           computed again\n"
-            "  none               1.09 GiB   120.00 MiB  100 ms           nothing\n"
-            "  100MiB             1.07 GiB   100.00 MiB  105 ms   +5.0 %  20 values, +6.0 % flops\n"
-            "  80MiB              1.05 GiB    80.00 MiB  110 ms  +10.0 %  40 values, +12.0 % flops\n"
-            "  60MiB              1.04 GiB    60.00 MiB  115 ms  +15.0 %  60 values, +18.0 % flops\n"
-            "  40MiB              1.02 GiB    40.00 MiB  120 ms  +20.0 %  80 values, +24.0 % flops\n"
-            "  full            1020.00 MiB    20.00 MiB  125 ms  +25.0 %  100 values, +30.0 % flops\n");
+            "  memory_budget  a rank takes       arena    step           computed again\n"
+            "  none               1.09 GiB  120.00 MiB  100 ms           nothing\n"
+            "  100MiB             1.07 GiB  100.00 MiB  105 ms   +5.0 %  20 values, +6.0 % flops\n"
+            "  80MiB              1.05 GiB   80.00 MiB  110 ms  +10.0 %  40 values, +12.0 % flops\n"
+            "  60MiB              1.04 GiB   60.00 MiB  115 ms  +15.0 %  60 values, +18.0 % flops\n"
+            "  40MiB              1.02 GiB   40.00 MiB  120 ms  +20.0 %  80 values, +24.0 % flops\n"
+            "  full            1020.00 MiB   20.00 MiB  125 ms  +25.0 %  100 values, +30.0 % flops\n");
 }
 // Choices are few: a value that gives what the row above it has, or the last one, is no row.
 TEST(Budgets, EqualPlansAreOneRow) {
@@ -53,8 +53,8 @@ TEST(Budgets, NothingToGive) {
   EXPECT_EQ(words(all), std::vector<std::string>{"none"});
   EXPECT_EQ(budgets_text(all),
             "\nbytes against time, by compile.memory_budget\n"
-            "  memory_budget  a rank takes  activations  step    computed again\n"
-            "  none               1.09 GiB   120.00 MiB     -    nothing\n"
+            "  memory_budget  a rank takes       arena  step    computed again\n"
+            "  none               1.09 GiB  120.00 MiB     -    nothing\n"
             "  a full recomputation takes no less\n");
 }
 TEST(Budgets, Words) {

@@ -25,7 +25,7 @@ class Quantize : public LibraryCall {
     LS_CHECK(rows < INT32_MAX && columns < INT32_MAX, text_);
   }
   std::string algorithm() const override { return text_; }
-  double flops() const override { return 2.0 * static_cast<double>(rows_ * columns_); }
+  double flops() const override { return (rowwise_ ? 4.0 : 2.0) * static_cast<double>(rows_ * columns_); }
   // The operands in the order of the op, then the sizes.
   void enqueue(void* const* args, void*, Stream& stream, int) const override {
     int rows = static_cast<int>(rows_), columns = static_cast<int>(columns_),
@@ -64,6 +64,18 @@ class ScaledProduct : public LibraryCall {
   bool bias_;
 };
 
+// Of scales of rows: cuBLASLt has them on compute capability 9.0 alone, from libcublas 12.9 on.
+void check_rowwise(const Properties& gpu, const Node& node) {
+  const std::string here = str("[", node.op, "] ", node.at.text(), ": "),
+                    out = "; choose train.float8.recipe=tensorwise, or call float8 without a recipe";
+  if (gpu.major != 9 || gpu.minor != 0)
+    throw UserError(str(here, gpu.name, " has compute capability ", gpu.major, ".", gpu.minor,
+                        ", and cuBLASLt multiplies with scales of rows on 9.0 alone", out));
+  if (cublaslt().GetVersion() < 120900)
+    throw UserError(str(here, "cuBLASLt ", cublaslt_version(),
+                        " has no scales of rows, which came with 12.9; install a newer libcublas", out));
+}
+
 std::unique_ptr<LibraryCall> make_scaled_mm(CudaDevice& device, const Node& node,
                                             const std::vector<Operand>& in, const std::vector<Operand>& out) {
   GemmOptions o;
@@ -73,6 +85,7 @@ std::unique_ptr<LibraryCall> make_scaled_mm(CudaDevice& device, const Node& node
   o.in = in[0].dtype, o.in_b = in[1].dtype, o.out = out[0].dtype;
   o.fast = node.attrs.flag("fast");
   o.rowwise = !in[2].shape.empty();
+  if (o.rowwise) check_rowwise(device.properties(), node);
   o.epilogue = in.size() == 5 ? Epilogue::bias : Epilogue::none;
   auto gemm = make_gemm(device, o);
   if (!gemm)

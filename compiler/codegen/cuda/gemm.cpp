@@ -198,6 +198,7 @@ class LtGemm : public Gemm {
     if (has_aux(options_.epilogue))
       aligned(args.aux, "aux"), call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.aux);
     if (is_float8(options_.in)) {  // operands are swapped
+      if (options_.rowwise) aligned(args.scale_a, "scales of A"), aligned(args.scale_b, "scales of B");
       call.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, args.scale_b);
       call.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, args.scale_a);
     }

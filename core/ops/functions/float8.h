@@ -11,7 +11,8 @@ namespace lockstep {
 // (current scaling; torchao's tensorwise recipe). The gradients of x and of the weight are such products,
 // too, for which dy is `gradients`; that of the bias is the sum of dy, unrounded. Each operand is rounded
 // once for all products that read it. `rowwise`: a scale for each row of what a product reads, along which it
-// sums (torchao's rowwise recipe): x, dy and the weight are rounded by rows for one product, and by columns
+// sums (as torchao's rowwise recipe, whose scales are powers of 2, whose dy is f8_e4m3, and whose gradients
+// accumulate as its forward does): x, dy and the weight are rounded by rows for one product, and by columns
 // for another. Rows, inputs and outputs must be multiples of 16. f64 is not rounded: it is for tests of
 // gradients. UserError for other sizes or dtypes.
 Tensor linear_float8(Tensor x, Tensor weight, Tensor bias = {}, DType gradients = DType::f8_e5m2,
@@ -24,7 +25,8 @@ inline constexpr int64_t kFloat8Multiple = 16;  // of matrix units that read 16 
 // for a tensor that is summed by columns, too; its value is the same.
 Tensor amax(Tensor x, bool columns = false, Here at = Here::current());
 
-// max |x| of each row: [..., k] -> f32 [rows]; of each column: -> f32 [k].
+// max |x| of each row: [..., k] -> f32 [rows]; of each column: -> f32 [k]. x has elements, and a dim at
+// least.
 Tensor amax_of_rows(Tensor x, Here at = Here::current());
 Tensor amax_of_columns(Tensor x, Here at = Here::current());
 
