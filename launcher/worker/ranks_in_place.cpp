@@ -59,6 +59,7 @@ class Ranks {
     watch.join();
     logs::set_sink({});
     std::lock_guard lock(mutex_);
+    hear_stop();  // of a run that was over before the watch looked
     console_.live("");
     return diagnose(facts());
   }
@@ -149,21 +150,22 @@ class Ranks {
     World::leave(outcome.exit_code);
   }
 
+  // Says once that a signal came. With the lock held.
+  void hear_stop() {
+    if (stopping_ || signals_seen() == 0) return;
+    stopping_ = true;
+    stop_since_ = Clock::now();
+    console_.notice(
+        str(signal_text(first_signal()), ": ", options_.when_stopped, "; a second signal kills at once"));
+  }
+
   void watch_over() {
-    Clock::time_point stop_since;
-    for (bool stopping = false; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    for (; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
       std::lock_guard lock(mutex_);
-      if (const int seen = signals_seen()) {
-        if (!stopping) {
-          stopping = true;
-          stop_since = Clock::now();
-          console_.notice(str(signal_text(first_signal()), ": ", options_.when_stopped,
-                              "; a second signal kills at once"));
-        }
-        if (seen > 1) end_process(facts(), "second signal");
-        if (seconds_since(stop_since) > options_.grace)
-          end_process(facts(), str("not done ", number_text(options_.grace), " s after the first signal"));
-      }
+      hear_stop();
+      if (signals_seen() > 1) end_process(facts(), "second signal");
+      if (stopping_ && seconds_since(stop_since_) > options_.grace)
+        end_process(facts(), str("not done ", number_text(options_.grace), " s after the first signal"));
       if (!records_.empty() && seconds_since(failed_at_) > kAfterFailure) {
         AttemptFacts all = facts();
         all.stop_signal = 0;
@@ -178,7 +180,8 @@ class Ranks {
   std::mutex mutex_;  // of the console, the logs and the records
   std::vector<std::ofstream> logs_;
   std::vector<ErrorRecord> records_;
-  Clock::time_point failed_at_;
+  Clock::time_point failed_at_, stop_since_;
+  bool stopping_ = false;  // a signal was told; since then
   std::vector<std::atomic<int64_t>> steps_;
   std::atomic<int64_t> stopped_{0};
   std::atomic<bool> over_{false};

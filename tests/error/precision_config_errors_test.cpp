@@ -1,4 +1,5 @@
-// train.precision and train.float8 of a config, against each other, the device and the mesh, each on its words.
+// train.precision and train.float8 of a config, against each other, the device and the mesh, each on its
+// words.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

@@ -85,16 +85,16 @@ TEST_F(ProcessFaults, Row02RankZeroKilledAndEverythingKilled) {
   process = running(2);
   pids = ranks(2);
   const std::string mine = str("/dev/shm/lockstep.", geteuid(), ".", process->pid(), ".");
-  kill(process->pid(), SIGKILL);
-  for (int pid : pids) kill(pid, SIGKILL);
-  EXPECT_EQ(process->wait(5), 128 + SIGKILL);
-  EXPECT_TRUE(all_gone(pids, 2));
   auto left = [&] {
     for (const auto& folder : shared_folders())
       if (folder.rfind(mine, 0) == 0) return true;
     return false;
   };
-  EXPECT_TRUE(left());
+  EXPECT_TRUE(left()) << "while they live: what is dead any other run removes";
+  kill(process->pid(), SIGKILL);
+  for (int pid : pids) kill(pid, SIGKILL);
+  EXPECT_EQ(process->wait(5), 128 + SIGKILL);
+  EXPECT_TRUE(all_gone(pids, 2));
   continues_with_the_same_bits();
   EXPECT_FALSE(left()) << "the next run removes what killed ones left";
   row({.fault = "kill -9 of rank 0; of trainrun and all ranks together (there is no launcher below)",
