@@ -26,8 +26,10 @@ double largest(const DenseArray& x) {
 DenseArray turned(const DenseArray& x) {
   auto [rows, columns] = rows_of(x.shape);
   DenseArray out = make(x.dtype, {columns, rows});
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) out.i[c * rows + r] = x.i[r * columns + c];
+  auto turn = [rows = rows, columns = columns](const auto& from, auto& to) {
+    for (size_t i = 0; i < from.size(); ++i) to[i % columns * rows + i / columns] = from[i];
+  };
+  turn(x.i, out.i), turn(x.f, out.f);  // codes, or numbers
   return out;
 }
 // The largest magnitude of each row, or of each column.
@@ -63,13 +65,6 @@ std::pair<DenseArray, DenseArray> by_rows(const DenseArray& x, const std::vector
   }
   return {out, inverse};
 }
-DenseArray turned_floats(const DenseArray& x) {
-  auto [rows, columns] = rows_of(x.shape);
-  DenseArray out = make(x.dtype, {columns, rows});
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) out.f[c * rows + r] = x.f[r * columns + c];
-  return out;
-}
 
 // x, the largest magnitude -> x in float8, its transpose, the inverse of the scale, twice.
 std::vector<DenseArray> rounded(const DenseArray& x, double magnitude, DType dtype) {
@@ -84,7 +79,7 @@ std::vector<DenseArray> rounded(const DenseArray& x, double magnitude, DType dty
 std::vector<DenseArray> rounded_rowwise(const DenseArray& x, const std::vector<double>& rows,
                                         const std::vector<double>& columns, DType dtype) {
   auto [out, inverse] = by_rows(x, rows, dtype);
-  auto [other, inverse_turned] = by_rows(turned_floats(x), columns, dtype);
+  auto [other, inverse_turned] = by_rows(turned(x), columns, dtype);
   return {out, other, inverse, inverse_turned};
 }
 std::vector<DenseArray> quantize(const Call& call) {
