@@ -12,6 +12,7 @@
 #include "compiler/plan_observer.h"
 #include "compiler/runtime/executable.h"
 #include "compiler/runtime/update.h"
+#include "compiler/schedule/gather_float8.h"
 #include "compiler/schedule/stream_weights.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -33,6 +34,8 @@ namespace {
 StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, const PassContext& context) {
   plan.phases = cut_phases(whole);
   stream_weights(plan.phases, streaming);
+  const Graph plain_seed = plan.phases.seed.graph;
+  const bool cast = gather_float8(plan.phases);
   for (const auto& input : whole.inputs)
     if (input.kind == InputKind::state) plan.layouts[input.name] = context.layout_of(input.name);
   auto lower = [&](const Graph& graph) {
@@ -42,6 +45,9 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
   plan.seed = lower(plan.phases.seed.graph);
   plan.body = lower(plan.phases.body.graph);
   plan.copies = lower(plan.phases.copies.graph);
+  plan.maxima = lower(plan.phases.own_rows.maxima.graph);
+  plan.cast = lower(plan.phases.own_rows.cast.graph);
+  if (cast) plan.plain_seed = std::make_shared<const Graph>(lower(plain_seed));
   for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
   return plan;
 }
@@ -170,7 +176,7 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
       if (!known) sources.push_back(std::move(source));
     }
   };
-  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body, &plan.copies})
+  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body, &plan.copies, &plan.maxima, &plan.cast})
     add(kernels_of(*graph, plan.options));
   for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
   add(update_kernels(plan.phases, plan.options, kept_gradients(plan)));

@@ -13,8 +13,13 @@ StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const Program
 
 StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const ProgramRank& rank) {
   ProgramBlock copies = plan_copies(plan, body.micro_batches);
-  StepBlocks blocks{
-      plan_block({plan.count}, plan.options), plan_seed(plan), std::move(body), std::move(copies), {}};
+  StepBlocks blocks{plan_block({plan.count}, plan.options),
+                    plan_seed(plan),
+                    std::move(body),
+                    std::move(copies),
+                    plan_block({plan.maxima}, plan.options),
+                    plan_block({plan.cast}, plan.options),
+                    {}};
   return StepBuilder(plan, std::move(blocks), rank).build_inspection();
 }
 

@@ -41,13 +41,15 @@ StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramR
   add_block("seed", std::move(blocks.seed));
   add_block("body", std::move(blocks.body));
   add_block("copies", std::move(blocks.copies));
+  add_block("maxima", std::move(blocks.maxima));
+  add_block("cast", std::move(blocks.cast));
   for (size_t f = 0; f < blocks.fragments.size(); ++f)
     add_block(str("tail ", f), std::move(blocks.fragments[f]));
 }
 
 StepProgram StepBuilder::build() {
   declare_inputs();
-  for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
+  prepare_head();
   make_buckets();
   make_rows();
   make_fetches();
@@ -88,7 +90,7 @@ StepProgram StepBuilder::build_recomputation() {
 void StepBuilder::inspect() {
   inspects_ = true;
   declare_inputs();
-  for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
+  prepare_head();
   make_fetches();
   writer_.into(program_.instrs);
   head();
@@ -99,7 +101,8 @@ void StepBuilder::inspect() {
 
 void StepBuilder::add_block(std::string name, ProgramBlock block) {
   Arenas arenas;
-  const bool none = static_cast<int>(program_.blocks.size()) == kCopiesBlock && block.outputs.empty();
+  const auto b = static_cast<int>(program_.blocks.size());
+  const bool none = b >= kCopiesBlock && b < kTailBlocks && block.outputs.empty();
   for (int64_t j = 0; j < block.micro_batches && !none; ++j)
     arenas.own.push_back(writer_.region(
         Kind::arena, block.micro_batches > 1 ? str(name, " of micro-batch ", j) : name, block.own_bytes));
@@ -185,6 +188,20 @@ void StepBuilder::round_weights() {
 void StepBuilder::head() {
   for (NodeId n : plan_.phases.head)
     if (whole_.node(n).op != ops::convert) node(n);
+  cast_own_rows();
+}
+
+// Rows that travel in float8: the largest magnitudes of this rank's, those of all ranks, and its rows cast.
+void StepBuilder::cast_own_rows() {
+  const Phases::OwnRows& own = plan_.phases.own_rows;
+  auto run_phase = [&](int b, const Phase& phase) {
+    const auto inputs = inputs_of(phase, -1);
+    run_all(b, inputs);
+    for (size_t o = 0; o < phase.outputs.size(); ++o) at_[phase.outputs[o]] = output_of(b, o, inputs);
+  };
+  run_phase(kMaximaBlock, own.maxima);
+  for (NodeId n : own.gathers) node(n);
+  run_phase(kCastBlock, own.cast);
 }
 
 void StepBuilder::counts() {

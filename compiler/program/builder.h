@@ -59,6 +59,7 @@ class StepBuilder {
 
   // Of a gather: the tensors that no phase gathers for itself.
   std::vector<size_t> tensors_of(const Node& start) const;
+  void prepare_head();
   void prepare_head(const Node& node);
   // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
   bool in_place(const Node& node, ValueId v) const;
@@ -69,6 +70,7 @@ class StepBuilder {
 
   void round_weights();
   void head();
+  void cast_own_rows();
   void counts();
   // Rows of sparse tables for micro-batches: their ids, as count gives them; those of split tables from their
   // owners, for all micro-batches at once; those of whole ones before each body.

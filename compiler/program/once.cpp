@@ -31,6 +31,11 @@ std::vector<size_t> StepBuilder::tensors_of(const Node& start) const {
   return out;
 }
 
+void StepBuilder::prepare_head() {
+  for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
+  for (NodeId n : plan_.phases.own_rows.gathers) prepare_head(whole_.node(n));
+}
+
 void StepBuilder::prepare_head(const Node& node) {
   if (node.op == ops::convert) {
     std::string name = "rounded";

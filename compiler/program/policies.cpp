@@ -125,9 +125,11 @@ std::vector<int> StepBuilder::gather_weights(int b, size_t bucket) {
     for (const auto& weight : b == kSeedBlock ? plan_.phases.seed_streamed : plan_.phases.streamed) {
       if (weight.input != segment.input) continue;
       const Node& node = whole_.node(weight.start);
-      const ValueId rows = node.inputs[weight.tensor];
+      const ValueId rows = weight.rows;
       const std::string& along = node.attrs.word("mesh_dim");
-      StartCollective gather{.verb = Verb::all_gather, .along = along, .dtype = whole_[rows].dtype};
+      const DType dtype = whole_[rows].dtype;  // groups know bytes, and no float8
+      StartCollective gather{
+          .verb = Verb::all_gather, .along = along, .dtype = is_float8(dtype) ? DType::u8 : dtype};
       const int64_t ranks = held_.size(along);
       for (int64_t r = 0; r < ranks; ++r)
         gather.receive.push_back(held_.of(whole_[rows], held_.dim(along), r).count);

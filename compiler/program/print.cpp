@@ -300,7 +300,8 @@ std::string print(const StepProgram& program) {
     out += str("  ", name(kind), ": ", both.first, both.first == 1 ? " region, " : " regions, ",
                amount(both.second), "\n");
   for (size_t b = 0; b < program.blocks.size(); ++b)
-    if (b != kCopiesBlock || !program.blocks[b].calls.empty()) out += "\n" + block_text(program, b);
+    if (b < kCopiesBlock || b >= kTailBlocks || !program.blocks[b].calls.empty())
+      out += "\n" + block_text(program, b);
   if (!program.refresh.empty())
     out += str("\nbefore the first step, and after somebody else wrote the state\n",
                instrs_text(program, program.refresh));

@@ -214,7 +214,15 @@ struct StepOutput {
 };
 
 // Places in StepProgram::blocks.
-enum StepBlock : int { kCountBlock, kSeedBlock, kBodyBlock, kCopiesBlock, kTailBlocks };
+enum StepBlock : int {
+  kCountBlock,
+  kSeedBlock,
+  kBodyBlock,
+  kCopiesBlock,
+  kMaximaBlock,
+  kCastBlock,
+  kTailBlocks
+};
 
 struct StepProgram {
   std::vector<Region> regions;

@@ -6,7 +6,8 @@
 namespace lockstep::compiler {
 
 int64_t StepBlocks::arena_bytes() const {
-  int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes() + copies.arena_bytes();
+  int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes() + copies.arena_bytes() +
+                  maxima.arena_bytes() + cast.arena_bytes();
   for (const auto& fragment : fragments) bytes += fragment.arena_bytes();
   return bytes;
 }
@@ -42,6 +43,7 @@ StepBlocks plan_blocks(const StepPlan& plan) {
                          .micro_batches = layers ? lanes.slots(0) : 1},
                         plan.options);
   out.copies = plan_copies(plan, out.body.micro_batches);
+  out.maxima = plan_block({plan.maxima}, plan.options), out.cast = plan_block({plan.cast}, plan.options);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
   return out;
 }
@@ -51,6 +53,8 @@ StepBlocks blocks_of(std::vector<ProgramBlock> all) {
                  std::move(all.at(kSeedBlock)),
                  std::move(all.at(kBodyBlock)),
                  std::move(all.at(kCopiesBlock)),
+                 std::move(all.at(kMaximaBlock)),
+                 std::move(all.at(kCastBlock)),
                  {}};
   for (size_t f = kTailBlocks; f < all.size(); ++f) out.fragments.push_back(std::move(all[f]));
   return out;

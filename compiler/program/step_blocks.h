@@ -11,7 +11,7 @@ namespace lockstep::compiler {
 
 // The planned blocks of a step's phases.
 struct StepBlocks {
-  ProgramBlock count, seed, body, copies;
+  ProgramBlock count, seed, body, copies, maxima, cast;
   std::vector<ProgramBlock> fragments;
   int64_t arena_bytes() const;
 };

@@ -36,10 +36,11 @@ struct Recompute {
 // What a step is built from: data only, made by compile().
 struct StepPlan {
   Phases phases;
-  Graph count, seed, body, copies;  // lowered for the backend
+  Graph count, seed, body, copies, maxima, cast;  // lowered for the backend
   Recompute recompute;
   std::shared_ptr<const Graph>
       plain_body;  // the body without recomputing, which the certificate names; null where it is `body`
+  std::shared_ptr<const Graph> plain_seed;  // alike, where weights travel in float8: that of whole weights
   std::vector<Graph> fragments;
   std::shared_ptr<const KernelSet> kernels;  // null for the reference backend
   CompileOptions options;

@@ -66,12 +66,20 @@ std::pair<DenseArray, DenseArray> by_rows(const DenseArray& x, const std::vector
   return {out, inverse};
 }
 
+DenseArray cast(const DenseArray& x, double magnitude, DType dtype) {
+  const Scale scale = scale_of(magnitude, dtype);
+  DenseArray out = make(dtype, x.shape);
+  for (size_t i = 0; i < x.f.size(); ++i) out.i[i] = encode(dtype, static_cast<float>(x.f[i]) * scale.by);
+  return out;
+}
+DenseArray inverse_of(double magnitude, DType dtype) {
+  DenseArray out = make(DType::f32, {});
+  out.f[0] = scale_of(magnitude, dtype).inverse;
+  return out;
+}
 // x, the largest magnitude -> x in float8, its transpose, the inverse of the scale, twice.
 std::vector<DenseArray> rounded(const DenseArray& x, double magnitude, DType dtype) {
-  const Scale scale = scale_of(magnitude, dtype);
-  DenseArray out = make(dtype, x.shape), inverse = make(DType::f32, {});
-  for (size_t i = 0; i < x.f.size(); ++i) out.i[i] = encode(dtype, static_cast<float>(x.f[i]) * scale.by);
-  inverse.f[0] = scale.inverse;
+  const DenseArray out = cast(x, magnitude, dtype), inverse = inverse_of(magnitude, dtype);
   return {out, turned(out), inverse, inverse};
 }
 // x, the largest magnitudes of its rows and of its columns -> x in float8 by rows, its transpose by columns,
@@ -84,6 +92,11 @@ std::vector<DenseArray> rounded_rowwise(const DenseArray& x, const std::vector<d
 }
 std::vector<DenseArray> quantize(const Call& call) {
   const DType dtype = call.attrs().dtype("dtype");
+  if (call.attrs().has("half")) {
+    const double most = call.in[1].f[0];
+    if (call.attrs().word("half") == "cast") return {cast(call.in[0], most, dtype)};
+    return {turned(call.in[0]), inverse_of(most, dtype)};
+  }
   if (call.in.size() == 3) return rounded_rowwise(call.in[0], call.in[1].f, call.in[2].f, dtype);
   std::vector<DenseArray> out = rounded(call.in[0], call.in[1].f[0], dtype);
   out.pop_back();

@@ -53,7 +53,9 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
   };
   // Recomputing repeats nodes and changes no bit: the certificate is that of the step without it.
   const Graph& body = plan.plain_body ? *plan.plain_body : plan.body;
-  for (const Graph* graph : {&plan.count, &plan.seed, &body}) add(*graph);
+  // What travels in float8 has the bits of quantize: the certificate is that of whole weights.
+  const Graph& seed = plan.plain_seed ? *plan.plain_seed : plan.seed;
+  for (const Graph* graph : {&plan.count, &seed, &body}) add(*graph);
   // Copies of rows change no bit, and only where a table is whole a phase makes them.
   std::set<size_t> copies;
   for (const TailStep& step : plan.phases.tail)
@@ -73,7 +75,8 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
     text += "reference\n";
   } else {
     text += target_of(plan.options).library_version() + "\n" + blocks.count.algorithms() +
-            blocks.seed.algorithms() + body_algorithms(plan, blocks);
+            (plan.plain_seed ? plan_block({seed}, plan.options) : blocks.seed).algorithms() +
+            body_algorithms(plan, blocks);
     for (size_t f = 0; f < blocks.fragments.size(); ++f)
       if (!copies.count(f)) text += blocks.fragments[f].algorithms();
     for (const auto& kernel : update_kernels(plan.phases, plan.options)) text += kernel.name + "\n";

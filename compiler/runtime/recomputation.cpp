@@ -16,6 +16,8 @@ StepBlocks front_of(const StepProgram& step) {
           step.blocks[kSeedBlock],
           step.blocks[kBodyBlock],
           step.blocks[kCopiesBlock],
+          step.blocks[kMaximaBlock],
+          step.blocks[kCastBlock],
           {}};
 }
 

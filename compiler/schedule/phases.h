@@ -50,11 +50,20 @@ struct Phases {
     int input = 0;
     NodeId start;
     size_t tensor = 0;
+    ValueId rows;  // what travels: the rows of that tensor, or what a rank casts them to
   };
   std::vector<Streamed> streamed;       // of each body
   std::vector<Streamed> seed_streamed;  // of the seed
-  std::vector<NodeId> counts;           // lane_count nodes in `whole`, in the order of count.outputs
-  std::vector<TailStep> tail;           // everything after the body, in order
+  // What a rank makes of the rows that it owns of weights that travel in float8 (gather_float8). The graphs
+  // are of its rows.
+  struct OwnRows {
+    Phase maxima;                 // rounded rows -> the largest magnitude of each
+    std::vector<NodeId> gathers;  // in `whole`: starts and waits, of the maxima of all ranks
+    Phase cast;                   // rounded rows, all maxima -> rows in float8
+  };
+  OwnRows own_rows;
+  std::vector<NodeId> counts;  // lane_count nodes in `whole`, in the order of count.outputs
+  std::vector<TailStep> tail;  // everything after the body, in order
   std::vector<Phase> fragments;
 };
 

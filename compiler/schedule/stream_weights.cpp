@@ -33,14 +33,14 @@ class Streamer {
       const std::string& dim = whole_.node(start).attrs.word("mesh_dim");
       size_t taken = 0;
       for (size_t i = 0; i < wait.outputs.size(); ++i) {
-        const ValueId v = wait.outputs[i];
+        const ValueId v = wait.outputs[i], rows = whole_.node(start).inputs[i];
         if (elsewhere_.count(v)) continue;
         const auto body = in_body_.find(v), seed = in_seed_.find(v);
         const bool of_body = body != in_body_.end(), of_seed = seed != in_seed_.end();
         if (of_body && !of_seed && dim == streaming_.body_dim)
-          phases_.streamed.push_back({body->second, start, i}), ++taken;
+          phases_.streamed.push_back({body->second, start, i, rows}), ++taken;
         if (of_seed && !of_body && streaming_.seed && whole_.mesh.size(dim) > 1)
-          phases_.seed_streamed.push_back({seed->second, start, i}), ++taken;
+          phases_.seed_streamed.push_back({seed->second, start, i, rows}), ++taken;
       }
       if (taken == wait.outputs.size()) gone.insert({n, start});
     }

@@ -1,4 +1,5 @@
-// Rows of products in float8: quantize, scaled_mm, and linear layers in terms of them.
+// Rows of products in float8: quantize, whole and in two halves, scaled_mm, and linear layers in terms of
+// them.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -30,11 +31,15 @@ void expect_vector(const InferContext& c, size_t i, int64_t size, std::string_vi
     c.fail(str(role, " are ", in_text(c, i), ", need f32[", size, "]"));
 }
 
-// x, the largest magnitude of all, or of each row and of each column.
-Types infer_quantize(const InferContext& c) {
-  expect_count(c, 2, 3);
+void expect_wide(const InferContext& c) {
   if (c.in[0].dtype != DType::f32 && c.in[0].dtype != DType::bf16)
     c.fail(str("input is ", in_text(c, 0), ", needs f32 or bf16"));
+}
+
+// x, the largest magnitude of all, or of each row and of each column.
+Types infer_whole_quantize(const InferContext& c) {
+  expect_count(c, 2, 3);
+  expect_wide(c);
   expect_matrix(c, 0, "input");
   const int64_t rows = rows_of(c.in[0].shape), columns = c.in[0].shape.back();
   const DType dtype = format(c, "dtype");
@@ -48,6 +53,35 @@ Types infer_quantize(const InferContext& c) {
     out.insert(out.end(), {c.in[1], c.in[2]});
   }
   return out;
+}
+
+// quantize comes in two halves, to the bit, for rows that lie on several ranks: each casts its own by the
+// largest magnitude of all, and who has them all turns them.
+// cast: x, the largest magnitude -> x in float8, of any number of rows.
+Types infer_cast(const InferContext& c) {
+  expect_count(c, 2);
+  expect_wide(c);
+  if (c.in[0].shape.empty() || !fits(c.in[0].shape.back()))
+    c.fail(str("input is ", in_text(c, 0), ": rows in float8 have a multiple of ", kFloat8Multiple,
+               " elements"));
+  expect_scalar(c, 1, DType::f32, "the largest magnitude");
+  return {{format(c, "dtype"), c.in[0].shape}};
+}
+// transpose: what was cast, the largest magnitude -> its transpose, the inverse of the scale.
+Types infer_transpose(const InferContext& c) {
+  expect_count(c, 2);
+  expect_dtype(c, 0, format(c, "dtype"), "input");
+  expect_matrix(c, 0, "input");
+  expect_scalar(c, 1, DType::f32, "the largest magnitude");
+  return {{c.in[0].dtype, {c.in[0].shape.back(), rows_of(c.in[0].shape)}}, {DType::f32, {}}};
+}
+
+Types infer_quantize(const InferContext& c) {
+  if (!c.attrs.has("half")) return infer_whole_quantize(c);
+  const std::string& half = c.attrs.word("half");
+  if (half == "cast") return infer_cast(c);
+  if (half == "transpose") return infer_transpose(c);
+  c.fail(str("half is \"", half, "\"; known: \"cast\", \"transpose\""));
 }
 
 Types infer_scaled_mm(const InferContext& c) {
@@ -152,16 +186,21 @@ TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
 
 std::vector<Op> float8_rows() {
   constexpr DType bf = DType::bf16, e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
+  const std::string cast = "cast", transpose = "transpose";
   const AttrField gradients{"gradients", AttrType::dtype}, rowwise{"rowwise", AttrType::flag, true};
   return {
       {.id = ops::quantize,
        .kind = OpKind::contract,
-       .attrs = {{"dtype", AttrType::dtype}},
+       .attrs = {{"dtype", AttrType::dtype}, {"half", AttrType::word, true}},
        .infer = infer_quantize,
        .split = unsplit,
        .samples = {floats({f32({2, 16, 32}), f32({})}, {{"dtype", e4}}, 0.5, 3),
                    floats({of(bf, {48, 16}), f32({})}, {{"dtype", e5}}, 0.5, 3),
-                   floats({of(bf, {3, 16, 32}), f32({48}), f32({32})}, {{"dtype", e4}}, 0.5, 3)},
+                   floats({of(bf, {3, 16, 32}), f32({48}), f32({32})}, {{"dtype", e4}}, 0.5, 3),
+                   floats({f32({3, 32}), f32({})}, {{"dtype", e4}, {"half", cast}}, 0.5, 3),
+                   floats({of(bf, {2, 5, 16}), f32({})}, {{"dtype", e5}, {"half", cast}}, 0.5, 3),
+                   floats({of(e4, {48, 32}), f32({})}, {{"dtype", e4}, {"half", transpose}}, 0.5, 3),
+                   floats({of(e5, {2, 16, 16}), f32({})}, {{"dtype", e5}, {"half", transpose}}, 0.5, 3)},
        .library = Library::float8},
       {.id = ops::scaled_mm,
        .kind = OpKind::contract,

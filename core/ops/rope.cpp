@@ -79,24 +79,33 @@ Tensor angles(const Tensor& x, const ExpandContext& c, int64_t half) {
   return broadcast_dims(convert(c.in[1], x.dtype()), table, leading) *
          broadcast_dims(frequency, table, {rank});
 }
-// Pair i of a token turns by its angle: elements i and i + half, or 2i and 2i + 1.
+// Two tables or halves of heads as elements i and i + half of the last dim, or as 2i and 2i + 1.
+Tensor in_pairs(const Tensor& first, const Tensor& second, bool neighbours) {
+  if (!neighbours) return concat({first, second}, -1);
+  Shape both = first.shape();
+  both.back() *= 2;
+  return reshape(stack({first, second}, first.ndim()), both);
+}
+// Pair i of a token turns by its angle: elements i and i + half, or 2i and 2i + 1. As whole heads, x cos and
+// the other of each pair sin, so that one kernel reads heads and writes them.
 std::vector<Tensor> rope_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
   const DType dtype = c.in[0].dtype();
   const int64_t dims = turning(c.attrs, x.size(3)), half = dims / 2;
   const bool neighbours = c.attrs.flag("interleaved"), inverse = c.attrs.flag("inverse");
-  Tensor angle = angles(x, c, half);
   Tensor low = neighbours ? slice(x, 3, 0, dims, 2) : slice(x, 3, 0, half),
-         high = neighbours ? slice(x, 3, 1, dims, 2) : slice(x, 3, half, dims);
+         high = neighbours ? slice(x, 3, 1, dims, 2) : slice(x, 3, half, dims),
+         turning_part = dims == x.size(3) ? x : slice(x, 3, 0, dims);
+  Tensor angle = angles(x, c, half), cosine = cos(angle), sine = sin(angle);
   const std::vector<int64_t> places =
       angle.ndim() == 2 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0, 1, 3};
-  Tensor cosine = broadcast_dims(cos(angle), low.shape(), places),
-         sine = broadcast_dims(sin(angle), low.shape(), places);
-  Tensor first = convert(inverse ? low * cosine + high * sine : low * cosine - high * sine, dtype);
-  Tensor second = convert(inverse ? high * cosine - low * sine : high * cosine + low * sine, dtype);
-  Shape turned = x.shape();
-  turned[3] = dims;
-  Tensor y = neighbours ? reshape(stack({first, second}, 4), turned) : concat({first, second}, 3);
+  auto table = [&](const Tensor& first, const Tensor& second) {
+    return broadcast_dims(in_pairs(first, second, neighbours), turning_part.shape(), places);
+  };
+  Tensor y =
+      convert(turning_part * table(cosine, cosine) +
+                  in_pairs(high, low, neighbours) * (inverse ? table(sine, -sine) : table(-sine, sine)),
+              dtype);
   return {dims == x.size(3) ? y : concat({y, slice(c.in[0], 3, dims, x.size(3))}, 3)};
 }
 std::vector<Tensor> rope_vjp(const VjpContext& c) {

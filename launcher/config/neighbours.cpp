@@ -104,7 +104,7 @@ constexpr Row kRows[] = {
     {"enable_fsdp_float8_all_gather float8_enable_fsdp_float8_all_gather fp8_enable_fsdp_float8_all_gather "
      "fp8_param_gather precompute_float8_dynamic_scale_for_fsdp "
      "float8_precompute_float8_dynamic_scale_for_fsdp",
-     "weights travel in bf16, and are rounded where they arrive: train.precision float8 needs no other key"},
+     "weights that lie split travel in float8 by themselves: train.precision float8 needs no other key"},
     {"save_steps save_every save_interval checkpoint_every save_freq", "did you mean checkpoint.every?"},
     {"save_total_limit keep_last", "did you mean checkpoint.keep?"},
     {"eval_steps eval_interval evaluation_strategy val_check_interval", "did you mean train.eval_every?"},

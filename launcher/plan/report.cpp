@@ -216,7 +216,8 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.arena = step.held.arena;
   out.reduction = step.held.reduction();
   const int64_t body = program.blocks[kBodyBlock].arena_bytes() + program.blocks[kCopiesBlock].arena_bytes(),
-                seed = program.blocks[kSeedBlock].arena_bytes(),
+                seed = program.blocks[kSeedBlock].arena_bytes() + program.blocks[kMaximaBlock].arena_bytes() +
+                       program.blocks[kCastBlock].arena_bytes(),
                 count = program.blocks[kCountBlock].arena_bytes();
   for (const MemoryPart& part :
        {MemoryPart{"forward and backward", body}, MemoryPart{"made of weights once a step", seed},

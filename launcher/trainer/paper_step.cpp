@@ -112,7 +112,7 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
                          const PaperStep* evaluation, const LibraryBounds& bounds) {
   StepBytes bytes{.arena = step.held.arena, .batches = step.batches, .reduction = step.held.reduction()};
   if (compute_dtype(config) != DType::f32 && step.plan.options.backend != Backend::reference) {
-    bytes.copies = step.program.blocks[kSeedBlock].arena_bytes();
+    for (int b : {kSeedBlock, kMaximaBlock, kCastBlock}) bytes.copies += step.program.blocks[b].arena_bytes();
     bytes.arena -= bytes.copies;
   }
   if (evaluation) {

@@ -54,6 +54,25 @@ class float8 : public LibraryCase {
     const Array most = amax_of(x);
     return quantized(x, most, rows, columns, dtype);
   }
+  // The same in two halves: cast where it lies, then turned.
+  Made cast_and_turned(const Array& x, const Array& most, int64_t rows, int64_t columns, DType dtype) {
+    Node cast, turn;
+    cast.op = turn.op = ops::quantize;
+    cast.attrs = {{"dtype", dtype}, {"half", std::string("cast")}};
+    turn.attrs = {{"dtype", dtype}, {"half", std::string("transpose")}};
+    const Operand one = dense_operand(DType::f32, {}), lying = dense_operand(dtype, {rows, columns});
+    auto first = make_float8(*device_, cast, {dense_operand(x.dtype, {rows, columns}), one}, {lying}, {});
+    auto second = make_float8(*device_, turn, {lying, one}, {dense_operand(dtype, {columns, rows}), one}, {});
+    Made to{poisoned(dtype, rows * columns), poisoned(dtype, rows * columns), poisoned(DType::f32, 1)};
+    void* cast_args[] = {x.device.data(), most.device.data(), to.rows.device.data()};
+    first->enqueue(cast_args, nullptr, *stream_, 1);
+    void* turn_args[] = {to.rows.device.data(), most.device.data(), to.turned.device.data(),
+                         to.inverse.device.data()};
+    second->enqueue(turn_args, nullptr, *stream_, 1);
+    stream_->synchronize();
+    download(to.rows), download(to.turned), download(to.inverse);
+    return to;
+  }
   // A scale for each row, and turned for each column.
   struct MadeRowwise {
     Array rows, turned, inverse, inverse_turned;
@@ -183,6 +202,10 @@ TEST_F(float8, QuantizeIsTheHostsToTheBit) {
             wrong += made.turned.host.data()[c * rows + r] != want;
           }
         EXPECT_EQ(wrong, 0) << name(from) << " to " << name(to) << " " << rows << "x" << columns;
+        const Made halves = cast_and_turned(x, most, rows, columns, to);
+        EXPECT_TRUE(same_bits(halves.rows, made.rows) && same_bits(halves.turned, made.turned) &&
+                    same_bits(halves.inverse, made.inverse))
+            << name(from) << " to " << name(to) << " " << rows << "x" << columns;
       }
 }
 

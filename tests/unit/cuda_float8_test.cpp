@@ -66,6 +66,36 @@ TEST(CudaFloat8, QuantizeWritesBothLayouts) {
   }
 }
 
+TEST(CudaFloat8, CastAndTransposeAreQuantizeInTwo) {
+  const test::CudaOnHost kernels(on_host(quantize_source(DType::bf16, DType::f8_e4m3)),
+                                 {"cast_float8", "transpose_float8"},
+                                 {{"encode", reinterpret_cast<void*>(to_e4m3)}});
+  for (auto [rows, columns] : {std::pair(16, 16), {144, 272}, {128, 128}, {304, 48}}) {
+    const std::vector<uint16_t> x = random_halves(int64_t{rows} * columns);
+    float most = 3;  // less than the largest: some are beyond it
+    std::vector<uint8_t> out(x.size()), turned(x.size());
+    float inverse = 0;
+    const uint16_t* data = x.data();
+    const float* given = &most;
+    uint8_t *to = out.data(), *to_turned = turned.data();
+    float* to_inverse = &inverse;
+    long long groups = int64_t{rows} * columns / 8;
+    void* cast[] = {&data, &given, &to, &groups};
+    kernels.launch("cast_float8", 2, 256, cast);  // fewer threads than groups
+    int m = rows, k = columns, across = (columns + 127) / 128;
+    void* turn[] = {&to, &given, &to_turned, &to_inverse, &m, &k, &across};
+    kernels.launch("transpose_float8", static_cast<unsigned>((rows + 127) / 128 * across), 256, turn);
+    EXPECT_EQ(inverse, most / 448);
+    int wrong = 0;
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) {
+        const uint8_t want = to_e4m3(get_float(x[r * columns + c]) * (448 / most));
+        wrong += out[r * columns + c] != want || turned[c * rows + r] != want;
+      }
+    EXPECT_EQ(wrong, 0) << rows << "x" << columns;
+  }
+}
+
 TEST(CudaFloat8, QuantizeRowwiseHasAScaleForEachRowAndColumn) {
   const test::CudaOnHost kernels(on_host(quantize_source(DType::bf16, DType::f8_e4m3)), {"quantize_rowwise"},
                                  {{"encode", reinterpret_cast<void*>(to_e4m3)}});

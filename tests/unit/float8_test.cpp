@@ -161,6 +161,39 @@ TEST(Float8, QuantizeRowwiseHasAScaleForEachRowAndColumn) {
                 std::fabs(x[columns + 1]) / 16);
   }
 }
+// Rows that are cast part by part by the largest magnitude of all, and turned once they are together.
+TEST(Float8, CastRowsThatAreTurnedAreThoseOfQuantize) {
+  constexpr int64_t rows = 48, columns = 80, parts = 4;
+  const std::vector<float> x = random_values(rows * columns, 9);
+  float most = 0;
+  for (float value : x) most = std::max(most, std::fabs(value));
+  auto dense = [](DType dtype, Shape shape) { return compiler::dense_operand(dtype, std::move(shape)); };
+  for (DType to : {DType::f8_e4m3, DType::f8_e5m2})
+    for (int threads : {1, 2}) {
+      Node cast, turn;
+      cast.op = turn.op = ops::quantize;
+      cast.attrs = {{"dtype", to}, {"half", std::string("cast")}};
+      turn.attrs = {{"dtype", to}, {"half", std::string("transpose")}};
+      const auto of_part = compiler::make_library_call(
+          cast, {dense(DType::f32, {rows / parts, columns}), dense(DType::f32, {})},
+          {dense(to, {rows / parts, columns})});
+      const auto of_all =
+          compiler::make_library_call(turn, {dense(to, {rows, columns}), dense(DType::f32, {})},
+                                      {dense(to, {columns, rows}), dense(DType::f32, {})});
+      std::vector<uint8_t> out(x.size()), turned(x.size());
+      float inverse = 0;
+      for (int64_t at = 0; at < rows * columns; at += rows / parts * columns) {
+        void* args[] = {const_cast<float*>(&x[at]), &most, &out[at]};
+        of_part->enqueue(args, nullptr, *cpu_device().make_stream(), threads);
+      }
+      void* args[] = {out.data(), &most, turned.data(), &inverse};
+      of_all->enqueue(args, nullptr, *cpu_device().make_stream(), threads);
+      const Made want = quantized(x, rows, columns, to, most, threads);
+      EXPECT_EQ(out, want.rows);
+      EXPECT_EQ(turned, want.turned);
+      EXPECT_EQ(inverse, want.inverse);
+    }
+}
 TEST(Float8, ZerosHaveAScale) {
   const Made made = quantized(std::vector<float>(256), 16, 16, DType::f8_e5m2, 0, 1);
   EXPECT_TRUE(std::isfinite(made.inverse));

@@ -1,4 +1,6 @@
-// quantize and scaled_mm. Products in float8 want compute capability 8.9.
+// quantize, its halves and scaled_mm. Products in float8 want compute capability 8.9.
+#include <algorithm>
+
 #include "compiler/codegen/cuda/cublaslt.h"
 #include "compiler/codegen/cuda/gemm.h"
 #include "compiler/codegen/cuda/library.h"
@@ -42,6 +44,60 @@ class Quantize : public LibraryCall {
   CUfunction function_;
   int64_t rows_, columns_;
   bool rowwise_;
+  std::string text_;
+};
+
+// Eight elements a thread.
+class Cast : public LibraryCall {
+ public:
+  Cast(CudaDevice& device, DType from, DType to, int64_t count, const std::string& cache_dir)
+      : module_(source_module(device, quantize_source(from, to), cache_dir)),
+        function_(module_->function("cast_float8")),
+        count_(count),
+        text_(str("cast_float8 ", count, " ", name(from), " ", hash_hex(quantize_source(from, to)))) {}
+  std::string algorithm() const override { return text_; }
+  double flops() const override { return static_cast<double>(count_); }
+  void enqueue(void* const* args, void*, Stream& stream, int) const override {
+    long long groups = count_ / 8;
+    void *x = args[0], *most = args[1], *out = args[2];
+    void* params[] = {&x, &most, &out, &groups};
+    launch(function_, static_cast<unsigned>(std::min<int64_t>((groups + 255) / 256, kMostBlocks)), 1, 1, 256,
+           0, stream, params, text_);
+  }
+
+ private:
+  static constexpr int64_t kMostBlocks = 4096;
+  std::shared_ptr<const Module> module_;
+  CUfunction function_;
+  int64_t count_;
+  std::string text_;
+};
+
+class Transpose : public LibraryCall {
+ public:
+  Transpose(CudaDevice& device, DType of, int64_t rows, int64_t columns, const std::string& cache_dir)
+      : module_(source_module(device, quantize_source(DType::bf16, of), cache_dir)),
+        function_(module_->function("transpose_float8")),
+        rows_(rows),
+        columns_(columns),
+        text_(str("transpose_float8 ", rows, "x", columns, " ", hash_hex(quantize_source(DType::bf16, of)))) {
+    LS_CHECK(rows < INT32_MAX && columns < INT32_MAX, text_);
+  }
+  std::string algorithm() const override { return text_; }
+  double flops() const override { return 0; }
+  void enqueue(void* const* args, void*, Stream& stream, int) const override {
+    int rows = static_cast<int>(rows_), columns = static_cast<int>(columns_),
+        across = static_cast<int>((columns_ + kTile - 1) / kTile);
+    const auto blocks = static_cast<unsigned>((rows_ + kTile - 1) / kTile * across);
+    void *from = args[0], *most = args[1], *turned = args[2], *inverse = args[3];
+    void* params[] = {&from, &most, &turned, &inverse, &rows, &columns, &across};
+    launch(function_, blocks, 1, 1, 256, 0, stream, params, text_);
+  }
+
+ private:
+  std::shared_ptr<const Module> module_;
+  CUfunction function_;
+  int64_t rows_, columns_;
   std::string text_;
 };
 
@@ -103,10 +159,13 @@ std::unique_ptr<LibraryCall> make_float8(CudaDevice& device, const Node& node, c
     throw UserError(str("[", node.op, "] ", node.at.text(), ": ", gpu.name, " has compute capability ",
                         gpu.major, ".", gpu.minor, ", and float8 needs 8.9 or higher; train in bf16"));
   if (node.op == ops::scaled_mm) return make_scaled_mm(device, node, in, out);
+  const int64_t count = numel(in[0].shape), columns = in[0].shape.back(), rows = count / columns;
+  const DType from = in[0].dtype, to = out[0].dtype;
   LS_CHECK(node.op == ops::quantize, node.op);
-  const int64_t columns = in[0].shape.back();
-  return std::make_unique<Quantize>(device, in[0].dtype, out[0].dtype, numel(in[0].shape) / columns, columns,
-                                    in.size() == 3, options.cache_dir);
+  const std::string half = node.attrs.has("half") ? node.attrs.word("half") : "";
+  if (half == "cast") return std::make_unique<Cast>(device, from, to, count, options.cache_dir);
+  if (half == "transpose") return std::make_unique<Transpose>(device, from, rows, columns, options.cache_dir);
+  return std::make_unique<Quantize>(device, from, to, rows, columns, in.size() == 3, options.cache_dir);
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -41,6 +41,15 @@ static __device__ __forceinline__ void turn4(unsigned a, unsigned b, unsigned c,
   out[0] = __byte_perm(t0, t1, 0x5410), out[1] = __byte_perm(t0, t1, 0x7632);
   out[2] = __byte_perm(t2, t3, 0x5410), out[3] = __byte_perm(t2, t3, 0x7632);
 }
+// Where a block stands in the matrix, a thread in its block, and the first of the thread's elements.
+struct Place {
+  int left, top, across, down, row, column;
+};
+static __device__ __forceinline__ Place place_of(int tiles_across) {
+  const int left = (int)(blockIdx.x % tiles_across) * 128, top = (int)(blockIdx.x / tiles_across) * 128;
+  const int across = threadIdx.x & 15, down = threadIdx.x >> 4;
+  return {left, top, across, down, top + down * 8, left + across * 8};
+}
 static __device__ __forceinline__ float at_least(float most) { return most < 1e-12f ? 1e-12f : most; }
 // Rows 0 to 3 and 4 to 7 of each column, for what leaves the block turned.
 static __device__ __forceinline__ void turn8(const uint2* q, uint2 (*tile)[16], int across, int down) {
@@ -67,9 +76,8 @@ extern "C" __global__ void __launch_bounds__(256) quantize(const T_t* x, const f
   const float kept = at_least(*most), scale = MOSTf / kept;
   if (blockIdx.x == 0 && threadIdx.x == 0) *inverse = kept / MOSTf;
   __shared__ uint2 tile[128][16];
-  const int left = (int)(blockIdx.x % tiles_across) * 128, top = (int)(blockIdx.x / tiles_across) * 128;
-  const int across = threadIdx.x & 15, down = threadIdx.x >> 4;
-  const int row = top + down * 8, column = left + across * 8;
+  const Place at = place_of(tiles_across);
+  const int row = at.row, column = at.column;
   uint2 q[8];
   if (row < rows && column < columns) {
 #pragma unroll
@@ -81,18 +89,44 @@ extern "C" __global__ void __launch_bounds__(256) quantize(const T_t* x, const f
       q[i] = round8(v);
       *(uint2*)(rows_out + (long long)(row + i) * columns + column) = q[i];
     }
-    turn8(q, tile, across, down);
+    turn8(q, tile, at.across, at.down);
   }
   __syncthreads();
-  write_turned(turned, tile, left, top, rows, columns);
+  write_turned(turned, tile, at.left, at.top, rows, columns);
+}
+extern "C" __global__ void __launch_bounds__(256) cast_float8(const T_t* x, const float* most, unsigned char* out,
+    long long groups) {
+  const float scale = MOSTf / at_least(*most);
+  const long long stride = (long long)gridDim.x * 256;
+  for (long long g = (long long)blockIdx.x * 256 + threadIdx.x; g < groups; g += stride) {
+    float v[8];
+    load8(x + g * 8, v);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] *= scale;
+    *(uint2*)(out + g * 8) = round8(v);
+  }
+}
+extern "C" __global__ void __launch_bounds__(256) transpose_float8(const unsigned char* from, const float* most,
+    unsigned char* turned, float* inverse, int rows, int columns, int tiles_across) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *inverse = at_least(*most) / MOSTf;
+  __shared__ uint2 tile[128][16];
+  const Place at = place_of(tiles_across);
+  const int row = at.row, column = at.column;
+  uint2 q[8];
+  if (row < rows && column < columns) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) q[i] = *(const uint2*)(from + (long long)(row + i) * columns + column);
+    turn8(q, tile, at.across, at.down);
+  }
+  __syncthreads();
+  write_turned(turned, tile, at.left, at.top, rows, columns);
 }
 extern "C" __global__ void __launch_bounds__(256) quantize_rowwise(const T_t* x, const float* most_rows,
     const float* most_columns, unsigned char* rows_out, unsigned char* turned, float* inverse_rows,
     float* inverse_columns, int rows, int columns, int tiles_across) {
   __shared__ uint2 tile[128][16];
-  const int left = (int)(blockIdx.x % tiles_across) * 128, top = (int)(blockIdx.x / tiles_across) * 128;
-  const int across = threadIdx.x & 15, down = threadIdx.x >> 4;
-  const int row = top + down * 8, column = left + across * 8;
+  const Place at = place_of(tiles_across);
+  const int row = at.row, column = at.column;
   if (row < rows && column < columns) {
     float of_column[8];
 #pragma unroll
@@ -113,10 +147,10 @@ extern "C" __global__ void __launch_bounds__(256) quantize_rowwise(const T_t* x,
       *(uint2*)(rows_out + (long long)(row + i) * columns + column) = round8(v);
       q[i] = round8(w);
     }
-    turn8(q, tile, across, down);
+    turn8(q, tile, at.across, at.down);
   }
   __syncthreads();
-  write_turned(turned, tile, left, top, rows, columns);
+  write_turned(turned, tile, at.left, at.top, rows, columns);
 }
 )";
 

@@ -40,11 +40,12 @@ std::string row_sums_source(DType dtype);
 // Of those that sort ids alone: digits, scan, scatter (blocks of 256 threads, 2048 ids each), bounds.
 std::string row_sort_source();
 
-// quantize and scaled_mm (core/ops/float8.cpp), dense: kernels of our own, and cuBLASLt. UserError: a GPU
-// below compute capability 8.9; scales of rows on another than 9.0, or with a libcublas before 12.9.
+// quantize, its halves and scaled_mm (core/ops/float8.cpp), dense: kernels of our own, and cuBLASLt.
+// UserError: a GPU below compute capability 8.9; scales of rows on another than 9.0, or with a libcublas
+// before 12.9.
 std::unique_ptr<LibraryCall> make_float8(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
                                          const std::vector<Operand>& out, const TargetOptions& options);
-// CUDA C++ of the kernels `quantize` and `quantize_rowwise`.
+// CUDA C++ of the kernels `quantize`, `quantize_rowwise`, `cast_float8` and `transpose_float8`.
 std::string quantize_source(DType from, DType to);
 
 // convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add

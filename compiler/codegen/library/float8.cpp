@@ -1,5 +1,5 @@
-// quantize and scaled_mm on the CPU, which has no units for float8: its numbers are exact in f32, and so are
-// products of two.
+// quantize, its halves and scaled_mm on the CPU, which has no units for float8: its numbers are exact in f32,
+// and so are products of two.
 #include <algorithm>
 
 #include "compiler/codegen/library/library.h"
@@ -11,6 +11,30 @@ namespace {
 constexpr float kLeast = 1e-12f;  // of a largest magnitude, as everywhere
 constexpr int64_t kTile = 16;     // divides all sizes
 
+struct Scale {
+  float by, inverse;
+};
+template <class F>
+Scale scale_of(float most) {
+  const float kept = most < kLeast ? kLeast : most;
+  return {F::kMost / kept, kept / F::kMost};
+}
+
+template <class Element>
+void each_tile(int64_t rows, int64_t columns, int threads, Element element) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (rows * columns > 65536)
+  for (int64_t r0 = 0; r0 < rows; r0 += kTile)
+    for (int64_t c0 = 0; c0 < columns; c0 += kTile)
+      for (int64_t r = r0; r < r0 + kTile; ++r)
+        for (int64_t c = c0; c < c0 + kTile; ++c) element(r, c);
+}
+
+// Calls `read` with the elements of a tensor of f32 or bf16.
+template <class Read>
+void with_elements(DType dtype, const void* x, Read read) {
+  dtype == DType::f32 ? read(static_cast<const float*>(x)) : read(static_cast<const bf16*>(x));
+}
+
 template <class F>
 class Quantize : public HostCall {
  public:
@@ -21,10 +45,7 @@ class Quantize : public HostCall {
   }
   double flops() const override { return (rowwise_ ? 4.0 : 2.0) * static_cast<double>(rows_ * columns_); }
   void run(void* const* args, void*, int threads) const override {
-    if (from_ == DType::f32)
-      round(static_cast<const float*>(args[0]), args, threads);
-    else
-      round(static_cast<const bf16*>(args[0]), args, threads);
+    with_elements(from_, args[0], [&](const auto* x) { round(x, args, threads); });
   }
 
  private:
@@ -34,8 +55,8 @@ class Quantize : public HostCall {
     auto* inverse = static_cast<float*>(inverses);
     std::vector<float> out(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {
-      const float most = given[i] < kLeast ? kLeast : given[i];
-      out[i] = F::kMost / most, inverse[i] = most / F::kMost;
+      const Scale scale = scale_of<F>(given[i]);
+      out[i] = scale.by, inverse[i] = scale.inverse;
     }
     return out;
   }
@@ -51,7 +72,7 @@ class Quantize : public HostCall {
     const float scale = scales(args[1], 1, args[4])[0];
     auto* out = static_cast<F*>(args[2]);
     auto* turned = static_cast<F*>(args[3]);
-    each_tile(threads, [&](int64_t r, int64_t c) {
+    each_tile(rows_, columns_, threads, [&](int64_t r, int64_t c) {
       out[r * columns_ + c] = turned[c * rows_ + r] = F(static_cast<float>(x[r * columns_ + c]) * scale);
     });
   }
@@ -61,23 +82,56 @@ class Quantize : public HostCall {
                              of_column = scales(args[2], columns_, args[6]);
     auto* out = static_cast<F*>(args[3]);
     auto* turned = static_cast<F*>(args[4]);
-    each_tile(threads, [&](int64_t r, int64_t c) {
+    each_tile(rows_, columns_, threads, [&](int64_t r, int64_t c) {
       const auto value = static_cast<float>(x[r * columns_ + c]);
       out[r * columns_ + c] = F(value * of_row[r]), turned[c * rows_ + r] = F(value * of_column[c]);
     });
   }
-  template <class Element>
-  void each_tile(int threads, Element element) const {
-#pragma omp parallel for num_threads(threads) schedule(static) if (rows_ * columns_ > 65536)
-    for (int64_t r0 = 0; r0 < rows_; r0 += kTile)
-      for (int64_t c0 = 0; c0 < columns_; c0 += kTile)
-        for (int64_t r = r0; r < r0 + kTile; ++r)
-          for (int64_t c = c0; c < c0 + kTile; ++c) element(r, c);
-  }
-
   DType from_;
   int64_t rows_, columns_;
   bool rowwise_;
+};
+
+// Elements as they lie, by one scale.
+template <class F>
+class Cast : public HostCall {
+ public:
+  Cast(DType from, int64_t count) : from_(from), count_(count) {}
+  std::string algorithm() const override { return str("cast_float8 ", count_, " ", name(from_)); }
+  double flops() const override { return static_cast<double>(count_); }
+  void run(void* const* args, void*, int threads) const override {
+    with_elements(from_, args[0], [&](const auto* x) { round(x, args, threads); });
+  }
+
+ private:
+  template <class T>
+  void round(const T* x, void* const* args, int threads) const {
+    const float scale = scale_of<F>(*static_cast<const float*>(args[1])).by;
+    auto* out = static_cast<F*>(args[2]);
+#pragma omp parallel for num_threads(threads) schedule(static) if (count_ > 65536)
+    for (int64_t i = 0; i < count_; ++i) out[i] = F(static_cast<float>(x[i]) * scale);
+  }
+
+  DType from_;
+  int64_t count_;
+};
+
+template <class F>
+class Transpose : public HostCall {
+ public:
+  Transpose(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
+  std::string algorithm() const override { return str("transpose_float8 ", rows_, "x", columns_); }
+  double flops() const override { return 0; }
+  void run(void* const* args, void*, int threads) const override {
+    const auto* from = static_cast<const F*>(args[0]);
+    auto* to = static_cast<F*>(args[2]);
+    *static_cast<float*>(args[3]) = scale_of<F>(*static_cast<const float*>(args[1])).inverse;
+    each_tile(rows_, columns_, threads,
+              [&](int64_t r, int64_t c) { to[c * rows_ + r] = from[r * columns_ + c]; });
+  }
+
+ private:
+  int64_t rows_, columns_;
 };
 
 // Both sides widened, their product in f32, and one pass that scales, adds the bias and rounds.
@@ -145,6 +199,15 @@ class ScaledProduct : public HostCall {
   int64_t m_, n_, k_;
   std::unique_ptr<LibraryCall> product_;
 };
+template <class F>
+std::unique_ptr<LibraryCall> rounding(const Node& node, DType from, int64_t rows, int64_t columns,
+                                      bool rowwise) {
+  LS_CHECK(node.op == ops::quantize, node.op);
+  const std::string half = node.attrs.has("half") ? node.attrs.word("half") : "";
+  if (half == "cast") return std::make_unique<Cast<F>>(from, rows * columns);
+  if (half == "transpose") return std::make_unique<Transpose<F>>(rows, columns);
+  return std::make_unique<Quantize<F>>(from, rows, columns, rowwise);
+}
 }  // namespace
 
 std::unique_ptr<LibraryCall> make_float8(const Node& node, const std::vector<Operand>& in,
@@ -152,10 +215,8 @@ std::unique_ptr<LibraryCall> make_float8(const Node& node, const std::vector<Ope
   for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
   const int64_t k = in[0].shape.back(), m = numel(in[0].shape) / k;
   if (node.op == ops::scaled_mm) return std::make_unique<ScaledProduct>(in, m, out[0].shape.back(), k);
-  LS_CHECK(node.op == ops::quantize, node.op);
-  const bool rowwise = in.size() == 3;
-  if (out[0].dtype == DType::f8_e4m3) return std::make_unique<Quantize<f8_e4m3>>(in[0].dtype, m, k, rowwise);
-  return std::make_unique<Quantize<f8_e5m2>>(in[0].dtype, m, k, rowwise);
+  return out[0].dtype == DType::f8_e4m3 ? rounding<f8_e4m3>(node, in[0].dtype, m, k, in.size() == 3)
+                                        : rounding<f8_e5m2>(node, in[0].dtype, m, k, in.size() == 3);
 }
 
 }  // namespace lockstep::compiler
