@@ -225,10 +225,7 @@ void StepBuilder::counts() {
   // Counts are equal along a model dim; votes are not.
   for (const auto& name : rank_.mesh.dim_names)
     if (!is_data_dim(name)) all_reduce(name, totals.part(counted * 8, 16), "votes");
-  const auto inputs = inputs_of(plan_.phases.seed, -1);
-  behind_weights(kSeedBlock, -1, [&](int from, int to) { run(kSeedBlock, inputs, from, to); });
-  for (size_t o = 0; o < plan_.phases.seed.outputs.size(); ++o)
-    at_[plan_.phases.seed.outputs[o]] = output_of(kSeedBlock, o, inputs);
+  begin_seed();
 }
 
 void StepBuilder::all_reduce(const std::string& along, Span at, const std::string& label) {

@@ -105,7 +105,24 @@ class StepBuilder {
   void accumulate();
   void by_layers();
   void by_weights(std::vector<Turn> turns);
+  // The calls of a block behind the gathers of weights that they read: how far they are.
+  struct Stretches {
+    int block = 0;
+    int64_t micro = -1;
+    int from = 0;     // the next call
+    size_t next = 0;  // the bucket that is waited for next
+    std::vector<std::vector<int>> flights = {};
+  };
+  Stretches begin_stretches(int b, int64_t micro);
+  void run_to(Stretches& at, int end, const std::function<void(int, int)>& run_calls);
   void behind_weights(int b, int64_t micro, const std::function<void(int, int)>& run_calls);
+  // The seed beside the first micro-batch: each of its stretches before the first call that reads what it
+  // makes.
+  void begin_seed();
+  bool seed_runs_beside() const;
+  void find_needs();
+  void seed_to(int call);
+  void run_body(const Turn& turn, int from, int to);
   std::vector<int> gather_weights(int b, size_t bucket);
 
   void tail();
@@ -178,6 +195,9 @@ class StepBuilder {
   std::map<std::string, Field> batch_;
   ValueId sample_;
   Span samples_, vote_, wanted_;  // wanted_: whether replicas are looked at
+  Stretches seed_;
+  std::vector<Span> seed_inputs_;
+  std::vector<int> needs_;  // per call of the body: the calls of the seed before it
   bool inspects_ = false;
   Span answers_;              // checksums of the body's outputs, of recomputations
   int64_t answered_ = 0;      // of them, so far

@@ -14,7 +14,7 @@ void StepBuilder::advance(Turn& turn, int end) {
   const auto& ready = block(kBodyBlock).ready;
   while (turn.reached <= end) {
     const int stop = turn.group < ready.size() ? std::min(ready[turn.group] + 1, end) : end;
-    if (!turn.idle) run(kBodyBlock, turn.inputs, turn.reached, stop, turn.arena);
+    if (!turn.idle) run_body(turn, turn.reached, stop);
     turn.reached = stop;
     for (; turn.group < ready.size() && ready[turn.group] < turn.reached; ++turn.group) add(turn, turn.group);
     if (stop == end) break;
@@ -60,6 +60,7 @@ void StepBuilder::bodies() {
     for (int64_t j = 0; j < slots_; ++j) by_weights({turn_of(j)});
   if (slots_ == 0)
     for (auto& bucket : buckets_) bucket->end();
+  seed_to(static_cast<int>(block(kSeedBlock).calls.size()));
 }
 
 StepBuilder::Turn StepBuilder::turn_of(int64_t slot, int64_t arena) {
@@ -91,57 +92,6 @@ void StepBuilder::by_weights(std::vector<Turn> turns) {
   behind_weights(kBodyBlock, micro, [&](int, int to) {
     for (Turn& turn : turns) advance(turn, to);
   });
-}
-
-// All calls of a block, stretch by stretch: each behind the wait for the weights that it reads, and behind
-// the start of the next bucket's gathers.
-void StepBuilder::behind_weights(int b, int64_t micro, const std::function<void(int, int)>& run_calls) {
-  const auto& buckets = block(b).gathers.buckets;
-  std::vector<std::vector<int>> flights(buckets.size());
-  auto start = [&](size_t bucket) {
-    writer_.set_micro_batch(micro);
-    if (bucket < buckets.size()) flights[bucket] = gather_weights(b, bucket);
-  };
-  start(0);
-  size_t next = 0;
-  for (int from = 0, end = static_cast<int>(block(b).calls.size()); from < end;) {
-    for (; next < buckets.size() && buckets[next].wait == from; ++next) {
-      writer_.set_micro_batch(micro);
-      for (int flight : flights[next]) writer_.wait(flight);
-      start(next + 1);
-    }
-    const int to = next < buckets.size() ? buckets[next].wait : end;
-    run_calls(from, to);
-    from = to;
-  }
-  writer_.set_micro_batch(-1);
-}
-
-std::vector<int> StepBuilder::gather_weights(int b, size_t bucket) {
-  const GatherPlan& plan = block(b).gathers;
-  std::vector<int> flights;
-  for (int s : plan.buckets[bucket].segments) {
-    const auto& segment = plan.segments[s];
-    for (const auto& weight : b == kSeedBlock ? plan_.phases.seed_streamed : plan_.phases.streamed) {
-      if (weight.input != segment.input) continue;
-      const Node& node = whole_.node(weight.start);
-      const ValueId rows = weight.rows;
-      const std::string& along = node.attrs.word("mesh_dim");
-      const DType dtype = whole_[rows].dtype;  // groups know bytes, and no float8
-      StartCollective gather{
-          .verb = Verb::all_gather, .along = along, .dtype = is_float8(dtype) ? DType::u8 : dtype};
-      const int64_t ranks = held_.size(along);
-      for (int64_t r = 0; r < ranks; ++r)
-        gather.receive.push_back(held_.of(whole_[rows], held_.dim(along), r).count);
-      gather.send.assign(ranks, held_.of(whole_[rows]).count);
-      gather.from = at_[rows];
-      gather.to =
-          span_of({b, 0, 0, {}, arenas_[b].own[0], arenas_[b].shared}, block(b).segment_at[s], segment.bytes);
-      gather.label = str(b == kSeedBlock ? "weights of the seed " : "weights ", bucket);
-      flights.push_back(writer_.start(std::move(gather), node.at));
-    }
-  }
-  return flights;
 }
 
 }  // namespace lockstep::compiler

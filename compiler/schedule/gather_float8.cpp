@@ -68,7 +68,8 @@ class Caster {
     out.most = reader(out.of_rows, ops::max);
     if (!out.quantize.valid() || reader(out.most, ops::quantize) != out.quantize) return std::nullopt;
     const auto& maxima = seed_[seed_.node(out.of_rows).outputs[0]].shape;
-    if (seed_.node(out.quantize).inputs.size() != 2 || maxima != Shape{seed_[v].shape[0]}) return std::nullopt;
+    if (seed_.node(out.quantize).inputs.size() != 2 || maxima != Shape{seed_[v].shape[0]})
+      return std::nullopt;
     return out;
   }
   // Over how many ranks its rows lie, as many on each; 1 where they do not lie so.
@@ -153,8 +154,9 @@ class Caster {
       }
       const SourceLine at = seed_.node(weights_[members[0]].quantize).at;
       phases_.own_rows.gathers.emplace_back(static_cast<uint32_t>(whole_.nodes.size()));
-      const ValueId handle = whole_.append(ops::all_gather_start, inputs, {{"mesh_dim", dim}, {"bucket", number++}},
-                                           {{DType::u8, {0}}}, at)[0];
+      const ValueId handle =
+          whole_.append(ops::all_gather_start, inputs, {{"mesh_dim", dim}, {"bucket", number++}},
+                        {{DType::u8, {0}}}, at)[0];
       phases_.own_rows.gathers.emplace_back(static_cast<uint32_t>(whole_.nodes.size()));
       const auto made = whole_.append(ops::wait, {handle}, {{"types", join(words, ";")}}, types, at);
       for (size_t m = 0; m < members.size(); ++m) all_[members[m]] = made[m];
@@ -225,7 +227,8 @@ class Caster {
   const PerValue<std::vector<NodeId>> users_;
   PerValue<bool> is_output_;
   std::vector<Weight> weights_;
-  std::vector<ValueId> of_rows_, all_;  // per weight, in the whole program: maxima of rows, split and gathered
+  std::vector<ValueId> of_rows_,
+      all_;  // per weight, in the whole program: maxima of rows, split and gathered
 };
 }  // namespace
 

@@ -210,6 +210,31 @@ TEST(StepProgram, Float8KeepsNoWholeWeightsInBf16) {
   }
 }
 
+// One micro-batch after another, the seed's weights arrive while the first of them computes; layer by layer,
+// and where a rank has none, before.
+TEST(StepProgram, TheSeedGathersBesideTheFirstMicroBatch) {
+  for (auto arrangement : arrangements()) {
+    if (!arrangement.float8) continue;
+    for (int64_t global : {arrangement.global, int64_t{4}}) {  // of 4 samples a micro-batch: 6, and 1
+      if (global == 4 && arrangement.gather == GatherWhen::layers) continue;
+      arrangement.global = global;
+      SCOPED_TRACE(str(arrangement.name, " ", global));
+      const bool beside = global == 24 && arrangement.gather != GatherWhen::layers;
+      for (const StepProgram& program : programs_of(arrangement, false)) {
+        size_t first_run = 0, last_gather = 0;
+        for (size_t i = 0; i < program.instrs.size(); ++i) {
+          const auto* run = std::get_if<RunBlock>(&program.instrs[i].what);
+          if (run && run->block == kBodyBlock && !first_run) first_run = i;
+          const auto* start = std::get_if<StartCollective>(&program.instrs[i].what);
+          if (start && start->label.starts_with("weights of the seed ")) last_gather = i;
+        }
+        ASSERT_GT(last_gather, 0u);
+        if (first_run) EXPECT_EQ(last_gather > first_run, beside);
+      }
+    }
+  }
+}
+
 TEST(StepProgram, ItsListingParsesBack) {
   for (const auto& arrangement : arrangements()) {
     SCOPED_TRACE(arrangement.name);
