@@ -1,6 +1,8 @@
 // Arrays on a mesh: their two copies.
 #include "core/mesh/array.h"
 
+#include <cstring>
+
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -64,6 +66,20 @@ std::byte* Array::on(Device& device) {
   }
   remote_->old = false;
   return remote_->data.data();
+}
+std::byte* Array::on_host(Device& device) {
+  LS_CHECK(data, fqn, " is not allocated");
+  fetch();
+  if (staged_for_ != &device) {
+    remote_.reset();
+    if (!device.addressable()) {
+      Buffer staged(local_bytes(), device.staging());
+      if (version_ > 0) std::memcpy(staged.data(), data.data(), local_bytes());
+      data = std::move(staged);
+    }
+    staged_for_ = &device;
+  }
+  return data.data();
 }
 void Array::device_wrote(Device& device) {
   if (device.addressable()) return host_wrote();  // it wrote `data`
