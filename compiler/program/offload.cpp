@@ -32,7 +32,8 @@ class Stager {
     if (moments == 0) return;
     limit_ = offload_bucket(moments);
     for (size_t i = 0; i < program_.instrs.size(); ++i)
-      if (const auto* update = std::get_if<UpdateTensors>(&program_.instrs[i].what); update && stages(*update))
+      if (const auto* update = std::get_if<UpdateTensors>(&program_.instrs[i].what);
+          update && stages(*update))
         cut_update(i, *update);
     place();
     write();
@@ -85,27 +86,27 @@ class Stager {
   }
 
   void cut_update(size_t instr, const UpdateTensors& update) {
-    buckets_.push_back({.instr = instr, .tensors = {}});
+    open(instr);
     for (const Tensor& tensor : update.tensors) {
-      const int64_t each = host_bytes(tensor);
-      if (each == 0 || tensor.by_rows >= 0) {
-        add(tensor, instr);
+      const int64_t each = host_bytes(tensor), all = tensor.count * each;
+      if (all == 0 || tensor.by_rows >= 0) {
+        if (all > room() && buckets_.back().bytes) open(instr);
+        add(tensor);
         continue;
       }
-      for (int64_t from = 0; from < tensor.count || tensor.count == 0;) {
-        const int64_t room = (limit_ - buckets_.back().bytes) / each / kGrain * kGrain;
-        const int64_t count = std::min(tensor.count - from, std::max(room, kGrain));
-        add(part(tensor, from, count), instr);
+      for (int64_t from = 0; from < tensor.count;) {
+        const int64_t left = tensor.count - from;
+        if (left * each > room() && room() < limit_ / 8)
+          open(instr);  // a small piece is not worth its copies
+        const int64_t count = std::min(left, std::max(room() / each / kGrain * kGrain, kGrain));
+        add(part(tensor, from, count));
         from += count;
-        if (tensor.count == 0) break;
       }
     }
   }
-  // To the newest bucket, or to one of its own where that is full.
-  void add(Tensor tensor, size_t instr) {
-    const int64_t bytes = tensor.count * host_bytes(tensor);
-    if (buckets_.back().bytes > 0 && bytes > 0 && buckets_.back().bytes + bytes > limit_)
-      buckets_.push_back({.instr = instr, .tensors = {}});
+  void open(size_t instr) { buckets_.push_back({.instr = instr, .tensors = {}}); }
+  int64_t room() const { return limit_ - buckets_.back().bytes; }
+  void add(Tensor tensor) {
     for (size_t i = 0; i < tensor.inputs.size(); ++i)
       if (on_host(tensor.inputs[i])) buckets_.back().bytes += aligned(tensor.inputs[i].bytes);
     buckets_.back().tensors.push_back(std::move(tensor));
@@ -170,9 +171,7 @@ class Stager {
     await(buckets_[b - 1].leaves);
     if (b + 1 < buckets_.size()) bring(b + 1);
   }
-  void bring(size_t b) {
-    buckets_[b].arrives = start(false, std::move(buckets_[b].in), str("moments ", b));
-  }
+  void bring(size_t b) { buckets_[b].arrives = start(false, std::move(buckets_[b].in), str("moments ", b)); }
   int start(bool to_host, std::vector<CopySpans::Copy> copies, std::string label) {
     const int flight = program_.flights++;
     writer_.put(StartCopies{to_host, std::move(copies), flight, std::move(label)});

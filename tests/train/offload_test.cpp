@@ -40,7 +40,8 @@ void expect_bits_on_meshes(const TinyRun& run) {
   EXPECT_NE(home.losses.front(), home.losses.back()) << "training changes nothing";
   const TinyRun away = offloaded(run);
   expect_same(home, train_tiny(away), "1 rank");
-  for (int64_t ranks : {2, 3}) expect_same(home, train_tiny(on(away, {{ranks}, {"dp_replicate"}})), str(ranks));
+  for (int64_t ranks : {2, 3})
+    expect_same(home, train_tiny(on(away, {{ranks}, {"dp_replicate"}})), str(ranks));
   for (int zero : {1, 2, 3})
     expect_same(home, train_tiny(on(away, {{2}, {"dp_shard"}}, zero)), str("zero ", zero));
   expect_same(home, train_tiny(on(away, {{2, 2}, {"dp_replicate", "dp_shard"}})), "hsdp");
@@ -76,7 +77,8 @@ TEST(Offload, GivesThemOpByOpAndByTheReferenceEvaluator) {
 TEST(Offload, GivesThemUnderOtherOptimizers) {
   using Make = std::function<std::unique_ptr<Optimizer>(State&)>;
   const std::map<std::string, Make> makes = {
-      {"sgd", [](State& state) { return std::make_unique<Sgd>(state / "optim", SgdOptions{.momentum = 0.9}); }},
+      {"sgd",
+       [](State& state) { return std::make_unique<Sgd>(state / "optim", SgdOptions{.momentum = 0.9}); }},
       {"adafactor", [](State& state) { return std::make_unique<Adafactor>(state / "optim"); }},
       {"lion", [](State& state) { return std::make_unique<Lion>(state / "optim", LionOptions{}); }},
       {"muon", [](State& state) { return std::make_unique<Muon>(state / "optim", MuonOptions{}); }}};
@@ -216,13 +218,15 @@ std::string refusal(std::function<std::unique_ptr<Optimizer>(State&)> optimizer)
 }
 
 TEST(Offload, IsRefusedWhereNoMomentCanLieOnTheHost) {
-  EXPECT_EQ(refusal([](State& state) { return std::make_unique<Own>(state, false); }),
-            "optim.offload: the optimizer keeps no moments that could lie on the host; leave it out, or choose "
-            "one that does (adamw, lion, sgd with momentum)");
-  EXPECT_EQ(refusal([](State& state) { return std::make_unique<Own>(state, true); }),
-            "optim.offload: none of the 28 moments can lie on the host, since more than their update reads them, "
-            "several ranks hold them, or they are rows of sparse tables: optim.token.weight.m, ...; leave it "
-            "out, or choose adamw or lion");
+  EXPECT_EQ(
+      refusal([](State& state) { return std::make_unique<Own>(state, false); }),
+      "optim.offload: the optimizer keeps no moments that could lie on the host; leave it out, or choose "
+      "one that does (adamw, lion, sgd with momentum)");
+  EXPECT_EQ(
+      refusal([](State& state) { return std::make_unique<Own>(state, true); }),
+      "optim.offload: none of the 28 moments can lie on the host, since more than their update reads them, "
+      "several ranks hold them, or they are rows of sparse tables: optim.token.weight.m, ...; leave it "
+      "out, or choose adamw or lion");
 }
 
 TEST(Offload, CutsABucketForEachSixteenthOfTheMoments) {
