@@ -62,7 +62,7 @@ std::byte* Array::on(Device& device) {
   LS_CHECK(remote_->device == &device, fqn, " lies on another device");
   if (remote_->old) {
     copy_to_device(device, remote_->data.data(), data.data(), local_bytes());
-    if (data.forget()) remote_->host_old = true;
+    if (!lives_on_host() && data.forget()) remote_->host_old = true;
   }
   remote_->old = false;
   return remote_->data.data();
