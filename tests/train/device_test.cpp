@@ -81,16 +81,14 @@ TEST_F(FarDevice, SameBitsAsTheCpu) {
 
 // They come to the device and go back in queues of their own, which a captured program has, too.
 TEST_F(FarDevice, MomentsOnTheHostHaveTheBitsOfTheCpu) {
-  const auto cpu = train("cpu", 1, "cpu");
+  const std::string offload = "--optim.offload=true", constant = "--optim.schedule.kind=constant";
+  const auto cpu = train("cpu", 1, "cpu", {constant});
   ASSERT_EQ(cpu.size(), 12u);
-  const std::string offload = "--optim.offload=true";
-  EXPECT_EQ(train("far1", 1, kFar, {offload}), cpu);
-  EXPECT_EQ(train("far2", 2, kFar, {offload}), cpu);
-  EXPECT_EQ(train("far3", 3, kFar, {offload, "--mesh.dim_names=[dp_shard]", "--mesh.zero=2"}), cpu);
+  EXPECT_EQ(train("far1", 1, kFar, {constant, offload}), cpu);
+  EXPECT_EQ(train("far3", 3, kFar, {constant, offload, "--mesh.dim_names=[dp_shard]", "--mesh.zero=2"}), cpu);
   // A run goes on with them elsewhere.
-  train("mixed", 2, kFar, {offload, "--train.steps=6", "--optim.schedule.kind=constant"});
-  const auto straight = train("straight", 1, "cpu", {"--optim.schedule.kind=constant"});
-  EXPECT_EQ(train("mixed", 1, kFar, {"--optim.schedule.kind=constant"}).back(), straight.back());
+  train("mixed", 2, kFar, {constant, offload, "--train.steps=6"});
+  EXPECT_EQ(train("mixed", 1, kFar, {constant}).back(), cpu.back());
 }
 
 // Rows of sparse tables are summed and put where they lie, under gates that lie there, too.
