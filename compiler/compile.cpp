@@ -8,6 +8,7 @@
 #include "compiler/fingerprint.h"
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
+#include "compiler/moments_on_host.h"
 #include "compiler/pipeline.h"
 #include "compiler/plan_observer.h"
 #include "compiler/runtime/executable.h"
@@ -160,7 +161,10 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);
   return plan_within_budget(joint, options, [&](const std::vector<ValueId>& recomputed) {
     context.recomputed = recomputed;
-    return lowered(plan, run_passes(joint, rows.subspan(again), context), streaming, context);
+    const Graph whole = run_passes(joint, rows.subspan(again), context);
+    StepPlan made = lowered(plan, whole, streaming, context);
+    if (options.offload_moments) made.on_host = moments_on_host(whole, state, context.mesh);
+    return made;
   });
 }
 

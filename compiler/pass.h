@@ -58,6 +58,9 @@ struct CompileOptions {
   // gradients' sums and their exchange. What does not fit is not kept for the backward pass, which computes
   // it again. No bit depends on it.
   int64_t memory_budget = kRecomputeNothing;
+  // Moments that updates alone read lie in the host's memory and come to the device bucket by bucket while
+  // they are updated. No bit depends on it.
+  bool offload_moments = false;
   bool sequence_parallel =
       true;  // on tp: what lies between sharded weights is cut along the tokens, not whole on each rank
   std::string precision = "fp32";  // fp32, tf32, bf16, fp16: of compute; named in the numerics certificate

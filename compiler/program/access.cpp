@@ -54,6 +54,12 @@ struct Finder {
       write(copy.to);
     }
   }
+  void operator()(const StartCopies& start) {
+    for (const auto& copy : start.copies) {
+      read(copy.from);
+      write(copy.to);
+    }
+  }
   void operator()(const ZeroSpan& zero) { write(zero.at); }
   void operator()(const AddCounts& add) {
     read(add.totals);
@@ -109,6 +115,12 @@ Span span_of(const RunBlock& run, const BlockPlace& at, int64_t bytes) {
                      : at.base == BlockPlace::shared_arena ? run.shared
                                                            : run.inputs[at.base];
   return base.there() ? base.part(at.offset, bytes) : Span{};
+}
+
+int64_t StartCopies::bytes() const {
+  int64_t out = 0;
+  for (const auto& copy : copies) out += copy.to.bytes;
+  return out;
 }
 
 Span StepProgram::find(Region::Kind kind, const std::string& region) const {

@@ -4,11 +4,14 @@
 #include <utility>
 
 #include "compiler/program/builder.h"
+#include "compiler/program/offload.h"
 
 namespace lockstep::compiler {
 
 StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank) {
-  return StepBuilder(plan, std::move(blocks), rank).build();
+  StepProgram program = StepBuilder(plan, std::move(blocks), rank).build();
+  stage_moments(program, plan.phases.whole);
+  return program;
 }
 
 StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const ProgramRank& rank) {

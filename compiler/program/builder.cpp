@@ -131,6 +131,7 @@ void StepBuilder::declare_inputs() {
     } else if (input.kind == InputKind::state) {
       at_[input.value] =
           writer_.region(Kind::state, input.name, held_.of(value).count * size_of_value(value));
+      program_.regions.back().on_host = plan_.on_host.count(input.name) > 0;
     }
   }
   for (const auto& field : plan_.fields) {

@@ -18,6 +18,8 @@ enum class ByteState {
   spent,    // an addend that was taken: nothing may read it
 };
 
+inline bool is_unread(ByteState state) { return state == ByteState::once || state == ByteState::total; }
+
 class ByteStates {
  public:
   void set(const Span& span, ByteState state) {

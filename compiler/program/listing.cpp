@@ -175,6 +175,7 @@ class Reader {
   void get(T& value) {
     value = number<T>(word());
   }
+  void get(bool& value) { value = number<int>(word()) != 0; }
   void get(double& value) { value = number<double>(word()); }
   void get(std::string& value) {
     skip();

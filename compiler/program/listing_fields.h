@@ -12,10 +12,10 @@ namespace lockstep::compiler::listing_detail {
 template <class T, class Of>
 concept Is = std::same_as<std::remove_const_t<T>, Of>;
 
-inline constexpr std::array<std::string_view, 16> kInstrWords{
+inline constexpr std::array<std::string_view, 17> kInstrWords{
     "run",         "start",      "wait",     "accumulate",  "sum_trees",     "copy",
     "zero",        "add_counts", "update",   "sum_squares", "norm_of_words", "checksum_spans",
-    "show_output", "sum_rows",   "put_rows", "take_rows"};
+    "show_output", "sum_rows",   "put_rows", "take_rows",   "start_copies"};
 inline constexpr std::array<std::string_view, 5> kCallWords{"kernel", "library", "evaluate", "start", "wait"};
 inline constexpr std::array<Region::Kind, 7> kRegionKinds{
     Region::Kind::state,   Region::Kind::input,   Region::Kind::arena, Region::Kind::value,
@@ -24,7 +24,9 @@ using Verb = StartCollective::Verb;
 inline constexpr std::array<Verb, 6> kVerbs{Verb::all_gather,     Verb::all_to_all, Verb::all_reduce,
                                             Verb::reduce_scatter, Verb::send,       Verb::recv};
 
-void fields(auto& f, Is<Region> auto& x) { f("", x.kind)("", x.name)("bytes", x.bytes); }
+void fields(auto& f, Is<Region> auto& x) {
+  f("", x.kind)("", x.name)("bytes", x.bytes)("on_host", x.on_host);
+}
 
 void fields(auto& f, Is<RunBlock> auto& x) {
   f("", x.block)("from", x.first)("to", x.last)("inputs", x.inputs)("own", x.own)("shared", x.shared);
@@ -44,6 +46,9 @@ void fields(auto& f, Is<SumTrees::Tree> auto& x) {
 void fields(auto& f, Is<SumTrees> auto& x) { f("trees", x.trees); }
 void fields(auto& f, Is<CopySpans::Copy> auto& x) { f("from", x.from)("to", x.to); }
 void fields(auto& f, Is<CopySpans> auto& x) { f("copies", x.copies); }
+void fields(auto& f, Is<StartCopies> auto& x) {
+  f("", x.label)("to_host", x.to_host)("copies", x.copies)("flight", x.flight);
+}
 void fields(auto& f, Is<ZeroSpan> auto& x) { f("", x.at); }
 void fields(auto& f, Is<AddCounts> auto& x) { f("addend", x.addend)("totals", x.totals); }
 void fields(auto& f, Is<UpdateTensors::Tensor> auto& x) {

@@ -13,9 +13,20 @@ namespace lockstep::compiler {
 
 std::string_view kind_of(const Instr& instr) {
   static constexpr std::string_view names[] = {
-      "run",    "start",       "wait", "accumulate", "sum trees", "copy",     "zero",     "add counts",
-      "update", "sum squares", "norm", "checksums",  "show",      "sum rows", "put rows", "take rows"};
+      "run",  "start",      "wait",     "accumulate",  "sum trees",   "copy",
+      "zero", "add counts", "update",   "sum squares", "norm",        "checksums",
+      "show", "sum rows",   "put rows", "take rows",   "start copies"};
   return names[instr.what.index()];
+}
+
+std::string label_of(const StepProgram& program, int flight) {
+  for (const Instr& instr : program.instrs) {
+    if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->flight == flight)
+      return start->label;
+    if (const auto* start = std::get_if<StartCopies>(&instr.what); start && start->flight == flight)
+      return start->label;
+  }
+  return "?";
 }
 
 namespace {
@@ -38,13 +49,6 @@ struct Writer {
     if (span.offset == 0 && span.bytes == region.bytes) return str("[", region.name, "]");
     return str("[", region.name, " + ", span.offset, ", ", span.bytes, " bytes]");
   }
-  std::string label_of(int flight) const {
-    for (const auto& instr : program.instrs)
-      if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->flight == flight)
-        return start->label;
-    return "?";
-  }
-
   std::string operator()(const RunBlock& run) const {
     const ProgramBlock& block = program.blocks[run.block];
     const bool all = run.first == 0 && run.last == static_cast<int>(block.calls.size());
@@ -61,7 +65,9 @@ struct Writer {
                name(start.dtype), " from ", at(start.from),
                start.receive.empty() ? std::string() : str(", ", all(start.receive)), " to ", at(start.to));
   }
-  std::string operator()(const Wait& wait) const { return str("wait \"", label_of(wait.flight), "\""); }
+  std::string operator()(const Wait& wait) const {
+    return str("wait \"", label_of(program, wait.flight), "\"");
+  }
   std::string operator()(const Accumulate& add) const {
     int64_t bytes = 0;
     for (const auto& piece : add.pieces) bytes += piece.from.bytes;
@@ -90,6 +96,12 @@ struct Writer {
     if (!first) return "copy nothing";
     return str("copy ", amount(bytes), pieces == 1 ? "" : str(" in ", pieces, " pieces, the first"), " from ",
                at(first->from), " to ", at(first->to));
+  }
+  std::string operator()(const StartCopies& start) const {
+    const std::string pieces = counted(start.copies.size(), "piece");
+    return str("start copies \"", start.label, "\" ", start.to_host ? "to the host" : "to the device", ": ",
+               amount(start.bytes()), " in ", pieces, ", the first from ", at(start.copies.at(0).from),
+               " to ", at(start.copies[0].to));
   }
   std::string operator()(const ZeroSpan& zero) const { return "zero " + at(zero.at); }
   std::string operator()(const AddCounts& add) const {
@@ -267,13 +279,14 @@ constexpr const char* kLegend = R"(
 How to read it. [NAME + OFFSET, BYTES] is a stretch of memory; [NAME] all of it. A start begins a collective,
 its wait ends it. "exchange N" sends partial sums of bucket N of the gradients to the owners of their rows; the
 sum of the losses rides in one of them, to rank 0. "gather N" brings new rows, and the loss, to everybody;
-both count on their own. In the bucket of an exchange the rows of other ranks come first, in their order, and
-this rank's last. Gradients are added in pieces, one per tensor and owner. "count" sums token counts, votes to
-stop, and a word about replicas (0 over all ranks, where the checksums of the last compared step were alike),
-each an i64. "and N more": the same for N further tensors. seed: 1 / count, with which backward begins. tail N:
-small arithmetic on whole values, as the mean loss and the clipping factor. Calls are those of the phase's list
-above. ~ is the layer above. Blocks and rows of a library call: the shares of threads; chunk: how many products
-are added before they join the sum.
+both count on their own. "moments N" brings moments that lie on the host, "moments N back" returns them. In the
+bucket of an exchange the rows of other ranks come first, in their order, and this rank's last. Gradients are
+added in pieces, one per tensor and owner. "count" sums token counts, votes to stop, and a word about replicas
+(0 over all ranks, where the checksums of the last compared step were alike), each an i64. "and N more": the
+same for N further tensors. seed: 1 / count, with which backward begins. tail N: small arithmetic on whole
+values, as the mean loss and the clipping factor. Calls are those of the phase's list above. ~ is the layer
+above. Blocks and rows of a library call: the shares of threads; chunk: how many products are added before they
+join the sum.
 
 memory (arena: what phases compute; value: what outlives a phase; partial: sums of gradients, own and
 received; staging: what is packed to travel)

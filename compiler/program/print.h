@@ -7,7 +7,8 @@
 
 namespace lockstep::compiler {
 
-std::string_view kind_of(const Instr& instr);  // "run", "start", "wait", "accumulate", ...
+std::string_view kind_of(const Instr& instr);                  // "run", "start", "wait", "accumulate", ...
+std::string label_of(const StepProgram& program, int flight);  // of its start; "?" where none starts it
 // A line per instruction, without its micro-batch: "start all_to_all "exchange 0" along data, ...".
 std::string text(const StepProgram& program, const Instr& instr);
 // The whole program. Calls of layers that are alike, and micro-batches that do the same, are written once.

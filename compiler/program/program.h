@@ -29,6 +29,7 @@ struct Region {
   Kind kind = Kind::value;
   std::string name;
   int64_t bytes = 0;
+  bool on_host = false;  // of state: in the host's memory, which StartCopies alone reaches
   bool operator==(const Region&) const = default;
 };
 
@@ -108,6 +109,16 @@ struct CopySpans {
   };
   std::vector<Copy> copies;
   bool operator==(const CopySpans&) const = default;
+};
+// Copies between the host's memory and the device's, one queue in each direction. They begin after everything
+// before them; spans stay untouched until their wait, whose flight they are.
+struct StartCopies {
+  bool to_host = false;  // else to the device
+  std::vector<CopySpans::Copy> copies;
+  int flight = -1;  // its number in the program
+  std::string label = {};
+  int64_t bytes() const;
+  bool operator==(const StartCopies&) const = default;
 };
 struct ZeroSpan {
   Span at;
@@ -199,7 +210,8 @@ struct ShowOutput {
 
 struct Instr {
   std::variant<RunBlock, StartCollective, Wait, Accumulate, SumTrees, CopySpans, ZeroSpan, AddCounts,
-               UpdateTensors, SumSquares, NormOfWords, ChecksumSpans, ShowOutput, SumRows, PutRows, TakeRows>
+               UpdateTensors, SumSquares, NormOfWords, ChecksumSpans, ShowOutput, SumRows, PutRows, TakeRows,
+               StartCopies>
       what;
   int micro_batch = -1;  // of the step, over all ranks; -1: once
   int stage = 0;         // of a pipeline

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct StepPlan {
   int64_t lanes = 1;
   LaneOrder order = LaneOrder::contiguous;
   std::map<std::string, Layout> layouts;  // of the state that the step reads, on all mesh dims
+  std::set<std::string> on_host;          // of it: what lies in the host's memory
 };
 
 GatherOptions gather_options(const CompileOptions& options);  // of the gathers of weights in bodies

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/program/byte_states.h"
+#include "compiler/program/flights.h"
 #include "compiler/program/print.h"
 #include "core/base/error.h"
 
@@ -14,36 +15,27 @@ namespace lockstep::compiler {
 namespace {
 using Verb = StartCollective::Verb;
 
-bool overlap(const Span& a, const Span& b) {
-  return a.region == b.region && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
-
-bool is_unread(ByteState state) { return state == ByteState::once || state == ByteState::total; }
-
 class Walk {
  public:
-  explicit Walk(const StepProgram& program) : program_(program) {
+  explicit Walk(const StepProgram& program) : program_(program), flights_(program) {
     for (size_t r = 0; r < program.regions.size(); ++r)
       if (const auto kind = program.regions[r].kind;
           kind == Region::Kind::state || kind == Region::Kind::input)
         bytes_.set(program.whole(static_cast<int>(r)), ByteState::plain);
-    waited_.assign(program.flights, false);
   }
 
   void run(const std::vector<Instr>& instrs) {
     for (const Instr& instr : instrs) {
       now_ = &instr;
       const Access access = access_of(program_, instr);
-      for (const Span& span : access.reads) inside(span), refuse_in_flight(span, false);
-      for (const Span& span : access.writes) inside(span), refuse_in_flight(span, true);
+      for (const Span& span : access.reads) check_access(span, false);
+      for (const Span& span : access.writes) check_access(span, true);
       std::visit(*this, instr.what);
     }
   }
   void end() {
-    if (!flying_.empty()) {
-      const auto& [flight, start] = *flying_.begin();
+    if (const auto [flight, start] = flights_.open(); start)
       fail(*start, str("nothing waits for flight ", flight));
-    }
     for (const auto& [key, turn] : turns_)
       if (turn.reached < calls_of(key.first))
         fail(*turn.newest, str("calls from ", turn.reached, " on are never run"));
@@ -92,11 +84,8 @@ class Walk {
     hand_over(run);
   }
   void operator()(const StartCollective& start) {
-    if (start.flight < 0 || start.flight >= program_.flights || waited_[start.flight] ||
-        !flying_.emplace(start.flight, now_).second)
+    if (!flights_.begin(start.flight, {now_, start.label, {start.from}, {start.to}}))
       fail(str("flight ", start.flight, " starts twice"));
-    in_flight_[start.from.region].push_back(now_);
-    if (start.to.region != start.from.region) in_flight_[start.to.region].push_back(now_);
     if (start.verb == Verb::all_reduce)
       take(start.from, true);
     else
@@ -107,14 +96,34 @@ class Walk {
       stale_[start.to.region] = stale_.count(start.from.region) && stale_[start.from.region];
   }
   void operator()(const Wait& wait) {
-    const auto found = flying_.find(wait.flight);
-    if (found == flying_.end()) fail(str("flight ", wait.flight, " is not under way"));
-    const auto& start = std::get<StartCollective>(found->second->what);
-    for (int region : {start.from.region, start.to.region}) std::erase(in_flight_[region], found->second);
-    if (start.to.there() && program_.regions[start.to.region].kind == Region::Kind::arena)
-      ++arrived_[start.to.region];
-    flying_.erase(found);
-    waited_[wait.flight] = true;
+    const Flights::Flight ended = flights_.end(wait.flight);
+    if (!ended.start) fail(str("flight ", wait.flight, " is not under way"));
+    const Span& to = ended.to.at(0);
+    if (to.there() && program_.regions[to.region].kind == Region::Kind::arena) ++arrived_[to.region];
+  }
+  // Each moment that lies on the host comes, is updated where it came to, and goes back.
+  void operator()(const StartCopies& start) {
+    Flights::Flight flight{now_, start.label, {}, {}};
+    for (const auto& [to, from] : start.copies) {
+      flight.from.push_back(from), flight.to.push_back(to);
+      const Span& there = start.to_host ? to : from;
+      if (!program_.regions[there.region].on_host)
+        fail(str("takes ", program_.regions[there.region].name, " for memory of the host"));
+      look(from);
+      write(to, ByteState::plain);
+      if (!start.to_host) {
+        to_update_.set(to, ByteState::plain);
+        staged_.insert(to.region);
+        continue;
+      }
+      to_update_.each(from, [&](ByteState state) {
+        if (state == ByteState::plain)
+          fail(str("brings ", program_.regions[to.region].name, " from before its update"));
+        return state;
+      });
+      update_once(to);
+    }
+    if (!flights_.begin(start.flight, std::move(flight))) fail(str("flight ", start.flight, " starts twice"));
   }
   void operator()(const Accumulate& add) {
     for (const auto& piece : add.pieces) take(piece.from);
@@ -157,11 +166,16 @@ class Walk {
   void operator()(const UpdateTensors& update) {
     for (const auto& tensor : update.tensors) {
       if (tensor.count == 0) continue;  // a rank that has no rows of it
-      for (const Span& span : tensor.inputs) look(span);
+      for (const Span& span : tensor.inputs) {
+        look(span);
+        if (staged_.count(span.region) && !is_plain(to_update_, span))
+          fail(str("updates what ", stretch(span), " holds twice"));
+      }
       look(tensor.ids), look(tensor.rows);
       for (const Span& span : tensor.outputs) {
         if (!span.there() || span.bytes == 0) continue;
         write(span, ByteState::plain);
+        to_update_.set(span, ByteState::none);
         if (program_.regions[span.region].kind != Region::Kind::state) continue;
         update_once(span);
       }
@@ -250,17 +264,11 @@ class Walk {
       fail(str("bytes ", span.offset, " to ", span.offset + span.bytes, " lie outside of region ",
                known ? program_.regions[span.region].name : std::to_string(span.region)));
   }
-  void refuse_in_flight(const Span& span, bool written) const {
-    const auto found = in_flight_.find(span.region);
-    if (found == in_flight_.end()) return;
-    for (const Instr* instr : found->second) {
-      const auto& start = std::get<StartCollective>(instr->what);
-      const std::string& name = program_.regions[span.region].name;
-      if (!written && overlap(span, start.to))
-        fail(str("reads ", name, " while \"", start.label, "\" is still writing it"));
-      if (written && (overlap(span, start.to) || overlap(span, start.from)))
-        fail(str("writes ", name, " while \"", start.label, "\" is under way"));
-    }
+  void check_access(const Span& span, bool written) const {
+    inside(span);
+    if (const std::string refused = flights_.refused(span, written); !refused.empty()) fail(refused);
+    if (program_.regions[span.region].on_host && !std::holds_alternative<StartCopies>(now_->what))
+      fail(str("reaches ", program_.regions[span.region].name, ", which lies on the host"));
   }
 
   // Reads a result.
@@ -377,9 +385,9 @@ class Walk {
   ByteStates updated_;         // plain: in this step
   ByteStates sums_;            // plain: finished
   std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
-  std::map<int, const Instr*> flying_;
-  std::map<int, std::vector<const Instr*>> in_flight_;  // per region
-  std::vector<bool> waited_;
+  Flights flights_;
+  ByteStates to_update_;                       // plain: moments that were brought and not updated yet
+  std::set<int> staged_;                       // regions that moments are brought to
   std::map<std::pair<int, int>, Turn> turns_;  // by block and its own arena
   std::set<std::pair<int, int>> done_;         // block and micro-batch
   std::map<int, size_t> arrived_;              // per arena: weights that a pass over its block gathered

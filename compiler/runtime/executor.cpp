@@ -10,6 +10,19 @@
 
 namespace lockstep::compiler {
 
+namespace {
+// What was enqueued before an event of the same device.
+class EnqueuedWork : public Work {
+ public:
+  explicit EnqueuedWork(std::shared_ptr<Event> end) : end_(std::move(end)) {}
+  bool done() override { return end_->done(); }
+  void wait(Stream& stream) override { stream.wait(end_); }
+
+ private:
+  std::shared_ptr<Event> end_;
+};
+}  // namespace
+
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
       program_(parts_.program),
@@ -166,6 +179,18 @@ Executor::Action Executor::bind(const CopySpans& all) {
   for (const auto& copy : all.copies)
     copies.push_back({at(copy.to), at(copy.from), static_cast<size_t>(copy.from.bytes)});
   return [this, copies = std::move(copies)](Stream& stream) { parts_.reductions.copy(copies, stream); };
+}
+Executor::Action Executor::bind(const StartCopies& start) {
+  std::unique_ptr<Stream>& queue = start.to_host ? to_host_ : to_device_;
+  if (!queue) queue = parts_.device.make_stream();
+  std::vector<Reductions::Copy> copies;
+  for (const auto& copy : start.copies)
+    copies.push_back({at(copy.to), at(copy.from), static_cast<size_t>(copy.from.bytes)});
+  return [this, copies = std::move(copies), flight = start.flight, queue = queue.get()](Stream& stream) {
+    queue->wait(stream.record());
+    for (const auto& copy : copies) parts_.device.copy(copy.to, copy.from, copy.bytes, *queue);
+    flights_[flight] = std::make_shared<EnqueuedWork>(queue->record());
+  };
 }
 Executor::Action Executor::bind(const ZeroSpan& zero) {
   return [this, to = at(zero.at), bytes = zero.at.bytes](Stream& stream) {

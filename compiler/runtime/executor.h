@@ -65,6 +65,7 @@ class Executor {
   Action bind(const Accumulate& add);
   Action bind(const SumTrees& sums);
   Action bind(const CopySpans& all);
+  Action bind(const StartCopies& start);
   Action bind(const ZeroSpan& zero);
   Action bind(const AddCounts& add);
   Action bind(const UpdateTensors& update);
@@ -93,6 +94,7 @@ class Executor {
   std::vector<std::unique_ptr<BlockRunner>> runners_;
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Work>>> block_flights_;  // by block and own arena
   std::vector<std::shared_ptr<Work>> flights_;
+  std::unique_ptr<Stream> to_device_, to_host_;  // queues of StartCopies, where there are any
   std::vector<Bound> refresh_, step_;
   std::map<std::string, double> seconds_;
   StepRecorder* recorder_ = nullptr;

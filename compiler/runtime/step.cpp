@@ -67,7 +67,11 @@ struct Step::Impl {
     Array* array = array_of(region.name);
     LS_CHECK(static_cast<int64_t>(array->local_bytes()) == region.bytes, "state ", region.name, " has ",
              array->local_bytes(), " bytes, and its program ", region.bytes);
-    return array->on(device);
+    return home(*array);
+  }
+  // Where the step has a tensor of the state.
+  std::byte* home(Array& array) {
+    return plan.on_host.count(array.fqn) ? array.on_host(device) : array.on(device);
   }
 
   uint64_t state_version() const {
@@ -85,7 +89,7 @@ struct Step::Impl {
 
   void prepare_state() {
     device.enter();
-    for (Array* array : state) array->on(device);
+    for (Array* array : state) home(*array);
     if (!plan.kernels || written.empty() || state_version() != rounded_version) executor->refresh(*compute);
   }
 
@@ -167,7 +171,8 @@ struct Step::Impl {
     phase(device.addressable() ? "run" : "enqueue", [&] { run_program(); });
     phase("results", [&] {
       copy_results(input.check_replicas);
-      for (Array* array : written) array->device_wrote(device);
+      for (Array* array : written)
+        plan.on_host.count(array->fqn) ? array->host_wrote() : array->device_wrote(device);
       rounded_version = state_version();
     });
     if (!device.addressable()) phase("next batch", [&] { fed->fill_next(input); });
@@ -188,7 +193,7 @@ struct Step::Impl {
     std::vector<uint64_t> out(program.replicas.size());
     std::vector<Reductions::Bytes> parts;  // the state's replicas come first
     device.enter();
-    for (Array* array : state) array->on(device);
+    for (Array* array : state) home(*array);
     for (const Replica& one : program.replicas)
       if (program.regions[one.at.region].kind == Region::Kind::state)
         parts.push_back({executor->at(one.at), static_cast<size_t>(one.at.bytes)});

@@ -2,7 +2,6 @@
 #include "compiler/runtime/step_recorder.h"
 
 #include <chrono>
-#include <map>
 
 #include "compiler/program/print.h"
 #include "core/base/error.h"
@@ -45,9 +44,6 @@ TracedStep StepRecorder::resolve(const StepProgram& program, int64_t step) const
   TracedStep out;
   out.step = step, out.at = at_, out.host = host_;
   out.seconds = end_->seconds_after(*begin_);
-  std::map<int, std::string> labels;  // of the program's flights
-  for (const Instr& instr : program.instrs)
-    if (const auto* start = std::get_if<StartCollective>(&instr.what)) labels[start->flight] = start->label;
   for (const Entry& entry : entries_) {
     const Instr& instr = program.instrs[entry.instr];
     const auto* run = std::get_if<RunBlock>(&instr.what);
@@ -59,7 +55,9 @@ TracedStep StepRecorder::resolve(const StepProgram& program, int64_t step) const
       span.at = instr.at;
       if (run) span.name = program.block_names[run->block];
       if (const auto* start = std::get_if<StartCollective>(&instr.what)) span.name = "start " + start->label;
-      if (const auto* wait = std::get_if<Wait>(&instr.what)) span.name = "wait for " + labels[wait->flight];
+      if (const auto* start = std::get_if<StartCopies>(&instr.what)) span.name = "start " + start->label;
+      if (const auto* wait = std::get_if<Wait>(&instr.what))
+        span.name = "wait for " + label_of(program, wait->flight);
       continue;
     }
     const ProgramBlock& block = program.blocks[run->block];

@@ -1,6 +1,8 @@
 // Arrays on a mesh: their two copies.
 #include "core/mesh/array.h"
 
+#include <cstring>
+
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -60,10 +62,24 @@ std::byte* Array::on(Device& device) {
   LS_CHECK(remote_->device == &device, fqn, " lies on another device");
   if (remote_->old) {
     copy_to_device(device, remote_->data.data(), data.data(), local_bytes());
-    if (data.forget()) remote_->host_old = true;
+    if (!lives_on_host() && data.forget()) remote_->host_old = true;
   }
   remote_->old = false;
   return remote_->data.data();
+}
+std::byte* Array::on_host(Device& device) {
+  LS_CHECK(data, fqn, " is not allocated");
+  fetch();
+  if (staged_for_ != &device) {
+    remote_.reset();
+    if (!device.addressable()) {
+      Buffer staged(local_bytes(), device.staging());
+      if (version_ > 0) std::memcpy(staged.data(), data.data(), local_bytes());
+      data = std::move(staged);
+    }
+    staged_for_ = &device;
+  }
+  return data.data();
 }
 void Array::device_wrote(Device& device) {
   if (device.addressable()) return host_wrote();  // it wrote `data`

@@ -48,7 +48,7 @@ LiveMesh solo_mesh();
 // row-major, of local_shape). Where the host cannot address the device that computes, there is a second copy
 // on the device, and the two follow each other: fetch() before the host reads `data` or writes a part of it,
 // host_wrote() after it wrote; on() gives the device's copy, device_wrote() after work of that device that
-// changes it was enqueued.
+// changes it was enqueued. What is to stay out of the device's memory lives on the host: on_host().
 struct Array {
   std::string fqn;
   DType dtype = DType::f32;
@@ -62,6 +62,10 @@ struct Array {
   void host_wrote();
   // What was written on the host is brought to the device, and the memory of the host's copy is given back.
   std::byte* on(Device& device);
+  // The host's copy, from then on in memory from and to which copies of the device are fast; a copy on the
+  // device, where there was one, is given up. After work that changes it was enqueued: host_wrote().
+  std::byte* on_host(Device& device);
+  bool lives_on_host() const { return staged_for_ != nullptr; }
   void device_wrote(Device& device);
   void device_wrote();  // the device that holds the second copy did, where there is one
 
@@ -84,6 +88,7 @@ struct Array {
     bool old = true, host_old = false;
   };
   std::shared_ptr<Remote> remote_;
+  Device* staged_for_ = nullptr;  // whose staging memory `data` is of
   uint64_t version_ = 0;
 };
 // Fills local_shape and pieces for a rank, and allocates (zeroed) when `allocate`.

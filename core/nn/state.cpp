@@ -253,7 +253,8 @@ void bring_home(Array& array) {
 
 void State::live_on(Device& device) {
   if (device.addressable()) return;
-  for (Array* array : arrays()) array->on(device);
+  for (Array* array : arrays())
+    if (!array->lives_on_host()) array->on(device);
 }
 
 void State::materialize() {

@@ -61,24 +61,49 @@ class FarMemory : public Allocator {
   std::atomic<int64_t> used_ = 0;
 };
 
-// What is enqueued while a stream records is kept instead of run.
+class FarStream;
+// A capture under way: one list of what its streams enqueue, in the order in which they do.
+struct Recording {
+  std::vector<std::function<void()>> work;
+  std::vector<FarStream*> streams;
+};
+// A point in a recording. The list's order says what is before it.
+class RecordedEvent : public Event {
+ public:
+  explicit RecordedEvent(Recording& in) : in(in) {}
+  bool done() override { return true; }
+  void synchronize() override {}
+  Recording& in;
+};
+
+// What is enqueued while a stream records is kept instead of run. A stream that waits for one that records does so, too.
 class FarStream : public Stream {
  public:
   void run(std::function<void()> work) override {
     if (recording_)
-      recording_->push_back(std::move(work));
+      recording_->work.push_back(std::move(work));
     else
       queue_->run(std::move(work));
   }
   void synchronize() override { queue_->synchronize(); }
-  // While a stream records, its order is that of the list: an event in it is done.
-  std::shared_ptr<Event> record() override { return recording_ ? inline_stream()->record() : queue_->record(); }
-  void wait(const std::shared_ptr<Event>& event) override { queue_->wait(event); }
-  void record_into(std::vector<std::function<void()>>* list) { recording_ = list; }
+  std::shared_ptr<Event> record() override {
+    if (recording_) return std::make_shared<RecordedEvent>(*recording_);
+    return queue_->record();
+  }
+  void wait(const std::shared_ptr<Event>& event) override {
+    auto* recorded = dynamic_cast<RecordedEvent*>(event.get());
+    if (!recorded) return queue_->wait(event);
+    if (!recording_) join(recorded->in);
+  }
+  void join(Recording& recording) {
+    recording.streams.push_back(this);
+    recording_ = &recording;
+  }
+  void leave() { recording_ = nullptr; }
 
  private:
   std::unique_ptr<Stream> queue_ = queue_stream();
-  std::vector<std::function<void()>>* recording_ = nullptr;
+  Recording* recording_ = nullptr;
 };
 
 class FarProgram : public CapturedWork {
@@ -109,17 +134,14 @@ class FarDevice : public Device {
     stream.run([=] { std::memset(near(data), 0, bytes); });
   }
   std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& enqueue) override {
-    std::vector<std::function<void()>> work;
-    auto& far_stream = static_cast<FarStream&>(stream);
-    far_stream.record_into(&work);
-    try {
-      enqueue();
-    } catch (...) {
-      far_stream.record_into(nullptr);
-      throw;
-    }
-    far_stream.record_into(nullptr);
-    return std::make_unique<FarProgram>(std::move(work));
+    struct Ended : Recording {
+      ~Ended() {
+        for (FarStream* one : streams) one->leave();
+      }
+    } recording;
+    static_cast<FarStream&>(stream).join(recording);
+    enqueue();
+    return std::make_unique<FarProgram>(std::move(recording.work));
   }
 
  private:

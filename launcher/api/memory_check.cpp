@@ -37,10 +37,12 @@ MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& tar
   if (!target.device().addressable()) bounds.context = 0;
   if (state.allocated()) bounds = {.context = 0, .libraries = 0, .communicator = 0, .workspace = 0};
   MemoryNeeds out = device_needs(config, state, PaperStep(plan, state.mesh()), nullptr, bounds);
-  if (state.allocated())
+  if (state.allocated()) {
     std::erase_if(out.parts, [](const MemoryPart& part) {
       return part.name == "weights" || part.name == "moments" || part.name == "other state";
     });
+    out.on_host = 0;
+  }
   return out;
 }
 }  // namespace
@@ -69,6 +71,10 @@ void MemoryCheck::check_host(const StepPlan& plan, const State& state) const {
 
 void MemoryCheck::check_device(const StepPlan& plan, const State& state) const {
   const MemoryNeeds needs = needs_of(plan, state, *target_);
+  if (const std::string refused =
+          moments_do_not_fit_host("the program", at_.local_world_size, needs, host_memory());
+      !refused.empty())
+    throw UserError(refused);
   const int64_t free = target_->device().memory_info().free;
   if (needs.total() <= free) return;
   std::string table = memory_table(needs, free, "free on the device");

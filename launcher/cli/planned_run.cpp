@@ -77,10 +77,19 @@ PlanBudget PlannedRun::budget() const {
           again.extra_flops};
 }
 std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline) {
-  return plan_budgets([&](const std::string& word) {
+  const auto planned = [&](const std::string& word) {
     config.compile.memory_budget = word;
     return PlannedRun(config, nproc, roofline).budget();
-  });
+  };
+  std::vector<PlanBudget> out = plan_budgets(planned);
+  if (config.optim.offload) return out;
+  config.optim.offload = true;
+  try {
+    PlanBudget away = planned("none");
+    away.offload = true;
+    if (away.bytes < out[0].bytes) out.push_back(std::move(away));
+  } catch (const UserError&) {}  // no moment can lie on the host
+  return out;
 }
 
 compiler::StepProgram PlannedRun::program_of(int64_t rank) const {

@@ -102,8 +102,9 @@ PageChart budgets_chart(const PlanReport& plan) {
       .title = "Memory against time", .unit = "ms, predicted", .x = large ? "GiB a rank" : "MiB a rank"};
   PageSeries series{"by compile.memory_budget", {}, true};
   for (const PlanBudget& budget : plan.budgets)
-    series.points.emplace_back(static_cast<double>(budget.bytes) / (large ? 1 << 30 : 1 << 20),
-                               1e3 * budget.step_s);
+    if (!budget.offload)
+      series.points.emplace_back(static_cast<double>(budget.bytes) / (large ? 1 << 30 : 1 << 20),
+                                 1e3 * budget.step_s);
   std::sort(series.points.begin(), series.points.end());
   out.series.push_back(series);
   return out;
@@ -111,9 +112,9 @@ PageChart budgets_chart(const PlanReport& plan) {
 PageTable budgets_table(const PlanReport& plan) {
   PageTable out{"Bytes against time", {{"compile.memory_budget", "a rank takes", "step", "", "again"}}};
   for (const PlanBudget& budget : plan.budgets)
-    out.rows.push_back({budget.word, bytes(budget.bytes),
+    out.rows.push_back({budget.name(), bytes(budget.bytes),
                         budget.step_s > 0 ? seconds_text(budget.step_s) : "–",
-                        budget.values ? more_time(budget, plan.budgets[0]) : "",
+                        budget.values || budget.offload ? more_time(budget, plan.budgets[0]) : "",
                         budget.values ? str(budget.values, " values") : "nothing"});
   return out;
 }

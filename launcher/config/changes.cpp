@@ -81,6 +81,7 @@ const std::map<std::string, Effect>& effects() {
       {"optim.betas", Effect::optimizer},
       {"optim.eps", Effect::optimizer},
       {"optim.moments", Effect::optimizer},
+      {"optim.offload", Effect::none},
       {"optim.weight_decay", Effect::optimizer},
       {"optim.momentum", Effect::optimizer},
       {"optim.nesterov", Effect::optimizer},

@@ -99,6 +99,9 @@ constexpr Row kRows[] = {
      "scales have no history and no margin: each follows from its tensor (train.precision float8)"},
     {"exp_avg_dtype exp_avg_sq_dtype optim_bits optimizer_state_dtype optimizer_states_dtype",
      "did you mean optim.moments (fp32 or bf16)?"},
+    {"cpu_offload offload_optimizer optimizer_offload optimizer_cpu_offload offload_optimizer_device "
+     "offload_optimizer_states offload_params fsdp_cpu_offload fsdp_offload_params",
+     "did you mean optim.offload true? Moments then lie in the host's memory; weights stay on the device"},
     {"filter_fqns module_filter_fn float8_filter_fqns float8_filter fp8_filter_fqns",
      "did you mean train.float8.skip, globs of names?"},
     {"enable_fsdp_float8_all_gather float8_enable_fsdp_float8_all_gather fp8_enable_fsdp_float8_all_gather "

@@ -260,6 +260,10 @@ struct OptimConfig {
           "down by a draw from its "
           "own digits and the step, so that small changes add up and bits repeat",
           one_of({"fp32", "bf16"}));
+  bool offload =
+      key(&offload, "optim.offload", false,
+          "moments lie in the host's memory, pinned; the update brings them to the device, a part at a time, "
+          "and back. Same bits, fewer bytes of the device, slower steps: trainrun plan says how much");
   double weight_decay =
       key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
   double momentum = key(&momentum, "optim.momentum", 0.0, "sgd, rmsprop: momentum", from_below(0, 1));

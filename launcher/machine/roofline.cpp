@@ -12,7 +12,8 @@ namespace lockstep::launcher {
 namespace {
 // Products reach 550 to 820 TFLOP/s in bf16 by shape, and in float8 780 to 1,250. Memory: 4.0 TB/s and more
 // in kernels that stream. Links inside a node: the all-to-all of bench-gpu-exchange on 4 GPUs. Across nodes
-// nothing was measured: one 400 Gb/s adapter per GPU, four fifths of it.
+// nothing was measured: one 400 Gb/s adapter per GPU, four fifths of it. Nor was the way to the host: PCIe 5
+// x16, four fifths of it.
 Roofline h200() {
   return {.name = "h200",
           .contraction = {{"fp32", 4.6e13}, {"tf32", 3.4e14}, {"bf16", 6.4e14}, {"float8", 1.03e15}},
@@ -22,6 +23,7 @@ Roofline h200() {
           .launch = 2e-6,
           .inside = {3.3e11, 4e-5},
           .across = {4e10, 6e-5},
+          .host = {5e10, 1e-5},
           .ranks_per_node = 8,
           .cores = 0,
           .measured_on = "H200 SXM, 1 to 4 of one node"};
@@ -44,9 +46,9 @@ Roofline cpu() {
 
 using Errors = std::vector<std::string>;
 
-const std::vector<std::string> kKeys = {"name",   "contraction",    "attention", "kernels",
-                                        "memory", "capacity",       "launch",    "inside",
-                                        "across", "ranks_per_node", "cores",     "measured_on"};
+const std::vector<std::string> kKeys = {"name",           "contraction", "attention",  "kernels", "memory",
+                                        "capacity",       "launch",      "inside",     "across",  "host",
+                                        "ranks_per_node", "cores",       "measured_on"};
 const std::vector<std::string> kPrecisions = {"fp32", "tf32", "bf16", "float8"};
 
 std::string unknown(const std::string& path, const std::string& key, const std::vector<std::string>& known) {
@@ -148,6 +150,8 @@ Roofline parse_roofline(const std::string& text, const std::string& where) {
         link(value, key, out.inside, errors);
       else if (key == "across")
         link(value, key, out.across, errors);
+      else if (key == "host")
+        link(value, key, out.host, errors);
       else if (key == "ranks_per_node")
         count(value, key, 1, out.ranks_per_node, errors);
       else if (key == "cores")
@@ -158,6 +162,7 @@ Roofline parse_roofline(const std::string& text, const std::string& where) {
     for (const char* key : {"name", "contraction", "memory", "inside", "ranks_per_node"})
       if (!root.contains(key)) errors.push_back(str(key, " is missing"));
     if (!root.contains("across")) out.across = out.inside;
+    if (!root.contains("host") && out.cores == 0) out.host = {2.5e10, 1e-5};  // PCIe 4 x16
   }
   if (errors.empty()) return out;
   throw UserError(errors.size() == 1 ? str(where, ": ", errors[0])

@@ -29,6 +29,8 @@ struct Roofline {
   int64_t capacity = 0;  // bytes of the device's own memory; 0: not known, or the host's
   double launch = 0;     // seconds that a call takes beside its work
   LinkSpeed inside{}, across{};  // between ranks of one node, and of different nodes
+  LinkSpeed host{};  // between a device and its host's memory, in each direction while the other is in use;
+                     // bandwidth 0: they are one memory
   int64_t ranks_per_node = 1;
   int64_t cores = 0;  // 0: rates are of one device, which a rank has alone; else of this many cores together,
                       // which ranks share
@@ -42,9 +44,10 @@ struct Roofline {
 
 // "h200", "cpu", or a path of a JSON file with the fields of the struct: {"name": "a100", "contraction":
 // {"fp32": 1.7e13, "bf16": 2.4e14}, "memory": 1.6e12, "inside": {"bandwidth": 2.4e11, "latency": 3e-5},
-// "ranks_per_node": 8}. `across` is `inside` where it is left out; attention, kernels, capacity, launch,
-// cores and measured_on may be left out. UserError listing all that is wrong: a file that cannot be read, no
-// JSON, an unknown key with the nearest one, a missing key, a wrong type, a rate that is not above 0.
+// "ranks_per_node": 8}. `across` is `inside` where it is left out, and `host` is 25 GB/s where rates are of
+// one device; attention, kernels, capacity, launch, cores and measured_on may be left out. UserError listing
+// all that is wrong: a file that cannot be read, no JSON, an unknown key with the nearest one, a missing key,
+// a wrong type, a rate that is not above 0.
 Roofline roofline_named(const std::string& word);
 // The JSON text of a roofline; `where` names it in messages.
 Roofline parse_roofline(const std::string& text, const std::string& where);

@@ -128,4 +128,15 @@ std::string does_not_fit_host(const std::string& name, int64_t ranks, const Memo
                    "compile.memory_budget, or more memory; trainrun plan prints the parts");
 }
 
+std::string moments_do_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
+                                    const HostMemory& host) {
+  const double each = static_cast<double>(needs.on_host), all = each * static_cast<double>(ranks);
+  if (!host.bytes || all <= static_cast<double>(host.bytes)) return "";
+  return str(name, " keeps its moments on the host (optim.offload), and they do not fit there: ",
+             ranks == 1 ? "its rank has " : str(ranks, " ranks have ", bytes_text(all), " together, "),
+             bytes_text(each), ranks == 1 ? "" : " each", "; there are ",
+             bytes_text(static_cast<double>(host.bytes)), " (", host.source,
+             "). Take more hosts, optim.moments bf16, or optim.offload false");
+}
+
 }  // namespace lockstep::launcher

@@ -45,14 +45,18 @@ int64_t communicators(const Mesh& mesh, int seats) {
 
 MemoryNeeds device_needs(const State& state, const StepBytes& step, const LibraryBounds& bounds) {
   const Mesh& mesh = state.mesh().words;
-  int64_t weights = 0, moments = 0, others = 0;
+  int64_t weights = 0, moments = 0, others = 0, on_host = 0;
   for (const auto& spec : state.specs()) {
     int64_t elements = numel(padded_local_shape(state.layout(spec.fqn), mesh, spec.shape));
     int64_t bytes = elements * static_cast<int64_t>(size_of(spec.dtype));
+    if (bounds.own_memory && step.on_host.count(spec.fqn)) {
+      on_host += bytes;
+      continue;
+    }
     (spec.role == Role::parameter ? weights : spec.role == Role::moment ? moments : others) += bytes;
   }
   int64_t groups = communicators(mesh, state.mesh().seats);
-  MemoryNeeds needs;
+  MemoryNeeds needs{.parts = {}, .on_host = on_host};
   auto add = [&](std::string name, int64_t bytes, bool bound = false) {
     if (bytes) needs.parts.push_back({std::move(name), bytes, bound});
   };
@@ -160,6 +164,7 @@ std::string memory_table(const MemoryNeeds& needs, int64_t available, const std:
     out += row(part.name, str(part.bound ? "at most " : "", sized(part.bytes)));
   int64_t total = needs.total();
   out += row("together", str(total > needs.exact() ? "at most " : "", sized(total)));
+  if (needs.on_host) out += row("moments on the host", sized(needs.on_host));
   if (available > 0) {
     char share[64];
     std::snprintf(share, sizeof share, ", %.1f %% of it is needed",

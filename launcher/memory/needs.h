@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,17 @@ struct LibraryBounds {
   // Of contractions (32 MiB) and of attention's backward pass (scores, at most 4 GiB at a time); 0 where the
   // step was planned on the device itself: its arena then holds them to the byte.
   int64_t workspace = (int64_t{4} << 30) + (int64_t{32} << 20);
+  bool own_memory = true;  // the device has memory beside its host's
 };
 
 // The same of a rank on the CPU, in its host's memory. Measured beside state, arena and reduction: 75 MiB
 // (program, MPI, oneDNN, kernels, and what the data takes), and less than 1 MiB for each communicator.
 inline LibraryBounds host_bounds() {
-  return {.context = 0, .libraries = int64_t{256} << 20, .communicator = int64_t{16} << 20, .workspace = 0};
+  return {.context = 0,
+          .libraries = int64_t{256} << 20,
+          .communicator = int64_t{16} << 20,
+          .workspace = 0,
+          .own_memory = false};
 }
 
 struct MemoryPart {
@@ -41,6 +47,7 @@ struct MemoryPart {
 
 struct MemoryNeeds {
   std::vector<MemoryPart> parts;
+  int64_t on_host = 0;  // moments that lie in the host's memory, in no part
   int64_t total() const;
   int64_t exact() const;  // without the parts that are bounds: with less than this the run cannot be
   std::vector<MemoryPart> largest_first() const;
@@ -54,6 +61,7 @@ struct StepBytes {
   int64_t evaluation =
       0;  // arenas of the evaluation step: it is compiled beside the training step and keeps its own
   int64_t reduction = 0;  // lanes and buckets of gradients, their exchange, and the buffers of the update
+  std::set<std::string> on_host{};  // FQNs of the state that lies in the host's memory
 };
 
 // Communicators of a mesh: one for each dim of more than one rank, one for the data dims together where there

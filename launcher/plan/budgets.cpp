@@ -50,9 +50,9 @@ std::string budgets_text(const std::vector<PlanBudget>& budgets) {
       {"memory_budget", "a rank takes", "arena", "step", "", "computed again"}};
   for (const PlanBudget& budget : budgets)
     rows.push_back(
-        {budget.word, bytes_text(static_cast<double>(budget.bytes)),
+        {budget.name(), bytes_text(static_cast<double>(budget.bytes)),
          bytes_text(static_cast<double>(budget.arena)), budget.step_s > 0 ? seconds_text(budget.step_s) : "-",
-         budget.values ? more_time(budget, budgets[0]) : "",
+         budget.values || budget.offload ? more_time(budget, budgets[0]) : "",
          budget.values ? str(budget.values, " values, ", percent(budget.more_flops), " flops") : "nothing"});
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -67,7 +67,9 @@ std::string budgets_text(const std::vector<PlanBudget>& budgets) {
     while (line.back() == ' ') line.pop_back();
     out += line + "\n";
   }
-  if (budgets.size() == 1) out += "  a full recomputation takes no less\n";
+  const auto on_device =
+      std::count_if(budgets.begin(), budgets.end(), [](const PlanBudget& budget) { return !budget.offload; });
+  if (on_device == 1) out += "  a full recomputation takes no less\n";
   return out;
 }
 

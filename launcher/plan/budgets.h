@@ -16,6 +16,8 @@ struct PlanBudget {
   double step_s = 0;      // predicted; 0 without a prediction
   int64_t values = 0;     // that backward computes again
   double more_flops = 0;  // of the step's own, for them
+  bool offload = false;   // with moments on the host (optim.offload), which the config has on the device
+  std::string name() const { return offload ? word + ", optim.offload" : word; }
 };
 
 // From "none" to "full", the arenas falling: both ends, and up to four between them at even distances of

@@ -18,7 +18,8 @@ std::vector<TrafficRow> traffic_of(const Timeline& timeline, const Mesh& mesh,
   std::vector<TrafficRow> rows;
   std::vector<size_t> row_of;
   for (const auto& route : timeline.routes) {
-    const std::string dims = dims_text(mesh, dims_along(route.along, mesh));
+    const bool copies = route.along == kToDevice || route.along == kToHost;
+    const std::string dims = copies ? route.along : dims_text(mesh, dims_along(route.along, mesh));
     const auto found = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& row) {
       return row.dims == dims && row.op == route.op;
     });

@@ -9,7 +9,8 @@
 
 namespace lockstep::launcher {
 
-// The collectives of one kind along the same mesh dims, in a step, on the fullest rank.
+// The collectives of one kind along the same mesh dims, or the copies of one way between device and host, in
+// a step, on the fullest rank.
 struct TrafficRow {
   std::string dims;  // "dp_replicate"; "dp_replicate x dp_shard"
   std::string op;    // "all_gather", "lane_exchange", ...
@@ -32,7 +33,7 @@ struct Prediction {
   double body_s = 0;  // one micro-batch, forward and backward, and its addition to the sums; on average
   double once_s = 0;  // counts, what is computed of weights alone, sums over lanes, update
   std::vector<TrafficRow> traffic;
-  double exposed_s = 0;         // of all collectives
+  double exposed_s = 0;         // of all collectives and copies
   double step_s = 0;            // micro_batches * body_s + once_s + exposed_s
   std::string unit = "tokens";  // or "samples": see tasks::pace_unit
   double units_per_s = 0;       // of all ranks

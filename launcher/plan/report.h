@@ -118,21 +118,22 @@ std::string plan_text(const PlanReport& report);
 //   memory, exact, of the fullest rank:
 //     {state, arena, reduction, total, regions [{name, bytes}],
 //      device: of its device (the CPU: of its host), with bounds of what libraries take:
-//        {parts [{name, bytes, bound}], total, exact, available | null, fits | null,
+//        {parts [{name, bytes, bound}], total, exact, on_host (moments in the host's memory instead),
+//        available | null, fits | null,
 //         nearest {micro, ranks, mesh, bytes} | null, planned_without | null},
 //      host: this host, on the CPU, of so many of the ranks together:
 //        {ranks, exact, available, source, fits} | null}
 //   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange
 //   | null,
 //         weights_gathered | null, computed_again | null}
-//   collectives [{dims, op, count, bytes, seconds, exposed}]; times are null without a prediction
-//   utilisation [{ranks, micro_batches, used}], advised_micro | null
+//   collectives [{dims, op, count, bytes, seconds, exposed}], and copies of moments between host and device;
+//   times are null without a prediction utilisation [{ranks, micro_batches, used}], advised_micro | null
 //   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step,
 //               tokens_per_s or samples_per_s, flops_per_s, peak_flops_per_s,
 //               shares {arithmetic, memory, launches, exposed}} | null
 //   no_prediction | null
-//   budgets [{memory_budget, bytes, arena, step | null, recomputed_values, more_flops}], empty unless asked
-//   certificate, same_bits_on: "any" or "this" number of data ranks
+//   budgets [{memory_budget, offload, bytes, arena, step | null, recomputed_values, more_flops}], empty
+//   unless asked certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 
 }  // namespace lockstep::launcher

@@ -26,6 +26,7 @@ Json device_json(const PlanReport& r) {
     out["parts"].push_back({{"name", part.name}, {"bytes", part.bytes}, {"bound", part.bound}});
   out["total"] = r.needs.total();
   out["exact"] = r.needs.exact();
+  out["on_host"] = r.needs.on_host;
   out["available"] = r.available > 0 ? Json(r.available) : Json(nullptr);
   out["fits"] = r.available > 0 ? Json(r.fits()) : Json(nullptr);
   out["nearest"] = nullptr;
@@ -126,6 +127,7 @@ std::string plan_json(const PlanReport& r) {
   out["budgets"] = Json::array();
   for (const PlanBudget& budget : r.budgets)
     out["budgets"].push_back({{"memory_budget", budget.word},
+                              {"offload", budget.offload},
                               {"bytes", budget.bytes},
                               {"arena", budget.arena},
                               {"step", budget.step_s > 0 ? Json(budget.step_s) : Json(nullptr)},

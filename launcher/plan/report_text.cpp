@@ -43,9 +43,14 @@ std::string tensor_table(const PlanReport& report) {
 }
 
 std::string traffic_table(const PlanReport& report) {
-  if (report.prediction.traffic.empty()) return "collectives: none, it is one rank\n";
-  std::string out = "collectives per step (bytes that the fullest rank sends)\n", dims;
-  for (const auto& traffic : report.prediction.traffic) {
+  const auto& rows = report.prediction.traffic;
+  if (rows.empty()) return "collectives: none, it is one rank\n";
+  const bool copies =
+      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.op == "copies"; });
+  std::string out = str(copies ? "collectives and copies" : "collectives",
+                        " per step (bytes that the fullest rank sends)\n"),
+              dims;
+  for (const auto& traffic : rows) {
     if (traffic.dims != dims) out += str("  on ", dims = traffic.dims, "\n");
     std::string line = str(traffic.count, " x, ", bytes_text(static_cast<double>(traffic.bytes)));
     if (report.predicted)
@@ -102,8 +107,9 @@ std::string plan_text(const PlanReport& r) {
   out += tensor_table(r);
   if (!r.whole_on_tp.empty()) out += str("  ", r.whole_on_tp, "\n");
   out += "memory of the fullest rank\n";
-  out += row("state", exact_bytes(r.state)) + row("arena", exact_bytes(r.arena)) +
-         row("reduction", exact_bytes(r.reduction));
+  out += row("state", exact_bytes(r.state)) +
+         (r.needs.on_host ? row("of it on the host", exact_bytes(r.needs.on_host)) : "") +
+         row("arena", exact_bytes(r.arena)) + row("reduction", exact_bytes(r.reduction));
   out += row("together", exact_bytes(r.state + r.arena + r.reduction));
   if (!r.recomputed.empty()) out += row("recomputed", r.recomputed);
   out += "arena and reduction by region\n";

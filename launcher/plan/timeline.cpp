@@ -31,7 +31,7 @@ class Clocks {
       for (size_t c = 0; c < block.calls.size(); ++c)
         if (is_collective(block.calls[c])) collectives.push_back(static_cast<int>(c));
     }
-    flight_of_.assign(program.flights, 0);
+    flight_of_.assign(program.flights, -1);
   }
 
   Timeline run() {
@@ -56,19 +56,35 @@ class Clocks {
     if (const auto* start = std::get_if<StartCollective>(&instr.what)) {
       Link& link = link_of(start->along);
       flight_of_[start->flight] =
-          leave(link, transfer_of(*start, link.members), instr.micro_batch, starts_++);
+          static_cast<int>(leave(link, transfer_of(*start, link.members), instr.micro_batch, starts_++));
       return;
     }
     last_started_ = -1;
+    if (const auto* start = std::get_if<StartCopies>(&instr.what)) return copies(*start);
     if (const auto* run = std::get_if<RunBlock>(&instr.what)) {
       run_block(*run, instr.micro_batch);
     } else if (const auto* wait = std::get_if<Wait>(&instr.what)) {
-      arrive(flight_of_[wait->flight]);
+      if (flight_of_[wait->flight] >= 0) arrive(flight_of_[wait->flight]);
     } else if (std::holds_alternative<ChecksumSpans>(instr.what)) {
       compute(options_.roofline.launch, 0, 0);  // in most steps nobody wants them
     } else if (const int64_t bytes = touched_bytes(program_, instr)) {
       compute(static_cast<double>(bytes) / options_.roofline.memory + options_.roofline.launch, 0, 0);
     }
+  }
+  // Where device and host are one memory, what is computed stands still for copies.
+  void copies(const StartCopies& start) {
+    const LinkSpeed& host = options_.roofline.host;
+    if (host.bandwidth <= 0)
+      return compute(
+          2 * static_cast<double>(start.bytes()) / options_.roofline.memory + options_.roofline.launch, 0, 0);
+    const std::string way(start.to_host ? kToHost : kToDevice);
+    Link& link = links_[way];
+    Timeline::Flight flight{.sent = start.bytes()};
+    flight.route = route_of({.along = way, .op = "copies", .name = start.label});
+    flight.begin = std::max(now_, link.free);
+    link.free = flight.end = flight.begin + host.latency + static_cast<double>(flight.sent) / host.bandwidth;
+    flight_of_[start.flight] = static_cast<int>(out_.flights.size());
+    out_.flights.push_back(flight);
   }
   void run_block(const RunBlock& run, int micro_batch) {
     const ProgramBlock& block = program_.blocks[run.block];
@@ -143,7 +159,7 @@ class Clocks {
   std::vector<std::vector<int>> collectives_;  // per block: calls that start one or wait for one
   std::map<std::string, Link> links_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> routes_;
-  std::vector<size_t> flight_of_;                 // per flight of the program
+  std::vector<int> flight_of_;                    // per flight of the program; -1: takes no time of its own
   std::map<std::pair<int, int>, size_t> inside_;  // of a block's flight
   Timeline out_;
   double now_ = 0;

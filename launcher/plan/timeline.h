@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/program/folds.h"
@@ -11,6 +12,9 @@
 #include "launcher/plan/links.h"
 
 namespace lockstep::launcher {
+
+// Route::along of copies between the memories of host and device.
+inline constexpr std::string_view kToDevice = "the way to the device", kToHost = "the way to the host";
 
 struct Timeline {
   // Instructions that compute, in order; a run of a block is cut where it waits.

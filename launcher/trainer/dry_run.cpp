@@ -42,10 +42,10 @@ std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const 
         other.mesh.shape = mesh.shape;
         other.mesh.dim_names = mesh.dim_names;
         try {
-          // The state alone may be too much, and costs no plan.
+          // The state alone may be too much, and costs no plan, where it lies on the device.
           State state(paper_mesh(other, mesh), 0);
           Trainer trainer(other, mesh.size(), state, target);
-          if (int64_t held = state.bytes_per_rank(); held > available) return held;
+          if (int64_t held = state.bytes_per_rank(); held > available && !other.optim.offload) return held;
           PaperRun run(other, mesh.size(), target);
           return device_needs(other, run.state, run.trainer, run.step, sequences, bounds).total();
         } catch (const UserError&) {

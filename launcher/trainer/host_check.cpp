@@ -37,8 +37,10 @@ std::string check_host_memory(const RunConfig& config, const State& state, const
   if (room.plenty(rough_bytes(config) + static_cast<double>(host_bounds().libraries))) return "";
   // The state alone may be too much, and costs no plan.
   if (std::string out = room.refused(
-          config.name, device_needs(state, StepBytes{},
-                                    {.context = 0, .libraries = 0, .communicator = 0, .workspace = 0}));
+          config.name,
+          device_needs(
+              state, StepBytes{},
+              {.context = 0, .libraries = 0, .communicator = 0, .workspace = 0, .own_memory = false}));
       !out.empty())
     return out;
   const PaperStep step(trainer.plan_training(state.mesh().words), state.mesh());

@@ -110,7 +110,10 @@ StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank) {
 
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const PaperStep& step,
                          const PaperStep* evaluation, const LibraryBounds& bounds) {
-  StepBytes bytes{.arena = step.held.arena, .batches = step.batches, .reduction = step.held.reduction()};
+  StepBytes bytes{.arena = step.held.arena,
+                  .batches = step.batches,
+                  .reduction = step.held.reduction(),
+                  .on_host = step.plan.on_host};
   if (compute_dtype(config) != DType::f32 && step.plan.options.backend != Backend::reference) {
     for (int b : {kSeedBlock, kMaximaBlock, kCastBlock}) bytes.copies += step.program.blocks[b].arena_bytes();
     bytes.arena -= bytes.copies;

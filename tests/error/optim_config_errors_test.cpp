@@ -27,6 +27,18 @@ TEST(OptimConfigErrors, MomentsOfTheseKinds) {
             "optim.moments (fp32 or bf16)?");
 }
 
+TEST(OptimConfigErrors, WordsOfOthersForMomentsOnTheHost) {
+  EXPECT_EQ(with({"--optim.offload=true"}), "accepted");
+  EXPECT_EQ(with({"--optim.offload=cpu"}),
+            "c.json: optim.offload is \"cpu\", a string; it must be a boolean, like its default false");
+  for (const char* word : {"offload_optimizer", "cpu_offload", "optimizer_offload"})
+    EXPECT_EQ(
+        with({str("--optim.", word, "=true")}),
+        str("command line: unknown key optim.", word, " in --optim.", word,
+            "=true; did you mean optim.offload true? Moments then lie in the host's memory; weights stay "
+            "on the device"));
+}
+
 TEST(OptimConfigErrors, PlateauOfAMetric) {
   auto plateau = [](std::vector<std::string> more) {
     more.insert(more.begin(), "--optim.schedule.kind=plateau");

@@ -78,6 +78,11 @@ if wants bits; then
     [[ $precision == fp32 ]] && { fresh c_cpu; cp -r runs/${r}_stop runs/c_cpu; }
     train ${r}_stop 1 $p; train ${r}_stop2 $two $p
     compare equal ${r}_1 ${r}_stop ${r}_stop2
+    # Moments on the host: the same bits, and a run that goes on with them there.
+    fresh ${r}_host{1,4,stop}
+    train ${r}_host1 1 $p --optim.offload=true; train ${r}_host4 $four $p --optim.offload=true
+    train ${r}_hoststop $four $p --train.steps=12; train ${r}_hoststop 1 $p --optim.offload=true
+    compare equal ${r}_1 ${r}_host1 ${r}_host4 ${r}_hoststop
     [[ $precision == float8 ]] || continue  # whole weights are gathered for their 8-bit copies alone
     fresh ${r}_shard; train ${r}_shard $two $p "--mesh.dim_names=[dp_shard]"; compare equal ${r}_1 ${r}_shard
   done

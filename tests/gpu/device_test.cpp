@@ -288,6 +288,36 @@ TEST_F(device, captured_work_replays) {
   EXPECT_EQ(read(a, n), std::vector<int>(n, 34));
 }
 
+// As moments on the host are updated: they come in one queue and go back in another, in each launch anew.
+TEST_F(device, captured_copies_from_and_to_the_host_replay) {
+  auto stream = gpu_->make_stream(), in = gpu_->make_stream(), out = gpu_->make_stream();
+  const int n = 1 << 20;
+  const size_t bytes = n * sizeof(int);
+  Buffer host(2 * bytes, gpu_->staging()), slots(2 * bytes, gpu_->memory());
+  kernel("add");
+  auto graph = gpu_->capture(*stream, [&] {
+    for (int half : {0, 1}) {
+      in->wait(stream->record());
+      gpu_->copy(slots.data() + half * bytes, host.data() + half * bytes, bytes, *in);
+      stream->wait(in->record());
+      int* data = slots.as<int>() + half * n;
+      int count = n, by = half + 1;
+      void* args[] = {&data, &count, &by};
+      cuda::launch(kernel("add"), static_cast<unsigned>((n + 255) / 256), 1, 1, 256, 0, *stream, args, "add");
+      out->wait(stream->record());
+      gpu_->copy(host.data() + half * bytes, slots.data() + half * bytes, bytes, *out);
+    }
+    stream->wait(out->record());
+  });
+  ASSERT_NE(graph, nullptr);
+  EXPECT_EQ(graph->nodes(), 6);
+  for (int times = 0; times < 10; ++times) graph->launch(*stream);
+  stream->synchronize();
+  std::vector<int> expected(2 * n, 10);
+  std::fill(expected.begin() + n, expected.end(), 20);
+  EXPECT_EQ(std::vector<int>(host.as<int>(), host.as<int>() + 2 * n), expected);
+}
+
 TEST_F(device, memory_and_modules_within_a_capture) {
   auto stream = gpu_->make_stream();
   Buffer a(40, gpu_->memory()), made;

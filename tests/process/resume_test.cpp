@@ -20,8 +20,10 @@ class Resume : public RealRun {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
   }
   // The next start goes on from the newest checkpoint and ends as the run "alone" did.
-  void resume_and_compare(const std::string& name, int nproc, int64_t from) {
-    auto result = trainrun({"--nproc", str(nproc), "c.json", "--name=" + name});
+  void resume_and_compare(const std::string& name, int nproc, int64_t from,
+                          std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"--nproc", str(nproc), "c.json", "--name=" + name});
+    auto result = trainrun(more);
     ASSERT_EQ(result.code, kExitOk) << result.output;
     EXPECT_HAS(result.output, str("resumed from ", scratch_.path("runs/" + name + "/ckpt/step-"), from,
                                   " (step ", from, ", state "));
@@ -44,6 +46,20 @@ TEST_F(Resume, OneHashAfterAnInjectedKillAndOnOtherRanks) {
   EXPECT_GE(last_step("run"), 58);
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step-20", "step-40"}));
   resume_and_compare("run", 3, 40);
+}
+
+// Where moments lie is no part of a checkpoint.
+TEST_F(Resume, OneHashAcrossMomentsOnTheHost) {
+  write_tiny();
+  train({"--nproc", "1", "c.json", "--name=alone"});
+  const std::string host = "--optim.offload=true", device = "--optim.offload=false";
+  for (const auto& [before, after] : {std::pair{host, device}, {device, host}}) {
+    const std::string name = before == host ? "from-host" : "to-host";
+    auto result = trainrun({"--nproc", "2", "c.json", "--name=" + name, "--checkpoint.async=false", before},
+                           {{"LOCKSTEP_FAULT", "kill:rank=1,step=60"}});
+    EXPECT_EQ(result.code, kExitPeer) << result.output;
+    resume_and_compare(name, 3, 40, {after});
+  }
 }
 
 // The process is killed from outside, at whatever it does then.

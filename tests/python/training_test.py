@@ -253,6 +253,11 @@ print(f"step {compiled.done}: state {state.hash()}")
         self.assertEqual(self.state_of(self.alone(loop_program, "runs/b")), want)
         self.ranks(2, loop_program, "runs/c", 25)
         self.assertIn("state " + want, self.ranks(2, loop_program, "runs/c", 40))
+        # Moments lie on the host in the second half, then in all of it.
+        away = self.write("away.py", CLASSIFIER + loop.replace("micro_batch=4)", "micro_batch=4, offload_moments=True)"))
+        self.ranks(2, loop_program, "runs/d", 25)
+        self.assertIn("state " + want, self.ranks(3, away, "runs/d", 40))
+        self.assertEqual(self.state_of(self.alone(away, "runs/e")), want)
 
     def test_batches_of_other_sizes_and_lengths_are_compiled_and_go_on(self):
         program = self.write("shapes.py", """

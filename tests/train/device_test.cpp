@@ -79,6 +79,18 @@ TEST_F(FarDevice, SameBitsAsTheCpu) {
   EXPECT_EQ(train("far_layers", 2, kFar, {"--mesh.dim_names=[dp_shard]", "--mesh.gather=layers"}), cpu);
 }
 
+// They come to the device and go back in queues of their own, which a captured program has, too.
+TEST_F(FarDevice, MomentsOnTheHostHaveTheBitsOfTheCpu) {
+  const std::string offload = "--optim.offload=true", constant = "--optim.schedule.kind=constant";
+  const auto cpu = train("cpu", 1, "cpu", {constant});
+  ASSERT_EQ(cpu.size(), 12u);
+  EXPECT_EQ(train("far1", 1, kFar, {constant, offload}), cpu);
+  EXPECT_EQ(train("far3", 3, kFar, {constant, offload, "--mesh.dim_names=[dp_shard]", "--mesh.zero=2"}), cpu);
+  // A run goes on with them elsewhere.
+  train("mixed", 2, kFar, {constant, offload, "--train.steps=6"});
+  EXPECT_EQ(train("mixed", 1, kFar, {constant}).back(), cpu.back());
+}
+
 // Rows of sparse tables are summed and put where they lie, under gates that lie there, too.
 TEST_F(FarDevice, SparseTablesHaveTheBitsOfTheCpu) {
   constexpr int64_t kSamples = 96, kDense = 3, kRows[] = {5, 70};
@@ -138,8 +150,9 @@ class FullMemory : public FarDevice {
   }
   // The bytes that `trainrun plan` says a rank takes of its device: exact, since nothing is only bounded on
   // this device.
-  int64_t planned(const std::string& nproc) {
-    auto result = trainrun({"plan", "--long", "--nproc", nproc});
+  int64_t planned(std::vector<std::string> words) {
+    words.insert(words.begin(), {"plan", "--long"});
+    auto result = trainrun(words);
     EXPECT_EQ(result.code, 0) << result.output;
     auto table = result.output.find("memory of the fullest rank's device\n"),
          row = result.output.find("  together ", table);
@@ -159,7 +172,7 @@ class FullMemory : public FarDevice {
 // it the run comes to its end.
 TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
   for (const char* nproc : {"1", "2"}) {
-    const int64_t bytes = planned(nproc);
+    const int64_t bytes = planned({"--nproc", nproc});
     ASSERT_GT(bytes, int64_t{40} << 20);
     auto refused = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes - 1)}});
     EXPECT_EQ(refused.code, kExitUser) << refused.output;
@@ -176,6 +189,28 @@ TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
     EXPECT_EQ(enough.code, 0) << enough.output;
     std::filesystem::remove_all(root() + "/runs");
   }
+}
+
+// With moments on the host the device never holds them all, not even before the first step.
+TEST_F(FullMemory, MomentsOnTheHostTakeNothingOfTheDevice) {
+  for (const char* nproc : {"1", "2"}) {
+    const std::vector<std::string> words{"--nproc", nproc, "--optim.offload=true"};
+    const int64_t there = planned({"--nproc", nproc}), bytes = planned(words);
+    EXPECT_LT(bytes, there - (int64_t{3} << 20));
+    auto enough = trainrun(words, {{"FAR_DEVICE_MEMORY", str(bytes + 16384)}});
+    EXPECT_EQ(enough.code, 0) << enough.output;
+    std::filesystem::remove_all(root() + "/runs");
+  }
+}
+
+TEST_F(FullMemory, MomentsThatTheHostDoesNotHoldAreRefused) {
+  const auto refused = trainrun({"--nproc", "2", "--optim.offload=true"}, {{"LOCKSTEP_MEMORY", "1MiB"}});
+  EXPECT_EQ(refused.code, kExitUser) << refused.output;
+  EXPECT_EQ(count(refused.output,
+                  "full keeps its moments on the host (optim.offload), and they do not fit there: "
+                  "2 ranks have "),
+            1)
+      << refused.output;
 }
 
 TEST_F(FullMemory, TheAllocatorRefusesWhatTheDriverPromised) {

@@ -115,6 +115,9 @@ class Symbols {
   void operator()(const CopySpans& all) {
     for (const auto& [to, from] : all.copies) copy(to, from);
   }
+  void operator()(const StartCopies& start) {
+    for (const auto& [to, from] : start.copies) copy(to, from);
+  }
   void operator()(const ZeroSpan& zero) {
     for (int64_t at = 0; at < zero.at.bytes; at += 8)
       write(zero.at.part(at, std::min<int64_t>(8, zero.at.bytes - at)), 0);
@@ -288,6 +291,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
            {"dp x tp", {{2, 2}, {"dp_replicate", "tp"}}, 2, ""},
            {"muon tp", {{2}, {"tp"}}, 1, ""},
            {"adafactor tp", {{2}, {"tp"}}, 1, ""},
+           {"offload", {{1}, {"dp_replicate"}}, 1, ""},
+           {"offload zero 3", {{2}, {"dp_shard"}}, 2, ""},
            {"sparse", {{1}, {"dp_replicate"}}, 2, ""},
            {"sparse ddp", {{2}, {"dp_replicate"}}, 3, ""},
            {"sparse zero 3", {{2}, {"dp_shard"}}, 3, ""},
@@ -297,8 +302,11 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
     std::vector<std::string> dims;
     for (const auto& dim : mesh.dim_names) dims.push_back("\"" + dim + "\"");
     const bool sparse = name.starts_with("sparse");
-    const std::string optim = str(R"(, "optim": {"kind": ")", name.substr(0, name.find(' ')), "\"}"),
-                      whole = name.starts_with("muon") || name.starts_with("adafactor") ? kGpt + optim : "";
+    const bool away = name.starts_with("offload");
+    const std::string optim = away ? R"(, "optim": {"offload": true})"
+                                   : str(R"(, "optim": {"kind": ")", name.substr(0, name.find(' ')), "\"}"),
+                      whole = away || name.starts_with("muon") || name.starts_with("adafactor") ? kGpt + optim
+                                                                                                : "";
     Mutations all{mesh, programs_of(sparse           ? kSparse
                                     : !whole.empty() ? whole
                                                      : kGpt,
@@ -337,7 +345,9 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                             "runs a second time: run ",
                             " are due: run ",
                             " weights gathered: run ",
-                            "starts "})
+                            "starts ",
+                            " from before its update: start copies ",
+                            " holds twice: update "})
     EXPECT_TRUE(std::any_of(said.begin(), said.end(), [&](const std::string& text) {
       return text.find(words) != std::string::npos;
     })) << words;

@@ -44,6 +44,16 @@ TEST(Budgets, EqualPlansAreOneRow) {
   const auto all = plan_budgets([](const std::string& word) { return planned(word, 45); });
   EXPECT_EQ(words(all), (std::vector<std::string>{"none", "100MiB", "80MiB", "full"}));
 }
+TEST(Budgets, MomentsOnTheHostAreARowOfTheirOwn) {
+  PlanBudget here = planned("none"), away = here;
+  away.offload = true, away.bytes -= 500 * kMiB, away.step_s = 0.15;
+  EXPECT_EQ(budgets_text({here, away}),
+            "\nbytes against time, by compile.memory_budget\n"
+            "  memory_budget        a rank takes       arena    step           computed again\n"
+            "  none                     1.09 GiB  120.00 MiB  100 ms           nothing\n"
+            "  none, optim.offload    620.00 MiB  120.00 MiB  150 ms  +50.0 %  nothing\n"
+            "  a full recomputation takes no less\n");
+}
 TEST(Budgets, NothingToGive) {
   const auto all = plan_budgets([](const std::string& word) {
     PlanBudget one = planned("none");

@@ -44,7 +44,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
               "monitor": "val_perplexity", "monitor_mode": "max", "patience": 3, "min_delta": 0.1,
               "init_from": "w.safetensors", "on_nonfinite": "skip", "nonfinite_limit": 3, "on_spike": "rewind", "spike_factor": 5, "spike_window": 20,
               "lora": {"rank": 4, "alpha": 8, "dropout": 0.1, "targets": ["**.q"], "also": ["norm"]}},
-    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "clip": 0.5, "groups": [{"params": "**.bias", "weight_decay": 0}],
+    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "clip": 0.5, "offload": true, "groups": [{"params": "**.bias", "weight_decay": 0}],
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "capture": false, "skip_passes": ["simplify"],

@@ -47,6 +47,23 @@ TEST_F(Host, RoomForMoreOfEachRank) {
   unsetenv("LOCKSTEP_MEMORY");
 }
 
+TEST_F(Host, MomentsOfRanksWithDevicesOfTheirOwn) {
+  const MemoryNeeds needs{.parts = {}, .on_host = 2 * kGiB};
+  const HostMemory host{3 * kGiB, "a rule"};
+  EXPECT_EQ(moments_do_not_fit_host("big", 1, needs, host), "");
+  EXPECT_EQ(moments_do_not_fit_host("big", 8, {}, host), "");
+  EXPECT_EQ(moments_do_not_fit_host("big", 8, needs, {}), "") << "nothing is known";
+  EXPECT_EQ(
+      moments_do_not_fit_host("big", 2, needs, host),
+      "big keeps its moments on the host (optim.offload), and they do not fit there: 2 ranks have 4.00 GiB "
+      "together, 2.00 GiB each; there are 3.00 GiB (a rule). Take more hosts, optim.moments bf16, or "
+      "optim.offload false");
+  EXPECT_EQ(
+      moments_do_not_fit_host("big", 1, needs, {kGiB, "a rule"}),
+      "big keeps its moments on the host (optim.offload), and they do not fit there: its rank has 2.00 GiB; "
+      "there are 1.00 GiB (a rule). Take more hosts, optim.moments bf16, or optim.offload false");
+}
+
 TEST_F(Host, TheTightestCgroupOfVersion2OnTheWay) {
   file("proc/meminfo", "MemAvailable: 20971520 kB\n");
   file("proc/self/cgroup", "0::/slice/job\n");

@@ -45,6 +45,21 @@ TEST(MemoryNeeds, PartsOfASmallState) {
   EXPECT_EQ(all.total(), all.exact());
 }
 
+TEST(MemoryNeeds, MomentsOnTheHostAreNoneOfTheDevices) {
+  State state(paper_mesh({1}, {"dp_replicate"}), 1);
+  state.record({.fqn = "w", .shape = {6, 10}, .init = {}, .trainable = true, .of = "", .at = {}});
+  AdamW adamw(state / "optim", {.lr = 1e-3});
+  const StepBytes step{.reduction = 300, .on_host = {"optim.w.exp_avg"}};
+  const MemoryNeeds needs = device_needs(state, step, {0, 0, 0, 0});
+  EXPECT_EQ(rows_of(needs), (std::vector<std::string>{"weights 240", "moments 240", "gradients 300"}));
+  EXPECT_EQ(needs.on_host, 240);
+  EXPECT_NE(memory_table(needs, 0).find("\n  moments on the host       240 bytes ("), std::string::npos)
+      << memory_table(needs, 0);
+  LibraryBounds cpu = host_bounds();
+  EXPECT_EQ(device_needs(state, step, cpu).exact(), 240 + 480 + 300) << "there both are one memory";
+  EXPECT_EQ(device_needs(state, step, cpu).on_host, 0);
+}
+
 // What one H200 was measured to take beside state, arena and reduction lies within the bounds.
 TEST(MemoryNeeds, BoundsStandAboveWhatWasMeasured) {
   const double gib = 0x1p30;

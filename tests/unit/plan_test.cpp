@@ -104,6 +104,8 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
   const std::string rest =
       R"("name": "x", "contraction": {"fp32": 1}, "inside": {"bandwidth": 1}, "ranks_per_node": 1)";
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1})"), "accepted");
+  EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "host": {"latency": 1}})"),
+            "r.json: host.bandwidth is missing");
   EXPECT_EQ(refusal("{" + rest + "}"), "r.json: memory is missing");
   EXPECT_EQ(refusal("{").find("r.json: line 1, column 2: this is not JSON: unexpected end of input"), 0u);
   EXPECT_EQ(refusal("[1]"), "r.json: no section; a roofline is {\"name\": ..., \"contraction\": {...}, ...}");
@@ -111,7 +113,7 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
             "r.json: unknown key memroy; did you mean memory?");
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "zzzzzzzzzz": 2})"),
             "r.json: unknown key zzzzzzzzzz; the keys are name, contraction, attention, kernels, memory, "
-            "capacity, launch, inside, across, ranks_per_node, "
+            "capacity, launch, inside, across, host, ranks_per_node, "
             "cores, measured_on");
   EXPECT_EQ(
       refusal(
@@ -130,6 +132,15 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
       "  ranks_per_node is 0; it must be a whole number of at least 1\n"
       "  cores is 1.5; it must be a whole number of at least 0\n"
       "  measured_on is []; it must be text");
+}
+
+TEST(Roofline, TheWayToTheHostIsThatOfADeviceUnlessItIsSaid) {
+  const std::string rest =
+      R"({"name": "x", "contraction": {"fp32": 1}, "inside": {"bandwidth": 1}, "ranks_per_node": 1, "memory": 1)";
+  EXPECT_EQ(parse_roofline(rest + "}", "r.json").host, (LinkSpeed{2.5e10, 1e-5}));
+  EXPECT_EQ(parse_roofline(rest + R"(, "cores": 4})", "r.json").host, LinkSpeed{});
+  EXPECT_EQ(parse_roofline(rest + R"(, "host": {"bandwidth": 7, "latency": 2}})", "r.json").host,
+            (LinkSpeed{7, 2}));
 }
 
 TEST(Links, GroupsOnNodes) {
@@ -333,7 +344,7 @@ TEST(PlanWords, JsonOfAReport) {
   EXPECT_EQ(
       j["memory"]["device"].dump(),
       R"({"parts":[{"name":"weights","bytes":1024,"bound":false},{"name":"driver and libraries","bytes":4096,)"
-      R"("bound":true}],"total":5120,"exact":1024,"available":4096,"fits":false,"nearest":{"micro":1,)"
+      R"("bound":true}],"total":5120,"exact":1024,"on_host":0,"available":4096,"fits":false,"nearest":{"micro":1,)"
       R"("ranks":32,"mesh":"[dp_shard=4, tp=8]","bytes":4000},"planned_without":"no driver"})");
   EXPECT_EQ(
       j["step"].dump(),

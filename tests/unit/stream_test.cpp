@@ -78,5 +78,34 @@ TEST(Array, FollowsTheDeviceThatWrote) {
   EXPECT_EQ(back, 11);
 }
 
+// What a device wrote is brought home, and stays there, at one place; a copy that the device asks for follows
+// it.
+TEST(Array, LivesOnTheHost) {
+  conformance::FarDevice far;
+  constexpr int64_t kCount = 1 << 19;  // large: pages that a device's copy would give back
+  Array array = make_array("m", DType::i32, {kCount}, Layout{}, {{1}, {"dp_replicate"}}, 0);
+  EXPECT_FALSE(array.lives_on_host());
+  const int32_t seven = 7;
+  copy_to_device(far, array.on(far) + 4, &seven, 4);
+  array.device_wrote(far);
+  auto* host = reinterpret_cast<int32_t*>(array.on_host(far));
+  EXPECT_TRUE(array.lives_on_host());
+  EXPECT_EQ(array.device(), nullptr) << "the device's copy is given up";
+  EXPECT_EQ(host[0], 0);
+  EXPECT_EQ(host[1], 7);
+  host[0] = 3;
+  array.host_wrote();
+  EXPECT_EQ(reinterpret_cast<int32_t*>(array.on_host(far)), host);
+  EXPECT_EQ(array.newest().device, nullptr);
+  int32_t back[2];
+  copy_to_host(far, back, array.on(far), sizeof back);
+  EXPECT_EQ(back[0], 3);
+  EXPECT_EQ(host[0], 3) << "a copy on the device takes nothing from the host";
+  host[1] = 11;
+  array.host_wrote();
+  copy_to_host(far, back, array.on(far), sizeof back);
+  EXPECT_EQ(back[1], 11);
+}
+
 }  // namespace
 }  // namespace lockstep

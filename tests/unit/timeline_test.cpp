@@ -151,5 +151,42 @@ TEST(Timeline, SumsTakeTheirBytes) {
   EXPECT_EQ(timeline.work.size(), 2u);
 }
 
+// Two ways between device and host, each with a second of latency and one for 5 bytes, beside what is
+// computed and beside each other.
+TEST(Timeline, CopiesGoBothWaysAtOnce) {
+  Sketch sketch;
+  sketch.program.regions.push_back({Region::Kind::state, "m", 100, true});
+  const auto copy = [&](bool to_host, int64_t at) {
+    const Span here{0, at, 10}, host{1, at, 10};
+    StartCopies start{
+        to_host, {{to_host ? host : here, to_host ? here : host}}, sketch.program.flights++, "m"};
+    sketch.program.instrs.push_back({std::move(start)});
+  };
+  copy(false, 0), copy(false, 10);
+  sketch.run(0, 4).wait(0);
+  copy(true, 0);
+  sketch.wait(1);
+  copy(true, 10);
+  sketch.wait(2).wait(3);
+  launcher::Roofline device = kSimple;
+  device.host = {5, 1};
+  const auto timeline = launcher::timeline_of(sketch.program, {kTwo, 0, device, "fp32"});
+  ASSERT_EQ(timeline.flights.size(), 4u);
+  EXPECT_EQ(timeline.flights[0].end, 3);
+  EXPECT_EQ(timeline.flights[1].end, 6) << "behind the first on its way";
+  EXPECT_EQ(timeline.flights[0].exposed, 0) << "beside what is computed";
+  EXPECT_EQ(timeline.flights[2].begin, 4);
+  EXPECT_EQ(timeline.flights[2].end, 7) << "beside the second that comes";
+  EXPECT_EQ(timeline.flights[3].end, 10);
+  EXPECT_EQ(timeline.end, 10);
+  EXPECT_EQ(exposed(timeline), 2 + 1 + 3);
+  EXPECT_EQ(timeline.routes[timeline.flights[0].route].along, "the way to the device");
+  EXPECT_EQ(timeline.routes[timeline.flights[3].route].along, "the way to the host");
+  // Where both are one memory, 10 bytes are read and written, and what is computed stands still.
+  const auto one = sketch.timeline();
+  EXPECT_EQ(one.end, 4 + 4 * 2);
+  EXPECT_TRUE(one.flights.empty());
+}
+
 }  // namespace
 }  // namespace lockstep
