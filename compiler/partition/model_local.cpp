@@ -171,7 +171,17 @@ class Localizer {
     List order{shard.dim + 1};
     for (int64_t d = 0; d < static_cast<int64_t>(apart.size()); ++d)
       if (d != shard.dim + 1) order.push_back(d);
-    return permute(reshape(x, apart), order);
+    return ordered(reshape(x, apart), order);
+  }
+  // Permuted; the same memory where only dims of size 1 change places.
+  static Tensor ordered(Tensor x, const List& order) {
+    Shape shape;
+    List larger;
+    for (int64_t d : order) {
+      shape.push_back(x.size(static_cast<int>(d)));
+      if (shape.back() != 1) larger.push_back(d);
+    }
+    return std::is_sorted(larger.begin(), larger.end()) ? reshape(x, shape) : permute(x, order);
   }
   // [ranks, part...] -> the whole, of parts along the shard's dim.
   Tensor put_together(Tensor stacked, const Placement& shard) const {
@@ -187,7 +197,7 @@ class Localizer {
     Shape whole = stacked.shape();
     whole.erase(whole.begin());
     whole[shard.dim] *= ranks_;
-    return reshape(permute(reshape(stacked, apart), order), whole);
+    return reshape(ordered(reshape(stacked, apart), order), whole);
   }
 
   Tensor collective(OpId op, Tensor x, const Shape& result) const {

@@ -49,6 +49,7 @@ class ModelPlacer {
         std::any_of(weight_.begin(), weight_.end(), [](const std::string& fqn) { return !fqn.empty(); });
     parallel_ = sharded && context_.options.sequence_parallel && tokens_.size() == 2;
     if (sharded) refusals_.check_sizes(parallel_ ? tokens_[1] : 0), refusals_.end();
+    find_pieces();
     find_wanted();
     find_whole();
     PerNode<bool> done(old_.nodes.size());
@@ -83,7 +84,17 @@ class ModelPlacer {
   bool of_tokens(ValueId old) const {
     const Shape& shape = old_[old].shape;
     return parallel_ && shape.size() >= 3 && shape[0] == tokens_[0] && shape[1] == tokens_[1] &&
-           tokens_[1] % ranks_ == 0;
+           tokens_[1] % (ranks_ * groups_) == 0;
+  }
+  bool of_piece(ValueId old) const {  // of such a value, see cut_products
+    const Shape& shape = old_[old].shape;
+    if (!parallel_ || shape.size() < 3 || shape[1] % ranks_) return false;
+    return groups_ > 1 ? shape[0] == tokens_[0] && shape[1] * groups_ == tokens_[1]
+                       : pieces_ > 1 && shape[0] * pieces_ == tokens_[0] && shape[1] == tokens_[1];
+  }
+  // What becomes of terms: a shard of the tokens (a part of each piece), or the whole.
+  Placement summed(ValueId old) const {
+    return of_tokens(old) ? Shard(1, groups_) : of_piece(old) ? Shard(1) : Replicate();
   }
   // Bytes that a rank receives.
   double cost(ValueId old, const Placement& from, const Placement& to) const {
@@ -196,6 +207,13 @@ class ModelPlacer {
     }
   }
 
+  // Pieces of values of tokens: parts of a sequence are groups of a shard.
+  void find_pieces() {
+    for (const Node& node : old_.nodes)
+      if (node.op == ops::concat && node.attrs.flag("pieces") && of_tokens(node.outputs[0]))
+        (node.attrs.integer("dim") == 1 ? groups_ : pieces_) = static_cast<int>(node.inputs.size());
+  }
+
   static bool is_product(const Node& node) { return node.op == ops::dot || node.op == ops::linear; }
   // What belongs to updates. Products behind the sums over micro-batches, such as those that make a momentum
   // orthogonal, are done by every rank on whole matrices: what they are computed from, one tensor from
@@ -261,7 +279,7 @@ class ModelPlacer {
   }
 
   ShardWay choose(const Node& node) {
-    std::set<int> groups;
+    std::set<int> groups{groups_};
     bool split = false;
     for (ValueId v : node.inputs)
       for (const Form& have : forms_[v]) {
@@ -304,11 +322,11 @@ class ModelPlacer {
     for (size_t o = 0; o < way.out.size(); ++o) {
       const bool term = way.out[o].kind == Kind::partial;
       if (term && !joins_terms(node.outputs[o]))
-        out.bytes += cost(node.outputs[o], Partial(), of_tokens(node.outputs[o]) ? Shard(1) : Replicate());
+        out.bytes += cost(node.outputs[o], Partial(), summed(node.outputs[o]));
       terms = terms || term;
       parts = parts || way.out[o].kind == Kind::shard;
     }
-    if (begins && way.out[0] == Shard(1) && out.bytes < kNever) out.bytes = -1;
+    if (begins && way.out[0] == summed(node.outputs[0]) && out.bytes < kNever) out.bytes = -1;
     out.rank = weight ? 3 : parts ? 2 : terms ? 0 : 1;
     if (is_product(node) && way.in == ways[0].in && ways.size() > 1) out.rank = -1;
     return out;
@@ -341,7 +359,7 @@ class ModelPlacer {
       if (update && light(node.inputs[i], 1)) continue;
       for (const Form& have : forms_[node.inputs[i]])
         any = any || have.place == way.in[i] ||
-              (have.place.kind == Kind::partial && of_tokens(node.inputs[i]) && way.in[i] == Shard(1));
+              (have.place.kind == Kind::partial && way.in[i] == summed(node.inputs[i]));
     }
     return any || whole;
   }
@@ -369,6 +387,7 @@ class ModelPlacer {
   PerValue<std::optional<Placement>> wanted_;
   Shape tokens_;           // [sequences, tokens] of the batch
   bool parallel_ = false;  // sequence parallelism
+  int groups_ = 1, pieces_ = 1;  // see find_pieces
   SourceLine reader_;
   ModelRefusals refusals_;
 };

@@ -84,7 +84,7 @@ class Marker {
   bool parts_lie_dense(const Node& concat) {
     const Shape& whole = graph_[concat.outputs[0]].shape;
     const auto dim = concat.attrs.integer("dim");
-    if (concat.inputs.size() < kManyParts ||
+    if ((concat.inputs.size() < kManyParts && !concat.attrs.flag("pieces")) ||
         std::any_of(whole.begin(), whole.begin() + dim, [](int64_t size) { return size != 1; }))
       return false;
     std::set<ValueId> made;
@@ -105,7 +105,7 @@ class Marker {
       if (is_output(v) || !graph_[v].producer.valid()) return kNoValue;
       const Node& node = graph_.producer(v);
       const bool reshape = node.op == ops::reshape;
-      if (node.attrs.flag("alias") || op_row(node.op).kind == OpKind::collective) return kNoValue;
+      if (node.attrs.flag("alias")) return kNoValue;
       if (bytes % kAligned != 0 &&
           (std::any_of(users_[v].begin(), users_[v].end(), by_library) || by_library(graph_[v].producer)))
         return kNoValue;

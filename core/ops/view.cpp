@@ -321,7 +321,7 @@ std::span<const Op> view_ops() {
                    integers({i32({5})}, padding({1}, {1}, 7))}},
       {.id = ops::concat,
        .kind = kind,
-       .attrs = {{"dim", AttrType::integer}, {"alias", AttrType::flag, true}},
+       .attrs = {{"dim", AttrType::integer}, {"alias", AttrType::flag, true}, {"pieces", AttrType::flag, true}},
        .infer = infer_concat,
        .split = split_concat,
        .vjp = concat_vjp,
