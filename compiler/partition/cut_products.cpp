@@ -21,8 +21,8 @@ class Cutter {
   Cutter(const Graph& graph, const PassContext& context, int mesh_dim)
       : graph_(graph),
         context_(context),
-        mesh_dim_(mesh_dim),
         ranks_(context.mesh.shape[mesh_dim]),
+        users_(users_of(graph)),
         weight_(graph.values.size()),
         forward_(graph.nodes.size()),
         cut_(graph.values.size()),
@@ -88,9 +88,9 @@ class Cutter {
                           " sequences has no ", wanted,
                           " equal parts of whole sequences; choose a divisor of batch.micro, or 1 for whole "
                           "products"));
-    throw UserError(str("[tp] compile.tp_pieces is ", wanted, ", and a sequence of ", tokens_[1], " tokens has no ",
-                        wanted * ranks_, " equal parts (", wanted, " pieces on each of ", ranks_,
-                        " ranks of tp); choose a number that divides, or 1 for whole products"));
+    throw UserError(str("[tp] compile.tp_pieces is ", wanted, ", and a sequence of ", tokens_[1],
+                        " tokens has no ", wanted * ranks_, " equal parts (", wanted, " pieces on each of ",
+                        ranks_, " ranks of tp); choose a number that divides, or 1 for whole products"));
   }
   std::vector<TravellingProducts> beside_collectives(const std::vector<NodeId>& products) const {
     std::map<ValueId, TravellingProducts> gathered;  // by input
@@ -106,7 +106,8 @@ class Cutter {
       TravellingProducts& one = columns ? gathered[node.inputs[0]] : out.emplace_back();
       one.flops += 2 * outputs * inner;
       one.waves += context_.options.travel.wave * inner;  // 2 flops for each, of half a wave
-      one.bytes = share * static_cast<double>(numel(travels.shape)) * static_cast<double>(size_of(travels.dtype));
+      one.bytes =
+          share * static_cast<double>(numel(travels.shape)) * static_cast<double>(size_of(travels.dtype));
     }
     for (const auto& [input, one] : gathered) out.push_back(one);
     return out;
@@ -129,12 +130,16 @@ class Cutter {
     }
     return {};
   }
-  // Token by token, from something that is in pieces. Numbers of a dropout belong to elements of the whole.
+  // Token by token, from something that is in pieces, or what a product reads: the whole of it is its
+  // gathered pieces, then. Numbers of a dropout belong to elements of the whole.
   bool follows(const Node& node, const Op& row) const {
-    const bool kind = row.kind == OpKind::pointwise ||
-                      (row.kind == OpKind::composite && row.library == Library::none &&
-                       node.op != ops::dropout && node.op != ops::embedding);
-    return kind && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return cut_[v]; });
+    const bool kind =
+        row.kind == OpKind::pointwise || (row.kind == OpKind::composite && row.library == Library::none &&
+                                          node.op != ops::dropout && node.op != ops::embedding);
+    const auto& readers = users_[node.outputs[0]];
+    return kind &&
+           (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return cut_[v]; }) ||
+            std::any_of(readers.begin(), readers.end(), [&](NodeId n) { return is_split_product(n); }));
   }
 
   Shape piece_of(Shape shape) const {
@@ -157,9 +162,10 @@ class Cutter {
   void append(const Node& node, const std::vector<ValueId>& inputs) {
     std::vector<std::pair<DType, Shape>> types;
     std::vector<Shape> shapes;
-    for (ValueId v : node.outputs) shapes.push_back(piece_of(graph_[v].shape)), types.emplace_back(graph_[v].dtype, shapes.back());
-    const auto made = rewriter_.graph().append(node.op, inputs, localize_attrs(op_row(node.op), node.attrs, shapes),
-                                               types, node.at);
+    for (ValueId v : node.outputs)
+      shapes.push_back(piece_of(graph_[v].shape)), types.emplace_back(graph_[v].dtype, shapes.back());
+    const auto made = rewriter_.graph().append(
+        node.op, inputs, localize_attrs(op_row(node.op), node.attrs, shapes), types, node.at);
     for (size_t i = 0; i < made.size(); ++i) pieces_[node.outputs[i]].push_back(made[i]);
   }
 
@@ -198,21 +204,21 @@ class Cutter {
   void put_together(ValueId v, const SourceLine& at) {
     if (rewriter_.mapped(v)) return;
     const Value& value = graph_[v];
-    rewriter_.map(v, rewriter_.graph().append(ops::concat, pieces_[v],
-                                              {{"dim", Attr(int64_t{cut_of_all_.dim})}, {"pieces", Attr(true)}},
-                                              {{value.dtype, value.shape}},
-                                              value.producer.valid() ? graph_.producer(v).at : at)[0]);
+    rewriter_.map(
+        v, rewriter_.graph().append(
+               ops::concat, pieces_[v], {{"dim", Attr(int64_t{cut_of_all_.dim})}, {"pieces", Attr(true)}},
+               {{value.dtype, value.shape}}, value.producer.valid() ? graph_.producer(v).at : at)[0]);
   }
 
   const Graph& graph_;
   const PassContext& context_;
-  const int mesh_dim_;
   const int64_t ranks_;
   PieceCut cut_of_all_;
-  Shape tokens_;                 // [sequences, tokens] of the batch
-  PerValue<Placement> weight_;   // of state on tp, and of its copies in another dtype
-  PerNode<bool> forward_;        // reads no sum over micro-batches
-  PerValue<bool> cut_;           // made in pieces
+  PerValue<std::vector<NodeId>> users_;
+  Shape tokens_;                           // [sequences, tokens] of the batch
+  PerValue<Placement> weight_;             // of state on tp, and of its copies in another dtype
+  PerNode<bool> forward_;                  // reads no sum over micro-batches
+  PerValue<bool> cut_;                     // made in pieces
   PerValue<std::vector<ValueId>> pieces_;  // of the new graph
   Rewriter rewriter_;
 };

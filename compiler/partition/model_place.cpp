@@ -6,6 +6,7 @@
 #include "compiler/partition/model.h"
 #include "compiler/partition/model_refusals.h"
 #include "compiler/partition/shard_ways.h"
+#include "compiler/partition/token_split.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
@@ -36,8 +37,8 @@ class ModelPlacer {
     made_.mesh = context_.mesh;
     for (const auto& input : old_.inputs) {
       const Value& value = old_[input.value];
-      if (input.kind == InputKind::batch && value.shape.size() >= 2 && tokens_.empty())
-        tokens_ = {value.shape[0], value.shape[1]};
+      if (input.kind == InputKind::batch && value.shape.size() >= 2 && split_.tokens.empty())
+        split_.tokens = {value.shape[0], value.shape[1]};
       ValueId v = made_.add_input(input.kind, input.name, value.dtype, value.shape);
       Placement place =
           input.kind == InputKind::state ? context_.layout_of(input.name).on(dim_) : Replicate();
@@ -47,9 +48,10 @@ class ModelPlacer {
     }
     bool sharded =
         std::any_of(weight_.begin(), weight_.end(), [](const std::string& fqn) { return !fqn.empty(); });
-    parallel_ = sharded && context_.options.sequence_parallel && tokens_.size() == 2;
-    if (sharded) refusals_.check_sizes(parallel_ ? tokens_[1] : 0), refusals_.end();
-    find_pieces();
+    split_.ranks = ranks_;
+    split_.parallel = sharded && context_.options.sequence_parallel && split_.tokens.size() == 2;
+    if (sharded) refusals_.check_sizes(split_.parallel ? split_.tokens[1] : 0), refusals_.end();
+    split_.find_pieces(old_);
     find_wanted();
     find_whole();
     PerNode<bool> done(old_.nodes.size());
@@ -80,22 +82,7 @@ class ModelPlacer {
   double bytes(ValueId old) const {
     return static_cast<double>(numel(old_[old].shape)) * static_cast<double>(size_of(old_[old].dtype));
   }
-  // [sequences, tokens, ...]: what sequence parallelism cuts at dim 1.
-  bool of_tokens(ValueId old) const {
-    const Shape& shape = old_[old].shape;
-    return parallel_ && shape.size() >= 3 && shape[0] == tokens_[0] && shape[1] == tokens_[1] &&
-           tokens_[1] % (ranks_ * groups_) == 0;
-  }
-  bool of_piece(ValueId old) const {  // of such a value, see cut_products
-    const Shape& shape = old_[old].shape;
-    if (!parallel_ || shape.size() < 3 || shape[1] % ranks_) return false;
-    return groups_ > 1 ? shape[0] == tokens_[0] && shape[1] * groups_ == tokens_[1]
-                       : pieces_ > 1 && shape[0] * pieces_ == tokens_[0] && shape[1] == tokens_[1];
-  }
-  // What becomes of terms: a shard of the tokens (a part of each piece), or the whole.
-  Placement summed(ValueId old) const {
-    return of_tokens(old) ? Shard(1, groups_) : of_piece(old) ? Shard(1) : Replicate();
-  }
+  Placement summed(ValueId old) const { return split_.summed(old_[old].shape); }
   // Bytes that a rank receives.
   double cost(ValueId old, const Placement& from, const Placement& to) const {
     if (from == to) return 0;
@@ -207,13 +194,6 @@ class ModelPlacer {
     }
   }
 
-  // Pieces of values of tokens: parts of a sequence are groups of a shard.
-  void find_pieces() {
-    for (const Node& node : old_.nodes)
-      if (node.op == ops::concat && node.attrs.flag("pieces") && of_tokens(node.outputs[0]))
-        (node.attrs.integer("dim") == 1 ? groups_ : pieces_) = static_cast<int>(node.inputs.size());
-  }
-
   static bool is_product(const Node& node) { return node.op == ops::dot || node.op == ops::linear; }
   // What belongs to updates. Products behind the sums over micro-batches, such as those that make a momentum
   // orthogonal, are done by every rank on whole matrices: what they are computed from, one tensor from
@@ -279,7 +259,7 @@ class ModelPlacer {
   }
 
   ShardWay choose(const Node& node) {
-    std::set<int> groups{groups_};
+    std::set<int> groups{split_.groups};
     bool split = false;
     for (ValueId v : node.inputs)
       for (const Form& have : forms_[v]) {
@@ -287,7 +267,8 @@ class ModelPlacer {
         split = split || !(have.place == Replicate());
       }
     // The stream of tokens begins at the embedding.
-    const bool begins = node.op == ops::embedding && !node.outputs.empty() && of_tokens(node.outputs[0]);
+    const bool begins =
+        node.op == ops::embedding && !node.outputs.empty() && split_.is_whole(old_[node.outputs[0]].shape);
     auto ways = shard_ways(old_, node, ranks_, groups);
     if (reads_whole(node)) ways.resize(1);
     if ((!split && !begins) || (node.outputs.size() == 1 && counted_[node.outputs[0]])) return ways[0];
@@ -369,7 +350,18 @@ class ModelPlacer {
     for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(form(node.inputs[i], way.in[i]));
     auto made = emit(node, inputs, way.out);
     for (size_t o = 0; o < made.size(); ++o) forms_[node.outputs[o]].push_back({way.out[o], made[o]});
+    put_together(node);
     if (node.op == ops::convert) weight_[node.outputs[0]] = weight_[node.inputs[0]];
+  }
+
+  // Pieces that were gathered, each for its product, are the whole gathered.
+  void put_together(const Node& node) {
+    if (!node.attrs.flag("pieces") || find_form(node.outputs[0], Replicate())) return;
+    std::vector<ValueId> whole;
+    for (ValueId v : node.inputs)
+      if (const Form* have = find_form(v, Replicate())) whole.push_back(have->value);
+    if (whole.size() == node.inputs.size())
+      forms_[node.outputs[0]].push_back({Replicate(), emit(node, whole, {Replicate()})[0]});
   }
 
   const Graph& old_;
@@ -385,9 +377,7 @@ class ModelPlacer {
   PerValue<bool> whole_;          // see find_whole
   PerValue<std::vector<NodeId>> users_;
   PerValue<std::optional<Placement>> wanted_;
-  Shape tokens_;           // [sequences, tokens] of the batch
-  bool parallel_ = false;  // sequence parallelism
-  int groups_ = 1, pieces_ = 1;  // see find_pieces
+  TokenSplit split_;
   SourceLine reader_;
   ModelRefusals refusals_;
 };

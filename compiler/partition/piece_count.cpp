@@ -17,8 +17,7 @@ std::optional<PieceCut> cut_into(int64_t pieces, int64_t sequences, int64_t toke
 
 double seconds_of(const TravellingProducts& one, int64_t pieces, const TravelRates& rates) {
   const auto n = static_cast<double>(pieces);
-  const double computes = one.flops / rates.flops,
-               travels = n * rates.latency + one.bytes / rates.bandwidth;
+  const double computes = one.flops / rates.flops, travels = n * rates.latency + one.bytes / rates.bandwidth;
   return std::max(computes, travels) + std::min(computes, travels) / n + (n - 1) * one.waves / rates.flops;
 }
 

@@ -24,8 +24,8 @@ struct TravellingProducts {
 // The cut into `pieces` of [sequences, tokens]; none where it divides neither.
 std::optional<PieceCut> cut_into(int64_t pieces, int64_t sequences, int64_t tokens, int64_t ranks);
 
-// Seconds of a product and its collective in so many pieces, each of which travels beside the next: the longer
-// of the two, a piece of the shorter, and what more products waste.
+// Seconds of a product and its collective in so many pieces, each of which travels beside the next: the
+// longer of the two, a piece of the shorter, and what more products waste.
 double seconds_of(const TravellingProducts& one, int64_t pieces, const TravelRates& rates);
 
 // The cut of least seconds; one piece where none is shorter.

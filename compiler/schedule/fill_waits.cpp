@@ -92,9 +92,7 @@ class Order {
   }
 
   // Stages between a node and the first that is still to be done.
-  int ahead(NodeId n) const {
-    return front_ < graph_.nodes.size() ? stage_[n] - stage_[NodeId(front_)] : 0;
-  }
+  int ahead(NodeId n) const { return front_ < graph_.nodes.size() ? stage_[n] - stage_[NodeId(front_)] : 0; }
   bool has_arrived(NodeId wait) const { return arrival_[graph_.node(wait).inputs[0]] <= now_; }
 
   NodeId next() const {
@@ -141,14 +139,15 @@ class Order {
     const Value& out = graph_[graph_.node(readers[0]).outputs[0]];
     const auto ranks = static_cast<double>(out.shape.empty() ? 1 : out.shape[0]);
     const double own = static_cast<double>(numel(in.shape)) * static_cast<double>(size_of(in.dtype));
-    const double received = start.op == ops::model_gather_start ? own * (ranks - 1) : own * (ranks - 1) / ranks;
+    const double received =
+        start.op == ops::model_gather_start ? own * (ranks - 1) : own * (ranks - 1) / ranks;
     return rates_.latency + received / rates_.bandwidth;
   }
 
   const Graph& graph_;
   const TravelRates rates_;
   PerValue<std::vector<NodeId>> users_;
-  PerNode<int> missing_;      // inputs that are not made yet
+  PerNode<int> missing_;  // inputs that are not made yet
   PerNode<int> stage_;
   PerNode<bool> held_, late_, done_;
   PerValue<double> arrival_;  // of a start's handle

@@ -1,4 +1,5 @@
-// Order of a phase around the collectives of its model dims: what is independent of one runs while it travels.
+// Order of a phase around the collectives of its model dims: what is independent of one runs while it
+// travels.
 #pragma once
 
 #include "compiler/pass.h"

@@ -33,8 +33,8 @@ void FuseGroups::find_waits() {
   }
 }
 
-// Whether `late` waits for a collective for which `early`, which others read, does not: as one kernel they would
-// keep those others waiting, too.
+// Whether `late` waits for a collective for which `early`, which others read, does not: as one kernel they
+// would keep those others waiting, too.
 bool FuseGroups::waits_for_more(const Unit& early, const Unit& late) const {
   auto wait = [&](const Unit& unit) {
     NodeId last;

@@ -1,5 +1,5 @@
-// cut_products: what is cut and what is not, by the text of the graph and by the reference evaluator; how many
-// pieces, by a formula.
+// cut_products: what is cut and what is not, by the text of the graph and by the reference evaluator; how
+// many pieces, by a formula.
 #include "compiler/partition/cut_products.h"
 
 #include <gtest/gtest.h>
@@ -113,13 +113,15 @@ TEST(PieceCount, SequencesFirstElsePartsOfOne) {
   EXPECT_FALSE(cut_into(4, 1, 100, 2)) << "100 tokens in 8";
 }
 
-// Products of 2 seconds beside 1 second of travel, and the reverse: the longer one, and a piece of the shorter.
+// Products of 2 seconds beside 1 second of travel, and the reverse: the longer one, and a piece of the
+// shorter.
 TEST(PieceCount, SecondsAreTheLongerAndAPieceOfTheShorter) {
   const TravelRates rates{.flops = 10, .bandwidth = 5, .latency = 0, .wave = 0};
   EXPECT_DOUBLE_EQ(seconds_of({.flops = 20, .waves = 0, .bytes = 5}, 1, rates), 3);
   EXPECT_DOUBLE_EQ(seconds_of({.flops = 20, .waves = 0, .bytes = 5}, 4, rates), 2.25);
   EXPECT_DOUBLE_EQ(seconds_of({.flops = 10, .waves = 0, .bytes = 10}, 4, rates), 2.25);
-  EXPECT_DOUBLE_EQ(seconds_of({.flops = 20, .waves = 1, .bytes = 5}, 4, rates), 2.55) << "three more products";
+  EXPECT_DOUBLE_EQ(seconds_of({.flops = 20, .waves = 1, .bytes = 5}, 4, rates), 2.55)
+      << "three more products";
 }
 
 TEST(PieceCount, TheBestIsTheShortestAndOneWhereNoneGains) {
