@@ -55,10 +55,10 @@ class Cutter {
         run_in_pieces(node, *way);
         continue;
       }
-      for (ValueId v : node.inputs) put_together(v, node.at);
+      for (ValueId v : node.inputs) put_together(v);
       rewriter_.copy(node);
     }
-    for (const auto& output : graph_.outputs) put_together(output.value, {});
+    for (const auto& output : graph_.outputs) put_together(output.value);
     return prune(rewriter_.finish());
   }
 
@@ -151,7 +151,7 @@ class Cutter {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.inputs[i];
       const bool whole = way.in[i] == Replicate();
-      if (whole) put_together(v, node.at);
+      if (whole) put_together(v);
       const auto& parts = whole ? std::vector<ValueId>(inputs.size(), rewriter_.at(v)) : parts_of(v, node.at);
       for (size_t p = 0; p < inputs.size(); ++p) inputs[p].push_back(parts[p]);
     }
@@ -201,13 +201,25 @@ class Cutter {
       if (way.out[0] == Shard(cut_of_all_.dim) && way.in[0] == Replicate()) return true;
     return false;
   }
-  void put_together(ValueId v, const SourceLine& at) {
+  void put_together(ValueId v) {
     if (rewriter_.mapped(v)) return;
+    const Node& node = graph_.producer(v);
+    if (is_light(node)) {
+      put_together(node.inputs[0]);
+      rewriter_.copy(node);
+      return;
+    }
     const Value& value = graph_[v];
     rewriter_.map(
-        v, rewriter_.graph().append(
-               ops::concat, pieces_[v], {{"dim", Attr(int64_t{cut_of_all_.dim})}, {"pieces", Attr(true)}},
-               {{value.dtype, value.shape}}, value.producer.valid() ? graph_.producer(v).at : at)[0]);
+        v, rewriter_.graph().append(ops::concat, pieces_[v],
+                                    {{"dim", Attr(int64_t{cut_of_all_.dim})}, {"pieces", Attr(true)}},
+                                    {{value.dtype, value.shape}}, node.at)[0]);
+  }
+  // What readers may as well compute again from its one input: no product, which reads memory, is among them.
+  bool is_light(const Node& node) const {
+    if (node.op == ops::linear || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
+    const auto& readers = users_[node.outputs[0]];
+    return std::none_of(readers.begin(), readers.end(), [&](NodeId n) { return graph_.node(n).op == ops::dot; });
   }
 
   const Graph& graph_;

@@ -209,6 +209,17 @@ class Localizer {
     stacked.insert(stacked.begin(), ranks_);
     return collective(ops::model_gather_start, x, stacked);
   }
+  // Pieces of a sequence, as stretches of memory, are gathered each to its place.
+  Tensor gathered_whole(Tensor x, const Placement& shard) const {
+    bool stretches = shard.groups > 1 && x.ndim() >= 3;  // of tokens
+    for (int d = 0; d < shard.dim; ++d) stretches = stretches && x.size(d) == 1;
+    if (!stretches) return put_together(gathered(x), shard);
+    std::vector<Tensor> parts;
+    const int64_t size = x.size(shard.dim) / shard.groups;
+    for (int64_t g = 0; g < shard.groups; ++g)
+      parts.push_back(put_together(gathered(slice(x, shard.dim, g * size, (g + 1) * size)), Shard(shard.dim)));
+    return apply1(ops::concat, parts, {{"dim", Attr(int64_t{shard.dim})}, {"pieces", Attr(true)}});
+  }
   Tensor exchanged(Tensor stacked) const {
     return collective(ops::model_exchange_start, stacked, stacked.shape());
   }
@@ -233,7 +244,7 @@ class Localizer {
       if (count < kFew || count % ranks_) return added(gathered(x), dtype);
       return reshape(gathered(added(exchanged(reshape(x, {ranks_, count / ranks_})), dtype)), x.shape());
     }
-    if (to == Replicate()) return put_together(gathered(x), from);
+    if (to == Replicate()) return gathered_whole(x, from);
     if (from.dim == to.dim) return moved(put_together(gathered(x), from), Replicate(), to, {});
     Tensor parts =
         exchanged(ranks_first(x, to));  // [ranks, before.., groups, rest, after..], cut at `from` still
