@@ -40,14 +40,15 @@ inline constexpr int64_t kPiecesByRates = 0;
 int default_threads();
 void set_default_threads(int threads);
 
-// Rates by which products and collectives of model dims are set beside each other. They are those of the device
-// and of links inside a host, whatever the mesh: a step has the same calls on any number of data ranks.
+// Rates by which products and collectives of model dims are set beside each other. They are those of the
+// device and of links inside a host, whatever the mesh: a step has the same calls on any number of data
+// ranks.
 struct TravelRates {
   double flops = 6e14;      // of products, per second
   double bandwidth = 3e11;  // bytes per second that a rank receives
   double latency = 4e-5;    // seconds of a collective of no bytes
   double wave = 4.3e6;      // elements of a product's output that the device computes at a time (132
-                            // multiprocessors with tiles of 128 x 256); on average a product wastes half of it
+                        // multiprocessors with tiles of 128 x 256); on average a product wastes half of it
 };
 
 struct CompileOptions {

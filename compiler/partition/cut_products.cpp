@@ -157,6 +157,9 @@ class Cutter {
     }
     for (const auto& in : inputs) append(node, in);
     for (ValueId v : node.outputs) cut_[v] = true;
+    for (ValueId v : node.outputs)
+      if (std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) { return !way_of(n); }))
+        put_together(v);  // here, so that what is kept for the backward pass is a value of the forward pass
   }
   // A piece of the node: its outputs join the pieces of the whole ones.
   void append(const Node& node, const std::vector<ValueId>& inputs) {

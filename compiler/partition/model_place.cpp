@@ -93,6 +93,18 @@ class ModelPlacer {
     if (from.kind == Kind::partial) return to.kind == Kind::shard ? part : 2 * part;
     return to.kind == Kind::shard ? part / static_cast<double>(ranks_) : part;
   }
+  // Of a value in pieces that were gathered, each for its product: their whole forms; else none.
+  std::vector<ValueId> gathered_pieces(ValueId old) const {
+    const NodeId producer = old_[old].producer;
+    if (!producer.valid() || !old_.node(producer).attrs.flag("pieces")) return {};
+    std::vector<ValueId> whole;
+    for (ValueId v : old_.node(producer).inputs)
+      if (const Form* have = find_form(v, Replicate())) whole.push_back(have->value);
+    return whole.size() == old_.node(producer).inputs.size() ? whole : std::vector<ValueId>();
+  }
+  double least_cost(ValueId old, const Placement& to) const {
+    return to == Replicate() && !gathered_pieces(old).empty() ? 0 : nearest_form(old, to).first;
+  }
   // The form from which a placement costs least.
   std::pair<double, const Form*> nearest_form(ValueId old, const Placement& to) const {
     std::pair<double, const Form*> best{std::numeric_limits<double>::infinity(), nullptr};
@@ -109,7 +121,11 @@ class ModelPlacer {
   // The value in a placement: there already, made anew where that costs nothing, or moved.
   ValueId form(ValueId old, const Placement& to) {
     if (const Form* have = find_form(old, to)) return have->value;
-    ValueId made = remade(old, to, 4);
+    ValueId made = kNoValue;
+    if (auto whole = gathered_pieces(old); to == Replicate() && !whole.empty())
+      made = emit(old_.producer(old), whole, {to})[0];
+    else
+      made = remade(old, to, 4);
     if (made == kNoValue) {
       const Form have = *nearest_form(old, to).second;
       const Value& value = old_[old];
@@ -297,7 +313,7 @@ class ModelPlacer {
     bool weight = false, terms = false, parts = false;
     for (size_t i = 0; i < way.in.size(); ++i) {
       ValueId v = node.inputs[i];
-      out.bytes += std::min(kNever, nearest_form(v, way.in[i]).first);
+      out.bytes += std::min(kNever, least_cost(v, way.in[i]));
       weight = weight || (!weight_[v].empty() && way.in[i].kind == Kind::shard);
     }
     for (size_t o = 0; o < way.out.size(); ++o) {
@@ -350,18 +366,7 @@ class ModelPlacer {
     for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(form(node.inputs[i], way.in[i]));
     auto made = emit(node, inputs, way.out);
     for (size_t o = 0; o < made.size(); ++o) forms_[node.outputs[o]].push_back({way.out[o], made[o]});
-    put_together(node);
     if (node.op == ops::convert) weight_[node.outputs[0]] = weight_[node.inputs[0]];
-  }
-
-  // Pieces that were gathered, each for its product, are the whole gathered.
-  void put_together(const Node& node) {
-    if (!node.attrs.flag("pieces") || find_form(node.outputs[0], Replicate())) return;
-    std::vector<ValueId> whole;
-    for (ValueId v : node.inputs)
-      if (const Form* have = find_form(v, Replicate())) whole.push_back(have->value);
-    if (whole.size() == node.inputs.size())
-      forms_[node.outputs[0]].push_back({Replicate(), emit(node, whole, {Replicate()})[0]});
   }
 
   const Graph& old_;

@@ -14,6 +14,9 @@ namespace lockstep::compiler {
 namespace {
 // Collectives that a node may pass: a layer of a transformer has four in each direction, and two small ones.
 constexpr int kAhead = 8;
+// Held products take no longer than so many collectives that come, or their gradients, and weights of the next
+// products, would travel in bursts.
+constexpr int kComing = 4;
 
 bool is_half(const Node& node, CollectiveHalf half) {
   return op_row(node.op).of_model && op_row(node.op).half == half;
@@ -44,26 +47,30 @@ class Order {
         users_(users_of(graph)),
         missing_(graph.nodes.size()),
         stage_(graph.nodes.size()),
+        free_(graph.nodes.size()),
         held_(graph.nodes.size()),
         late_(graph.nodes.size()),
         done_(graph.nodes.size()),
         arrival_(graph.values.size()) {
     count_stages();
+    find_free();
     find_held();
     for (NodeId n : graph.node_ids()) {
-      std::set<ValueId> made;
+      std::set<NodeId> makers;
       for (ValueId v : graph.node(n).inputs)
-        if (graph[v].producer.valid()) made.insert(v);
-      missing_[n] = static_cast<int>(made.size());
-      if (made.empty()) ready_.insert(n);
+        if (NodeId maker = graph[v].producer; maker.valid() && !free_[maker]) makers.insert(maker);
+      missing_[n] = static_cast<int>(makers.size());
+      if (makers.empty() && !free_[n]) ready_.insert(n);
     }
   }
 
   std::vector<NodeId> run() {
     while (!ready_.empty()) {
-      while (front_ < graph_.nodes.size() && (done_[NodeId(front_)] || late_[NodeId(front_)])) ++front_;
+      while (next_start_ < starts_.size() && done_[starts_[next_start_]]) ++next_start_;
+      while (front_ < graph_.nodes.size() && passes(NodeId(front_))) ++front_;
       put(next());
     }
+    for (NodeId n : graph_.node_ids()) put_free(n);
     LS_CHECK(order_.size() == graph_.nodes.size(), "nodes of a phase wait for each other");
     return std::move(order_);
   }
@@ -72,7 +79,20 @@ class Order {
   // Per node, the collectives that are started up to it.
   void count_stages() {
     int stage = 0;
+    for (NodeId n : graph_.node_ids())
+      if (is_half(graph_.node(n), CollectiveHalf::start)) starts_.push_back(n);
     for (NodeId n : graph_.node_ids()) stage_[n] = stage += is_half(graph_.node(n), CollectiveHalf::start);
+  }
+  // What is computed from inputs alone, without products: from weights that are gathered as they are needed, and
+  // constants. It stands right before its first reader.
+  void find_free() {
+    for (NodeId n : graph_.node_ids()) {
+      const Node& node = graph_.node(n);
+      free_[n] = !is_product(node) && op_row(node.op).half == CollectiveHalf::none &&
+                 std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+                   return !graph_[v].producer.valid() || free_[graph_[v].producer];
+                 });
+    }
   }
   // Products that no start depends on, and what is computed from them.
   void find_held() {
@@ -91,12 +111,23 @@ class Order {
     }
   }
 
+  bool passes(NodeId n) const { return done_[n] || late_[n] || free_[n]; }
   // Stages between a node and the first that is still to be done.
   int ahead(NodeId n) const { return front_ < graph_.nodes.size() ? stage_[n] - stage_[NodeId(front_)] : 0; }
   bool has_arrived(NodeId wait) const { return arrival_[graph_.node(wait).inputs[0]] <= now_; }
 
+  // Seconds of the collectives that travel, and of the next few that are to be started.
+  double coming() const {
+    double seconds = std::max(0.0, link_ - now_);
+    int count = 0;
+    for (size_t s = next_start_; s < starts_.size() && count < kComing; ++s)
+      if (!done_[starts_[s]]) seconds += seconds_of(graph_.node(starts_[s])), ++count;
+    return seconds;
+  }
+
   NodeId next() const {
     NodeId first, filling, soonest;
+    double held = 0;
     for (NodeId n : ready_) {
       if (ahead(n) > kAhead) break;
       const Node& node = graph_.node(n);
@@ -104,6 +135,7 @@ class Order {
       if (held_[n]) {
         if (ahead(n) < -kAhead) return n;
         if (!filling.valid()) filling = n;
+        else held += flops_of(graph_, node) / rates_.flops;
       } else if (is_half(node, CollectiveHalf::wait) && !has_arrived(n)) {
         if (!soonest.valid() || arrival_[node.inputs[0]] < arrival_[graph_.node(soonest).inputs[0]])
           soonest = n;
@@ -111,13 +143,23 @@ class Order {
         first = n;
       }
     }
+    if (filling.valid() && held >= coming()) return filling;
     for (NodeId n : {first, filling, soonest})
       if (n.valid()) return n;
     return *ready_.begin();
   }
 
+  void put_free(NodeId n) {
+    if (!free_[n] || done_[n]) return;
+    done_[n] = true;
+    for (ValueId v : graph_.node(n).inputs)
+      if (graph_[v].producer.valid()) put_free(graph_[v].producer);
+    order_.push_back(n);
+  }
   void put(NodeId n) {
     const Node& node = graph_.node(n);
+    for (ValueId v : node.inputs)
+      if (graph_[v].producer.valid()) put_free(graph_[v].producer);
     ready_.erase(n);
     done_[n] = true;
     order_.push_back(n);
@@ -127,9 +169,10 @@ class Order {
       now_ = std::max(now_, arrival_[node.inputs[0]]);
     else
       now_ += flops_of(graph_, node) / rates_.flops;
-    for (ValueId v : node.outputs)
-      for (NodeId user : users_[v])
-        if (--missing_[user] == 0) ready_.insert(user);
+    std::set<NodeId> readers;
+    for (ValueId v : node.outputs) readers.insert(users_[v].begin(), users_[v].end());
+    for (NodeId reader : readers)
+      if (--missing_[reader] == 0) ready_.insert(reader);
   }
   // Of a start: what a rank receives, as its wait's output says.
   double seconds_of(const Node& start) const {
@@ -149,11 +192,12 @@ class Order {
   PerValue<std::vector<NodeId>> users_;
   PerNode<int> missing_;  // inputs that are not made yet
   PerNode<int> stage_;
-  PerNode<bool> held_, late_, done_;
+  PerNode<bool> free_, held_, late_, done_;
   PerValue<double> arrival_;  // of a start's handle
   std::set<NodeId> ready_;
-  std::vector<NodeId> order_;
-  size_t front_ = 0;  // the first node that is not done, and not late
+  std::vector<NodeId> order_, starts_;
+  size_t next_start_ = 0;
+  size_t front_ = 0;  // the first node that does not pass
   double now_ = 0, link_ = 0;
 };
 }  // namespace

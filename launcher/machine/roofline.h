@@ -40,8 +40,8 @@ struct Roofline {
   bool operator==(const Roofline&) const = default;
 };
 
-// A rate that a table lacks counts as that of fp32 (fp16 and float8: of bf16), else as the first that it has; 0
-// of an empty one. `precision` is train.precision.
+// A rate that a table lacks counts as that of fp32 (fp16 and float8: of bf16), else as the first that it has;
+// 0 of an empty one. `precision` is train.precision.
 double rate_of(const std::map<std::string, double>& rates, const std::string& precision);
 double products_rate(const Roofline& roofline, const std::string& precision);  // FLOP/s of dense products
 

@@ -99,7 +99,7 @@ TEST(TpPieces, WithoutSequenceParallelism) {
   expect_close(one, train_tiny(on(run, {2}, {"tp"})), "whole products");
 }
 
-// By rates at which a product takes longer than a collective.
+// By rates at which a product takes as long as a collective.
 StepPlan plan_of(int64_t micro, int64_t pieces, std::vector<std::string> skipped = {}) {
   LiveMesh mesh = solo_mesh();
   mesh.words = Mesh{{1, 2}, {"dp_replicate", "tp"}};
@@ -111,7 +111,7 @@ StepPlan plan_of(int64_t micro, int64_t pieces, std::vector<std::string> skipped
   CompileOptions options;
   options.tp_pieces = pieces;
   options.skip_passes = std::move(skipped);
-  options.travel.flops = 1e8;
+  options.travel.flops = 6e9;
   const Shape shape{micro, 32};
   return plan_step(
       state, mesh.words, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {4 * micro, micro, 0},
@@ -157,8 +157,10 @@ TEST(TpPieces, TravelBesideProductsOfOtherPieces) {
   EXPECT_EQ(beside_products(whole, &Flight::forward), 0) << "whole products";
   for (auto [micro, pieces] : {std::pair<int64_t, int64_t>{2, 2}, {1, 2}, {4, 4}, {1, 4}}) {
     const auto flights = flights_of(plan_of(micro, pieces).body);
-    // No tensor travels twice, and of the pieces of each of the 12 all but one travel beside products.
-    EXPECT_EQ(flights.size(), whole.size() + 12 * (pieces - 1)) << pieces << " pieces of " << micro;
+    // No tensor travels twice. Of the pieces of each of the 12 all but one travel beside products. Of a single
+    // sequence those of the backward pass are gathered in pieces, too: two in each layer, one of the embedding.
+    const int64_t cut = micro == 1 ? 12 + 7 : 12;
+    EXPECT_EQ(flights.size(), whole.size() + cut * (pieces - 1)) << pieces << " pieces of " << micro;
     EXPECT_GE(beside_products(flights, &Flight::forward), 12 * (pieces - 1))
         << pieces << " pieces of " << micro;
   }
