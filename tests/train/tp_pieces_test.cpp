@@ -70,7 +70,7 @@ TEST(TpPieces, DataRanksChangeNoBit) {
     }
 }
 
-TEST(TpPieces, OrderFusionAndRecomputationChangeNoBit) {
+TEST(TpPieces, OrderAndFusionChangeNoBit) {
   for (int64_t micro : {1, 2}) {
     TinyRun run = on(small("llama", micro, 2), {2}, {"tp"});
     const TinyResult wanted = train_tiny(run);
@@ -82,11 +82,24 @@ TEST(TpPieces, OrderFusionAndRecomputationChangeNoBit) {
     other = run;
     other.options.fusion = false;
     expect_same_bits(train_tiny(other), wanted, "an op at a time");
-    other = run;
-    other.options.memory_budget = kRecomputeFull;
-    const TinyResult again = train_tiny(other);
-    expect_same_bits(again, wanted, "recomputed");
-    EXPECT_GT(again.recompute.values, 0);
+  }
+}
+
+// What the backward pass computes again is computed of pieces of what was kept, and saves as much as of whole
+// values.
+TEST(TpPieces, RecomputationChangesNoBitAndSavesAsMuch) {
+  for (int64_t micro : {1, 2}) {
+    TinyRun run = on(small("llama", micro, 2), {2}, {"tp"});
+    run.depth = 6, run.steps = 2;
+    const TinyResult wanted = train_tiny(run);
+    run.options.memory_budget = kRecomputeFull;
+    const TinyResult again = train_tiny(run);
+    expect_same(again, wanted, "recomputed");
+    run.options.tp_pieces = 1;
+    const TinyResult whole = train_tiny(run);
+    EXPECT_GT(again.recompute.values, 0) << micro;
+    EXPECT_LT(static_cast<double>(again.arena), 1.1 * static_cast<double>(whole.arena)) << micro;
+    EXPECT_LT(again.arena, wanted.arena) << micro;
   }
 }
 
