@@ -170,8 +170,9 @@ TEST(TpPieces, TravelBesideProductsOfOtherPieces) {
   EXPECT_EQ(beside_products(whole, &Flight::forward), 0) << "whole products";
   for (auto [micro, pieces] : {std::pair<int64_t, int64_t>{2, 2}, {1, 2}, {4, 4}, {1, 4}}) {
     const auto flights = flights_of(plan_of(micro, pieces).body);
-    // No tensor travels twice. Of the pieces of each of the 12 all but one travel beside products. Of a single
-    // sequence those of the backward pass are gathered in pieces, too: two in each layer, one of the embedding.
+    // No tensor travels twice. Of the pieces of each of the 12 all but one travel beside products. Of a
+    // single sequence those of the backward pass are gathered in pieces, too: two in each layer, one of the
+    // embedding.
     const int64_t cut = micro == 1 ? 12 + 7 : 12;
     EXPECT_EQ(flights.size(), whole.size() + cut * (pieces - 1)) << pieces << " pieces of " << micro;
     EXPECT_GE(beside_products(flights, &Flight::forward), 12 * (pieces - 1))

@@ -11,7 +11,8 @@ using namespace launcher;
 
 namespace {
 
-// Three layers as wide as those of a model of 70 B parameters: gathers and exchanges of `tp` were all exposed.
+// Three layers as wide as those of a model of 70 B parameters: gathers and exchanges of `tp` were all
+// exposed.
 TEST(PlanReport, OnTpWhatTravelsStandsBesideProducts) {
   RunConfig config = parse_config(
       R"({"name": "wide", "model": {"kind": "llama", "vocab": 1000, "context": 8192, "width": 8192, "depth": 3, "heads": 64,
@@ -35,8 +36,9 @@ TEST(PlanReport, OnTpWhatTravelsStandsBesideProducts) {
   EXPECT_EQ(chosen.tp_pieces, 2);
   EXPECT_EQ(chosen.certificate, two.certificate) << "it is the same program, chosen or given";
   EXPECT_NE(chosen.certificate, whole.certificate);
-  EXPECT_NE(plan_text(chosen).find("  products on tp            forward in 2 pieces: one travels while another"),
-            std::string::npos);
+  EXPECT_NE(
+      plan_text(chosen).find("  products on tp            forward in 2 pieces: one travels while another"),
+      std::string::npos);
   config.train.device = "cpu";
   EXPECT_EQ(planned(0, "").tp_pieces, 1) << "not on a CPU, unless it is asked for";
 }
