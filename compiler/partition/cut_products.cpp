@@ -213,16 +213,17 @@ class Cutter {
       return;
     }
     const Value& value = graph_[v];
-    rewriter_.map(
-        v, rewriter_.graph().append(ops::concat, pieces_[v],
-                                    {{"dim", Attr(int64_t{cut_of_all_.dim})}, {"pieces", Attr(true)}},
-                                    {{value.dtype, value.shape}}, node.at)[0]);
+    rewriter_.map(v,
+                  rewriter_.graph().append(ops::concat, pieces_[v],
+                                           {{"dim", Attr(int64_t{cut_of_all_.dim})}, {"pieces", Attr(true)}},
+                                           {{value.dtype, value.shape}}, node.at)[0]);
   }
   // What readers may as well compute again from its one input: no product, which reads memory, is among them.
   bool is_light(const Node& node) const {
     if (node.op == ops::linear || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
     const auto& readers = users_[node.outputs[0]];
-    return std::none_of(readers.begin(), readers.end(), [&](NodeId n) { return graph_.node(n).op == ops::dot; });
+    return std::none_of(readers.begin(), readers.end(),
+                        [&](NodeId n) { return graph_.node(n).op == ops::dot; });
   }
 
   const Graph& graph_;

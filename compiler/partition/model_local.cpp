@@ -217,7 +217,8 @@ class Localizer {
     std::vector<Tensor> parts;
     const int64_t size = x.size(shard.dim) / shard.groups;
     for (int64_t g = 0; g < shard.groups; ++g)
-      parts.push_back(put_together(gathered(slice(x, shard.dim, g * size, (g + 1) * size)), Shard(shard.dim)));
+      parts.push_back(
+          put_together(gathered(slice(x, shard.dim, g * size, (g + 1) * size)), Shard(shard.dim)));
     return apply1(ops::concat, parts, {{"dim", Attr(int64_t{shard.dim})}, {"pieces", Attr(true)}});
   }
   Tensor exchanged(Tensor stacked) const {

@@ -43,8 +43,8 @@ class Repeater {
   }
 
  private:
-  // Values that need not be recomputed: inputs, what does not vary, what is kept, and pieces of it, which lie in
-  // it.
+  // Values that need not be recomputed: inputs, what does not vary, what is kept, and pieces of it, which lie
+  // in it.
   bool is_there(ValueId v) const {
     const ValueId whole = joint_.whole[v];
     return !graph_[v].producer.valid() || !joint_.varying[v] || kept_[v] ||

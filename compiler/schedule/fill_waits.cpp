@@ -14,8 +14,8 @@ namespace lockstep::compiler {
 namespace {
 // Collectives that a node may pass: a layer of a transformer has four in each direction, and two small ones.
 constexpr int kAhead = 8;
-// Held products take no longer than so many collectives that come, or their gradients, and weights of the next
-// products, would travel in bursts.
+// Held products take no longer than so many collectives that come, or their gradients, and weights of the
+// next products, would travel in bursts.
 constexpr int kComing = 4;
 
 bool is_half(const Node& node, CollectiveHalf half) {
@@ -83,8 +83,8 @@ class Order {
       if (is_half(graph_.node(n), CollectiveHalf::start)) starts_.push_back(n);
     for (NodeId n : graph_.node_ids()) stage_[n] = stage += is_half(graph_.node(n), CollectiveHalf::start);
   }
-  // What is computed from inputs alone, without products: from weights that are gathered as they are needed, and
-  // constants. It stands right before its first reader.
+  // What is computed from inputs alone, without products: from weights that are gathered as they are needed,
+  // and constants. It stands right before its first reader.
   void find_free() {
     for (NodeId n : graph_.node_ids()) {
       const Node& node = graph_.node(n);
@@ -134,8 +134,10 @@ class Order {
       if (is_half(node, CollectiveHalf::start)) return n;
       if (held_[n]) {
         if (ahead(n) < -kAhead) return n;
-        if (!filling.valid()) filling = n;
-        else held += flops_of(graph_, node) / rates_.flops;
+        if (!filling.valid())
+          filling = n;
+        else
+          held += flops_of(graph_, node) / rates_.flops;
       } else if (is_half(node, CollectiveHalf::wait) && !has_arrived(n)) {
         if (!soonest.valid() || arrival_[node.inputs[0]] < arrival_[graph_.node(soonest).inputs[0]])
           soonest = n;

@@ -67,8 +67,8 @@ class Marker {
     }
     return true;
   }
-  // Whether a slice is a stretch of memory that only library calls and collectives read: they take it where it
-  // lies.
+  // Whether a slice is a stretch of memory that only library calls and collectives read: they take it where
+  // it lies.
   bool is_stretch(const Node& slice) const {
     const Shape &from = graph_[slice.inputs[0]].shape, &to = graph_[slice.outputs[0]].shape;
     size_t cut = 0;
