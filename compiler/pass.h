@@ -32,10 +32,24 @@ inline constexpr int64_t kRecomputeNothing =
     std::numeric_limits<int64_t>::max();      // the arena may be as large as it is
 inline constexpr int64_t kRecomputeFull = 0;  // whatever makes the arena smallest is recomputed
 
+// Value of CompileOptions::tp_pieces: as many as shorten the step by CompileOptions::travel.
+inline constexpr int64_t kPiecesByRates = 0;
+
 // Threads of options that name none: 1, or what a Session has set (the cores of its host over the ranks on
 // it).
 int default_threads();
 void set_default_threads(int threads);
+
+// Rates by which products and collectives of model dims are set beside each other. They are those of the
+// device and of links inside a host, whatever the mesh: a step has the same calls on any number of data
+// ranks.
+struct TravelRates {
+  double flops = 6e14;      // of products, per second
+  double bandwidth = 3e11;  // bytes per second that a rank receives
+  double latency = 4e-5;    // seconds of a collective of no bytes
+  double wave = 4.3e6;      // elements of a product's output that the device computes at a time (132
+                        // multiprocessors with tiles of 128 x 256); on average a product wastes half of it
+};
 
 struct CompileOptions {
   Backend backend = Backend::native;
@@ -63,6 +77,10 @@ struct CompileOptions {
   bool offload_moments = false;
   bool sequence_parallel =
       true;  // on tp: what lies between sharded weights is cut along the tokens, not whole on each rank
+  // On tp: into how many pieces the rows of a forward product are cut beside the gather of its input or the
+  // exchange of its output, so that one piece travels while another is computed. 1: whole; kPiecesByRates.
+  int64_t tp_pieces = 1;
+  TravelRates travel;
   std::string precision = "fp32";  // fp32, tf32, bf16, fp16: of compute; named in the numerics certificate
 };
 

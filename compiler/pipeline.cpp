@@ -13,12 +13,14 @@
 #include "compiler/lower/round_rows.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/own_pass.h"
+#include "compiler/partition/cut_products.h"
 #include "compiler/partition/data.h"
 #include "compiler/partition/model.h"
 #include "compiler/partition/placements.h"
 #include "compiler/remat/rematerialize.h"
 #include "compiler/schedule/bucket.h"
 #include "compiler/schedule/channels_last.h"
+#include "compiler/schedule/fill_waits.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/join_row_sums.h"
 #include "compiler/schedule/pad_products.h"
@@ -50,6 +52,9 @@ const PassRow kStepPasses[] = {
      "first: composites are whole, so that their hand-written gradients apply"},
     {"simplify", simplify, true, Typed::lanes, "simplify",
      "before expansion, so that equal composites expand once"},
+    {"cut_products", cut_products, true, Typed::lanes, "partition",
+     "on global shapes and whole composites, before placements are chosen for each piece; behind "
+     "differentiation, so that the backward pass is not cut"},
     {"partition_model", partition_model, false, Typed::lanes, "partition",
      "while composites are whole and have a rule each; what follows sees one rank's shapes"},
     {"rematerialize", rematerialize, false, Typed::lanes, "lower",
@@ -78,9 +83,13 @@ const PassRow kPhasePasses[] = {
     {"pad_products", pad_products, true, Typed::no, "lower",
      "on phases, whose products are those that run; before fusion, which takes its pads and slices into "
      "kernels"},
+    {"fill_waits", fill_waits, true, Typed::no, "overlap",
+     "on phases, whose nodes run in the order in which they stand; before fusion, which keeps that order"},
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},
     {"fuse", fuse_phase, false, Typed::no, "fusion", "last: what is left is what runs"},
 };
+// Others see the program of one rank of the model dims.
+bool sees_model_dims(std::string_view pass) { return pass == "cut_products" || pass == "partition_model"; }
 }  // namespace
 
 std::span<const PassRow> step_passes() { return kStepPasses; }
@@ -127,7 +136,7 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
       if (check) verify(graph, name);
     };
     if (!skipped) {
-      graph = row.pass(std::move(graph), row.name == std::string_view("partition_model") ? context : local);
+      graph = row.pass(std::move(graph), sees_model_dims(row.name) ? context : local);
       checked(row.name);
     }
     for (const NamedPass& own : own_passes_after(row.name, context.options.extra_passes)) {

@@ -171,7 +171,17 @@ class Localizer {
     List order{shard.dim + 1};
     for (int64_t d = 0; d < static_cast<int64_t>(apart.size()); ++d)
       if (d != shard.dim + 1) order.push_back(d);
-    return permute(reshape(x, apart), order);
+    return ordered(reshape(x, apart), order);
+  }
+  // Permuted; the same memory where only dims of size 1 change places.
+  static Tensor ordered(Tensor x, const List& order) {
+    Shape shape;
+    List larger;
+    for (int64_t d : order) {
+      shape.push_back(x.size(static_cast<int>(d)));
+      if (shape.back() != 1) larger.push_back(d);
+    }
+    return std::is_sorted(larger.begin(), larger.end()) ? reshape(x, shape) : permute(x, order);
   }
   // [ranks, part...] -> the whole, of parts along the shard's dim.
   Tensor put_together(Tensor stacked, const Placement& shard) const {
@@ -187,7 +197,7 @@ class Localizer {
     Shape whole = stacked.shape();
     whole.erase(whole.begin());
     whole[shard.dim] *= ranks_;
-    return reshape(permute(reshape(stacked, apart), order), whole);
+    return reshape(ordered(reshape(stacked, apart), order), whole);
   }
 
   Tensor collective(OpId op, Tensor x, const Shape& result) const {
@@ -198,6 +208,18 @@ class Localizer {
     Shape stacked = x.shape();
     stacked.insert(stacked.begin(), ranks_);
     return collective(ops::model_gather_start, x, stacked);
+  }
+  // Pieces of a sequence, as stretches of memory, are gathered each to its place.
+  Tensor gathered_whole(Tensor x, const Placement& shard) const {
+    bool stretches = shard.groups > 1 && x.ndim() >= 3;  // of tokens
+    for (int d = 0; d < shard.dim; ++d) stretches = stretches && x.size(d) == 1;
+    if (!stretches) return put_together(gathered(x), shard);
+    std::vector<Tensor> parts;
+    const int64_t size = x.size(shard.dim) / shard.groups;
+    for (int64_t g = 0; g < shard.groups; ++g)
+      parts.push_back(
+          put_together(gathered(slice(x, shard.dim, g * size, (g + 1) * size)), Shard(shard.dim)));
+    return apply1(ops::concat, parts, {{"dim", Attr(int64_t{shard.dim})}, {"pieces", Attr(true)}});
   }
   Tensor exchanged(Tensor stacked) const {
     return collective(ops::model_exchange_start, stacked, stacked.shape());
@@ -223,7 +245,7 @@ class Localizer {
       if (count < kFew || count % ranks_) return added(gathered(x), dtype);
       return reshape(gathered(added(exchanged(reshape(x, {ranks_, count / ranks_})), dtype)), x.shape());
     }
-    if (to == Replicate()) return put_together(gathered(x), from);
+    if (to == Replicate()) return gathered_whole(x, from);
     if (from.dim == to.dim) return moved(put_together(gathered(x), from), Replicate(), to, {});
     Tensor parts =
         exchanged(ranks_first(x, to));  // [ranks, before.., groups, rest, after..], cut at `from` still

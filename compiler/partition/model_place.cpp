@@ -6,6 +6,7 @@
 #include "compiler/partition/model.h"
 #include "compiler/partition/model_refusals.h"
 #include "compiler/partition/shard_ways.h"
+#include "compiler/partition/token_split.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
@@ -36,8 +37,8 @@ class ModelPlacer {
     made_.mesh = context_.mesh;
     for (const auto& input : old_.inputs) {
       const Value& value = old_[input.value];
-      if (input.kind == InputKind::batch && value.shape.size() >= 2 && tokens_.empty())
-        tokens_ = {value.shape[0], value.shape[1]};
+      if (input.kind == InputKind::batch && value.shape.size() >= 2 && split_.tokens.empty())
+        split_.tokens = {value.shape[0], value.shape[1]};
       ValueId v = made_.add_input(input.kind, input.name, value.dtype, value.shape);
       Placement place =
           input.kind == InputKind::state ? context_.layout_of(input.name).on(dim_) : Replicate();
@@ -47,8 +48,10 @@ class ModelPlacer {
     }
     bool sharded =
         std::any_of(weight_.begin(), weight_.end(), [](const std::string& fqn) { return !fqn.empty(); });
-    parallel_ = sharded && context_.options.sequence_parallel && tokens_.size() == 2;
-    if (sharded) refusals_.check_sizes(parallel_ ? tokens_[1] : 0), refusals_.end();
+    split_.ranks = ranks_;
+    split_.parallel = sharded && context_.options.sequence_parallel && split_.tokens.size() == 2;
+    if (sharded) refusals_.check_sizes(split_.parallel ? split_.tokens[1] : 0), refusals_.end();
+    split_.find_pieces(old_);
     find_wanted();
     find_whole();
     PerNode<bool> done(old_.nodes.size());
@@ -79,12 +82,7 @@ class ModelPlacer {
   double bytes(ValueId old) const {
     return static_cast<double>(numel(old_[old].shape)) * static_cast<double>(size_of(old_[old].dtype));
   }
-  // [sequences, tokens, ...]: what sequence parallelism cuts at dim 1.
-  bool of_tokens(ValueId old) const {
-    const Shape& shape = old_[old].shape;
-    return parallel_ && shape.size() >= 3 && shape[0] == tokens_[0] && shape[1] == tokens_[1] &&
-           tokens_[1] % ranks_ == 0;
-  }
+  Placement summed(ValueId old) const { return split_.summed(old_[old].shape); }
   // Bytes that a rank receives.
   double cost(ValueId old, const Placement& from, const Placement& to) const {
     if (from == to) return 0;
@@ -94,6 +92,18 @@ class ModelPlacer {
     if (!weight_[old].empty()) return kNever;
     if (from.kind == Kind::partial) return to.kind == Kind::shard ? part : 2 * part;
     return to.kind == Kind::shard ? part / static_cast<double>(ranks_) : part;
+  }
+  // Of a value in pieces that were gathered, each for its product: their whole forms; else none.
+  std::vector<ValueId> gathered_pieces(ValueId old) const {
+    const NodeId producer = old_[old].producer;
+    if (!producer.valid() || !old_.node(producer).attrs.flag("pieces")) return {};
+    std::vector<ValueId> whole;
+    for (ValueId v : old_.node(producer).inputs)
+      if (const Form* have = find_form(v, Replicate())) whole.push_back(have->value);
+    return whole.size() == old_.node(producer).inputs.size() ? whole : std::vector<ValueId>();
+  }
+  double least_cost(ValueId old, const Placement& to) const {
+    return to == Replicate() && !gathered_pieces(old).empty() ? 0 : nearest_form(old, to).first;
   }
   // The form from which a placement costs least.
   std::pair<double, const Form*> nearest_form(ValueId old, const Placement& to) const {
@@ -111,7 +121,11 @@ class ModelPlacer {
   // The value in a placement: there already, made anew where that costs nothing, or moved.
   ValueId form(ValueId old, const Placement& to) {
     if (const Form* have = find_form(old, to)) return have->value;
-    ValueId made = remade(old, to, 4);
+    ValueId made = kNoValue;
+    if (auto whole = gathered_pieces(old); to == Replicate() && !whole.empty())
+      made = emit(old_.producer(old), whole, {to})[0];
+    else
+      made = remade(old, to, 4);
     if (made == kNoValue) {
       const Form have = *nearest_form(old, to).second;
       const Value& value = old_[old];
@@ -261,7 +275,7 @@ class ModelPlacer {
   }
 
   ShardWay choose(const Node& node) {
-    std::set<int> groups;
+    std::set<int> groups{split_.groups};
     bool split = false;
     for (ValueId v : node.inputs)
       for (const Form& have : forms_[v]) {
@@ -269,7 +283,8 @@ class ModelPlacer {
         split = split || !(have.place == Replicate());
       }
     // The stream of tokens begins at the embedding.
-    const bool begins = node.op == ops::embedding && !node.outputs.empty() && of_tokens(node.outputs[0]);
+    const bool begins =
+        node.op == ops::embedding && !node.outputs.empty() && split_.is_whole(old_[node.outputs[0]].shape);
     auto ways = shard_ways(old_, node, ranks_, groups);
     if (reads_whole(node)) ways.resize(1);
     if ((!split && !begins) || (node.outputs.size() == 1 && counted_[node.outputs[0]])) return ways[0];
@@ -298,17 +313,17 @@ class ModelPlacer {
     bool weight = false, terms = false, parts = false;
     for (size_t i = 0; i < way.in.size(); ++i) {
       ValueId v = node.inputs[i];
-      out.bytes += std::min(kNever, nearest_form(v, way.in[i]).first);
+      out.bytes += std::min(kNever, least_cost(v, way.in[i]));
       weight = weight || (!weight_[v].empty() && way.in[i].kind == Kind::shard);
     }
     for (size_t o = 0; o < way.out.size(); ++o) {
       const bool term = way.out[o].kind == Kind::partial;
       if (term && !joins_terms(node.outputs[o]))
-        out.bytes += cost(node.outputs[o], Partial(), of_tokens(node.outputs[o]) ? Shard(1) : Replicate());
+        out.bytes += cost(node.outputs[o], Partial(), summed(node.outputs[o]));
       terms = terms || term;
       parts = parts || way.out[o].kind == Kind::shard;
     }
-    if (begins && way.out[0] == Shard(1) && out.bytes < kNever) out.bytes = -1;
+    if (begins && way.out[0] == summed(node.outputs[0]) && out.bytes < kNever) out.bytes = -1;
     out.rank = weight ? 3 : parts ? 2 : terms ? 0 : 1;
     if (is_product(node) && way.in == ways[0].in && ways.size() > 1) out.rank = -1;
     return out;
@@ -341,7 +356,7 @@ class ModelPlacer {
       if (update && light(node.inputs[i], 1)) continue;
       for (const Form& have : forms_[node.inputs[i]])
         any = any || have.place == way.in[i] ||
-              (have.place.kind == Kind::partial && of_tokens(node.inputs[i]) && way.in[i] == Shard(1));
+              (have.place.kind == Kind::partial && way.in[i] == summed(node.inputs[i]));
     }
     return any || whole;
   }
@@ -367,8 +382,7 @@ class ModelPlacer {
   PerValue<bool> whole_;          // see find_whole
   PerValue<std::vector<NodeId>> users_;
   PerValue<std::optional<Placement>> wanted_;
-  Shape tokens_;           // [sequences, tokens] of the batch
-  bool parallel_ = false;  // sequence parallelism
+  TokenSplit split_;
   SourceLine reader_;
   ModelRefusals refusals_;
 };

@@ -53,9 +53,16 @@ class Chooser {
   // those) of the repetition.
   size_t buffer(ValueId v) const {
     ValueId root = joint_.root[v];
+    if (!kept_[root] && in_kept(root)) root = joint_.whole[root];
     NodeId producer = graph_[root].producer;
     bool forward = producer.valid() && joint_.varying[root] && joint_.roles[producer] == JointRole::forward;
     return root.index() + (forward && !kept_[root] ? graph_.values.size() : 0);
+  }
+
+  // A piece of something that is kept is there, too.
+  bool in_kept(ValueId v, ValueId leaving = kNoValue) const {
+    const ValueId whole = joint_.whole[v];
+    return (kept_[v] && v != leaving) || (whole != kNoValue && kept_[whole] && whole != leaving);
   }
 
   // Forward nodes that v is computed from, back to what is kept; `leaving` counts as not kept. Nodes that are
@@ -68,8 +75,7 @@ class Chooser {
       ValueId w = open.back();
       open.pop_back();
       NodeId n = graph_[w].producer;
-      if (!n.valid() || !joint_.varying[w] || (kept_[w] && w != leaving) || repeated_[n] ||
-          seen_[n] == visit_)
+      if (!n.valid() || !joint_.varying[w] || in_kept(w, leaving) || repeated_[n] || seen_[n] == visit_)
         continue;
       if (!joint_.may_repeat[n]) return false;
       seen_[n] = visit_;
@@ -139,7 +145,7 @@ class Chooser {
       ValueId w = open.back();
       open.pop_back();
       NodeId n = graph_[w].producer;
-      if (!n.valid() || !joint_.varying[w] || kept_[w] || made[n]) continue;
+      if (!n.valid() || !joint_.varying[w] || in_kept(w) || made[n]) continue;
       made[n] = true;
       chain.push_back(n);
       for (ValueId input : graph_.node(n).inputs) open.push_back(input);

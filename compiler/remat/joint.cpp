@@ -84,6 +84,10 @@ Joint joint_of(const Graph& graph) {
     out.cost.push_back(cost_of(graph, node));
   }
   out.root = roots_of(graph);
+  out.whole.assign(graph.values.size(), kNoValue);
+  for (const Node& node : graph.nodes)
+    if (node.attrs.flag("pieces"))
+      for (ValueId piece : node.inputs) out.whole[piece] = node.outputs[0];
   for (ValueId v : graph.value_ids()) {
     bool buffer = graph[v].producer.valid() && out.varying[v] && out.root[v] == v;
     out.bytes.push_back(buffer ? size_in_bytes(graph[v]) : 0);

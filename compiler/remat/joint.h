@@ -22,6 +22,8 @@ struct Joint {
   PerValue<bool> varying;  // differs between micro-batches. The others (weights, tables) are always there
   PerValue<ValueId>
       root;  // itself, or what it is a view of (reshape, permute, broadcast, slices that cover all)
+  PerValue<ValueId>
+      whole;  // of a piece of a forward product (cut_products): what the pieces are put together to
   PerValue<int64_t> bytes;     // of its buffer in the arena; 0 for views, inputs and what does not vary
   std::vector<ValueId> saved;  // roots that are made by forward nodes and read by backward nodes, ascending
 };

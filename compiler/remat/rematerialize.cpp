@@ -43,8 +43,13 @@ class Repeater {
   }
 
  private:
-  // Values that need not be recomputed: inputs, what does not vary, what is kept.
-  bool is_there(ValueId v) const { return !graph_[v].producer.valid() || !joint_.varying[v] || kept_[v]; }
+  // Values that need not be recomputed: inputs, what does not vary, what is kept, and pieces of it, which lie
+  // in it.
+  bool is_there(ValueId v) const {
+    const ValueId whole = joint_.whole[v];
+    return !graph_[v].producer.valid() || !joint_.varying[v] || kept_[v] ||
+           (whole != kNoValue && kept_[whole]);
+  }
   bool of_forward(ValueId v) const {
     NodeId producer = graph_[v].producer;
     return !producer.valid() || joint_.roles[producer] == JointRole::forward;

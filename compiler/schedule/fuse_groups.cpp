@@ -19,7 +19,33 @@ constexpr double kBytesPerWork = 6;  // bytes that move in the time of one vecto
 
 FuseGroups::FuseGroups(const Graph& graph, const FuseOptions& options) : graph_(graph), options_(options) {
   find_roles();
+  find_waits();
   make_units();
+}
+
+void FuseGroups::find_waits() {
+  behind_.assign(graph_.nodes.size(), kNoNode);
+  for (NodeId n : graph_.node_ids()) {
+    const Node& node = graph_.node(n);
+    for (ValueId v : node.inputs)
+      if (graph_[v].producer.valid()) behind_[n] = std::max(behind_[n], behind_[graph_[v].producer]);
+    if (op_row(node.op).of_model && op_row(node.op).half == CollectiveHalf::wait) behind_[n] = n;
+  }
+}
+
+// Whether `late` waits for a collective for which `early`, which others read, does not: as one kernel they
+// would keep those others waiting, too.
+bool FuseGroups::waits_for_more(const Unit& early, const Unit& late) const {
+  auto wait = [&](const Unit& unit) {
+    NodeId last;
+    for (NodeId n : unit.nodes) last = std::max(last, behind_[n]);
+    return last;
+  };
+  if (wait(early) >= wait(late)) return false;
+  for (NodeId n : early.nodes)
+    for (ValueId v : graph_.node(n).outputs)
+      if (leaves(v, early, &late)) return true;
+  return false;
 }
 
 double FuseGroups::bytes(ValueId value) const {
@@ -221,6 +247,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes))
     return refuse("too many nodes");
   if (makes_cycle(pair.a, pair.b)) return refuse("another node stands between them");
+  if (waits_for_more(a, b) || waits_for_more(b, a)) return refuse("one waits for a collective, one does not");
   measure(a);
   measure(b);
   FuseGroup joined;

@@ -67,6 +67,8 @@ class FuseGroups {
   bool leaves(ValueId value, const Unit& a, const Unit* b = nullptr) const;  // read outside a and b
   bool try_join(const Pair& pair);
   bool makes_cycle(int a, int b) const;
+  void find_waits();
+  bool waits_for_more(const Unit& early, const Unit& late) const;
   void order_units();
   void order_joined(int a, int b);
   double bytes(ValueId value) const;
@@ -82,6 +84,7 @@ class FuseGroups {
   PerValue<double> items_;  // loads and steps of one element, when its producer is copied
   PerValue<int> depth_;     // cheap producers on top of each other
   std::vector<Unit> units_;
+  PerNode<NodeId> behind_;                 // the last wait for a collective that it depends on
   PerNode<int> unit_of_;                   // -1: copied
   PerValue<std::set<int>> readers_;        // units that read it as a source
   std::vector<int> position_;              // per unit: its place in a topological order

@@ -67,6 +67,20 @@ class Marker {
     }
     return true;
   }
+  // Whether a slice is a stretch of memory that only library calls and collectives read: they take it where
+  // it lies.
+  bool is_stretch(const Node& slice) const {
+    const Shape &from = graph_[slice.inputs[0]].shape, &to = graph_[slice.outputs[0]].shape;
+    size_t cut = 0;
+    while (cut < from.size() && from[cut] == 1) ++cut;
+    auto bytes = static_cast<int64_t>(size_of(graph_[slice.inputs[0]].dtype));
+    for (size_t d = cut + 1; d < from.size(); ++d) {
+      if (from[d] != to[d]) return false;
+      bytes *= from[d];
+    }
+    return cut < from.size() && slice.attrs.list("start")[cut] * bytes % kAligned == 0 &&
+           read_dense(slice.outputs[0]);
+  }
   // Whether v, seen back through reshapes of its own, is made by a library op that can write it with these
   // strides.
   bool writer_takes(ValueId v, const std::vector<int64_t>& strides) const {
@@ -84,7 +98,7 @@ class Marker {
   bool parts_lie_dense(const Node& concat) {
     const Shape& whole = graph_[concat.outputs[0]].shape;
     const auto dim = concat.attrs.integer("dim");
-    if (concat.inputs.size() < kManyParts ||
+    if ((concat.inputs.size() < kManyParts && !concat.attrs.flag("pieces")) ||
         std::any_of(whole.begin(), whole.begin() + dim, [](int64_t size) { return size != 1; }))
       return false;
     std::set<ValueId> made;
@@ -105,12 +119,20 @@ class Marker {
       if (is_output(v) || !graph_[v].producer.valid()) return kNoValue;
       const Node& node = graph_.producer(v);
       const bool reshape = node.op == ops::reshape;
-      if (node.attrs.flag("alias") || op_row(node.op).kind == OpKind::collective) return kNoValue;
+      if (node.attrs.flag("alias")) return kNoValue;
       if (bytes % kAligned != 0 &&
           (std::any_of(users_[v].begin(), users_[v].end(), by_library) || by_library(graph_[v].producer)))
         return kNoValue;
       if (!reshape) return v;
     }
+  }
+  bool read_dense(ValueId v) const {
+    return !is_output(v) && !users_[v].empty() &&
+           std::all_of(users_[v].begin(), users_[v].end(), [&](NodeId n) {
+             const Node& node = graph_.node(n);
+             if (node.op == ops::reshape) return read_dense(node.outputs[0]);
+             return target_.is_library_op(node.op) || op_row(node.op).kind == OpKind::collective;
+           });
   }
   bool is_output(ValueId v) const {
     for (ValueId output : outputs_)
@@ -132,7 +154,8 @@ Graph mark_views(Graph graph, const PassContext& context) {
       const auto& step = node.attrs.list("step");
       bool unit = true;
       for (int64_t s : step) unit = unit && s == 1;
-      if (unit && marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape)))
+      if (unit && (marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape)) ||
+                   marker.is_stretch(node)))
         node.attrs.set("alias", true);
     }
     if (node.op == ops::concat) {

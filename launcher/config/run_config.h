@@ -303,6 +303,12 @@ struct CompileConfig {
       "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in "
       "2GiB: what does not fit is "
       "recomputed in the backward pass, with the same bits; none: keep all; full: the smallest arena");
+  int64_t tp_pieces = key(
+      &tp_pieces, "compile.tp_pieces", 0,
+      "on tp: pieces into which the rows of forward products are cut, so that one piece's gather or "
+      "exchange travels while another piece is computed; 1: none; 0: on GPUs as many as the roofline says "
+      "shorten the step, on CPUs none",
+      between(0, 16));
   bool capture =
       key(&capture, "compile.capture", true,
           "a GPU replays the whole step as one captured program; false: the host enqueues each call");

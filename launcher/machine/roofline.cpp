@@ -119,6 +119,17 @@ Roofline Roofline::for_rank(int64_t ranks, int64_t threads) const {
   return out;
 }
 
+double rate_of(const std::map<std::string, double>& rates, const std::string& precision) {
+  if (rates.empty()) return 0;
+  if (auto found = rates.find(precision); found != rates.end()) return found->second;
+  if (precision == "fp16" || precision == "float8") return rate_of(rates, "bf16");
+  if (auto found = rates.find("fp32"); found != rates.end()) return found->second;
+  return rates.begin()->second;
+}
+double products_rate(const Roofline& roofline, const std::string& precision) {
+  return rate_of(roofline.contraction, precision);
+}
+
 Roofline parse_roofline(const std::string& text, const std::string& where) {
   Roofline out;
   Errors errors;

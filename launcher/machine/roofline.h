@@ -42,6 +42,11 @@ struct Roofline {
   bool operator==(const Roofline&) const = default;
 };
 
+// A rate that a table lacks counts as that of fp32 (fp16 and float8: of bf16), else as the first that it has;
+// 0 of an empty one. `precision` is train.precision.
+double rate_of(const std::map<std::string, double>& rates, const std::string& precision);
+double products_rate(const Roofline& roofline, const std::string& precision);  // FLOP/s of dense products
+
 // "h200", "cpu", or a path of a JSON file with the fields of the struct: {"name": "a100", "contraction":
 // {"fp32": 1.7e13, "bf16": 2.4e14}, "memory": 1.6e12, "inside": {"bandwidth": 2.4e11, "latency": 3e-5},
 // "ranks_per_node": 8}. `across` is `inside` where it is left out, and `host` is 25 GB/s where rates are of

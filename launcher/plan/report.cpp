@@ -246,6 +246,8 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   if (!plan.phases.seed_streamed.empty())
     out.gathers += str(out.gathers.empty() ? "" : "; ", plan.phases.seed_streamed.size(),
                        " of them once per step, a bucket ahead of what is made of them, and freed");
+  for (const Node& node : plan.phases.body.graph.nodes)
+    if (node.attrs.flag("pieces")) out.tp_pieces = static_cast<int64_t>(node.inputs.size());
   out.whole_updates = whole_updates(plan.phases.whole, plan.phases);
   out.recomputations =
       recomputation_words(config, LanePlan{plan.micro_batches, plan.lanes, step.ranks, 0, plan.order});

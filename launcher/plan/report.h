@@ -70,6 +70,7 @@ struct PlanReport {
   std::string hosts;  // how an exchange goes over hosts, in words; "" where all ranks exchange with all
   std::string
       gathers;  // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
+  int64_t tp_pieces = 1;       // of forward products on tp, which travel beside each other; 1: whole
   std::string whole_updates;   // what is gathered for updates that read whole tensors, in words; "" for none
   std::string recomputations;  // of micro-batches, against silent corruption, in words; "" without them
   std::vector<PlanUse> uses;   // this number of data ranks and neighbouring ones
@@ -125,7 +126,7 @@ std::string plan_text(const PlanReport& report);
 //        {ranks, exact, available, source, fits} | null}
 //   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange
 //   | null,
-//         weights_gathered | null, computed_again | null}
+//         weights_gathered | null, tp_pieces, whole_updates | null, computed_again | null}
 //   collectives [{dims, op, count, bytes, seconds, exposed}], and copies of moments between host and device;
 //   times are null without a prediction utilisation [{ranks, micro_batches, used}], advised_micro | null
 //   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step,

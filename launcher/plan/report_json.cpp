@@ -69,6 +69,7 @@ Json step_json(const PlanReport& r) {
           {"bucket_bytes", r.bucket_bytes},
           {"exchange", r.hosts.empty() ? Json(nullptr) : Json(r.hosts)},
           {"weights_gathered", r.gathers.empty() ? Json(nullptr) : Json(r.gathers)},
+          {"tp_pieces", r.tp_pieces},
           {"whole_updates", r.whole_updates.empty() ? Json(nullptr) : Json(r.whole_updates)},
           {"computed_again", r.recomputations.empty() ? Json(nullptr) : Json(r.recomputations)}};
 }

@@ -134,6 +134,9 @@ std::string plan_text(const PlanReport& r) {
     out += row("buckets", str(r.buckets, " of about ", bytes_text(static_cast<double>(r.bucket_bytes))));
   if (!r.hosts.empty()) out += row("exchange", r.hosts);
   if (!r.gathers.empty()) out += row("weights gathered", r.gathers);
+  if (r.tp_pieces > 1)
+    out += row("products on tp",
+               str("forward in ", r.tp_pieces, " pieces: one travels while another is computed"));
   if (!r.whole_updates.empty()) out += row("whole updates", r.whole_updates);
   if (!r.recomputations.empty()) out += row("computed again", r.recomputations);
   out += traffic_table(r);

@@ -12,14 +12,6 @@ namespace lockstep::launcher {
 using namespace compiler;
 
 namespace {
-double rate_of(const std::map<std::string, double>& rates, const std::string& precision) {
-  if (rates.empty()) return 0;
-  if (auto found = rates.find(precision); found != rates.end()) return found->second;
-  if (precision == "fp16" || precision == "float8") return rate_of(rates, "bf16");
-  if (auto found = rates.find("fp32"); found != rates.end()) return found->second;
-  return rates.begin()->second;
-}
-
 class Clocks {
  public:
   Clocks(const StepProgram& program, const TimelineOptions& options) : program_(program), options_(options) {
@@ -167,10 +159,6 @@ class Clocks {
   int starts_ = 0, last_started_ = -1;
 };
 }  // namespace
-
-double products_rate(const Roofline& roofline, const std::string& precision) {
-  return rate_of(roofline.contraction, precision);
-}
 
 std::vector<CallCost> call_costs(const std::vector<BlockCall>& calls, const std::string& precision,
                                  const Roofline& roofline) {

@@ -59,9 +59,6 @@ struct CallCost {
   double arithmetic = 0, memory = 0, launch = 0;
   double seconds() const { return arithmetic + memory + launch; }
 };
-// FLOP/s of dense products. `precision` is train.precision; a rate that the roofline lacks counts as that of
-// fp32, else as the first that it has.
-double products_rate(const Roofline& roofline, const std::string& precision);
 // Of each call of a block; of starts and waits 0.
 std::vector<CallCost> call_costs(const std::vector<compiler::BlockCall>& calls, const std::string& precision,
                                  const Roofline& roofline);

@@ -142,6 +142,14 @@ std::vector<models::Field> sample_fields_of(const RunConfig& config, const tasks
   return out;
 }
 
+// By the rates of the device, whatever a plan is predicted with: they decide what the program is.
+void set_travel(CompileOptions& options, const RunConfig& config, const Target& target) {
+  const Roofline rates = roofline_for(config, target);
+  const bool on_host = target.device().addressable() && device_choice(config.train.device).kind != "cuda";
+  options.tp_pieces = config.compile.tp_pieces || !on_host ? config.compile.tp_pieces : 1;
+  options.travel.flops = products_rate(rates, config.train.precision);
+  options.travel.bandwidth = rates.inside.bandwidth, options.travel.latency = rates.inside.latency;
+}
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target,
@@ -177,6 +185,7 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
         bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
     options_.gather_bytes = gather_bytes_for(options_.bucket_bytes, bytes.weights);
   }
+  set_travel(options_, config, target);
   options_.gather = config.mesh.gather == "auto"          ? gather_within(bytes.weights, roofline, target)
                     : config.mesh.gather == "micro_batch" ? GatherWhen::micro_batch
                     : config.mesh.gather == "layers"      ? GatherWhen::layers

@@ -47,7 +47,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "clip": 0.5, "offload": true, "groups": [{"params": "**.bias", "weight_decay": 0}],
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
-                "fusion": false, "capture": false, "skip_passes": ["simplify"],
+                "fusion": false, "tp_pieces": 4, "capture": false, "skip_passes": ["simplify"],
                 "load_ops": ["./mine.so"], "extra_passes": ["mine::fold"], "memory_budget": "2GiB"},
     "checkpoint": {"dir": "s3://bucket/prefix", "every": 100, "async": false, "memory_every": 10, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
     "resume": {"allow": ["model"]}, "load": {"partial": true},

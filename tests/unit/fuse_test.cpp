@@ -6,6 +6,7 @@
 
 #include "compiler/lower/decompose.h"
 #include "core/ir/parse.h"
+#include "core/ops/functions.h"
 #include "tests/unit/fuse_case.h"
 #include "tests/unit/kernel_case.h"
 
@@ -65,6 +66,32 @@ TEST(fuse, has_the_same_bits_on_and_off_on_any_threads_and_instruction_set) {
 }
 
 // Golden texts: input, a line of three dashes, what fusion makes of it.
+// Two sums over a tensor that both read: one kernel, but where they wait for two collectives, and another
+// collective waits for the first of them.
+TEST(fuse, keeps_apart_what_waits_for_different_collectives) {
+  auto kernels = [](bool two_waits) {
+    auto builder = std::make_shared<Builder>();
+    Graph& graph = builder->graph;
+    const Shape shape{64, 64};
+    auto input = [&](const char* name) {
+      return Tensor(builder, graph.add_input(InputKind::value, name, DType::f32, shape));
+    };
+    auto gathered = [&](Tensor x) {
+      Tensor handle = apply1(ops::model_gather_start, {x}, {{"mesh_dim", Attr(std::string("tp"))}});
+      return apply1(ops::model_wait, {handle}, {{"types", Attr(shape_text(DType::f32, {2, 64, 64}))}});
+    };
+    Tensor shared = input("shared"), a = gathered(input("a")), b = two_waits ? gathered(input("b")) : a;
+    Tensor first = sum(slice(a, 0, 0, 1), {0}) * shared, second = sum(slice(b, 0, 1, 2), {0}) * shared;
+    graph.add_output(OutputKind::value, "out", gathered(first).id());
+    graph.add_output(OutputKind::value, "second", second.id());
+    const Graph fused = fuse(graph);
+    return std::count_if(fused.nodes.begin(), fused.nodes.end(),
+                         [](const Node& n) { return n.op == ops::fused; });
+  };
+  EXPECT_EQ(kernels(false), 1);
+  EXPECT_EQ(kernels(true), 2);
+}
+
 TEST(fuse, golden_texts) {
   int seen = 0;
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_IR_DIR)) {

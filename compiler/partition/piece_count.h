@@ -1,0 +1,35 @@
+// How many pieces, and along which dim.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/pass.h"
+
+namespace lockstep::compiler {
+
+// Of [sequences, tokens, ...]: which of the two is cut, and into how many equal parts.
+struct PieceCut {
+  int dim = 0;
+  int64_t pieces = 1;
+};
+
+// A product beside its collective. Products of one input share its gather.
+struct TravellingProducts {
+  double flops = 0;  // of a rank, of all products
+  double waves = 0;  // flops that a product wastes on average, of all
+  double bytes = 0;  // that a rank receives
+};
+
+// The cut into `pieces` of [sequences, tokens]; none where it divides neither.
+std::optional<PieceCut> cut_into(int64_t pieces, int64_t sequences, int64_t tokens, int64_t ranks);
+
+// Seconds of a product and its collective in so many pieces, each of which travels beside the next: the
+// longer of the two, a piece of the shorter, and what more products waste.
+double seconds_of(const TravellingProducts& one, int64_t pieces, const TravelRates& rates);
+
+// The cut of least seconds; one piece where none is shorter.
+PieceCut best_cut(const std::vector<TravellingProducts>& products, int64_t sequences, int64_t tokens,
+                  int64_t ranks, const TravelRates& rates);
+
+}  // namespace lockstep::compiler

@@ -1,0 +1,42 @@
+// Sequence parallelism: how values of tokens, and pieces of them, lie on tp.
+#pragma once
+
+#include <cstdint>
+
+#include "core/ir/graph.h"
+#include "core/mesh/placement.h"
+#include "core/types/shape.h"
+
+namespace lockstep::compiler {
+
+struct TokenSplit {
+  Shape tokens = {};      // [sequences, tokens] of the batch
+  bool parallel = false;  // what lies between split weights is cut along the tokens
+  int64_t ranks = 1;
+  int groups = 1;      // parts into which cut_products cut each sequence; a rank has a shard of each
+  int64_t pieces = 1;  // or pieces of whole sequences
+
+  // [sequences, tokens, ...]
+  bool is_whole(const Shape& shape) const {
+    return parallel && shape.size() >= 3 && shape[0] == tokens[0] && shape[1] == tokens[1] &&
+           tokens[1] % (ranks * groups) == 0;
+  }
+  bool is_piece(const Shape& shape) const {
+    if (!parallel || shape.size() < 3 || groups * pieces == 1 || shape[1] % ranks) return false;
+    return shape[0] * pieces == tokens[0] && shape[1] * groups == tokens[1];
+  }
+  // What becomes of terms: a shard of the tokens, or the whole.
+  Placement summed(const Shape& shape) const {
+    return is_whole(shape) ? Shard(1, groups) : is_piece(shape) ? Shard(1) : Replicate();
+  }
+  // Reads `groups` and `pieces` off a graph that was cut.
+  void find_pieces(const Graph& graph) {
+    for (const Node& node : graph.nodes)
+      if (node.op == ops::concat && node.attrs.flag("pieces") && is_whole(graph[node.outputs[0]].shape)) {
+        const auto count = static_cast<int64_t>(node.inputs.size());
+        groups = node.attrs.integer("dim") == 1 ? static_cast<int>(count) : 1, pieces = count / groups;
+      }
+  }
+};
+
+}  // namespace lockstep::compiler
