@@ -48,7 +48,7 @@ struct TravelRates {
   double bandwidth = 3e11;  // bytes per second that a rank receives
   double latency = 4e-5;    // seconds of a collective of no bytes
   double wave = 4.3e6;      // elements of a product's output that the device computes at a time (132
-                        // multiprocessors with tiles of 128 x 256); on average a product wastes half of it
+                            // multiprocessors with tiles of 128 x 256); a product more wastes a quarter of it
 };
 
 struct CompileOptions {

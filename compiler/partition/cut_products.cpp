@@ -105,7 +105,7 @@ class Cutter {
       const Value& travels = columns ? x : y;
       TravellingProducts& one = columns ? gathered[node.inputs[0]] : out.emplace_back();
       one.flops += 2 * outputs * inner;
-      one.waves += context_.options.travel.wave * inner;  // 2 flops for each, of half a wave
+      one.waves += context_.options.travel.wave * inner / 2;  // 2 flops for each, of a quarter of a wave
       one.bytes =
           share * static_cast<double>(numel(travels.shape)) * static_cast<double>(size_of(travels.dtype));
     }

@@ -17,7 +17,7 @@ struct PieceCut {
 // A product beside its collective. Products of one input share its gather.
 struct TravellingProducts {
   double flops = 0;  // of a rank, of all products
-  double waves = 0;  // flops that a product wastes on average, of all
+  double waves = 0;  // flops that another product wastes, of all
   double bytes = 0;  // that a rank receives
 };
 

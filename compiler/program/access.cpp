@@ -110,6 +110,10 @@ struct Finder {
 };
 }  // namespace
 
+Span output_of(const ProgramBlock& block, const RunBlock& run, size_t output) {
+  return span_of(run, block.outputs[output], bytes_of(block.graph[block.graph.outputs[output].value]));
+}
+
 Span span_of(const RunBlock& run, const BlockPlace& at, int64_t bytes) {
   const Span& base = at.base == BlockPlace::own_arena      ? run.own
                      : at.base == BlockPlace::shared_arena ? run.shared

@@ -171,9 +171,8 @@ void StepBuilder::run_all(int b, const std::vector<Span>& inputs) {
 }
 
 Span StepBuilder::output_of(int b, size_t o, const std::vector<Span>& inputs, int64_t turn) const {
-  const Value& value = block(b).graph[block(b).graph.outputs[o].value];
-  return span_of({b, 0, 0, inputs, arenas_[b].own[turn], arenas_[b].shared}, block(b).outputs[o],
-                 numel(value.shape) * size_of_value(value));
+  return lockstep::compiler::output_of(block(b), {b, 0, 0, inputs, arenas_[b].own[turn], arenas_[b].shared},
+                                       o);
 }
 
 void StepBuilder::round_weights() {

@@ -13,7 +13,7 @@ namespace lockstep::compiler {
 namespace {
 using Tensor = UpdateTensors::Tensor;
 
-constexpr int64_t kLeast = int64_t{2} << 10, kMost = int64_t{256} << 20;  // bytes of a bucket
+constexpr int64_t kLeastBucket = int64_t{2} << 10, kMostBucket = int64_t{256} << 20;  // bytes
 constexpr int64_t kGrain = 64;  // a tensor is cut at multiples of so many elements: what is aligned stays so
 constexpr int64_t kAligned = 256;
 constexpr size_t kSlots = 2;
@@ -90,7 +90,7 @@ class Stager {
     for (const Tensor& tensor : update.tensors) {
       const int64_t each = host_bytes(tensor), all = tensor.count * each;
       if (all == 0 || tensor.by_rows >= 0) {
-        if (all > room() && buckets_.back().bytes) open(instr);
+        if (all > 0 && all > room() && buckets_.back().bytes) open(instr);
         add(tensor);
         continue;
       }
@@ -188,7 +188,9 @@ class Stager {
 }  // namespace
 
 // A sixteenth: the pipeline fills and drains in one of them.
-int64_t offload_bucket(int64_t moments) { return std::clamp(aligned(moments / 16), kLeast, kMost); }
+int64_t offload_bucket(int64_t moments) {
+  return std::clamp(aligned(moments / 16), kLeastBucket, kMostBucket);
+}
 
 void stage_moments(StepProgram& program, const Graph& whole) { Stager(program, whole).run(); }
 

@@ -7,7 +7,7 @@
 namespace lockstep::compiler {
 
 // The same step where updates reach no region that lies on the host. Two buckets of staging memory take
-// turns: one is updated while the moments of the next come and those of the one before go. The first two are
+// turns: one is updated while those of the one before go, and they go while the next come. The first two are
 // on their way from the step's begin, beside forward and backward. Tensors are cut where a bucket ends, since
 // an update is made element by element; what is updated by rows of some ids is not. `whole`: the typed
 // program of the updates.

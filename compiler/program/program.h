@@ -265,6 +265,7 @@ struct Access {
 Access access_of(const StepProgram& program, const Instr& instr);
 // Where an argument of a block's call lies in a run of it.
 Span span_of(const RunBlock& run, const BlockPlace& at, int64_t bytes);
+Span output_of(const ProgramBlock& block, const RunBlock& run, size_t output);
 
 // The collective that a block's call starts along its model dim of `ranks`; no flight and no spans.
 StartCollective start_of(const ProgramBlock& block, const BlockCall& call, int64_t ranks);

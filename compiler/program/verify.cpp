@@ -357,19 +357,13 @@ class Walk {
   void hand_over(const RunBlock& run) {
     const ProgramBlock& block = program_.blocks[run.block];
     const ByteState as = now_->micro_batch >= 0 ? ByteState::once : ByteState::spent;
-    auto place = [&](int output) {
-      const Value& value = block.graph[block.graph.outputs[output].value];
-      return span_of(run, block.outputs[output],
-                     numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
-    };
     auto give = [&](int output) {
-      if (const Span span = place(output); span.there())
+      if (const Span span = output_of(block, run, output); span.there())
         bytes_.set(span, as), sums_.set(span, ByteState::none);
     };
     // What a rank makes of its rows is no addend, but a result that travels.
     if (run.block == kMaximaBlock || run.block == kCastBlock)
-      for (size_t o = 0; o < block.outputs.size(); ++o)
-        sums_.set(place(static_cast<int>(o)), ByteState::plain);
+      for (size_t o = 0; o < block.outputs.size(); ++o) sums_.set(output_of(block, run, o), ByteState::plain);
     for (size_t g = 0; g < block.groups.size(); ++g)
       if (const int at = std::max(block.ready[g], 0); at >= run.first && at < run.last)
         for (int output : block.groups[g]) give(output);

@@ -60,16 +60,18 @@ class Caster {
   }
   std::optional<Weight> find(Phases::Streamed& streamed) const {
     const ValueId v = seed_.inputs[streamed.input].value;
-    Weight out{.streamed = &streamed, .ranks = ranks_of(streamed)};
+    Weight out;
+    out.streamed = &streamed, out.ranks = ranks_of(streamed);
     if (seed_[v].shape.size() != 2 || is_output_[v] || users_[v].size() != 2 || out.ranks < 2)
       return std::nullopt;
     out.wide = reader(v, ops::convert), out.quantize = reader(v, ops::quantize);
     out.absolute = reader(out.wide, ops::abs), out.of_rows = reader(out.absolute, ops::max);
     out.most = reader(out.of_rows, ops::max);
     if (!out.quantize.valid() || reader(out.most, ops::quantize) != out.quantize) return std::nullopt;
-    const auto& maxima = seed_[seed_.node(out.of_rows).outputs[0]].shape;
-    if (seed_.node(out.quantize).inputs.size() != 2 || maxima != Shape{seed_[v].shape[0]})
-      return std::nullopt;
+    const Node& of_rows = seed_.node(out.of_rows);
+    const bool rows_alone = of_rows.attrs.list("dims") == std::vector<int64_t>{1} &&
+                            seed_[of_rows.outputs[0]].shape == Shape{seed_[v].shape[0]};
+    if (seed_.node(out.quantize).inputs.size() != 2 || !rows_alone) return std::nullopt;
     return out;
   }
   // Over how many ranks its rows lie, as many on each; 1 where they do not lie so.

@@ -98,8 +98,10 @@ namespace {
 // What a rank takes, against a step's predicted time.
 PageChart budgets_chart(const PlanReport& plan) {
   const bool large = plan.budgets[0].bytes >= int64_t{4} << 30;
-  PageChart out{
-      .title = "Memory against time", .unit = "ms, predicted", .x = large ? "GiB a rank" : "MiB a rank"};
+  PageChart out{.title = "Memory against time",
+                .unit = "ms, predicted",
+                .series = {},
+                .x = large ? "GiB a rank" : "MiB a rank"};
   PageSeries series{"by compile.memory_budget", {}, true};
   for (const PlanBudget& budget : plan.budgets)
     if (!budget.offload)

@@ -12,9 +12,12 @@ std::shared_ptr<SnapshotRoom> room_for_snapshots(Workload& work, const WorkerPla
   auto out = std::make_shared<SnapshotRoom>();
   out->has_room = [ranks = at.local_world_size](int64_t bytes) { return room_for_more(bytes, ranks); };
   if (device.addressable()) return out;
-  out->snapshot = Snapshot({&device, [&](const Array& array) {
-                              return work.state().array(array.fqn).on(work.target().device());
-                            }});
+  // What lives on the host is copied from there: on the device it would stay.
+  out->snapshot =
+      Snapshot({&device, [&](const Array& of) {
+                  Array& array = work.state().array(of.fqn);
+                  return array.lives_on_host() ? array.data.data() : array.on(work.target().device());
+                }});
   out->has_room = [&device](int64_t bytes) {  // a tenth is left to spare
     return static_cast<double>(bytes) <= 0.9 * static_cast<double>(device.memory_info().free);
   };

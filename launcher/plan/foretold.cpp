@@ -46,7 +46,7 @@ std::optional<std::string> Foretold::measured(double seconds, const std::map<std
   }
   out += str("; exposed communication of rank 0 ", seconds_text(all),
              exposed_.size() > 1 ? str(" (", join(dims, ", "), ")") : std::string());
-  if (none_.empty()) out += str(", predicted ", seconds_text(prediction_.exposed_s));
+  if (none_.empty()) out += str(", predicted ", seconds_text(prediction_.exposed_s - prediction_.copies_s));
   return out;
 }
 

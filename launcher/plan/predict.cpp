@@ -91,7 +91,10 @@ Prediction predict(const RunConfig& config, const StepUnits& units, const Mesh& 
 
   const Timeline timeline = timeline_of(program, {mesh, step.seats, roofline, config.train.precision});
   out.traffic = traffic_of(timeline, mesh, step.sent);
-  for (const auto& row : out.traffic) out.exposed_s += row.exposed_s;
+  for (const auto& row : out.traffic) {
+    out.exposed_s += row.exposed_s;
+    if (row.dims == kToDevice || row.dims == kToHost) out.copies_s += row.exposed_s;
+  }
   const ProgramBlock& body = program.blocks[kBodyBlock];
   if (plan.options.backend == Backend::reference) return out;
   for (const auto& work : timeline.work)

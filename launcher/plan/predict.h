@@ -34,6 +34,7 @@ struct Prediction {
   double once_s = 0;  // counts, what is computed of weights alone, sums over lanes, update
   std::vector<TrafficRow> traffic;
   double exposed_s = 0;         // of all collectives and copies
+  double copies_s = 0;          // of these, of copies between host and device
   double step_s = 0;            // micro_batches * body_s + once_s + exposed_s
   std::string unit = "tokens";  // or "samples": see tasks::pace_unit
   double units_per_s = 0;       // of all ranks

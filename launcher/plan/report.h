@@ -128,13 +128,15 @@ std::string plan_text(const PlanReport& report);
 //   | null,
 //         weights_gathered | null, tp_pieces, whole_updates | null, computed_again | null}
 //   collectives [{dims, op, count, bytes, seconds, exposed}], and copies of moments between host and device;
-//   times are null without a prediction utilisation [{ranks, micro_batches, used}], advised_micro | null
+//   times are null without a prediction
+//   utilisation [{ranks, micro_batches, used}], advised_micro | null
 //   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step,
 //               tokens_per_s or samples_per_s, flops_per_s, peak_flops_per_s,
 //               shares {arithmetic, memory, launches, exposed}} | null
 //   no_prediction | null
 //   budgets [{memory_budget, offload, bytes, arena, step | null, recomputed_values, more_flops}], empty
-//   unless asked certificate, same_bits_on: "any" or "this" number of data ranks
+//   unless asked
+//   certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 
 }  // namespace lockstep::launcher

@@ -203,6 +203,21 @@ TEST_F(FullMemory, MomentsOnTheHostTakeNothingOfTheDevice) {
   }
 }
 
+// A save copies them from there: the device has room for the copy, and not for the moments beside it.
+TEST_F(FullMemory, ASaveBringsNoMomentsToTheDevice) {
+  const std::vector<std::string> plain{"--nproc", "1"}, words{"--nproc", "1", "--optim.offload=true"};
+  const int64_t bytes = planned(words), moments = planned(plain) - bytes, copied = moments * 3 / 2;
+  auto saved = words;
+  saved.emplace_back("--checkpoint.every=1");
+  auto run = trainrun(saved, {{"FAR_DEVICE_MEMORY", str(bytes + copied * 3 / 2)}});
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_EQ(count(run.output, "the run waits for its saves"), 0) << run.output;
+  // Told so where there is none.
+  std::filesystem::remove_all(root() + "/runs");
+  run = trainrun(saved, {{"FAR_DEVICE_MEMORY", str(bytes + 16384)}});
+  EXPECT_EQ(count(run.output, "the run waits for its saves"), 1) << run.output;
+}
+
 TEST_F(FullMemory, MomentsThatTheHostDoesNotHoldAreRefused) {
   const auto refused = trainrun({"--nproc", "2", "--optim.offload=true"}, {{"LOCKSTEP_MEMORY", "1MiB"}});
   EXPECT_EQ(refused.code, kExitUser) << refused.output;

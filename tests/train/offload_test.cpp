@@ -229,6 +229,39 @@ TEST(Offload, IsRefusedWhereNoMomentCanLieOnTheHost) {
       "out, or choose adamw or lion");
 }
 
+// Tensors of many sizes, the last without a moment: none begins a bucket that no moment comes to.
+TEST(Offload, MakesNoBucketOfNothing) {
+  for (int64_t size = 1; size < 200'000; size += 1'993) {
+    Graph whole;
+    StepProgram program;
+    UpdateTensors update;
+    for (const auto& [count, moment] : {std::pair(size, true), {int64_t{11}, true}, {int64_t{64}, false}}) {
+      std::vector<ValueId> inputs;
+      UpdateTensors::Tensor tensor{.count = count};
+      for (const char* name : {"p", "g", "m"}) {
+        if (*name == 'm' && !moment) continue;
+        inputs.push_back(whole.add_input(InputKind::value, name, DType::f32, {count}));
+        program.regions.push_back({Region::Kind::state, name, 4 * count, *name == 'm'});
+        tensor.inputs.push_back(program.whole(static_cast<int>(program.regions.size()) - 1));
+      }
+      tensor.outputs = {tensor.inputs[0]};
+      std::vector<std::pair<DType, Shape>> types{{DType::f32, {count}}};
+      if (moment) tensor.outputs.push_back(tensor.inputs[2]), types.push_back(types[0]);
+      tensor.node = whole[whole.append(ops::sgd, inputs, {}, types)[0]].producer;
+      update.tensors.push_back(std::move(tensor));
+    }
+    program.instrs.push_back({update});
+    stage_moments(program, whole);
+    int64_t brought = 0;
+    for (const Instr& instr : program.instrs)
+      if (const auto* start = std::get_if<StartCopies>(&instr.what)) {
+        EXPECT_FALSE(start->copies.empty()) << size;
+        brought += start->to_host ? 0 : start->bytes();
+      }
+    EXPECT_EQ(brought, 4 * (size + 11));
+  }
+}
+
 TEST(Offload, CutsABucketForEachSixteenthOfTheMoments) {
   EXPECT_EQ(offload_bucket(0), 2 << 10);
   EXPECT_EQ(offload_bucket(int64_t{1} << 20), 1 << 16);
