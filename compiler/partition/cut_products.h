@@ -15,7 +15,7 @@ namespace lockstep::compiler {
 //
 // The number follows from shapes, options and the size of tp alone; with kPiecesByRates it is the one for
 // which products and collectives take least together. UserError where it is given and divides neither
-// sequences nor tokens.
+// the sequences nor, of a single one, the tokens of each rank.
 Graph cut_products(Graph graph, const PassContext& context);
 
 }  // namespace lockstep::compiler

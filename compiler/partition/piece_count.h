@@ -21,7 +21,8 @@ struct TravellingProducts {
   double bytes = 0;  // that a rank receives
 };
 
-// The cut into `pieces` of [sequences, tokens]; none where it divides neither.
+// The cut into `pieces` of [sequences, tokens]; none where it divides neither the sequences nor, of a single
+// one, the tokens of each rank.
 std::optional<PieceCut> cut_into(int64_t pieces, int64_t sequences, int64_t tokens, int64_t ranks);
 
 // Seconds of a product and its collective in so many pieces, each of which travels beside the next: the

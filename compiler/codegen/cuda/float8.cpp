@@ -84,7 +84,7 @@ class Transpose : public LibraryCall {
     LS_CHECK(rows < INT32_MAX && columns < INT32_MAX, text_);
   }
   std::string algorithm() const override { return text_; }
-  double flops() const override { return 0; }
+  double flops() const override { return static_cast<double>(rows_ * columns_); }
   void enqueue(void* const* args, void*, Stream& stream, int) const override {
     int rows = static_cast<int>(rows_), columns = static_cast<int>(columns_),
         across = static_cast<int>((columns_ + kTile - 1) / kTile);

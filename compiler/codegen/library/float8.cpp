@@ -121,7 +121,7 @@ class Transpose : public HostCall {
  public:
   Transpose(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
   std::string algorithm() const override { return str("transpose_float8 ", rows_, "x", columns_); }
-  double flops() const override { return 0; }
+  double flops() const override { return static_cast<double>(rows_ * columns_); }
   void run(void* const* args, void*, int threads) const override {
     const auto* from = static_cast<const F*>(args[0]);
     auto* to = static_cast<F*>(args[2]);
