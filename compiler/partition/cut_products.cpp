@@ -6,6 +6,7 @@
 
 #include "compiler/partition/piece_count.h"
 #include "compiler/partition/shard_ways.h"
+#include "compiler/partition/token_split.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/localize.h"
@@ -28,12 +29,9 @@ class Cutter {
         cut_(graph.values.size()),
         pieces_(graph.values.size()),
         rewriter_(graph) {
-    for (const auto& input : graph.inputs) {
-      const Shape& shape = graph[input.value].shape;
-      if (input.kind == InputKind::batch && shape.size() >= 2 && tokens_.empty())
-        tokens_ = {shape[0], shape[1]};
+    tokens_ = tokens_of(graph);
+    for (const auto& input : graph.inputs)
       if (input.kind == InputKind::state) weight_[input.value] = context.layout_of(input.name).on(mesh_dim);
-    }
     std::vector<ValueId> summed;
     for (const Node& node : graph.nodes)
       if (op_row(node.op).kind == OpKind::lanes)

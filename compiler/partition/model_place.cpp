@@ -35,10 +35,9 @@ class ModelPlacer {
 
   Graph run() {
     made_.mesh = context_.mesh;
+    split_.tokens = tokens_of(old_);
     for (const auto& input : old_.inputs) {
       const Value& value = old_[input.value];
-      if (input.kind == InputKind::batch && value.shape.size() >= 2 && split_.tokens.empty())
-        split_.tokens = {value.shape[0], value.shape[1]};
       ValueId v = made_.add_input(input.kind, input.name, value.dtype, value.shape);
       Placement place =
           input.kind == InputKind::state ? context_.layout_of(input.name).on(dim_) : Replicate();

@@ -9,6 +9,14 @@
 
 namespace lockstep::compiler {
 
+// [sequences, tokens]: of the first field of a batch that has two dims or more; [] where none has.
+inline Shape tokens_of(const Graph& graph) {
+  for (const auto& input : graph.inputs)
+    if (const Shape& shape = graph[input.value].shape; input.kind == InputKind::batch && shape.size() >= 2)
+      return {shape[0], shape[1]};
+  return {};
+}
+
 struct TokenSplit {
   Shape tokens = {};      // [sequences, tokens] of the batch
   bool parallel = false;  // what lies between split weights is cut along the tokens

@@ -76,7 +76,8 @@ class RecordedEvent : public Event {
   Recording& in;
 };
 
-// What is enqueued while a stream records is kept instead of run. A stream that waits for one that records does so, too.
+// What is enqueued while a stream records is kept instead of run. A stream that waits for one that records
+// does so, too.
 class FarStream : public Stream {
  public:
   void run(std::function<void()> work) override {

@@ -6,14 +6,12 @@
 
 #include "compiler/program/build.h"
 #include "compiler/program/folds.h"
-#include "compiler/program/listing.h"
 #include "compiler/program/print.h"
-#include "compiler/program/verify.h"
 #include "core/nn/assign.h"
 #include "core/optim/adafactor.h"
 #include "core/optim/muon.h"
 #include "core/optim/sgd.h"
-#include "tests/support/tiny_run.h"
+#include "tests/support/tiny_program.h"
 
 namespace lockstep::tests {
 
@@ -26,23 +24,7 @@ TinyRun one_micro_batch(DType compute = DType::bf16) {
   if (compute == DType::bf16) run.options.precision = "bf16";
   return run;
 }
-TinyRun on(TinyRun run, const Mesh& mesh, int zero = 3) {
-  run.mesh = mesh, run.zero = zero;
-  return run;
-}
 const Mesh kTwo{{2}, {"dp_replicate"}};
-
-StepProgram program_of(TinyRun run) {
-  StepProgram program;
-  run.steps = 1;
-  run.observe = [&](const LiveMesh& mesh, const Step& step) {
-    if (mesh.rank == 0) program = step.program();
-  };
-  train_tiny(run);
-  EXPECT_NO_THROW(verify(program));
-  EXPECT_EQ(listing(parse_program(listing(program))), listing(program));
-  return program;
-}
 
 struct Sums {
   int stay = 0, written = 0;  // trees

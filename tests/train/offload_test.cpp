@@ -7,17 +7,15 @@
 #include <map>
 
 #include "compiler/program/folds.h"
-#include "compiler/program/listing.h"
 #include "compiler/program/offload.h"
 #include "compiler/program/print.h"
-#include "compiler/program/verify.h"
 #include "core/base/error.h"
 #include "core/optim/adafactor.h"
 #include "core/optim/adamw.h"
 #include "core/optim/lion.h"
 #include "core/optim/muon.h"
 #include "core/optim/sgd.h"
-#include "tests/support/tiny_run.h"
+#include "tests/support/tiny_program.h"
 
 namespace lockstep::tests {
 
@@ -27,10 +25,6 @@ namespace {
 
 TinyRun offloaded(TinyRun run = {}) {
   run.options.offload_moments = true;
-  return run;
-}
-TinyRun on(TinyRun run, const Mesh& mesh, int zero = 3) {
-  run.mesh = mesh, run.zero = zero;
   return run;
 }
 
@@ -108,18 +102,6 @@ TEST(Offload, IsChosenAnewByARunThatGoesOn) {
     EXPECT_EQ(end.losses, std::vector<std::string>(want.losses.begin() + 3, want.losses.end()));
   }
   std::filesystem::remove_all(root);
-}
-
-StepProgram program_of(TinyRun run) {
-  StepProgram program;
-  run.steps = 1;
-  run.observe = [&](const LiveMesh& mesh, const Step& step) {
-    if (mesh.rank == 0) program = step.program();
-  };
-  train_tiny(run);
-  EXPECT_NO_THROW(verify(program));
-  EXPECT_EQ(listing(parse_program(listing(program))), listing(program));
-  return program;
 }
 
 struct Copied {

@@ -349,7 +349,8 @@ TEST(PlanWords, JsonOfAReport) {
   EXPECT_EQ(
       j["step"].dump(),
       R"({"micro_batches":8,"micro":2,"lanes":8,"data_ranks":2,"tokens":4096,"flops":2500000000.0,)"
-      R"("buckets":3,"bucket_bytes":1048576,"exchange":"inside","weights_gathered":"once","tp_pieces":1,"whole_updates":null,"computed_again":null})");
+      R"("buckets":3,"bucket_bytes":1048576,"exchange":"inside","weights_gathered":"once","tp_pieces":1,)"
+      R"("whole_updates":null,"computed_again":null})");
   EXPECT_EQ(
       j["collectives"][0].dump(),
       R"({"dims":"dp_shard","op":"lane_exchange","count":3,"bytes":3072,"seconds":0.004,"exposed":0.001})");

@@ -15,8 +15,8 @@ namespace {
 // exposed.
 TEST(PlanReport, OnTpWhatTravelsStandsBesideProducts) {
   RunConfig config = parse_config(
-      R"({"name": "wide", "model": {"kind": "llama", "vocab": 1000, "context": 8192, "width": 8192, "depth": 3, "heads": 64,
-                                    "kv_heads": 8, "hidden": 28672},
+      R"({"name": "wide", "model": {"kind": "llama", "vocab": 1000, "context": 8192, "width": 8192, "depth": 3,
+                                    "heads": 64, "kv_heads": 8, "hidden": 28672},
           "data": {"paths": ["a.txt"], "kind": "tokens"}, "batch": {"global": 1, "micro": 1},
           "mesh": {"shape": [8], "dim_names": ["tp"]}, "train": {"device": "cuda", "precision": "bf16"}})",
       "wide.json");
