@@ -1,18 +1,23 @@
 // Moments on the host of a device whose memory the host does not address, in one process: steps with them
-// there and without on one state, gates that are closed, and a state that goes back.
+// there and without on one state, gates that are closed, a state that goes back, and the check of the host's
+// memory.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/codegen/plugin.h"
 #include "compiler/compile.h"
+#include "compiler/plan_observer.h"
+#include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"
 #include "core/ops/functions.h"
 #include "core/optim/adamw.h"
 #include "distributed/mesh/device_mesh.h"
+#include "launcher/api/memory_check.h"
 #include "tests/support/scratch_folder.h"
 
 extern "C" const lockstep::compiler::Plugin* lockstep_backend();  // of examples/far_device
@@ -151,6 +156,31 @@ TEST(FarOffload, AStateThatGoesBackGoesOnAlike) {
     for (int step = 4; step <= 6; ++step) one->run(moved);
   }
   EXPECT_EQ(away.made(), home.made());
+}
+
+// A loop of one's own: moments that are on the device already are to be taken by the host, too.
+TEST(FarOffload, WhatTheHostIsToTakeIsAskedForOnce) {
+  const char* memory = "LOCKSTEP_MEMORY";
+  setenv(memory, "1KiB", 1);
+  set_plan_observer(MemoryCheck(launcher::WorkerPlace{}, far_target()));
+  Training training(far_target());
+  training.run(false);
+  std::string said;
+  try {
+    training.compile(true);
+  } catch (const UserError& error) { said = error.what(); }
+  // Of 24 x 64 + 64 + 64 x 3 + 3 weights, twice, in fp32.
+  EXPECT_EQ(
+      said,
+      "the program keeps its moments on the host (offload_moments), and they do not fit there: its rank "
+      "has 14.02 KiB; there are 1.00 KiB (LOCKSTEP_MEMORY). Take more hosts, moments bf16, or "
+      "offload_moments false");
+  setenv(memory, "1GiB", 1);
+  training.run(true);
+  setenv(memory, "1KiB", 1);
+  EXPECT_NO_THROW(training.compile(true)) << "they lie there";
+  set_plan_observer({});
+  unsetenv(memory);
 }
 
 }  // namespace
