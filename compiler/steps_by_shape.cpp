@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/partition/piece_count.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 
@@ -71,15 +72,27 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
   return compiled(key);
 }
 
+// Of the first field that has tokens, as in cut_products.
+int64_t StepsByShape::pieces_of(const Key& key, int64_t micro) const {
+  const Mesh& mesh = state_.mesh().words;
+  const int64_t shards = options_.sequence_parallel ? mesh.size("tp") : 1;
+  if (options_.tp_pieces == kPiecesByRates) return kPiecesByRates;
+  for (const Shape& sample : key.second)
+    if (!sample.empty()) return cut_into_most(options_.tp_pieces, micro, sample[0], shards).pieces;
+  return options_.tp_pieces;
+}
+
 Step& StepsByShape::compiled(const Key& key) {
   BatchShape shape = shape_;
   shape.global = key.first;
   shape.micro = largest_divisor(key.first, shape_.micro);
   if (shape.lanes && (shape.global / shape.micro) % shape.lanes) shape.lanes = 0;
+  CompileOptions options = options_;
+  options.tp_pieces = pieces_of(key, shape.micro);
   if (state_.mesh().world->rank() == 0)
     logs::info(str("the step is compiled for a batch of ", words(key), ", in micro-batches of ", shape.micro,
                    ": shape ", steps_.size() + 1, " of at most ", most_));
-  return steps_.emplace(key, compile(state_, fields_of(key, shape.micro), shape, function_, options_))
+  return steps_.emplace(key, compile(state_, fields_of(key, shape.micro), shape, function_, options))
       .first->second;
 }
 

@@ -22,9 +22,10 @@ class StepsByShape {
   // The step for `global` samples; `samples`: their shapes, field by field, with as many dims as in the first
   // shape. All steps work on the one state, each with the bits of a step that is compiled for its shape
   // alone. Micro-batches are of the first shape's size, or the largest size below it that divides `global`;
-  // lanes as given where they divide the micro-batches. A shape that is new is compiled, which is collective:
-  // all ranks ask for the same. UserError where it has no samples, another number of fields or dims, or is
-  // one shape more than `most`; and what compile() throws.
+  // lanes as given where they divide the micro-batches, and products on tp in as many of the given pieces
+  // (CompileOptions::tp_pieces) as divide the micro-batch. A shape that is new is compiled, which is
+  // collective: all ranks ask for the same. UserError where it has no samples, another number of fields or
+  // dims, or is one shape more than `most`; and what compile() throws.
   Step& at(int64_t global, const std::vector<Shape>& samples, Here at = Here::current());
   Step& first() { return steps_.at(first_); }
   size_t size() const { return steps_.size(); }
@@ -32,7 +33,8 @@ class StepsByShape {
  private:
   using Key = std::pair<int64_t, std::vector<Shape>>;
   std::vector<BatchField> fields_of(const Key& key, int64_t micro) const;
-  std::string words(const Key& key) const;  // "ids i32[8,16], mask f32[8,16]"
+  std::string words(const Key& key) const;                 // "ids i32[8,16], mask f32[8,16]"
+  int64_t pieces_of(const Key& key, int64_t micro) const;  // CompileOptions::tp_pieces
   Step& compiled(const Key& key);
 
   State& state_;

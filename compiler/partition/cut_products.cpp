@@ -23,6 +23,7 @@ class Cutter {
       : graph_(graph),
         context_(context),
         ranks_(context.mesh.shape[mesh_dim]),
+        shards_(context.options.sequence_parallel ? ranks_ : 1),
         users_(users_of(graph)),
         weight_(graph.values.size()),
         forward_(graph.nodes.size()),
@@ -79,17 +80,21 @@ class Cutter {
     if (products.empty()) return {};
     const int64_t wanted = context_.options.tp_pieces;
     if (wanted == kPiecesByRates)
-      return best_cut(beside_collectives(products), tokens_[0], tokens_[1], ranks_, context_.options.travel);
-    if (auto cut = cut_into(wanted, tokens_[0], tokens_[1], ranks_)) return *cut;
+      return best_cut(beside_collectives(products), tokens_[0], tokens_[1], shards_, context_.options.travel);
+    if (auto cut = cut_into(wanted, tokens_[0], tokens_[1], shards_)) return *cut;
     if (tokens_[0] > 1)
       throw UserError(str("[tp] compile.tp_pieces is ", wanted, ", and a micro-batch of ", tokens_[0],
                           " sequences has no ", wanted,
                           " equal parts of whole sequences; choose a divisor of batch.micro, or 1 for whole "
                           "products"));
     throw UserError(str("[tp] compile.tp_pieces is ", wanted, ", and a sequence of ", tokens_[1],
-                        " tokens has no ", wanted * ranks_, " equal parts (", wanted, " pieces on each of ",
-                        ranks_, " ranks of tp); choose a number that divides, or 1 for whole products"));
+                        " tokens has no ", wanted * shards_, " equal parts",
+                        shards_ > 1 ? str(" (", wanted, " pieces on each of ", shards_, " ranks of tp)") : "",
+                        "; choose a number that divides, or 1 for whole products"));
   }
+  // Where ranks have parts of sequences, what a product of columns reads is gathered, and the terms of a
+  // product of inner dims are exchanged. Where they have whole ones nothing is to be gathered, and terms are
+  // exchanged, and gathered again.
   std::vector<TravellingProducts> beside_collectives(const std::vector<NodeId>& products) const {
     std::map<ValueId, TravellingProducts> gathered;  // by input
     std::vector<TravellingProducts> out;
@@ -104,8 +109,9 @@ class Cutter {
       TravellingProducts& one = columns ? gathered[node.inputs[0]] : out.emplace_back();
       one.flops += 2 * outputs * inner;
       one.waves += context_.options.travel.wave * inner / 2;  // 2 flops for each, of a quarter of a wave
-      one.bytes =
-          share * static_cast<double>(numel(travels.shape)) * static_cast<double>(size_of(travels.dtype));
+      one.collectives = shards_ > 1 ? 1 : columns ? 0 : 2;
+      one.bytes = one.collectives * share * static_cast<double>(numel(travels.shape)) *
+                  static_cast<double>(size_of(travels.dtype));
     }
     for (const auto& [input, one] : gathered) out.push_back(one);
     return out;
@@ -227,6 +233,7 @@ class Cutter {
   const Graph& graph_;
   const PassContext& context_;
   const int64_t ranks_;
+  const int64_t shards_;  // parts of a sequence on ranks of its own
   PieceCut cut_of_all_;
   PerValue<std::vector<NodeId>> users_;
   Shape tokens_;                           // [sequences, tokens] of the batch

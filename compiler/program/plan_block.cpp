@@ -8,6 +8,7 @@
 #include "compiler/program/places.h"
 #include "compiler/schedule/arena.h"
 #include "core/base/error.h"
+#include "core/ir/print.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
@@ -133,7 +134,8 @@ void Planner::make_library_call(const Node& node, BlockCall& call) const {
 }
 
 void Planner::make_calls() {
-  std::map<ValueId, int> flights;  // by handle
+  std::map<ValueId, int> flights;               // by handle
+  std::map<std::string, KernelSource> kernels;  // by body: layers that are alike have equal ones
   for (NodeId n : graph().node_ids()) {
     const Node& node = graph().node(n);
     if (is_alias(node)) continue;
@@ -141,11 +143,12 @@ void Planner::make_calls() {
     call.node = n;
     call.inputs = node.inputs.size();
     if (node.body) {
-      KernelSource source = target_.generate(*node.body);
+      auto [made, fresh] = kernels.try_emplace(lockstep::print(*node.body, {.source_lines = false}));
+      const KernelSource& source = fresh ? made->second = target_.generate(*node.body) : made->second;
       call.name = source.name;
       call.workspace_bytes = source.workspace;
       call.flops = source.flops;
-      call.begins = std::move(source.begins);
+      call.begins = source.begins;
       for (size_t i = 0; i < call.begins.size(); ++i)
         call.begins[i] *= static_cast<int64_t>(size_of(graph()[node.inputs[i]].dtype));
       call.what = fused_text(*node.body);

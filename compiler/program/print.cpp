@@ -29,6 +29,15 @@ std::string label_of(const StepProgram& program, int flight) {
   return "?";
 }
 
+std::vector<std::string> flight_labels(const StepProgram& program) {
+  std::vector<std::string> out(static_cast<size_t>(program.flights), "?");
+  for (const Instr& instr : program.instrs) {
+    if (const auto* start = std::get_if<StartCollective>(&instr.what)) out.at(start->flight) = start->label;
+    if (const auto* start = std::get_if<StartCopies>(&instr.what)) out.at(start->flight) = start->label;
+  }
+  return out;
+}
+
 namespace {
 std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 

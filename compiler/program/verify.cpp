@@ -18,6 +18,9 @@ using Verb = StartCollective::Verb;
 class Walk {
  public:
   explicit Walk(const StepProgram& program) : program_(program), flights_(program) {
+    works_ = std::any_of(program.instrs.begin(), program.instrs.end(), [](const Instr& instr) {
+      return instr.micro_batch >= 0 && std::holds_alternative<RunBlock>(instr.what);
+    });
     for (size_t r = 0; r < program.regions.size(); ++r)
       if (const auto kind = program.regions[r].kind;
           kind == Region::Kind::state || kind == Region::Kind::input)
@@ -91,7 +94,9 @@ class Walk {
     else
       start.verb == Verb::all_to_all || start.verb == Verb::reduce_scatter ? take(start.from)
                                                                            : look(start.from);
-    write(start.to, start.verb == Verb::all_reduce ? ByteState::summed : ByteState::once);
+    write(start.to, start.verb == Verb::all_reduce ? ByteState::summed
+                    : is_for_others(start)         ? ByteState::plain
+                                                   : ByteState::once);
     if (start.verb == Verb::all_gather && start.to.there())
       stale_[start.to.region] = stale_.count(start.from.region) && stale_[start.from.region];
   }
@@ -228,6 +233,11 @@ class Walk {
   }
 
  private:
+  // A rank without micro-batches takes part in gathers of weights that the others' bodies read.
+  bool is_for_others(const StartCollective& start) const {
+    return !works_ && start.verb == Verb::all_gather && start.to.there() &&
+           program_.regions[start.to.region].kind == Region::Kind::arena;
+  }
   // How far a block is in one of its arenas.
   struct Turn {
     int reached = 0, micro_batch = -1;
@@ -373,6 +383,7 @@ class Walk {
 
   const StepProgram& program_;
   const Instr* now_ = nullptr;
+  bool works_ = false;  // runs a micro-batch
   ByteStates bytes_;
   ByteStates added_;           // plain: counts that something was added to since they were zeroed
   std::set<int> counted_;      // regions of counts

@@ -1,7 +1,11 @@
 // A block by itself.
 #include "compiler/runtime/executable.h"
 
+#include <set>
+#include <string>
+
 #include "core/base/error.h"
+#include "core/ir/print.h"
 
 namespace lockstep::compiler {
 
@@ -25,8 +29,10 @@ const void* Executable::output(size_t index) const { return BlockRunner::at(bloc
 
 std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options) {
   std::vector<KernelSource> out;
+  std::set<std::string> bodies;
   for (const Node& node : graph.nodes)
-    if (node.body) out.push_back(target_of(options).generate(*node.body));
+    if (node.body && bodies.insert(print(*node.body, {.source_lines = false})).second)
+      out.push_back(target_of(options).generate(*node.body));
   return out;
 }
 

@@ -31,7 +31,7 @@ class Executable {
   BlockRunner::Memory memory_;
 };
 
-// Kernels that the fused nodes of a graph need.
+// Kernels that the fused nodes of a graph need, one for each body.
 std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options);
 
 }  // namespace lockstep::compiler

@@ -36,7 +36,7 @@ Executor::Executor(Parts parts)
         std::make_unique<BlockRunner>(program_.blocks[b], other ? parts_.body_kernels : parts_.kernels,
                                       other ? *parts_.body_options : parts_.options, &collectives_));
   }
-  for (const Instr& instr : program_.refresh) refresh_.push_back(bind(instr));
+  refresh_ = bound(program_.refresh);
 }
 
 // Sums and what is packed of them are needed once a step runs, and not while a checkpoint is loaded.
@@ -82,7 +82,18 @@ void Executor::refresh(Stream& stream) { enqueue(refresh_, stream); }
 void Executor::prepare() {
   if (!step_.empty()) return;
   take_memory(true);
-  for (const Instr& instr : program_.instrs) step_.push_back(bind(instr));
+  step_ = bound(program_.instrs);
+}
+void Executor::rebind() {
+  for (size_t r = 0; r < program_.regions.size(); ++r)
+    if (std::byte* now = parts_.given ? parts_.given(program_.regions[r]) : nullptr) memory_[r] = now;
+  refresh_ = bound(program_.refresh);
+  if (!step_.empty()) step_ = bound(program_.instrs);
+}
+std::vector<Executor::Bound> Executor::bound(const std::vector<Instr>& instrs) {
+  std::vector<Bound> out;
+  for (const Instr& instr : instrs) out.push_back(bind(instr));
+  return out;
 }
 void Executor::run(Stream& stream) {
   prepare();

@@ -41,6 +41,9 @@ class Executor {
   void run(Stream& stream);
   // Takes the memory that steps alone need, which the first run() does else. UserError where it is out.
   void prepare();
+  // Binds the program to where Parts::given says that its regions are now, since their owner has moved one.
+  // Not while work of it is under way; what was captured of it is to be captured anew.
+  void rebind();
 
   // What run() enqueues from now on is recorded; null: no more. The recorder outlives it.
   void record(StepRecorder* recorder);
@@ -76,6 +79,7 @@ class Executor {
   Action bind(const NormOfWords& norm);
   Action bind(const ChecksumSpans& checked);
   Action bind(const ShowOutput& shown, int64_t micro_batch);
+  std::vector<Bound> bound(const std::vector<Instr>& instrs);
   static bool is_of_steps(const Region& region);
   void take_memory(bool of_steps);
   void find_groups();

@@ -39,6 +39,7 @@ struct Step::Impl {
     executor = std::make_unique<Executor>(
         Executor::Parts{program, plan.phases.whole, plan.options, plan.kernels, mesh, device, *reductions,
                         [this](const Region& region) { return state_at(region); }});
+    places = places_of_state();
     fed = std::make_unique<StepInputs>(plan, lanes, mesh, device, program, *executor);
     results = Buffer(results_size(), device.staging());
   }
@@ -74,6 +75,23 @@ struct Step::Impl {
     return plan.on_host.count(array.fqn) ? array.on_host(device) : array.on(device);
   }
 
+  std::vector<std::byte*> places_of_state() {
+    std::vector<std::byte*> out;
+    for (Array* array : state) out.push_back(home(*array));
+    return out;
+  }
+  // The state where the step reads it. Another step of it may have moved an array to the host, and given up
+  // its memory on the device, since this one was bound to it.
+  void bring_state() {
+    device.enter();
+    std::vector<std::byte*> now = places_of_state();
+    if (now == places) return;
+    forget_captured();
+    again.reset();
+    executor->rebind();
+    places = std::move(now);
+  }
+
   uint64_t state_version() const {
     uint64_t sum = 0;
     for (const Array* array : state) sum += array->version();
@@ -88,8 +106,7 @@ struct Step::Impl {
   }
 
   void prepare_state() {
-    device.enter();
-    for (Array* array : state) home(*array);
+    bring_state();
     if (!plan.kernels || written.empty() || state_version() != rounded_version) executor->refresh(*compute);
   }
 
@@ -192,8 +209,7 @@ struct Step::Impl {
   std::vector<uint64_t> checksums_now() {
     std::vector<uint64_t> out(program.replicas.size());
     std::vector<Reductions::Bytes> parts;  // the state's replicas come first
-    device.enter();
-    for (Array* array : state) home(*array);
+    bring_state();
     for (const Replica& one : program.replicas)
       if (program.regions[one.at.region].kind == Region::Kind::state)
         parts.push_back({executor->at(one.at), static_cast<size_t>(one.at.bytes)});
@@ -210,7 +226,7 @@ struct Step::Impl {
   // A program of its own beside the step's, in the same memory but for its blocks'.
   void inspect(const StepInput& input, const Graph& graph, std::shared_ptr<const KernelSet> kernels,
                const CompileOptions& options, const Visit& visit) {
-    device.enter();
+    bring_state();
     StepProgram looked;
     std::unique_ptr<Executor> looking;
     std::string refused;
@@ -241,7 +257,7 @@ struct Step::Impl {
 
   // Beside the step's program, which stays captured: its groups are not measured.
   std::vector<uint64_t> recompute(StepInput input, int64_t micro_batch) {
-    device.enter();
+    bring_state();
     std::string refused;
     if (!again) try {
         again = std::make_unique<Recomputation>(plan, program, *executor, rank(), plain, device, *reductions);
@@ -276,6 +292,7 @@ struct Step::Impl {
   LanePlan lanes;
   std::unique_ptr<Reductions> reductions;
   std::vector<Array*> state, written;
+  std::vector<std::byte*> places;  // of `state`, to which the program is bound
   std::string certificate;
   StepProgram program;
   std::unique_ptr<Executor> executor;

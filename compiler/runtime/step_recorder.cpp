@@ -44,6 +44,7 @@ TracedStep StepRecorder::resolve(const StepProgram& program, int64_t step) const
   TracedStep out;
   out.step = step, out.at = at_, out.host = host_;
   out.seconds = end_->seconds_after(*begin_);
+  const std::vector<std::string> labels = flight_labels(program);
   for (const Entry& entry : entries_) {
     const Instr& instr = program.instrs[entry.instr];
     const auto* run = std::get_if<RunBlock>(&instr.what);
@@ -57,7 +58,7 @@ TracedStep StepRecorder::resolve(const StepProgram& program, int64_t step) const
       if (const auto* start = std::get_if<StartCollective>(&instr.what)) span.name = "start " + start->label;
       if (const auto* start = std::get_if<StartCopies>(&instr.what)) span.name = "start " + start->label;
       if (const auto* wait = std::get_if<Wait>(&instr.what))
-        span.name = "wait for " + label_of(program, wait->flight);
+        span.name = "wait for " + labels.at(wait->flight);
       continue;
     }
     const ProgramBlock& block = program.blocks[run->block];

@@ -11,6 +11,7 @@
 #include "compiler/codegen/target.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
+#include "core/ir/print.h"
 #include "core/ops/op.h"
 #include "core/ops/updates.h"
 
@@ -81,6 +82,33 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy,
   return body;
 }
 
+// Kernels by what their bodies follow from: many tensors have one, and to write it takes time.
+class Kernels {
+ public:
+  explicit Kernels(const Target& target) : target_(target) {}
+  const KernelSource& of(const Graph& graph, const Node& node, std::optional<DType> copy,
+                         const std::vector<int>& halves) {
+    std::string key = str(node.op, text(node.attrs), copy ? name(*copy) : "", halves);
+    for (ValueId v : node.inputs) key += str(" ", name(graph[v].dtype));
+    for (ValueId v : node.outputs) key += str(" ", name(graph[v].dtype));
+    if (node.body) key += print(*node.body, {.source_lines = false});
+    auto [made, fresh] = made_.try_emplace(std::move(key));
+    if (fresh) made->second = target_.generate_multi_tensor(body_of(graph, node, copy, halves));
+    return made->second;
+  }
+  std::vector<KernelSource> all() const {  // each once, by name
+    std::map<std::string, KernelSource> out;
+    for (const auto& [key, source] : made_) out.emplace(source.name, source);
+    std::vector<KernelSource> list;
+    for (auto& [name, source] : out) list.push_back(std::move(source));
+    return list;
+  }
+
+ private:
+  const Target& target_;
+  std::map<std::string, KernelSource> made_;
+};
+
 // All updates of one kind (op, attributes other than the tensor's own weight decay, scalars; and which input
 // has rows alone), in one launch.
 struct Launch : ByRows {
@@ -104,6 +132,7 @@ struct Launch : ByRows {
 
 std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const KernelSet& kernels,
                                 const Target& target) {
+  Kernels sources(target);  // of one graph
   // Two optimizers have scalars each.
   std::map<std::tuple<std::string, std::vector<void*>, int>, Launch> out;
   for (const UpdateCall& call : calls) {
@@ -121,8 +150,7 @@ std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const Kern
     scalars.insert(scalars.end(), call.gates.begin(), call.gates.end());
     std::optional<DType> copy;
     if (call.copy) copy = call.copy_dtype;
-    const std::string kernel =
-        target.generate_multi_tensor(body_of(*call.graph, *call.node, copy, call.halves)).name;
+    const std::string& kernel = sources.of(*call.graph, *call.node, copy, call.halves).name;
     Launch& launch = out[{kernel, scalars, call.by_rows}];
     launch.kernel = &kernels.find_multi_tensor(kernel);
     launch.scalars = scalars, launch.input = input, launch.element_size = std::move(sizes);
@@ -162,11 +190,9 @@ std::map<std::string, DType> rounded_state(const Phases& phases) {
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options,
                                          const KeptGradients& kept) {
   const auto rounded = rounded_state(phases);
-  std::map<std::string, KernelSource> made;
+  Kernels sources(target_of(options));
   auto add = [&](const Node& node, std::optional<DType> copy) {
-    KernelSource source =
-        target_of(options).generate_multi_tensor(body_of(phases.whole, node, copy, halves_of(node, kept)));
-    made.emplace(source.name, std::move(source));
+    sources.of(phases.whole, node, copy, halves_of(node, kept));
   };
   for (NodeId n : phases.head)
     if (const Node& node = phases.whole.node(n); node.op == ops::convert) add(node, std::nullopt);
@@ -178,9 +204,7 @@ std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOpti
           if (auto found = rounded.find(output.name); found != rounded.end()) copy = found->second;
       add(node, copy);
     }
-  std::vector<KernelSource> out;
-  for (auto& [name, source] : made) out.push_back(std::move(source));
-  return out;
+  return sources.all();
 }
 
 }  // namespace lockstep::compiler

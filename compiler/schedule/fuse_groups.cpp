@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "compiler/codegen/kernel.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/ir/print.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
@@ -222,9 +222,15 @@ bool FuseGroups::makes_cycle(int a, int b) const {
   return false;
 }
 
+const KernelCost& FuseGroups::cost_of(const Graph& body) const {
+  auto [known, fresh] = costs_.try_emplace(print(body, {.source_lines = false}));
+  if (fresh) known->second = kernel_cost(body);
+  return known->second;
+}
+
 void FuseGroups::measure(Unit& unit) const {
   if (unit.work >= 0) return;
-  KernelCost cost = kernel_cost(*body_of({unit.nodes}).graph);
+  const KernelCost& cost = cost_of(*body_of({unit.nodes}).graph);
   LS_CHECK(cost.fits, graph_.node(unit.nodes[0]).op, " ", graph_.node(unit.nodes[0]).at.text(),
            ": a primitive of its own does not fit a kernel");
   unit.work = cost.work;
@@ -266,7 +272,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   rename(pair.b, pair.a);
   Body body = body_of(joined);
   std::string why;
-  KernelCost cost = kernel_cost(*body.graph);
+  const KernelCost& cost = cost_of(*body.graph);
   if (!cost.fits)
     (void)fits_one_kernel(*body.graph, &why);
   else if (cost.both_ways && options_.sums_both_ways &&

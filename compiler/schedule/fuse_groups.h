@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "compiler/codegen/kernel.h"
 #include "compiler/schedule/fuse_options.h"
 #include "core/ir/graph.h"
 
@@ -73,6 +75,7 @@ class FuseGroups {
   void order_joined(int a, int b);
   double bytes(ValueId value) const;
   void measure(Unit& unit) const;
+  const KernelCost& cost_of(const Graph& body) const;
   std::set<ValueId> reads_of(const std::vector<NodeId>& nodes) const;
 
   const Graph& graph_;
@@ -91,6 +94,7 @@ class FuseGroups {
   std::vector<int> order_;                 // per place: the unit, -1: none any more
   std::set<std::pair<int, int>> refused_;  // versions of pairs that did not fit
   int next_version_ = 0;
+  mutable std::map<std::string, KernelCost> costs_;  // by body: layers that are alike have equal ones
 };
 
 }  // namespace lockstep::compiler

@@ -2,7 +2,7 @@
 #include "compiler/schedule/views.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "compiler/codegen/target.h"
 #include "compiler/schedule/strides.h"
@@ -51,6 +51,8 @@ class Marker {
   Marker(const Graph& graph, const Target& target) : graph_(graph), target_(target), users_(users_of(graph)) {
     for (const auto& output : graph.outputs) outputs_.push_back(output.value);
   }
+  // Whether a slice may be read where it lies, as far as the place of what it is a slice of goes.
+  bool lies_well(const Node& slice) const { return offset_of(slice.inputs[0]) % kAligned == 0; }
   // Whether every reader of v, seen through reshapes, takes v with these strides.
   bool readers_take(ValueId v, const std::vector<int64_t>& strides) const {
     if (is_output(v) || users_[v].empty()) return false;
@@ -101,30 +103,46 @@ class Marker {
     if ((concat.inputs.size() < kManyParts && !concat.attrs.flag("pieces")) ||
         std::any_of(whole.begin(), whole.begin() + dim, [](int64_t size) { return size != 1; }))
       return false;
-    std::set<ValueId> made;
+    std::map<ValueId, int64_t> made;
+    int64_t offset = 0;
     for (ValueId part : concat.inputs) {
-      const ValueId from = maker_of(part);
-      if (from == kNoValue || moved_.count(from) || !made.insert(from).second) return false;
+      const ValueId from = maker_of(part, offset);
+      if (from == kNoValue || moved_.count(from) || !made.emplace(from, offset).second) return false;
+      offset += numel(graph_[part].shape) * static_cast<int64_t>(size_of(graph_[part].dtype));
     }
-    moved_.insert(made.begin(), made.end());
+    moved_.merge(made);
     return true;
   }
 
  private:
-  // The value that is made in the place of `part`, seen back through reshapes; none where it has a place.
-  ValueId maker_of(ValueId part) const {
-    const auto bytes = numel(graph_[part].shape) * static_cast<int64_t>(size_of(graph_[part].dtype));
-    auto by_library = [&](NodeId n) { return target_.is_library_op(graph_.node(n).op); };
+  // Of a value in the whole that it is made inside of, seen back through reshapes; 0 where it has its own
+  // place.
+  int64_t offset_of(ValueId v) const {
+    for (;; v = graph_.producer(v).inputs[0]) {
+      if (const auto found = moved_.find(v); found != moved_.end()) return found->second;
+      if (!graph_[v].producer.valid() || graph_.producer(v).op != ops::reshape) return 0;
+    }
+  }
+  // The value that is made in the place of `part`, `offset` bytes behind the begin of the whole, seen back
+  // through reshapes; none where it has a place, or a library call reads or writes it and cannot there.
+  ValueId maker_of(ValueId part, int64_t offset) const {
+    const bool aligned = offset % kAligned == 0;
     for (ValueId v = part;; v = graph_.producer(v).inputs[0]) {
       if (is_output(v) || !graph_[v].producer.valid()) return kNoValue;
       const Node& node = graph_.producer(v);
       const bool reshape = node.op == ops::reshape;
       if (node.attrs.flag("alias")) return kNoValue;
-      if (bytes % kAligned != 0 &&
-          (std::any_of(users_[v].begin(), users_[v].end(), by_library) || by_library(graph_[v].producer)))
-        return kNoValue;
+      if (!aligned && (target_.is_library_op(node.op) || read_by_library(v))) return kNoValue;
       if (!reshape) return v;
     }
+  }
+  // Itself, a reshape of it, or a slice that is a view, which only library calls read.
+  bool read_by_library(ValueId v) const {
+    return std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) {
+      const Node& node = graph_.node(n);
+      return target_.is_library_op(node.op) || node.attrs.flag("alias") ||
+             (node.op == ops::reshape && read_by_library(node.outputs[0]));
+    });
   }
   bool read_dense(ValueId v) const {
     return !is_output(v) && !users_[v].empty() &&
@@ -143,7 +161,7 @@ class Marker {
   const Target& target_;
   PerValue<std::vector<NodeId>> users_;
   std::vector<ValueId> outputs_;
-  std::set<ValueId> moved_;  // made inside of a whole
+  std::map<ValueId, int64_t> moved_;  // made inside of a whole, so many bytes behind its begin
 };
 }  // namespace
 
@@ -154,8 +172,9 @@ Graph mark_views(Graph graph, const PassContext& context) {
       const auto& step = node.attrs.list("step");
       bool unit = true;
       for (int64_t s : step) unit = unit && s == 1;
-      if (unit && (marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape)) ||
-                   marker.is_stretch(node)))
+      if (unit && marker.lies_well(node) &&
+          (marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape)) ||
+           marker.is_stretch(node)))
         node.attrs.set("alias", true);
     }
     if (node.op == ops::concat) {

@@ -1,4 +1,4 @@
-// Distances of words.
+// The distance of words, and the words that are near.
 #include "core/base/near_word.h"
 
 #include <algorithm>
@@ -6,10 +6,7 @@
 
 namespace lockstep {
 
-namespace {
-// How many letters are to be changed, put in, taken out, or swapped with the next one, to make one word of
-// the other.
-size_t distance(std::string_view a, std::string_view b) {
+size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);  // of two letters less, one less, all
   for (size_t j = 0; j < row.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -23,7 +20,6 @@ size_t distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-}  // namespace
 
 std::string near_word(std::string_view word, const std::vector<std::string>& known) {
   constexpr size_t kLongest = 100;  // no known word has as many letters, and a distance costs their product
@@ -31,7 +27,8 @@ std::string near_word(std::string_view word, const std::vector<std::string>& kno
   size_t allowed = word.size() / 3;
   std::string out;
   for (const auto& candidate : known)
-    if (const size_t away = distance(word, candidate); away <= allowed && (out.empty() || away < allowed))
+    if (const size_t away = edit_distance(word, candidate);
+        away <= allowed && (out.empty() || away < allowed))
       out = candidate, allowed = away;
   return out;
 }

@@ -7,6 +7,10 @@
 
 namespace lockstep {
 
+// How many letters are to be changed, put in, taken out, or swapped with the next one, to make one word of
+// the other.
+size_t edit_distance(std::string_view a, std::string_view b);
+
 // The known word that a slip of the fingers makes of `word`: at most one letter in three is another one, is
 // missing, is superfluous or has changed places with the next. "" where none is so near; `nearest` (text.h)
 // takes what is further.

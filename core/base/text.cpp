@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "core/base/near_word.h"
+
 namespace lockstep {
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -118,20 +120,9 @@ bool glob_match(std::string_view pattern, std::string_view text) {
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
   size_t best_distance = std::max<size_t>(2, word.size() / 2) + 1;
-  for (const auto& candidate : known) {
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        size_t up = row[j];
-        row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1)});
-        diagonal = up;
-      }
-    }
-    if (row.back() < best_distance) best_distance = row.back(), best = candidate;
-  }
+  for (const auto& candidate : known)
+    if (const size_t away = edit_distance(word, candidate); away < best_distance)
+      best_distance = away, best = candidate;
   return best;
 }
 

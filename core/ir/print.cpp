@@ -27,45 +27,54 @@ std::string attr_text(const Attr& attr) {
   return std::string(name(std::get<DType>(attr)));
 }
 
+// Text is appended, not joined: every graph of a step is printed on every rank, to be hashed.
+template <class... Parts>
+void put(std::string& out, const Parts&... parts) {
+  ((out += parts), ...);
+}
+
+std::string value_name(ValueId id) { return "%" + std::to_string(static_cast<int>(id.index())); }
 std::string value_text(const Graph& graph, ValueId id) {
   const Value& value = graph[id];
-  std::string out = str("%", id, " ", shape_text(value.dtype, value.shape));
-  if (!value.layout.splits.empty()) out += " " + text(value.layout, graph.mesh);
+  std::string out = value_name(id);
+  put(out, " ", shape_text(value.dtype, value.shape));
+  if (!value.layout.splits.empty()) put(out, " ", text(value.layout, graph.mesh));
   return out;
 }
 
 void print_into(const Graph& graph, const PrintOptions& options, const std::string& indent,
                 std::string& out) {
-  out += str("graph ", text(graph.mesh), " {\n");
+  put(out, "graph ", text(graph.mesh), " {\n");
   for (const auto& input : graph.inputs)
-    out += str(indent, "  in ", name(input.kind), " ", quoted(input.name), " ",
-               value_text(graph, input.value), "\n");
+    put(out, indent, "  in ", name(input.kind), " ", quoted(input.name), " ", value_text(graph, input.value),
+        "\n");
   for (const Node& node : graph.nodes) {
-    out += indent + "  ";
+    put(out, indent, "  ");
     for (size_t i = 0; i < node.outputs.size(); ++i)
-      out += str(i ? ", " : "", value_text(graph, node.outputs[i]));
-    out += str(node.outputs.empty() ? "" : " ", "= ", node.op, "(");
-    for (size_t i = 0; i < node.inputs.size(); ++i) out += str(i ? ", " : "", "%", node.inputs[i]);
-    out += ")";
-    if (!node.attrs.items().empty()) out += " " + text(node.attrs);
+      put(out, i ? ", " : "", value_text(graph, node.outputs[i]));
+    put(out, node.outputs.empty() ? "" : " ", "= ", node.op.name(), "(");
+    for (size_t i = 0; i < node.inputs.size(); ++i) put(out, i ? ", " : "", value_name(node.inputs[i]));
+    put(out, ")");
+    if (!node.attrs.items().empty()) put(out, " ", text(node.attrs));
     if (node.body) {
-      out += " body ";
+      put(out, " body ");
       print_into(*node.body, options, indent + "  ", out);
     }
     if (options.source_lines && (!node.at.file.empty() || !node.at.scope.empty()))
-      out += str(" @ ", quoted(str(node.at.file, ":", node.at.line)), " ", quoted(node.at.scope));
-    out += "\n";
+      put(out, " @ ", quoted(str(node.at.file, ":", node.at.line)), " ", quoted(node.at.scope));
+    put(out, "\n");
   }
   for (const auto& output : graph.outputs)
-    out += str(indent, "  out ", name(output.kind), " ", quoted(output.name), " %", output.value, "\n");
-  out += indent + "}";
+    put(out, indent, "  out ", name(output.kind), " ", quoted(output.name), " ", value_name(output.value),
+        "\n");
+  put(out, indent, "}");
 }
 }  // namespace
 
 std::string text(const Attrs& attrs) {
   std::string out;
   for (const auto& [key, value] : attrs.items())
-    out += str(out.empty() ? "{" : ", ", key, "=", attr_text(value));
+    put(out, out.empty() ? "{" : ", ", key, "=", attr_text(value));
   return out.empty() ? out : out + "}";
 }
 

@@ -62,7 +62,7 @@ struct ExpandContext {
 // int_hi).
 struct Sample {
   std::vector<TypedShape> in;
-  Attrs attrs;
+  Attrs attrs = {};
   double lo = -2, hi = 2;
   int64_t int_lo = 0, int_hi = 4;
 };

@@ -1,7 +1,7 @@
 // Shapes: counts, strides, text.
 #include "core/types/shape.h"
 
-#include "core/base/text.h"
+#include <string>
 
 namespace lockstep {
 
@@ -15,6 +15,14 @@ std::vector<int64_t> row_major_strides(const Shape& shape) {
   for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   return strides;
 }
-std::string shape_text(DType dtype, const Shape& shape) { return str(name(dtype), shape); }
+std::string shape_text(DType dtype, const Shape& shape) {
+  std::string out(name(dtype));
+  out += '[';
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i) out += ',';
+    out += std::to_string(shape[i]);
+  }
+  return out + ']';
+}
 
 }  // namespace lockstep

@@ -42,6 +42,9 @@ MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& tar
       return part.name == "weights" || part.name == "moments" || part.name == "other state";
     });
     out.on_host = 0;
+    for (const Array* array : state.arrays())
+      if (plan.on_host.count(array->fqn) && !array->lives_on_host())
+        out.on_host += static_cast<int64_t>(array->local_bytes());
   }
   return out;
 }
@@ -74,7 +77,7 @@ void MemoryCheck::check_device(const StepPlan& plan, const State& state) const {
   if (const std::string refused =
           moments_do_not_fit_host("the program", at_.local_world_size, needs, host_memory());
       !refused.empty())
-    throw UserError(refused);
+    throw UserError(in_options(refused));
   const int64_t free = target_->device().memory_info().free;
   if (needs.total() <= free) return;
   std::string table = memory_table(needs, free, "free on the device");

@@ -10,7 +10,8 @@ namespace lockstep {
 
 // A PlanObserver. Of a step: UserError naming the parts where what is known to the byte does not fit in what
 // is free of the device, or of this host for all its ranks; a warning where only the bounds of what libraries
-// take do not. A second step is beside what the first one has taken already. Ranks for which a step that
+// take do not. A second step is beside what the first one has taken already: of moments that it moves to the
+// host, those that do not lie there yet. Ranks for which a step that
 // trains has no work are told.
 class MemoryCheck {
  public:

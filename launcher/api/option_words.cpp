@@ -16,6 +16,8 @@ std::string in_options(std::string text) {
       {"checkpoint.every", "save_every"},
       {"checkpoint.async", "save_async"},
       {"log.every", "report_every"},
+      {"optim.offload", "offload_moments"},
+      {"optim.moments", "moments"},
       {"train.eval_every", "validation.every"},
       {"train.", ""},
       {"checkpoint.", ""},

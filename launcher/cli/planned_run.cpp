@@ -2,6 +2,7 @@
 #include "launcher/cli/planned_run.h"
 
 #include <filesystem>
+#include <future>
 
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
@@ -77,17 +78,29 @@ PlanBudget PlannedRun::budget() const {
           again.extra_flops};
 }
 std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline) {
-  const auto planned = [&](const std::string& word) {
-    config.compile.memory_budget = word;
-    return PlannedRun(config, nproc, roofline).budget();
+  const FoundTarget found = found_target(config.train.device, nproc);  // opened once, for all threads
+  const auto begin = [&](const std::string& word, bool offload) {
+    RunConfig one = config;
+    one.compile.memory_budget = word, one.optim.offload = offload;
+    return std::async(std::launch::async, [one = std::move(one), nproc, roofline, &found] {
+      found.target.device().enter();
+      return PlannedRun(one, nproc, roofline).budget();
+    });
   };
-  std::vector<PlanBudget> out = plan_budgets(planned);
-  if (config.optim.offload) return out;
-  config.optim.offload = true;
+  std::future<PlanBudget> away;
+  if (!config.optim.offload) away = begin("none", true);
+  std::vector<PlanBudget> out = plan_budgets([&](const std::vector<std::string>& words) {
+    std::vector<std::future<PlanBudget>> begun;
+    for (const std::string& word : words) begun.push_back(begin(word, config.optim.offload));
+    std::vector<PlanBudget> planned;
+    for (auto& one : begun) planned.push_back(one.get());
+    return planned;
+  });
+  if (!away.valid()) return out;
   try {
-    PlanBudget away = planned("none");
-    away.offload = true;
-    if (away.bytes < out[0].bytes) out.push_back(std::move(away));
+    PlanBudget offloaded = away.get();
+    offloaded.offload = true;
+    if (offloaded.bytes < out[0].bytes) out.push_back(std::move(offloaded));
   } catch (const UserError&) {}  // no moment can lie on the host
   return out;
 }

@@ -67,7 +67,9 @@ struct MeshConfig {
       "are kept side by side; auto: step where all of them take at most 1 GiB a rank; where a rank has "
       "several micro-batches, the "
       "first of step and layers that fits on the device (an H200, or as --roofline says); else micro_batch. "
-      "DDP in bf16 of one micro-batch a rank: step before it, else a bucket ahead of use",
+      "DDP in bf16 of one micro-batch a rank: step before it, else a bucket ahead of use. ZeRO 1 and 2, and "
+      "DDP otherwise: nothing to choose; in bf16, fp16 and float8 each rank has fp32 weights of its own rows "
+      "alone, and rounded ones are gathered once per step",
       one_of({"auto", "step", "micro_batch", "layers"}));
   int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
                                "ranks of a host, which are neighbours: gradients are exchanged inside hosts "

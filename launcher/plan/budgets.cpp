@@ -25,18 +25,20 @@ std::string budget_word(int64_t bytes) {
   return bytes >= 16 * mib ? str(bytes / mib, "MiB") : str(std::max<int64_t>(1, bytes / kib), "KiB");
 }
 
-std::vector<PlanBudget> plan_budgets(const std::function<PlanBudget(const std::string& word)>& planned) {
-  std::vector<PlanBudget> out{planned("none")};
-  const PlanBudget least = planned("full");
+std::vector<PlanBudget> plan_budgets(const PlanWords& planned) {
+  std::vector<PlanBudget> out = planned({"none", "full"});
+  const PlanBudget least = out.at(1);
+  out.pop_back();
   const int64_t most = out[0].arena, saved = most - least.arena;
   if (saved <= 0) return out;
+  std::vector<std::string> words;
   for (int64_t i = 1; i <= kBetween; ++i) {
-    const int64_t bytes = most - saved * i / (kBetween + 1);
-    const std::string word = budget_word(bytes);
+    const std::string word = budget_word(most - saved * i / (kBetween + 1));
     if (word == budget_word(least.arena)) break;  // rounding would ask for less than there is
-    const PlanBudget next = planned(word);
-    if (next.arena < out.back().arena && next.arena > least.arena) out.push_back(next);
+    words.push_back(word);
   }
+  for (const PlanBudget& next : planned(words))
+    if (next.arena < out.back().arena && next.arena > least.arena) out.push_back(next);
   out.push_back(least);
   return out;
 }

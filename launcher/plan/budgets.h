@@ -21,8 +21,10 @@ struct PlanBudget {
 };
 
 // From "none" to "full", the arenas falling: both ends, and up to four between them at even distances of
-// arenas. One row where a full recomputation saves nothing. `planned` plans the config with such a value.
-std::vector<PlanBudget> plan_budgets(const std::function<PlanBudget(const std::string& word)>& planned);
+// arenas. One row where a full recomputation saves nothing. `planned` plans the config with such values, each
+// on its own: both ends, then all between them.
+using PlanWords = std::function<std::vector<PlanBudget>(const std::vector<std::string>& words)>;
+std::vector<PlanBudget> plan_budgets(const PlanWords& planned);
 
 // Bytes as a config takes them, rounded down: "32.5GiB", "26MiB", "920KiB"; at least "1KiB".
 std::string budget_word(int64_t bytes);

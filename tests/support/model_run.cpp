@@ -105,6 +105,7 @@ ModelResult train_on(const ModelRun& run, LiveMesh& mesh) {
   compiler::CompileOptions options;
   options.backend = run.backend;
   options.extra_passes = run.passes;
+  options.tp_pieces = run.tp_pieces;
   if (run.compute == DType::bf16) options.precision = "bf16";
   auto step = compile(
       state, batch, {run.global, run.micro, 0},
@@ -134,6 +135,7 @@ ModelResult train_on(const ModelRun& run, LiveMesh& mesh) {
     if (i == 1)
       for (const auto& [name, value] : result.metrics) out.metrics[name] = value;
   }
+  for (const Node& node : step.plan().body.nodes) out.pieces += node.attrs.flag("pieces");
   for (const Spec& spec : state.specs())
     if (spec.role != Role::moment) out.state[spec.fqn] = spec.shape;
   if (mesh.words.size() == 1) out.norms = norms_of(state);

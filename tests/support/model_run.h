@@ -31,6 +31,7 @@ struct ModelRun {
   bool evaluation = false;  // nothing is updated
   std::optional<LoraOptions> lora = {};
   std::vector<std::string> passes = {};  // of one's own
+  int64_t tp_pieces = 1;
 };
 
 struct ModelResult {
@@ -39,6 +40,7 @@ struct ModelResult {
   std::map<std::string, Shape> state;     // parameters and buffers
   std::map<std::string, double> norms;    // of each of them at the end; on one rank
   std::string hash;
+  int64_t pieces = 0;  // values of the body that are put together of pieces
 };
 
 // All ranks are checked to report the same; rank 0's result is returned.

@@ -74,6 +74,10 @@ std::vector<Arrangement> arrangements() {
       {.name = "zero 3, layer by layer, idle slots",
        .mesh = {{4}, {"dp_shard"}},
        .gather = GatherWhen::layers},
+      {.name = "zero 3, layer by layer, a rank without micro-batches",
+       .mesh = {{3}, {"dp_shard"}},
+       .gather = GatherWhen::layers,
+       .global = 8},
       {.name = "zero 3, once a step", .mesh = {{2}, {"dp_shard"}}, .gather = GatherWhen::step},
       {.name = "zero 3 on 2 hosts", .mesh = {{4}, {"dp_shard"}}, .ranks_per_node = 2},
       {.name = "zero 1 on 2 hosts", .mesh = {{4}, {"dp_shard"}}, .zero = 1, .ranks_per_node = 2},
@@ -149,10 +153,25 @@ std::vector<StepProgram> programs_of(const Arrangement& arrangement, bool beside
   return programs;
 }
 
-TEST(StepProgram, TheRunWaitsForWhatTheProgramSays) {
+void expect_to_parse_back(const std::vector<StepProgram>& programs, const Arrangement& arrangement) {
+  std::vector<StepProgram> read;
+  for (const StepProgram& program : programs) {
+    const std::string text = listing(program);
+    read.push_back(parse_program(text));
+    EXPECT_EQ(listing(read.back()), text);
+    EXPECT_EQ(print(read.back()), print(program));
+    EXPECT_NO_THROW(verify(read.back()));
+    const HeldBytes held = held_bytes(program), again = held_bytes(read.back());
+    EXPECT_EQ(std::tuple(again.arena, again.reduction()), std::tuple(held.arena, held.reduction()));
+  }
+  const int seats = data_ranks_per_node(arrangement.mesh, arrangement.ranks_per_node);
+  EXPECT_NO_THROW(verify_together(read, arrangement.mesh, seats));
+}
+
+TEST(StepProgram, TheRunWaitsForWhatTheProgramSaysAndItsListingParsesBack) {
   for (const auto& arrangement : arrangements()) {
     SCOPED_TRACE(arrangement.name);
-    programs_of(arrangement, true);
+    expect_to_parse_back(programs_of(arrangement, true), arrangement);
   }
 }
 
@@ -232,24 +251,6 @@ TEST(StepProgram, TheSeedGathersBesideTheFirstMicroBatch) {
         if (first_run) EXPECT_EQ(last_gather > first_run, beside);
       }
     }
-  }
-}
-
-TEST(StepProgram, ItsListingParsesBack) {
-  for (const auto& arrangement : arrangements()) {
-    SCOPED_TRACE(arrangement.name);
-    std::vector<StepProgram> read;
-    for (const StepProgram& program : programs_of(arrangement, false)) {
-      const std::string text = listing(program);
-      read.push_back(parse_program(text));
-      EXPECT_EQ(listing(read.back()), text);
-      EXPECT_EQ(print(read.back()), print(program));
-      EXPECT_NO_THROW(verify(read.back()));
-      const HeldBytes held = held_bytes(program), again = held_bytes(read.back());
-      EXPECT_EQ(std::tuple(again.arena, again.reduction()), std::tuple(held.arena, held.reduction()));
-    }
-    const int seats = data_ranks_per_node(arrangement.mesh, arrangement.ranks_per_node);
-    EXPECT_NO_THROW(verify_together(read, arrangement.mesh, seats));
   }
 }
 

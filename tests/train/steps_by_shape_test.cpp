@@ -101,6 +101,34 @@ TEST(StepsByShape, EachShapeHasTheBitsOfItsOwnStepOnAnyRanks) {
   }
 }
 
+// A number of pieces that the first shape has; smaller micro-batches have as many as divide them.
+TEST(StepsByShape, ASmallerMicroBatchIsCutIntoFewerPieces) {
+  distributed::local_mesh(2, {{2}, {"tp"}}, [&](LiveMesh& mesh) {
+    State state(mesh, 3);
+    Model model(state);
+    state.place_by_default(models::Gpt::placements());
+    CompileOptions options;
+    options.tp_pieces = 4, options.backend = Backend::reference;
+    StepsByShape steps(
+        state, fields(4, 8), {8, 4, 0}, [&](const std::vector<Tensor>& batch) { return model(state, batch); },
+        options);
+    state.materialize();
+    const auto pieces = [](const Step& step) {
+      int64_t out = 1;
+      for (const Node& node : step.plan().body.nodes)
+        if (node.attrs.flag("pieces")) out = static_cast<int64_t>(node.inputs.size());
+      return out;
+    };
+    EXPECT_EQ(pieces(steps.first()), 4);
+    int64_t number = 0;
+    for (const auto& [samples, count] : {std::pair<int64_t, int64_t>{6, 3}, {2, 2}, {5, 4}}) {
+      Step& step = steps.at(samples, {{8}, {8}});
+      EXPECT_EQ(pieces(step), count) << samples << " samples";
+      EXPECT_GT(run(step, ++number, {samples, 8, 1}), 0);
+    }
+  });
+}
+
 std::string refusal(const std::function<void()>& what) {
   try {
     what();

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 #include "core/optim/adamw.h"
+#include "tests/support/model_run.h"
 #include "tests/support/tiny_run.h"
 
 namespace lockstep::tests {
@@ -53,7 +54,28 @@ TEST(TpPieces, OfWholeSequencesAreEqualToTheBitByTheReference) {
   for (const char* model : {"gpt", "llama"}) {
     TinyRun run = small(model, 4, 2), whole = small(model, 4, 1);
     run.options.backend = whole.options.backend = Backend::reference;
+    run.dropout = whole.dropout = 0.2;
     expect_same_bits(train_tiny(on(run, {2}, {"tp"})), train_tiny(on(whole, {2}, {"tp"})), model);
+  }
+}
+
+// Encoders, two streams, and adapters beside split weights.
+TEST(TpPieces, OfOtherModelsAndAdaptersAreEqualToTheBitByTheReference) {
+  const Json sizes = {{"vocab", 40}, {"context", 16}, {"width", 32}, {"depth", 1}, {"heads", 4}};
+  Json t5 = sizes;
+  t5.update({{"source_context", 6}, {"buckets", 8}, {"max_distance", 6}, {"hidden", 40}});
+  std::vector<ModelRun> runs{{.kind = "bert", .options = sizes}, {.kind = "t5", .options = t5}};
+  runs.push_back({.kind = "gpt", .options = sizes, .lora = LoraOptions{.rank = 2}});
+  for (ModelRun& run : runs) {
+    run.mesh = {{2}, {"tp"}}, run.backend = Backend::reference;
+    run.micro = 2, run.global = 4, run.steps = 2;
+    const ModelResult whole = train_model(run);
+    run.tp_pieces = 2;
+    const ModelResult cut = train_model(run);
+    const std::string what = run.lora ? "adapters" : run.kind;
+    EXPECT_GT(cut.pieces, 0) << what;
+    EXPECT_EQ(cut.losses, whole.losses) << what;
+    EXPECT_EQ(cut.hash, whole.hash) << what;
   }
 }
 
@@ -110,6 +132,14 @@ TEST(TpPieces, WithoutSequenceParallelism) {
   expect_same(train_tiny(on(run, {2, 2}, {"dp_replicate", "tp"})), one, "two data ranks");
   run.options.tp_pieces = 1;
   expect_close(one, train_tiny(on(run, {2}, {"tp"})), "whole products");
+  // Each rank has the whole sequence: 12 tokens are cut into 4, which they are not on two ranks.
+  TinyRun single = small("gpt", 1, 4);
+  single.context = 12, single.steps = 2, single.options.sequence_parallel = false;
+  const TinyResult cut = train_tiny(on(single, {2}, {"tp"}));
+  single.options.tp_pieces = 1;
+  const TinyResult uncut = train_tiny(on(single, {2}, {"tp"}));
+  expect_close(cut, uncut, "a single sequence");
+  EXPECT_NE(cut.certificate, uncut.certificate);
 }
 
 // By rates at which a product takes as long as a collective.
@@ -204,6 +234,11 @@ TEST(TpPiecesErrors, WhatDividesNeitherSequencesNorTokens) {
       refusal(on(small("gpt", 1, 3), {2}, {"tp"})),
       "[tp] compile.tp_pieces is 3, and a sequence of 16 tokens has no 6 equal parts (3 pieces on each of 2 "
       "ranks of tp); choose a number that divides, or 1 for whole products");
+  TinyRun whole = small("gpt", 1, 3);
+  whole.options.sequence_parallel = false;
+  EXPECT_EQ(refusal(on(whole, {2}, {"tp"})),
+            "[tp] compile.tp_pieces is 3, and a sequence of 16 tokens has no 3 equal parts; choose a number "
+            "that divides, or 1 for whole products");
   EXPECT_EQ(refusal(on(small("gpt", 2, 3), {2}, {"dp_replicate"})), "")
       << "without tp there is nothing to cut";
 }

@@ -20,6 +20,12 @@ PlanBudget planned(const std::string& word, int64_t step = 1) {
   const auto more = static_cast<double>(120 * kMiB - asked) / static_cast<double>(100 * kMiB);
   return {word, asked + 1000 * kMiB, asked, 0.1 * (1 + 0.25 * more), (120 * kMiB - asked) / kMiB, 0.3 * more};
 }
+template <class Plan>
+std::vector<PlanBudget> each(const std::vector<std::string>& words, Plan plan) {
+  std::vector<PlanBudget> out;
+  for (const std::string& word : words) out.push_back(plan(word));
+  return out;
+}
 std::vector<std::string> words(const std::vector<PlanBudget>& budgets) {
   std::vector<std::string> out;
   for (const PlanBudget& budget : budgets) out.push_back(budget.word);
@@ -27,7 +33,11 @@ std::vector<std::string> words(const std::vector<PlanBudget>& budgets) {
 }
 
 TEST(Budgets, EvenDistancesBetweenNoneAndFull) {
-  const auto all = plan_budgets([](const std::string& word) { return planned(word); });
+  int turns = 0;
+  const auto all = plan_budgets([&](const std::vector<std::string>& words) {
+    EXPECT_EQ(words.size(), ++turns == 1 ? 2u : 4u) << "both ends, then all between them";
+    return each(words, [](const std::string& word) { return planned(word); });
+  });
   EXPECT_EQ(words(all), (std::vector<std::string>{"none", "100MiB", "80MiB", "60MiB", "40MiB", "full"}));
   EXPECT_EQ(budgets_text(all),
             "\nbytes against time, by compile.memory_budget\n"
@@ -41,7 +51,9 @@ TEST(Budgets, EvenDistancesBetweenNoneAndFull) {
 }
 // Choices are few: a value that gives what the row above it has, or the last one, is no row.
 TEST(Budgets, EqualPlansAreOneRow) {
-  const auto all = plan_budgets([](const std::string& word) { return planned(word, 45); });
+  const auto all = plan_budgets([](const std::vector<std::string>& words) {
+    return each(words, [](const std::string& word) { return planned(word, 45); });
+  });
   EXPECT_EQ(words(all), (std::vector<std::string>{"none", "100MiB", "80MiB", "full"}));
 }
 TEST(Budgets, MomentsOnTheHostAreARowOfTheirOwn) {
@@ -55,10 +67,12 @@ TEST(Budgets, MomentsOnTheHostAreARowOfTheirOwn) {
             "  a full recomputation takes no less\n");
 }
 TEST(Budgets, NothingToGive) {
-  const auto all = plan_budgets([](const std::string& word) {
-    PlanBudget one = planned("none");
-    one.word = word, one.step_s = 0;
-    return one;
+  const auto all = plan_budgets([](const std::vector<std::string>& words) {
+    return each(words, [](const std::string& word) {
+      PlanBudget one = planned("none");
+      one.word = word, one.step_s = 0;
+      return one;
+    });
   });
   EXPECT_EQ(words(all), std::vector<std::string>{"none"});
   EXPECT_EQ(budgets_text(all),

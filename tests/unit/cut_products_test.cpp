@@ -111,6 +111,16 @@ TEST(PieceCount, SequencesFirstElsePartsOfOne) {
   EXPECT_EQ(cut_into(2, 1, 100, 2)->dim, 1);
   EXPECT_FALSE(cut_into(4, 2, 128, 2)) << "two sequences in four";
   EXPECT_FALSE(cut_into(4, 1, 100, 2)) << "100 tokens in 8";
+  EXPECT_EQ(cut_into(4, 1, 100, 1)->pieces, 4) << "whole on each rank";
+}
+
+TEST(PieceCount, TheMostThatDivide) {
+  EXPECT_EQ(cut_into_most(4, 8, 16, 2).pieces, 4);
+  EXPECT_EQ(cut_into_most(4, 6, 16, 2).pieces, 3);
+  EXPECT_EQ(cut_into_most(4, 5, 16, 2).pieces, 1);
+  EXPECT_EQ(cut_into_most(8, 1, 24, 2).pieces, 6) << "of a single sequence";
+  EXPECT_EQ(cut_into_most(8, 1, 24, 2).dim, 1);
+  EXPECT_EQ(cut_into_most(8, 1, 24, 1).pieces, 8);
 }
 
 // Products of 2 seconds beside 1 second of travel, and the reverse: the longer one, and a piece of the
@@ -122,6 +132,33 @@ TEST(PieceCount, SecondsAreTheLongerAndAPieceOfTheShorter) {
   EXPECT_DOUBLE_EQ(seconds_of({.flops = 10, .waves = 0, .bytes = 10}, 4, rates), 2.25);
   EXPECT_DOUBLE_EQ(seconds_of({.flops = 20, .waves = 1, .bytes = 5}, 4, rates), 2.55)
       << "three more products";
+}
+
+// Two collectives behind each other have the latency of two, none has none.
+TEST(PieceCount, EachCollectiveHasItsLatency) {
+  const TravelRates rates{.flops = 10, .bandwidth = 5, .latency = 0.5, .wave = 0};
+  EXPECT_DOUBLE_EQ(seconds_of({.flops = 40, .waves = 0, .bytes = 5}, 2, rates), 4 + (1 + 1) / 2.0);
+  EXPECT_DOUBLE_EQ(seconds_of({.flops = 40, .waves = 0, .bytes = 5, .collectives = 2}, 2, rates),
+                   4 + (2 + 1) / 2.0);
+  EXPECT_DOUBLE_EQ(seconds_of({.flops = 40, .waves = 5, .bytes = 0, .collectives = 0}, 2, rates), 4.5);
+}
+
+// Without sequence parallelism what a product of columns reads is on each rank, and nothing is gained by
+// pieces of it; with it, its gather travels beside it.
+TEST(PieceCount, WholeSequencesAreNotGathered) {
+  for (const bool parallel : {true, false}) {
+    Traced made = traced("gpt", {4, 16}, kPiecesByRates);
+    made.context.options.sequence_parallel = parallel;
+    // Terms of inner dims take no time to compute here: what is gained is gained beside columns.
+    made.context.options.travel = {.flops = 1e9, .bandwidth = 2.5e8, .latency = 1e-9, .wave = 0};
+    made.context.layout_of = [state = made.state.get()](const std::string& fqn) {
+      Layout out = state->layout(fqn);
+      if (out.on(1) == Shard(1)) out.set(1, Replicate());
+      return out;
+    };
+    const bool cut = structure_hash(cut_products(made.joint, made.context)) != structure_hash(made.joint);
+    EXPECT_EQ(cut, parallel);
+  }
 }
 
 TEST(PieceCount, TheBestIsTheShortestAndOneWhereNoneGains) {

@@ -10,7 +10,7 @@ namespace {
 
 using List = std::vector<int64_t>;
 constexpr auto F = DType::f32, H = DType::bf16, D = DType::f64, I = DType::i32, L = DType::i64,
-               B = DType::boolean;
+               B = DType::boolean, E4 = DType::f8_e4m3;
 
 struct Case {
   OpId op;
@@ -26,6 +26,7 @@ const Attrs kEps{{"eps", 1e-5}}, kIgnore{{"ignore_index", -100}}, kMask{{"causal
     kGelu{{"form", "sin"}}, kStream{{"shape", Shape{3}}, {"stream", 1}}, kDrop{{"p", 1.5}, {"stream", 1}};
 const Attrs kAdam{{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}},
     kSgd{{"momentum", 0.9}, {"weight_decay", 0.0}};
+const Attrs kCast{{"dtype", E4}, {"half", "cast"}}, kTurn{{"dtype", E4}, {"half", "transpose"}};
 const TypedShape kOne{F, {}};
 
 const std::vector<Case> kCases{
@@ -236,6 +237,28 @@ const std::vector<Case> kCases{
     {"grad", {{F, {}}, {F, {2}}, {F, {3}}}, {}, "the count is f32[2], needs 0 dims"},
     {"grad", {{F, {2}}, {L, {}}, {F, {3}}}, {}, "the loss is f32[2], needs 0 dims"},
     {"fused", {{F, {2}}}, {}, "a fused node has a body, and types from it alone"},
+    {"quantize",
+     {{F, {16, 32}}, kOne},
+     {{"dtype", E4}, {"half", "both"}},
+     "half is \"both\"; known: \"cast\", \"transpose\""},
+    {"quantize", {{F, {16, 32}}}, kCast, "takes 2 inputs, got 1"},
+    {"quantize", {{D, {16, 32}}, kOne}, kCast, "input is f64[16,32], needs f32 or bf16"},
+    {"quantize",
+     {{F, {16, 24}}, kOne},
+     kCast,
+     "input is f32[16,24]: rows in float8 have a multiple of 16 elements"},
+    {"quantize", {{F, {16, 32}}, {F, {16}}}, kCast, "the largest magnitude is f32[16], needs f32[]"},
+    {"quantize",
+     {{F, {16, 32}}, kOne},
+     {{"dtype", F}, {"half", "cast"}},
+     "dtype is f32; choose f8_e4m3 or f8_e5m2"},
+    {"quantize", {{E4, {16, 32}}, kOne, kOne}, kTurn, "takes 2 inputs, got 3"},
+    {"quantize", {{F, {16, 32}}, kOne}, kTurn, "input is f32[16,32], needs dtype f8_e4m3; convert it?"},
+    {"quantize",
+     {{E4, {8, 32}}, kOne},
+     kTurn,
+     "input is f8_e4m3[8,32], 8 rows of 32: float8 products want multiples of 16"},
+    {"quantize", {{E4, {16, 32}}, {H, {}}}, kTurn, "the largest magnitude is bf16[], needs f32[]"},
 };
 
 TEST(OpMessages, EveryTypeRuleSaysWhatDoesNotFit) {

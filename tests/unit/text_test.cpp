@@ -81,5 +81,17 @@ TEST(Text, NearWord) {
   EXPECT_EQ(near_word(std::string(1 << 20, 'r'), known), "");
 }
 
+// Letters that changed places are one slip for both.
+TEST(Text, NearestTakesWhatIsFurtherByTheSameDistance) {
+  EXPECT_EQ(edit_distance("urn", "run"), 1u);
+  EXPECT_EQ(edit_distance("", "run"), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  const std::vector<std::string> known = {"run", "ru", "stop"};
+  EXPECT_EQ(nearest("urn", {"bun", "run"}), "run");
+  EXPECT_EQ(nearest("rxyz", known), "") << "three letters of four";
+  EXPECT_EQ(near_word("rxx", known), "");
+  EXPECT_EQ(nearest("rxx", known), "run");
+}
+
 }  // namespace
 }  // namespace lockstep
