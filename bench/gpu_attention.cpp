@@ -1,5 +1,5 @@
-// What exactness costs in attention: cuDNN's forward pass, and its backward pass deterministic and not, with
-// time, speed and workspace.
+// What exactness costs in attention: cuDNN's forward pass, its backward pass deterministic and not, and the
+// room's own on Hopper, with time, speed and workspace.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -7,6 +7,7 @@
 #include <random>
 
 #include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/attention_hopper.h"
 #include "core/base/error.h"
 
 using namespace lockstep;
@@ -65,14 +66,22 @@ Pieces plan(CudaDevice& device, const AttentionShape& shape, bool deterministic,
   return made;
 }
 
-void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, int64_t tokens, int64_t size,
-             bool causal) {
+void report(const AttentionShape& shape, const char* name, double ms, int64_t workspace, size_t pieces,
+            const std::string& plan) {
+  std::printf("| %s | %s | %.3f | %.0f | %s | %zu | %s |\n", attention_text(shape).c_str(), name, ms,
+              attention_flops(shape) / ms * 1e-9, bytes_text(static_cast<double>(workspace)).c_str(), pieces,
+              plan.c_str());
+  std::fflush(stdout);
+}
+
+void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, int64_t kv_heads, int64_t tokens,
+             int64_t size, bool causal) {
   AttentionShape shape;
   shape.dtype = DType::bf16, shape.reads.causal = causal,
   shape.scale = 1.0 / std::sqrt(static_cast<double>(size));
-  shape.batch = batch, shape.heads = shape.kv_heads = heads, shape.queries = shape.keys = tokens,
+  shape.batch = batch, shape.heads = heads, shape.kv_heads = kv_heads, shape.queries = shape.keys = tokens,
   shape.size = size;
-  // q, k and v as a model has them: views into one [batch, tokens, 3 heads, size].
+  // q, k and v are views into one [batch, tokens, 3 heads, size], as a model has them where heads share no keys.
   int64_t width = heads * size, all = batch * tokens * width;
   HeadView packed{tokens * 3 * width, 3 * width, size}, dense{tokens * width, width, size};
   shape.q = shape.k = shape.v = shape.dq = shape.dk = shape.dv = packed;
@@ -104,11 +113,15 @@ void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, i
       for (size_t i = 0; i < made.pieces.size(); ++i)
         made.plans[i]->enqueue(pointers_of_piece(shape, made.pieces[i], p), workspace.data(), stream);
     });
-    std::printf("| %s | %s | %.3f | %.0f | %s | %zu | %s |\n", attention_text(shape).c_str(), v.name, ms,
-                attention_flops(shape) / ms * 1e-9, bytes_text(static_cast<double>(made.workspace)).c_str(),
-                made.pieces.size(), made.plans[0]->name().c_str());
-    std::fflush(stdout);
+    report(shape, v.name, ms, made.workspace, made.pieces.size(), made.plans[0]->name());
   }
+  if (!unfit_for_hopper(shape, device.properties()).empty()) return;
+  shape.reads.first = 1, shape.reads.inputs = 6;
+  auto call = make_hopper_attention(device, shape, "");
+  Buffer workspace(call->workspace(1), device.memory());
+  void* args[] = {p.grad, p.q, p.k, p.v, p.o, p.lse, p.dq, p.dk, p.dv};
+  double ms = time_ms(stream, [&] { call->enqueue(args, workspace.data(), stream, 1); });
+  report(shape, "backward, deterministic, our own", ms, static_cast<int64_t>(workspace.bytes()), 1, "Hopper's tiles");
 }
 }  // namespace
 
@@ -126,10 +139,15 @@ int main() try {
   std::printf(
       "| shape | pass | ms | TFLOP/s | workspace | pieces | plan |\n| --- | --- | ---: | ---: | ---: | ---: "
       "| --- |\n");
-  measure(*device, *stream, 16, 12, 1024, 64, true);
-  measure(*device, *stream, 64, 12, 1024, 64, true);
-  measure(*device, *stream, 2, 16, 8192, 128, true);
-  measure(*device, *stream, 16, 25, 1024, 64, true);
+  measure(*device, *stream, 16, 12, 12, 1024, 64, true);
+  measure(*device, *stream, 64, 12, 12, 1024, 64, true);
+  measure(*device, *stream, 16, 25, 25, 1024, 64, true);
+  measure(*device, *stream, 8, 12, 12, 2048, 64, true);
+  measure(*device, *stream, 4, 32, 8, 4096, 64, true);
+  measure(*device, *stream, 32, 12, 2, 1024, 128, true);
+  measure(*device, *stream, 4, 16, 16, 2048, 128, true);
+  measure(*device, *stream, 2, 16, 16, 8192, 128, true);
+  measure(*device, *stream, 1, 32, 8, 8192, 128, true);
   return 0;
 } catch (const Error& error) {
   std::fprintf(stderr, "bench-gpu-attention: %s: %s\n", error.kind(), error.what());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/attention_hopper.h"
 #include "compiler/codegen/cuda/library.h"
 #include "core/base/error.h"
 
@@ -81,6 +82,8 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
     refused = "masks other than causal and window, and a bias, are the room's own";
   if (!refused.empty()) return other(refused);
 
+  if (unfit_for_hopper(shape, device.properties()).empty() && pays_on_hopper(shape))
+    return make_hopper_attention(device, shape, options.cache_dir);
   std::vector<AttentionPiece> pieces{{0, shape.batch, 0, shape.kv_heads}};
   if (shape.backward) pieces = cut_attention(shape, cap);
   std::vector<std::shared_ptr<const SdpaPlan>> plans;

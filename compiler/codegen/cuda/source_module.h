@@ -19,8 +19,9 @@ std::string element_text(const std::string& prefix, DType dtype);
 std::string sum_type(DType dtype);
 
 // The text compiled for the device (or from the kernel cache, see cached_cubins) and loaded; equal text on
-// one device gives one module, for the life of the process. Thread-safe.
+// one device gives one module, for the life of the process. Thread-safe. `target`: instead of the device's
+// own, where the text needs instructions that only its generation has ("sm_90a").
 std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source,
-                                            const std::string& cache_dir = {});
+                                            const std::string& cache_dir = {}, const std::string& target = {});
 
 }  // namespace lockstep::compiler::cuda

@@ -72,7 +72,7 @@ Opened open_driver() {
   Driver& table = out.table;
 #define LS_CUDA_FIND(entry)                                                             \
   table.entry = reinterpret_cast<decltype(table.entry)>(find(LS_CUDA_TEXT(cu##entry))); \
-  if (!table.entry && lacks.empty()) lacks = LS_CUDA_TEXT(cu##entry);
+  if (!table.entry && lacks.empty() && !may_lack(LS_CUDA_TEXT(cu##entry))) lacks = LS_CUDA_TEXT(cu##entry);
   auto find = [&](const std::string& symbol) {
     void* found = library.find(symbol.c_str());
     // Newer than the oldest driver that will do, whose entry point of the older name takes the same
@@ -80,6 +80,7 @@ Opened open_driver() {
     if (!found && symbol == "cuEventElapsedTime_v2") found = library.find("cuEventElapsedTime");
     return found;
   };
+  auto may_lack = [](const std::string& symbol) { return symbol == "cuTensorMapEncodeTiled"; };
   LS_CUDA_DRIVER(LS_CUDA_FIND)
 #undef LS_CUDA_FIND
   int version = 0;

@@ -21,7 +21,8 @@ class SharedLibrary {
   std::string why_;
 };
 
-// Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu".
+// Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu". A driver older
+// than 12.0 has no TensorMapEncodeTiled; every driver that is taken has the others.
 struct Driver {
   // clang-format off
 #define LS_CUDA_DRIVER(X) \
@@ -34,7 +35,7 @@ struct Driver {
   X(EventRecord) X(EventRecordWithFlags) X(EventQuery) X(EventSynchronize) X(EventElapsedTime) \
   X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy) X(GraphExecDestroy) X(GraphGetNodes) \
   X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute) \
-  X(LaunchKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor)
+  X(LaunchKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor) X(TensorMapEncodeTiled)
 // clang-format on
 #define LS_CUDA_DECLARE(name) decltype(&::cu##name) name = nullptr;
   LS_CUDA_DRIVER(LS_CUDA_DECLARE)
