@@ -69,19 +69,33 @@ PlanReport PlannedRun::report(int64_t memory) const {
 
 PlanBudget PlannedRun::budget() const {
   const compiler::Recompute& again = run_->step.plan.recompute;
+  const compiler::ProgramBlock& body = run_->step.program.blocks[compiler::kBodyBlock];
   return {config_.compile.memory_budget,
           needs(library_bounds(config_, found_.target), 0).total(),
           run_->step.held.arena,
           known_ ? predict(config_, run_->words, run_->step, roofline_).step_s : 0,
           again.values,
-          again.extra_flops};
+          again.extra_flops,
+          false,
+          false,
+          static_cast<int64_t>(body.away.size()),
+          body.away_bytes()};
 }
 std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline) {
+  const bool asked = config.compile.offload_activations;
+  bool copies = asked;
   const auto planned = [&](const std::string& word) {
     config.compile.memory_budget = word;
+    config.compile.offload_activations = copies && word != "none" && word != "full";
     return PlannedRun(config, nproc, roofline).budget();
   };
   std::vector<PlanBudget> out = plan_budgets(planned);
+  copies = true;
+  for (size_t i = 1, rows = out.size(); !asked && i + 1 < rows; ++i) {
+    PlanBudget away = planned(out[i].word);
+    away.copies = true;
+    if (away.step_s < out[i].step_s) out.push_back(std::move(away));
+  }
   if (config.optim.offload) return out;
   config.optim.offload = true;
   try {
