@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -46,6 +47,7 @@ class Search {
     if (options_.memory_budget == kRecomputeFull)
       return take(options_.backend == Backend::native ? smallest() : frontier.back());
     if (arena(0) <= options_.memory_budget) return take(0);
+    if (options_.offload_activations) return with_copies();
     if (arena(frontier.back()) > options_.memory_budget) {
       size_t least = smallest();
       if (arena(least) <= options_.memory_budget) return take(least);
@@ -61,10 +63,13 @@ class Search {
   }
 
  private:
+  size_t first_floor() const {
+    return choices_.frontier.size() - std::min(kFloors, choices_.frontier.size());
+  }
   size_t smallest() {
     const auto& frontier = choices_.frontier;
     size_t least = 0;
-    for (size_t i = frontier.size() - std::min(kFloors, frontier.size()); i < frontier.size(); ++i)
+    for (size_t i = first_floor(); i < frontier.size(); ++i)
       if (arena(frontier[i]) < arena(least)) least = frontier[i];
     return least;
   }
@@ -89,10 +94,68 @@ class Search {
     return high;
   }
 
+  // A level, and copies to the host for what it is over the budget.
+  struct Way {
+    int64_t within = 0;  // of StepPlan::body_within; 0: it needs no copies
+    int64_t arena = 0;
+    double seconds = 0;  // of the body, with what it stands still for copies
+  };
+  Way way(size_t level, int64_t budget) {
+    const Tried& base = tried(level);
+    if (base.arena <= budget) return {0, base.arena, base.seconds};
+    StepPlan plan = base.plan;
+    plan.body_within = std::max<int64_t>(1, budget - (base.arena - base.body));
+    const ProgramBlock body = plan_body(plan);
+    return {plan.body_within, base.arena - base.body + body.arena_bytes(), base.seconds + body.stall};
+  }
+  // The place in the frontier whose body, with copies for the rest, takes the least time: what is given up
+  // first saves most bytes per flop, and the queue has time for some of the rest. Times are taken to fall and
+  // then to rise: places at even distances are tried, and then those around the best, closer.
+  StepPlan with_copies() {
+    const auto& frontier = choices_.frontier;
+    const size_t last = frontier.size() - 1;
+    const size_t high = arena(frontier.back()) <= options_.memory_budget ? first_that_fits() : last;
+    std::map<size_t, Way> ways;
+    size_t best = high;
+    auto fits = [&](size_t i) { return ways.at(i).arena <= options_.memory_budget; };
+    auto look = [&](size_t i) {
+      const auto [found, fresh] = ways.try_emplace(i);
+      if (!fresh) return;
+      found->second = way(frontier[i], options_.memory_budget);
+      logs::topic("remat", str("level ", frontier[i], " with copies: arena ", exact(found->second.arena),
+                               ", ", 1e3 * found->second.seconds, " ms"));
+      if (fits(i) && (!fits(best) || found->second.seconds < ways.at(best).seconds)) best = i;
+    };
+    look(high);
+    for (size_t apart = std::max<size_t>(1, high / 4);; apart = (apart + 1) / 2) {
+      if (ways.size() == 1)
+        for (size_t i = 0; i < high; i += apart) look(i);
+      const size_t center = best;
+      if (center >= apart) look(center - apart);
+      if (center + apart <= high) look(center + apart);
+      if (apart == 1 || apart * 16 <= high) break;
+    }
+    for (size_t i = first_floor(); i < frontier.size() && !fits(best); ++i) look(i);
+    if (!fits(best)) refuse_with_copies();
+    StepPlan plan = take(frontier[best]);
+    plan.body_within = ways.at(best).within;
+    plan.recompute.arena = ways.at(best).arena;
+    return plan;
+  }
+  [[noreturn]] void refuse_with_copies() {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (size_t i = first_floor(); i < choices_.frontier.size(); ++i)
+      least = std::min(least, way(choices_.frontier[i], 0).arena);
+    throw UserError(str("compile.memory_budget ", exact(options_.memory_budget),
+                        ": the arena of the step needs at least ", exact(least),
+                        " even with everything recomputed or copied to the host that makes it smaller (",
+                        exact(arena(0)), " without); give that, or a smaller batch.micro or model.context"));
+  }
+
   struct Tried {
     StepPlan plan;
-    int64_t arena = 0;
-    double flops = 0;
+    int64_t arena = 0, body = 0;
+    double flops = 0, seconds = 0;  // of the body
   };
   const Tried& tried(size_t level) {
     auto [found, fresh] = tried_.try_emplace(level);
@@ -103,7 +166,9 @@ class Search {
     if (options_.backend != Backend::reference) target_of(options_).device().enter();
     const StepBlocks blocks = plan_blocks(made.plan);
     made.arena = blocks.arena_bytes();
+    made.body = blocks.body.arena_bytes();
     made.flops = blocks.body.flops();
+    for (const BlockCall& call : blocks.body.calls) made.seconds += seconds_of(call, options_.travel);
     logs::topic("remat", str("level ", level, ": arena ", exact(made.arena)));
     return made;
   }
@@ -135,12 +200,27 @@ int64_t parse_memory_budget(const std::string& word) {
 StepPlan plan_within_budget(
     const Graph& joint, const CompileOptions& options,
     const std::function<StepPlan(const std::vector<ValueId>& recomputed)>& plan_with) {
+  if (options.offload_activations &&
+      (options.memory_budget == kRecomputeNothing || options.memory_budget == kRecomputeFull))
+    throw UserError(
+        str("compile.offload_activations is true, and compile.memory_budget is ",
+            options.memory_budget == kRecomputeFull ? "full" : "none",
+            "; give the bytes that the arena is to keep within, as in 20GiB (trainrun plan --budgets "
+            "prints some), or leave compile.offload_activations out"));
   if (options.memory_budget == kRecomputeNothing) return plan_with({});
   if (options.memory_budget < 0)
     throw UserError(str("compile.memory_budget is ", options.memory_budget,
                         " bytes; give none, full, or at least 1 byte"));
   Search search(joint, options, plan_with);
   return search.run();
+}
+
+std::string away_text(const ProgramBlock& body, const Recompute& recompute) {
+  if (body.away.empty()) return "nothing";
+  return str(body.away.size(), " values, ", bytes_text(static_cast<double>(body.away_bytes())),
+             " to the host and back in each micro-batch, arena ",
+             bytes_text(static_cast<double>(recompute.arena)), " instead of ",
+             bytes_text(static_cast<double>(recompute.arena_without)));
 }
 
 std::string text(const Recompute& recompute) {

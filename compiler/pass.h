@@ -40,15 +40,20 @@ inline constexpr int64_t kPiecesByRates = 0;
 int default_threads();
 void set_default_threads(int threads);
 
-// Rates by which products and collectives of model dims are set beside each other. They are those of the
-// device and of links inside a host, whatever the mesh: a step has the same calls on any number of data
-// ranks.
+// Rates by which products and collectives of model dims are set beside each other, and what is computed again
+// beside copies to the host. They are those of the device and of links inside a host, whatever the mesh: a
+// step has the same calls on any number of data ranks.
 struct TravelRates {
   double flops = 6e14;      // of products, per second
   double bandwidth = 3e11;  // bytes per second that a rank receives
   double latency = 4e-5;    // seconds of a collective of no bytes
   double wave = 4.3e6;      // elements of a product's output that the device computes at a time (132
                             // multiprocessors with tiles of 128 x 256); a product more wastes a quarter of it
+  double memory = 4e12;     // bytes per second that calls read and write
+  double launch = 3e-6;     // seconds that a call takes beside its work
+  double host = 5.3e10;  // bytes per second between the device and its host's memory, each way; 0: they are
+                         // one memory, and what is computed stands still for copies
+  double host_latency = 1e-5;  // seconds of a copy of no bytes
 };
 
 struct CompileOptions {
@@ -72,6 +77,9 @@ struct CompileOptions {
   // gradients' sums and their exchange. What does not fit is not kept for the backward pass, which computes
   // it again. No bit depends on it.
   int64_t memory_budget = kRecomputeNothing;
+  // Of what does not fit, what is cheaper to copy than to compute again waits in the host's memory between
+  // forward and backward; the copies travel beside the calls. memory_budget is bytes. No bit depends on it.
+  bool offload_activations = false;
   // Moments that updates alone read lie in the host's memory and come to the device bucket by bucket while
   // they are updated. No bit depends on it.
   bool offload_moments = false;

@@ -92,7 +92,7 @@ void StepBuilder::seed_to(int call) {
     run_to(seed_, call, [&](int from, int to) { run(kSeedBlock, seed_inputs_, from, to); });
 }
 
-void StepBuilder::run_body(const Turn& turn, int from, int to) {
+void StepBuilder::run_body(Turn& turn, int from, int to) {
   const auto all = static_cast<int>(block(kSeedBlock).calls.size());
   while (from < to) {
     int until = to;
@@ -101,7 +101,7 @@ void StepBuilder::run_body(const Turn& turn, int from, int to) {
       writer_.set_micro_batch(micro_batch(turn.slot));
       for (until = from + 1; until < to && needs_[until] <= seed_.from;) ++until;
     }
-    run(kBodyBlock, turn.inputs, from, until, turn.arena);
+    run_beside_copies(turn, from, until);
     from = until;
   }
 }

@@ -14,6 +14,19 @@ double ProgramBlock::flops() const {
   return sum;
 }
 
+int64_t ProgramBlock::away_bytes() const {
+  int64_t sum = 0;
+  for (const AwayValue& value : away) sum += value.bytes;
+  return sum;
+}
+
+double seconds_of(const BlockCall& call, const TravelRates& rates) {
+  if (call.kind == BlockCall::Kind::start || call.kind == BlockCall::Kind::wait) return 0;
+  const bool product = call.library && call.family != "rows";
+  return std::max(product ? call.flops / rates.flops : 0, static_cast<double>(call.bytes) / rates.memory) +
+         rates.launch;
+}
+
 std::string ProgramBlock::algorithms() const {
   std::string out;
   for (const BlockCall& call : calls)

@@ -46,6 +46,20 @@ struct BlockCall {
   int64_t bytes = 0;   // that one run reads and writes
 };
 
+// A value that waits in the host's memory from one of its uses to the next. Each of the four is a call before
+// which something is done.
+struct AwayValue {
+  int leaves = 0;                 // its copy to the host starts
+  int gone = 0;                   // and is waited for: its place is free
+  int comes = 0;                  // its copy to the device starts, to a place of its own
+  int back = 0;                   // and is waited for: a call reads it
+  BlockPlace from = {}, to = {};  // in the arena, before and after
+  int64_t at = 0;                 // in the host's memory, bytes
+  int64_t bytes = 0;
+  NodeId node;  // of the graph, which made it
+  bool operator==(const AwayValue&) const = default;
+};
+
 // What a block is planned from.
 struct BlockSource {
   Graph graph;                                // lowered: fused nodes, library ops, views; reference: any
@@ -54,6 +68,8 @@ struct BlockSource {
   std::vector<int> streamed = {};             // inputs that are gathered while it runs
   GatherOptions gather = {};
   int64_t micro_batches = 1;  // that run part by part at once, at most
+  int64_t within = 0;  // bytes of its arenas that copies to the host bring it down to, as near as they can;
+                       // 0: nothing is copied
 };
 
 // Values lie in one arena. Where several micro-batches run part by part (BlockSource::micro_batches), what
@@ -70,8 +86,12 @@ struct ProgramBlock {
   int64_t micro_batches = 1;
   int64_t own_bytes = 0, shared_bytes = 0;  // of the arenas
   int64_t floor = 0;                        // bytes that live values need at the fullest call
+  std::vector<AwayValue> away;              // in the order in which they leave
+  int64_t host_bytes = 0;                   // in the host's memory, of each micro-batch that runs at once
+  double stall = 0;  // seconds of one run in which calls stand still for copies, by CompileOptions::travel
 
   int64_t arena_bytes() const { return micro_batches * own_bytes + shared_bytes; }
+  int64_t away_bytes() const;      // that go to the host in one run, and come back
   double flops() const;            // of the contractions, convolutions and attention of one run
   std::string algorithms() const;  // kernels and library algorithms in order, for the certificate
   std::string text() const;        // a line per call
@@ -80,6 +100,8 @@ struct ProgramBlock {
 // InternalError for a graph that is not lowered for the options' target.
 ProgramBlock plan_block(BlockSource source, const CompileOptions& options);
 
+// Seconds of a call by the rates of a device; of a start or wait 0.
+double seconds_of(const BlockCall& call, const TravelRates& rates);
 // What a kernel reads of an input: all of it, or the parts and rows that it takes.
 int64_t bytes_read(const Graph& body, size_t input);
 // "add,tanh": the ops of a fused node that compute.

@@ -106,6 +106,11 @@ void StepBuilder::add_block(std::string name, ProgramBlock block) {
   for (int64_t j = 0; j < block.micro_batches && !none; ++j)
     arenas.own.push_back(writer_.region(
         Kind::arena, block.micro_batches > 1 ? str(name, " of micro-batch ", j) : name, block.own_bytes));
+  for (size_t j = 0; block.host_bytes && j < arenas.own.size(); ++j) {
+    arenas.on_host.push_back(writer_.region(
+        Kind::arena, program_.regions[arenas.own[j].region].name + " on the host", block.host_bytes));
+    program_.regions.back().on_host = true;
+  }
   if (block.shared_bytes) arenas.shared = writer_.region(Kind::arena, name + " shared", block.shared_bytes);
   arenas_.push_back(std::move(arenas));
   program_.block_names.push_back(std::move(name));

@@ -32,6 +32,7 @@ class StepBuilder {
   struct Arenas {
     std::vector<Span> own;  // per micro-batch that runs at once
     Span shared;
+    std::vector<Span> on_host;  // as own; of values that wait there
   };
 
   void inspect();
@@ -89,8 +90,9 @@ class StepBuilder {
     int64_t slot = 0, arena = 0;
     bool idle = false;
     std::vector<Span> inputs;
-    int reached = 0;   // calls that are done
-    size_t group = 0;  // the next to be ready
+    int reached = 0;                             // calls that are done
+    size_t group = 0;                            // the next to be ready
+    std::vector<int> leaving = {}, coming = {};  // flights, as ProgramBlock::away
   };
   // Calls up to `end`; where a bucket's gradients are ready, they are added.
   void advance(Turn& turn, int end);
@@ -122,7 +124,11 @@ class StepBuilder {
   bool seed_runs_beside() const;
   void find_needs();
   void seed_to(int call);
-  void run_body(const Turn& turn, int from, int to);
+  void run_body(Turn& turn, int from, int to);
+  // The body's calls beside the copies of values that wait in the host's memory.
+  void run_beside_copies(Turn& turn, int from, int to);
+  void copies_before(Turn& turn, int call);
+  int start_copy(const Turn& turn, size_t value, bool to_host);
   std::vector<int> gather_weights(int b, size_t bucket);
 
   void tail();

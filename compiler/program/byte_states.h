@@ -18,6 +18,13 @@ enum class ByteState {
   spent,    // an addend that was taken: nothing may read it
 };
 
+inline const char* why_no_addend(ByteState state) {
+  return state == ByteState::spent     ? " which was taken already"
+         : state == ByteState::settled ? " which was read as a result already"
+         : state == ByteState::total   ? " which is a finished sum"
+         : state == ByteState::summed  ? " which is summed over ranks already"
+                                       : " which is no addend";
+}
 inline bool is_unread(ByteState state) { return state == ByteState::once || state == ByteState::total; }
 
 class ByteStates {
@@ -54,5 +61,11 @@ class ByteStates {
   }
   std::map<int, Stretches> of_;
 };
+// Of each byte of the span.
+inline bool is_plain(ByteStates& bytes, const Span& span) {
+  bool all = true;
+  bytes.each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });
+  return all;
+}
 
 }  // namespace lockstep::compiler

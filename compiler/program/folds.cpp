@@ -32,7 +32,7 @@ HeldBytes held_bytes(const StepProgram& program) {
     const Region& region = program.regions[r];
     switch (region.kind) {
       case Region::Kind::arena:
-        out.arena += region.bytes;
+        (region.on_host ? out.host : out.arena) += region.bytes;
         break;
       case Region::Kind::partial:
         out.sums += region.bytes;

@@ -15,6 +15,7 @@ struct HeldBytes {
   int64_t arena = 0;   // of all blocks
   int64_t sums = 0;    // partial sums of gradients, and what is packed and received of them
   int64_t update = 0;  // sums over ranks, norms, weights in other dtypes, and gathers of new weights
+  int64_t host = 0;    // of the arena, in the host's memory, beside it: values that wait there
   int64_t reduction() const { return sums + update; }
 };
 HeldBytes held_bytes(const StepProgram& program);

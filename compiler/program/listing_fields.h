@@ -91,11 +91,16 @@ void fields(auto& f, Is<GatherPlan::Segment> auto& x) {
 void fields(auto& f, Is<GatherPlan::Bucket> auto& x) {
   f("segments", x.segments)("bytes", x.bytes)("start", x.start)("wait", x.wait);
 }
+void fields(auto& f, Is<AwayValue> auto& x) {
+  f("leaves", x.leaves)("gone", x.gone)("comes", x.comes)("back", x.back)("from", x.from)("to", x.to)(
+      "at", x.at)("bytes", x.bytes)("node", x.node);
+}
 // Besides its calls and its graph.
 void fields(auto& f, Is<ProgramBlock> auto& x) {
   f("groups", x.groups)("outputs", x.outputs)("ready", x.ready)("segments", x.gathers.segments)(
       "buckets", x.gathers.buckets)("segment_at", x.segment_at)("micro_batches", x.micro_batches)(
-      "own_bytes", x.own_bytes)("shared_bytes", x.shared_bytes)("floor", x.floor);
+      "own_bytes", x.own_bytes)("shared_bytes", x.shared_bytes)("floor", x.floor)("away", x.away)(
+      "host_bytes", x.host_bytes)("stall", x.stall);
 }
 // Besides its lists.
 void fields(auto& f, Is<StepProgram> auto& x) {

@@ -4,23 +4,17 @@
 #include <set>
 
 #include "compiler/codegen/target.h"
-#include "compiler/program/block.h"
+#include "compiler/program/block_calls.h"
+#include "compiler/program/gaps.h"
 #include "compiler/program/places.h"
 #include "compiler/schedule/arena.h"
+#include "compiler/schedule/host_copies.h"
 #include "core/base/error.h"
-#include "core/ir/print.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
 
 namespace {
-bool is_start(const Node& node) {
-  return node.op == ops::model_gather_start || node.op == ops::model_exchange_start;
-}
-bool is_wait(const Node& node) { return node.op == ops::model_wait; }
-bool is_alias(const Node& node) {
-  return (node.op == ops::reshape && !node.body) || node.attrs.flag("alias");
-}
 int64_t bytes_of(const Value& value) {
   return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
 }
@@ -48,7 +42,7 @@ class Planner {
   }
 
   ProgramBlock plan() {
-    make_calls();
+    block_.calls = calls_of(graph(), places_, options_, target_);
     find_lives();
     hold_in_flight();
     find_ready();
@@ -74,8 +68,6 @@ class Planner {
     return part;
   }
 
-  void make_calls();
-  void make_library_call(const Node& node, BlockCall& call) const;
   void find_lives();
   void hold_in_flight();
   void find_ready();
@@ -83,6 +75,8 @@ class Planner {
   void share_homes();
   void share_home(int call, ValueId out, std::set<ValueId>& taken);
   void place_all();
+  void let_wait();
+  void set_away(const ArenaWithin& made, const std::vector<BufferGap>& gaps);
   void bind();
 
   // A buffer with a life, to be placed in one of the two arenas.
@@ -111,67 +105,9 @@ class Planner {
   PerValue<ValueId> home_;  // per root: whose buffer it takes over
   Arena own_, shared_;
   PerValue<Buffer> values_;
+  std::map<ValueId, size_t> away_;  // per buffer that waits: which of ProgramBlock::away
   std::vector<Buffer> workspaces_;  // per call
 };
-
-void Planner::make_library_call(const Node& node, BlockCall& call) const {
-  std::vector<Operand> in, out;
-  for (ValueId v : node.inputs) in.push_back({graph()[v].dtype, graph()[v].shape, places_[v].strides});
-  for (ValueId v : node.outputs) out.push_back({graph()[v].dtype, graph()[v].shape, places_[v].strides});
-  LS_CHECK(target_.is_library_op(node.op), "the native backend has no kernel for ", node.op, " at ",
-           node.at.text());
-  call.kind = BlockCall::Kind::library;
-  call.library = target_.make_library_call(node, in, out, target_options(options_));
-  call.workspace_bytes = call.library->workspace(options_.threads);
-  call.name = call.what = call.library->algorithm();
-  call.flops = call.library->flops();
-  const Library family = op_row(node.op).library;
-  call.family = family == Library::attention     ? "attention"
-                : family == Library::convolution ? "convolution"
-                : family == Library::contraction ? "contraction"
-                : node.op == ops::scaled_mm      ? "float8"
-                                                 : "rows";
-}
-
-void Planner::make_calls() {
-  std::map<ValueId, int> flights;               // by handle
-  std::map<std::string, KernelSource> kernels;  // by body: layers that are alike have equal ones
-  for (NodeId n : graph().node_ids()) {
-    const Node& node = graph().node(n);
-    if (is_alias(node)) continue;
-    BlockCall call;
-    call.node = n;
-    call.inputs = node.inputs.size();
-    if (node.body) {
-      auto [made, fresh] = kernels.try_emplace(lockstep::print(*node.body, {.source_lines = false}));
-      const KernelSource& source = fresh ? made->second = target_.generate(*node.body) : made->second;
-      call.name = source.name;
-      call.workspace_bytes = source.workspace;
-      call.flops = source.flops;
-      call.begins = source.begins;
-      for (size_t i = 0; i < call.begins.size(); ++i)
-        call.begins[i] *= static_cast<int64_t>(size_of(graph()[node.inputs[i]].dtype));
-      call.what = fused_text(*node.body);
-      call.family = "kernel";
-    } else if (is_start(node) || is_wait(node)) {
-      call.kind = is_start(node) ? BlockCall::Kind::start : BlockCall::Kind::wait;
-      call.what = node.op.name();
-      call.family = "collective";
-      const ValueId handle = is_start(node) ? node.outputs[0] : node.inputs[0];
-      call.flight = flights.emplace(handle, static_cast<int>(flights.size())).first->second;
-    } else if (options_.backend == Backend::reference) {
-      call.kind = BlockCall::Kind::evaluate;
-      call.what = node.op.name();
-      call.family = "evaluated";
-    } else {
-      make_library_call(node, call);
-    }
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      call.bytes += node.body ? bytes_read(*node.body, i) : bytes_of(graph()[node.inputs[i]]);
-    for (ValueId v : node.outputs) call.bytes += bytes_of(graph()[v]);
-    block_.calls.push_back(std::move(call));
-  }
-}
 
 void Planner::find_lives() {
   made_.assign(graph().values.size(), -1);
@@ -321,9 +257,38 @@ void Planner::place_all() {
     segments.push_back(live(bucket.start, until, segment.bytes, !in_turns()));
   }
   own_.plan = plan_arena(own_.lives), shared_.plan = plan_arena(shared_.lives);
+  if (source_.within > 0 && shares()) let_wait();
   for (const Buffer& segment : segments) block_.segment_at.push_back(slot_of(segment));
   block_.own_bytes = own_.plan.bytes, block_.shared_bytes = shared_.plan.bytes;
   block_.floor = block_.micro_batches * own_.plan.floor + shared_.plan.floor;
+}
+
+// The arena of a micro-batch comes to its share of BlockSource::within, or as near as copies bring it.
+void Planner::let_wait() {
+  const int64_t within = (source_.within - shared_.plan.bytes) / block_.micro_batches;
+  std::vector<double> seconds;
+  for (const BlockCall& call : block_.calls) seconds.push_back(seconds_of(call, options_.travel));
+  const std::vector<BufferGap> buffers = gaps_of(block_, places_, home_, seconds);
+  std::vector<Gap> gaps;
+  for (const BufferGap& gap : buffers)
+    if (const Buffer& at = values_[gap.buffer]; at.in == &own_) gaps.push_back({at.index, gap.from, gap.to});
+  ArenaWithin made = plan_arena_within(own_.lives, gaps, seconds, options_.travel, within);
+  own_.plan = std::move(made.arena);
+  set_away(made, buffers);
+}
+
+void Planner::set_away(const ArenaWithin& made, const std::vector<BufferGap>& gaps) {
+  block_.host_bytes = made.host.bytes, block_.stall = made.stall;
+  for (size_t k = 0; k < made.copies.size(); ++k) {
+    const HostCopy& copy = made.copies[k];
+    const auto gap = std::find_if(gaps.begin(), gaps.end(), [&](const BufferGap& one) {
+      return values_[one.buffer].in == &own_ && values_[one.buffer].index == copy.life;
+    });
+    away_[gap->buffer] = k;
+    block_.away.push_back({copy.leaves, copy.gone, copy.comes, copy.back, slot_of(Buffer{&own_, copy.life}),
+                           slot_of(Buffer{&own_, own_.lives.size() + k}), made.host.offsets[k],
+                           own_.lives[copy.life].bytes, gap->node});
+  }
 }
 
 BlockPlace Planner::slot_of(ValueId v, int call) const {
@@ -332,7 +297,9 @@ BlockPlace Planner::slot_of(ValueId v, int call) const {
   if (at.base < 0) {
     const Buffer& buffer = values_[home_[r]];
     LS_CHECK(buffer.in, "value %", v, " has no buffer");
-    at = slot_of(buffer);
+    const auto away = away_.find(home_[r]);
+    const bool came = away != away_.end() && call >= block_.away[away->second].comes;
+    at = came ? block_.away[away->second].to : slot_of(buffer);
   } else {
     const auto& segments = block_.gathers.segments;
     for (size_t s = 0; s < segments.size(); ++s)

@@ -287,15 +287,15 @@ constexpr const char* kLegend = R"(
 
 How to read it. [NAME + OFFSET, BYTES] is a stretch of memory; [NAME] all of it. A start begins a collective,
 its wait ends it. "exchange N" sends partial sums of bucket N of the gradients to the owners of their rows; the
-sum of the losses rides in one of them, to rank 0. "gather N" brings new rows, and the loss, to everybody;
-both count on their own. "moments N" brings moments that lie on the host, "moments N back" returns them. In the
-bucket of an exchange the rows of other ranks come first, in their order, and this rank's last. Gradients are
-added in pieces, one per tensor and owner. "count" sums token counts, votes to stop, and a word about replicas
-(0 over all ranks, where the checksums of the last compared step were alike), each an i64. "and N more": the
-same for N further tensors. seed: 1 / count, with which backward begins. tail N: small arithmetic on whole
-values, as the mean loss and the clipping factor. Calls are those of the phase's list above. ~ is the layer
-above. Blocks and rows of a library call: the shares of threads; chunk: how many products are added before they
-join the sum.
+sum of the losses rides in one of them, to rank 0. "gather N" brings new rows, and the loss, to everybody; both
+count on their own. "moments N" brings moments that lie on the host, "moments N back" returns them; "activation
+N" goes to wait on the host, "activation N back" comes to be read again. In the bucket of an exchange the rows
+of other ranks come first, in their order, and this rank's last. Gradients are added in pieces, one per tensor
+and owner. "count" sums token counts, votes to stop, and a word about replicas (0 over all ranks, where the
+checksums of the last compared step were alike), each an i64. "and N more": the same for N further tensors.
+seed: 1 / count, with which backward begins. tail N: small arithmetic on whole values, as the mean loss and the
+clipping factor. Calls are those of the phase's list above. ~ is the layer above. Blocks and rows of a library
+call: the shares of threads; chunk: how many products are added before they join the sum.
 
 memory (arena: what phases compute; value: what outlives a phase; partial: sums of gradients, own and
 received; staging: what is packed to travel)
@@ -313,14 +313,14 @@ std::string print(const StepProgram& program) {
     out += str("; this rank's are from ", *std::min_element(mine.begin(), mine.end()), " to ",
                *std::max_element(mine.begin(), mine.end()));
   out += kLegend;
-  std::map<Region::Kind, std::pair<int64_t, int64_t>> held;
+  std::map<std::pair<Region::Kind, bool>, std::pair<int64_t, int64_t>> held;
   for (const Region& region : program.regions) {
-    auto& [count, bytes] = held[region.kind];
+    auto& [count, bytes] = held[{region.kind, region.on_host}];
     ++count, bytes += region.bytes;
   }
   for (const auto& [kind, both] : held)
-    out += str("  ", name(kind), ": ", both.first, both.first == 1 ? " region, " : " regions, ",
-               amount(both.second), "\n");
+    out += str("  ", name(kind.first), kind.second ? " on the host: " : ": ", both.first,
+               both.first == 1 ? " region, " : " regions, ", amount(both.second), "\n");
   for (size_t b = 0; b < program.blocks.size(); ++b)
     if (b < kCopiesBlock || b >= kTailBlocks || !program.blocks[b].calls.empty())
       out += "\n" + block_text(program, b);

@@ -29,7 +29,8 @@ struct Region {
   Kind kind = Kind::value;
   std::string name;
   int64_t bytes = 0;
-  bool on_host = false;  // of state: in the host's memory, which StartCopies alone reaches
+  bool on_host = false;  // of state, and of an arena whose values wait: in the host's memory, which
+                         // StartCopies alone reaches
   bool operator==(const Region&) const = default;
 };
 

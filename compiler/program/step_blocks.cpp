@@ -24,24 +24,29 @@ ProgramBlock plan_seed(const StepPlan& plan) {
   return plan_block(std::move(source), plan.options);
 }
 
-StepBlocks plan_blocks(const StepPlan& plan) {
+ProgramBlock plan_body(const StepPlan& plan) {
   const LanePlan lanes{plan.micro_batches, plan.lanes, static_cast<int>(plan.phases.whole.mesh.data_size()),
                        0, plan.order};
   std::vector<int> streamed;
   for (const auto& weight : plan.phases.streamed) streamed.push_back(weight.input);
   const bool layers = !streamed.empty() && plan.options.gather == GatherWhen::layers;
+  std::vector<std::vector<int>> groups = plan.phases.buckets;
+  for (const auto& rows : plan.phases.rows) groups.push_back({rows.ids, rows.rows});
+  return plan_block({.graph = plan.body,
+                     .groups = groups,
+                     .keeps = lanes.is_one(),
+                     .streamed = streamed,
+                     .gather = gather_options(plan.options),
+                     .micro_batches = layers ? lanes.slots(0) : 1,
+                     .within = plan.body_within},
+                    plan.options);
+}
+
+StepBlocks plan_blocks(const StepPlan& plan) {
   StepBlocks out;
   out.count = plan_block({plan.count, {}}, plan.options);
   out.seed = plan_seed(plan);
-  std::vector<std::vector<int>> groups = plan.phases.buckets;
-  for (const auto& rows : plan.phases.rows) groups.push_back({rows.ids, rows.rows});
-  out.body = plan_block({.graph = plan.body,
-                         .groups = groups,
-                         .keeps = lanes.is_one(),
-                         .streamed = streamed,
-                         .gather = gather_options(plan.options),
-                         .micro_batches = layers ? lanes.slots(0) : 1},
-                        plan.options);
+  out.body = plan_body(plan);
   out.copies = plan_copies(plan, out.body.micro_batches);
   out.maxima = plan_block({plan.maxima}, plan.options), out.cast = plan_block({plan.cast}, plan.options);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));

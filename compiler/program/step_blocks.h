@@ -16,6 +16,7 @@ struct StepBlocks {
   int64_t arena_bytes() const;
 };
 StepBlocks plan_blocks(const StepPlan& plan);
+ProgramBlock plan_body(const StepPlan& plan);
 ProgramBlock plan_seed(const StepPlan& plan);
 // Of rows of sparse tables, for as many micro-batches at once as the body runs.
 ProgramBlock plan_copies(const StepPlan& plan, int64_t micro_batches);

@@ -52,6 +52,7 @@ struct StepPlan {
   LaneOrder order = LaneOrder::contiguous;
   std::map<std::string, Layout> layouts;  // of the state that the step reads, on all mesh dims
   std::set<std::string> on_host;          // of it: what lies in the host's memory
+  int64_t body_within = 0;  // bytes of the body's arenas that copies to the host bring it down to; 0: none
 };
 
 GatherOptions gather_options(const CompileOptions& options);  // of the gathers of weights in bodies

@@ -8,6 +8,7 @@
 #include "compiler/program/byte_states.h"
 #include "compiler/program/flights.h"
 #include "compiler/program/print.h"
+#include "compiler/program/values_away.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler {
@@ -17,7 +18,7 @@ using Verb = StartCollective::Verb;
 
 class Walk {
  public:
-  explicit Walk(const StepProgram& program) : program_(program), flights_(program) {
+  explicit Walk(const StepProgram& program) : program_(program), flights_(program), away_(program) {
     works_ = std::any_of(program.instrs.begin(), program.instrs.end(), [](const Instr& instr) {
       return instr.micro_batch >= 0 && std::holds_alternative<RunBlock>(instr.what);
     });
@@ -71,6 +72,7 @@ class Walk {
   void operator()(const RunBlock& run) {
     const ProgramBlock& block = program_.blocks[run.block];
     follow(run);
+    refuse(away_.run(run));
     for (int c = run.first; c < run.last; ++c) {
       const BlockCall& call = block.calls[c];
       if (call.kind == BlockCall::Kind::wait) continue;
@@ -103,19 +105,25 @@ class Walk {
   void operator()(const Wait& wait) {
     const Flights::Flight ended = flights_.end(wait.flight);
     if (!ended.start) fail(str("flight ", wait.flight, " is not under way"));
+    away_.end(wait.flight);
     const Span& to = ended.to.at(0);
-    if (to.there() && program_.regions[to.region].kind == Region::Kind::arena) ++arrived_[to.region];
+    if (std::holds_alternative<StartCollective>(ended.start->what) && to.there() &&
+        program_.regions[to.region].kind == Region::Kind::arena)
+      ++arrived_[to.region];
   }
   // Each moment that lies on the host comes, is updated where it came to, and goes back.
   void operator()(const StartCopies& start) {
     Flights::Flight flight{now_, start.label, {}, {}};
+    const int arena = away_.arena_of(start);
+    if (arena >= 0) refuse(away_.start(start, turns_[{kBodyBlock, arena}].reached));
     for (const auto& [to, from] : start.copies) {
       flight.from.push_back(from), flight.to.push_back(to);
       const Span& there = start.to_host ? to : from;
       if (!program_.regions[there.region].on_host)
         fail(str("takes ", program_.regions[there.region].name, " for memory of the host"));
-      look(from);
+      arena >= 0 && start.to_host ? touch(from) : look(from);
       write(to, ByteState::plain);
+      if (arena >= 0) continue;
       if (!start.to_host) {
         to_update_.set(to, ByteState::plain);
         staged_.insert(to.region);
@@ -250,6 +258,9 @@ class Walk {
                             instr.at.file.empty() ? "" : str(", at ", instr.at.text())));
   }
   [[noreturn]] void fail(const std::string& what) const { fail(*now_, what); }
+  void refuse(const std::string& wrong) const {
+    if (!wrong.empty()) fail(wrong);
+  }
   std::string stretch(const Span& span) const {
     return str(program_.regions[span.region].name, ", bytes ", span.offset, " to ", span.offset + span.bytes,
                ",");
@@ -276,7 +287,7 @@ class Walk {
   }
   void check_access(const Span& span, bool written) const {
     inside(span);
-    if (const std::string refused = flights_.refused(span, written); !refused.empty()) fail(refused);
+    refuse(flights_.refused(span, written));
     if (program_.regions[span.region].on_host && !std::holds_alternative<StartCopies>(now_->what))
       fail(str("reaches ", program_.regions[span.region].name, ", which lies on the host"));
   }
@@ -298,12 +309,7 @@ class Walk {
       if (state == ByteState::none) fail(str("reads ", stretch(span), " which nothing wrote"));
       if (state != ByteState::once && !(given && state == ByteState::plain) &&
           !(over_ranks && state == ByteState::summed))
-        fail(str("adds ", stretch(span),
-                 state == ByteState::spent     ? " which was taken already"
-                 : state == ByteState::settled ? " which was read as a result already"
-                 : state == ByteState::total   ? " which is a finished sum"
-                 : state == ByteState::summed  ? " which is summed over ranks already"
-                                               : " which is no addend"));
+        fail(str("adds ", stretch(span), why_no_addend(state)));
       return ByteState::spent;
     });
   }
@@ -328,11 +334,6 @@ class Walk {
       if (before == ByteState::plain) fail(str("updates ", program_.regions[state.region].name, " twice"));
       return ByteState::plain;
     });
-  }
-  static bool is_plain(ByteStates& bytes, const Span& span) {
-    bool all = true;
-    bytes.each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });
-    return all;
   }
 
   // The calls of a block run in order, all of them, once for a micro-batch; those that read gathered weights
@@ -391,6 +392,7 @@ class Walk {
   ByteStates sums_;            // plain: finished
   std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
   Flights flights_;
+  ValuesAway away_;
   ByteStates to_update_;                       // plain: moments that were brought and not updated yet
   std::set<int> staged_;                       // regions that moments are brought to
   std::map<std::pair<int, int>, Turn> turns_;  // by block and its own arena

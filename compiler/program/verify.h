@@ -17,6 +17,7 @@ namespace lockstep::compiler {
 // - runs calls of a block out of order, a second time for a micro-batch, not to their end, or without the
 //   weights that they read;
 // - reaches memory of the host but by copies, or updates in a copy what was not brought there or is updated;
+// - runs a call of the body where a value that waits on the host is not gone, or not back (ValuesAway);
 // - updates a tensor twice, brings weights from before their update, or compares replicas behind it;
 // and where nothing adds to a count or vote, or writes what the step's caller reads.
 void verify(const StepProgram& program);

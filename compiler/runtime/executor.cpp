@@ -51,7 +51,8 @@ void Executor::take_memory(bool of_steps) {
     if (is_of_steps(region) != of_steps) continue;
     if (parts_.given) memory_[r] = parts_.given(region);
     if (memory_[r]) continue;
-    owned_.emplace_back(static_cast<size_t>(region.bytes), parts_.device.memory());
+    owned_.emplace_back(static_cast<size_t>(region.bytes),
+                        region.on_host ? parts_.device.staging() : parts_.device.memory());
     memory_[r] = owned_.back().data();
   }
 }

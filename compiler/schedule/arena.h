@@ -12,6 +12,7 @@ struct Lifetime {
   int last = 0;
   int64_t bytes = 0;
 };
+int64_t aligned_bytes(int64_t bytes);  // what a buffer takes of an arena
 struct ArenaPlan {
   std::vector<int64_t> offsets;  // per lifetime, 256-byte aligned
   int64_t bytes = 0;             // of the whole arena

@@ -75,7 +75,7 @@ void MemoryCheck::check_host(const StepPlan& plan, const State& state) const {
 void MemoryCheck::check_device(const StepPlan& plan, const State& state) const {
   const MemoryNeeds needs = needs_of(plan, state, *target_);
   if (const std::string refused =
-          moments_do_not_fit_host("the program", at_.local_world_size, needs, host_memory());
+          offloaded_does_not_fit_host("the program", at_.local_world_size, needs, host_memory());
       !refused.empty())
     throw UserError(in_options(refused));
   const int64_t free = target_->device().memory_info().free;

@@ -70,32 +70,55 @@ PlanReport PlannedRun::report(int64_t memory) const {
 
 PlanBudget PlannedRun::budget() const {
   const compiler::Recompute& again = run_->step.plan.recompute;
+  const compiler::ProgramBlock& body = run_->step.program.blocks[compiler::kBodyBlock];
   return {config_.compile.memory_budget,
           needs(library_bounds(config_, found_.target), 0).total(),
           run_->step.held.arena,
           known_ ? predict(config_, run_->words, run_->step, roofline_).step_s : 0,
           again.values,
-          again.extra_flops};
+          again.extra_flops,
+          false,
+          false,
+          static_cast<int64_t>(body.away.size()),
+          body.away_bytes()};
 }
 std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline) {
   const FoundTarget found = found_target(config.train.device, nproc);  // opened once, for all threads
-  const auto begin = [&](const std::string& word, bool offload) {
+  const bool asked = config.compile.offload_activations;
+  struct Hosted {
+    bool activations = false, moments = false;
+  };
+  const auto begin = [&](const std::string& word, Hosted hosted) {
     RunConfig one = config;
-    one.compile.memory_budget = word, one.optim.offload = offload;
+    one.compile.memory_budget = word, one.optim.offload = hosted.moments;
+    one.compile.offload_activations = hosted.activations && word != "none" && word != "full";
     return std::async(std::launch::async, [one = std::move(one), nproc, roofline, &found] {
       found.target.device().enter();
       return PlannedRun(one, nproc, roofline).budget();
     });
   };
-  std::future<PlanBudget> away;
-  if (!config.optim.offload) away = begin("none", true);
-  std::vector<PlanBudget> out = plan_budgets([&](const std::vector<std::string>& words) {
+  const auto planned = [&](const std::vector<std::string>& words, Hosted hosted) {
     std::vector<std::future<PlanBudget>> begun;
-    for (const std::string& word : words) begun.push_back(begin(word, config.optim.offload));
-    std::vector<PlanBudget> planned;
-    for (auto& one : begun) planned.push_back(one.get());
-    return planned;
-  });
+    for (const std::string& word : words) begun.push_back(begin(word, hosted));
+    std::vector<PlanBudget> all;
+    for (auto& one : begun) all.push_back(one.get());
+    return all;
+  };
+  const Hosted as_asked{asked, config.optim.offload};
+  std::future<PlanBudget> away;
+  if (!config.optim.offload) away = begin("none", {false, true});
+  std::vector<PlanBudget> out =
+      plan_budgets([&](const std::vector<std::string>& words) { return planned(words, as_asked); });
+  if (!asked && out.size() > 2) {
+    std::vector<std::string> between;
+    for (size_t i = 1; i + 1 < out.size(); ++i) between.push_back(out[i].word);
+    const std::vector<PlanBudget> copied = planned(between, {true, config.optim.offload});
+    for (size_t i = 0; i < copied.size(); ++i)
+      if (copied[i].step_s < out[i + 1].step_s) {
+        out.push_back(copied[i]);
+        out.back().copies = true;
+      }
+  }
   if (!away.valid()) return out;
   try {
     PlanBudget offloaded = away.get();

@@ -102,22 +102,27 @@ PageChart budgets_chart(const PlanReport& plan) {
                 .unit = "ms, predicted",
                 .series = {},
                 .x = large ? "GiB a rank" : "MiB a rank"};
-  PageSeries series{"by compile.memory_budget", {}, true};
+  PageSeries again{"by compile.memory_budget", {}, true},
+      copies{"with compile.offload_activations", {}, true};
   for (const PlanBudget& budget : plan.budgets)
     if (!budget.offload)
-      series.points.emplace_back(static_cast<double>(budget.bytes) / (large ? 1 << 30 : 1 << 20),
-                                 1e3 * budget.step_s);
-  std::sort(series.points.begin(), series.points.end());
-  out.series.push_back(series);
+      (budget.copies ? copies : again)
+          .points.emplace_back(static_cast<double>(budget.bytes) / (large ? 1 << 30 : 1 << 20),
+                               1e3 * budget.step_s);
+  for (PageSeries* series : {&again, &copies}) {
+    std::sort(series->points.begin(), series->points.end());
+    if (!series->points.empty()) out.series.push_back(*series);
+  }
   return out;
 }
 PageTable budgets_table(const PlanReport& plan) {
-  PageTable out{"Bytes against time", {{"compile.memory_budget", "a rank takes", "step", "", "again"}}};
+  PageTable out{"Bytes against time",
+                {{"compile.memory_budget", "a rank takes", "step", "", "again", "on the host"}}};
   for (const PlanBudget& budget : plan.budgets)
-    out.rows.push_back({budget.name(), bytes(budget.bytes),
-                        budget.step_s > 0 ? seconds_text(budget.step_s) : "–",
-                        budget.values || budget.offload ? more_time(budget, plan.budgets[0]) : "",
-                        budget.values ? str(budget.values, " values") : "nothing"});
+    out.rows.push_back(
+        {budget.name(), bytes(budget.bytes), budget.step_s > 0 ? seconds_text(budget.step_s) : "–",
+         budget.values || budget.away || budget.offload ? more_time(budget, plan.budgets[0]) : "",
+         budget.values ? str(budget.values, " values") : "nothing", away_words(budget)});
   return out;
 }
 }  // namespace

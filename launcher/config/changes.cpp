@@ -118,6 +118,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.threads", Effect::none},
       {"compile.bucket_bytes", Effect::none},
       {"compile.memory_budget", Effect::none},
+      {"compile.offload_activations", Effect::none},
       {"compile.tp_pieces", Effect::rounding},
       {"compile.capture", Effect::none},
       {"compile.fusion", Effect::rounding},

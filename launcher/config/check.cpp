@@ -337,6 +337,10 @@ void check_compile(const RunConfig& c, Errors& errors) {
   if (budget != "none" && budget != "full" && !parse_bytes(budget))
     errors.push_back(
         str("compile.memory_budget is \"", budget, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
+  if (c.compile.offload_activations && (budget == "none" || budget == "full"))
+    errors.push_back(str("compile.offload_activations is true, and compile.memory_budget is ", budget,
+                         "; give the bytes that the arena is to keep within, as in 20GiB (trainrun plan "
+                         "--budgets prints some), or leave compile.offload_activations out"));
 }
 
 void check_placements(const RunConfig& c, Errors& errors) {

@@ -305,6 +305,11 @@ struct CompileConfig {
       "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in "
       "2GiB: what does not fit is "
       "recomputed in the backward pass, with the same bits; none: keep all; full: the smallest arena");
+  bool offload_activations = key(
+      &offload_activations, "compile.offload_activations", false,
+      "of what does not fit in the bytes of compile.memory_budget, what is cheaper to copy than to recompute "
+      "waits in the host's memory, pinned, between forward and backward; copies travel beside the "
+      "computation. Same bits: trainrun plan says what is copied");
   int64_t tp_pieces = key(
       &tp_pieces, "compile.tp_pieces", 0,
       "on tp: pieces into which the rows of forward products are cut, so that one piece's gather or "

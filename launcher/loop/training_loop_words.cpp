@@ -31,6 +31,8 @@ void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
     logs::info(str("gradients are exchanged ", words));
   if (const std::string words = corruption_.in_vain(); !words.empty()) logs::info(work_.in_words(words));
   if (step.plan().recompute.values) logs::info(str("backward recomputes ", text(step.plan().recompute)));
+  if (const ProgramBlock& body = step.program().blocks[kBodyBlock]; !body.away.empty())
+    logs::info(str("activations wait on the host: ", away_text(body, step.plan().recompute)));
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
   logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(),

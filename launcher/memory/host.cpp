@@ -128,15 +128,21 @@ std::string does_not_fit_host(const std::string& name, int64_t ranks, const Memo
                    "compile.memory_budget, or more memory; trainrun plan prints the parts");
 }
 
-std::string moments_do_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
-                                    const HostMemory& host) {
-  const double each = static_cast<double>(needs.on_host), all = each * static_cast<double>(ranks);
+std::string offloaded_does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
+                                        const HostMemory& host) {
+  const double each = static_cast<double>(needs.on_host + needs.away),
+               all = each * static_cast<double>(ranks);
   if (!host.bytes || all <= static_cast<double>(host.bytes)) return "";
-  return str(name, " keeps its moments on the host (optim.offload), and they do not fit there: ",
+  const bool moments = needs.on_host > 0, activations = needs.away > 0;
+  return str(name, " keeps its ", moments ? "moments on the host (optim.offload)" : "",
+             moments && activations ? " and its " : "",
+             activations ? "activations on the host (compile.offload_activations)" : "",
+             ", and they do not fit there: ",
              ranks == 1 ? "its rank has " : str(ranks, " ranks have ", bytes_text(all), " together, "),
              bytes_text(each), ranks == 1 ? "" : " each", "; there are ",
-             bytes_text(static_cast<double>(host.bytes)), " (", host.source,
-             "). Take more hosts, optim.moments bf16, or optim.offload false");
+             bytes_text(static_cast<double>(host.bytes)), " (", host.source, "). Take more hosts, ",
+             moments ? "optim.moments bf16, or optim.offload false" : "", moments && activations ? ", " : "",
+             activations ? "a larger compile.memory_budget, or compile.offload_activations false" : "");
 }
 
 }  // namespace lockstep::launcher

@@ -31,9 +31,9 @@ std::optional<int64_t> address_space_left();
 // fit. Needs are those of one rank.
 std::string does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
                               const HostMemory& host);
-// Why the moments that `ranks` ranks with devices of their own keep on this host cannot be there; "" where
-// they can.
-std::string moments_do_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
-                                    const HostMemory& host);
+// Why the moments and activations that `ranks` ranks with devices of their own keep on this host cannot be
+// there; "" where they can.
+std::string offloaded_does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
+                                        const HostMemory& host);
 
 }  // namespace lockstep::launcher

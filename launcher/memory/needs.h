@@ -48,6 +48,7 @@ struct MemoryPart {
 struct MemoryNeeds {
   std::vector<MemoryPart> parts;
   int64_t on_host = 0;  // moments that lie in the host's memory, in no part
+  int64_t away = 0;     // activations that wait there, in no part
   int64_t total() const;
   int64_t exact() const;  // without the parts that are bounds: with less than this the run cannot be
   std::vector<MemoryPart> largest_first() const;
@@ -62,6 +63,7 @@ struct StepBytes {
       0;  // arenas of the evaluation step: it is compiled beside the training step and keeps its own
   int64_t reduction = 0;  // lanes and buckets of gradients, their exchange, and the buffers of the update
   std::set<std::string> on_host{};  // FQNs of the state that lies in the host's memory
+  int64_t away = 0;                 // of activations that wait there
 };
 
 // Communicators of a mesh: one for each dim of more than one rank, one for the data dims together where there

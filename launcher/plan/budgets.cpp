@@ -11,6 +11,7 @@ namespace lockstep::launcher {
 
 namespace {
 constexpr int64_t kBetween = 4;  // rows between both ends
+constexpr size_t kLeft = 5;      // columns of words, from here on
 
 std::string percent(double share) {
   char text[32];
@@ -47,15 +48,24 @@ std::string more_time(const PlanBudget& budget, const PlanBudget& first) {
   return first.step_s > 0 ? percent(budget.step_s / first.step_s - 1) : "-";
 }
 
+std::string away_words(const PlanBudget& budget) {
+  return budget.away ? str(budget.away, " values, ", bytes_text(static_cast<double>(budget.away_bytes)))
+                     : "nothing";
+}
+
 std::string budgets_text(const std::vector<PlanBudget>& budgets) {
   std::vector<std::vector<std::string>> rows{
       {"memory_budget", "a rank takes", "arena", "step", "", "computed again"}};
+  const bool any_away =
+      std::any_of(budgets.begin(), budgets.end(), [](const PlanBudget& budget) { return budget.away > 0; });
+  if (any_away) rows[0].emplace_back("waits on the host");
   for (const PlanBudget& budget : budgets)
     rows.push_back(
         {budget.name(), bytes_text(static_cast<double>(budget.bytes)),
          bytes_text(static_cast<double>(budget.arena)), budget.step_s > 0 ? seconds_text(budget.step_s) : "-",
-         budget.values || budget.offload ? more_time(budget, budgets[0]) : "",
+         budget.values || budget.away || budget.offload ? more_time(budget, budgets[0]) : "",
          budget.values ? str(budget.values, " values, ", percent(budget.more_flops), " flops") : "nothing"});
+  for (size_t i = 0; any_away && i < budgets.size(); ++i) rows[i + 1].push_back(away_words(budgets[i]));
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows)
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
@@ -64,13 +74,13 @@ std::string budgets_text(const std::vector<PlanBudget>& budgets) {
     std::string line = " ";
     for (size_t c = 0; c < row.size(); ++c) {
       const std::string gap(widths[c] - row[c].size(), ' ');
-      line += c == 0 || c + 1 == row.size() ? str(" ", row[c], gap, " ") : str(" ", gap, row[c], " ");
+      line += c == 0 || c >= kLeft ? str(" ", row[c], gap, " ") : str(" ", gap, row[c], " ");
     }
     while (line.back() == ' ') line.pop_back();
     out += line + "\n";
   }
-  const auto on_device =
-      std::count_if(budgets.begin(), budgets.end(), [](const PlanBudget& budget) { return !budget.offload; });
+  const auto on_device = std::count_if(budgets.begin(), budgets.end(),
+                                       [](const PlanBudget& budget) { return budget.as_it_is(); });
   if (on_device == 1) out += "  a full recomputation takes no less\n";
   return out;
 }

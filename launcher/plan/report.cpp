@@ -207,6 +207,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.whole_on_tp = whole_on_tp(state, mesh);
   if (plan.options.memory_budget != kRecomputeNothing) out.recomputed = text(plan.recompute);
   const StepProgram& program = step.program;
+  if (plan.options.offload_activations) out.offloaded = away_text(program.blocks[kBodyBlock], plan.recompute);
   // The body is a rank's share of what the ranks outside the data dims compute together.
   out.flops = program.blocks[kBodyBlock].flops() *
               static_cast<double>(plan.micro_batches * (mesh.size() / mesh.data_size()));

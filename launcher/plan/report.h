@@ -79,6 +79,7 @@ struct PlanReport {
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
   std::string recomputed;  // what backward recomputes under compile.memory_budget, in words; "" without one
+  std::string offloaded;   // what waits on the host under compile.offload_activations; "" without it
   std::vector<PlanBudget> budgets;  // where they were asked for, else empty
   bool invariant = true;
   std::string certificate;
@@ -120,7 +121,7 @@ std::string plan_text(const PlanReport& report);
 //     {state, arena, reduction, total, regions [{name, bytes}],
 //      device: of its device (the CPU: of its host), with bounds of what libraries take:
 //        {parts [{name, bytes, bound}], total, exact, on_host (moments in the host's memory instead),
-//        available | null, fits | null,
+//         activations_on_host (that wait there), available | null, fits | null,
 //         nearest {micro, ranks, mesh, bytes} | null, planned_without | null},
 //      host: this host, on the CPU, of so many of the ranks together:
 //        {ranks, exact, available, source, fits} | null}
@@ -134,8 +135,8 @@ std::string plan_text(const PlanReport& report);
 //               tokens_per_s or samples_per_s, flops_per_s, peak_flops_per_s,
 //               shares {arithmetic, memory, launches, exposed}} | null
 //   no_prediction | null
-//   budgets [{memory_budget, offload, bytes, arena, step | null, recomputed_values, more_flops}], empty
-//   unless asked
+//   budgets [{memory_budget, offload, offload_activations, bytes, arena, step | null, recomputed_values,
+//             more_flops, offloaded_values, offloaded_bytes}], empty unless asked
 //   certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 

@@ -27,6 +27,7 @@ Json device_json(const PlanReport& r) {
   out["total"] = r.needs.total();
   out["exact"] = r.needs.exact();
   out["on_host"] = r.needs.on_host;
+  out["activations_on_host"] = r.needs.away;
   out["available"] = r.available > 0 ? Json(r.available) : Json(nullptr);
   out["fits"] = r.available > 0 ? Json(r.fits()) : Json(nullptr);
   out["nearest"] = nullptr;
@@ -129,11 +130,14 @@ std::string plan_json(const PlanReport& r) {
   for (const PlanBudget& budget : r.budgets)
     out["budgets"].push_back({{"memory_budget", budget.word},
                               {"offload", budget.offload},
+                              {"offload_activations", budget.copies},
                               {"bytes", budget.bytes},
                               {"arena", budget.arena},
                               {"step", budget.step_s > 0 ? Json(budget.step_s) : Json(nullptr)},
                               {"recomputed_values", budget.values},
-                              {"more_flops", budget.more_flops}});
+                              {"more_flops", budget.more_flops},
+                              {"offloaded_values", budget.away},
+                              {"offloaded_bytes", budget.away_bytes}});
   out["certificate"] = r.certificate;
   out["same_bits_on"] = r.invariant ? "any" : "this";
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -112,6 +112,7 @@ std::string plan_text(const PlanReport& r) {
          row("arena", exact_bytes(r.arena)) + row("reduction", exact_bytes(r.reduction));
   out += row("together", exact_bytes(r.state + r.arena + r.reduction));
   if (!r.recomputed.empty()) out += row("recomputed", r.recomputed);
+  if (!r.offloaded.empty()) out += row("offloaded", r.offloaded);
   out += "arena and reduction by region\n";
   for (const auto& region : r.regions) out += row(region.name, exact_bytes(region.bytes));
   if (!r.needs.parts.empty()) {

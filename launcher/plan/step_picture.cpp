@@ -36,7 +36,7 @@ constexpr OpMeaning kOps[] = {{"lane_exchange", {"#f2a33c", "gradients (lane_exc
                               {"all_reduce", {"#6e7781", "counts, norm, votes (all_reduce)"}},
                               {"model_gather", {"#c9829b", "model_gather"}},
                               {"model_exchange", {"#a3678a", "model_exchange"}},
-                              {"copies", {"#d4a72c", "moments from and to the host (copies)"}}};
+                              {"copies", {"#d4a72c", "moments, activations from and to the host (copies)"}}};
 
 std::string_view fill_of(const std::string& op) {
   for (const OpMeaning& known : kOps)

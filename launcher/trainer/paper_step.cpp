@@ -113,7 +113,8 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
   StepBytes bytes{.arena = step.held.arena,
                   .batches = step.batches,
                   .reduction = step.held.reduction(),
-                  .on_host = step.plan.on_host};
+                  .on_host = step.plan.on_host,
+                  .away = step.held.host};
   if (compute_dtype(config) != DType::f32 && step.plan.options.backend != Backend::reference) {
     for (int b : {kSeedBlock, kMaximaBlock, kCastBlock}) bytes.copies += step.program.blocks[b].arena_bytes();
     bytes.arena -= bytes.copies;
@@ -121,6 +122,7 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
   if (evaluation) {
     bytes.evaluation = evaluation->held.arena + evaluation->held.reduction();
     bytes.batches += evaluation->batches;
+    bytes.away += evaluation->held.host;
   }
   return device_needs(state, bytes, bounds);
 }

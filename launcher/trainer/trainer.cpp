@@ -149,6 +149,8 @@ void set_travel(CompileOptions& options, const RunConfig& config, const Target& 
   options.tp_pieces = config.compile.tp_pieces || !on_host ? config.compile.tp_pieces : 1;
   options.travel.flops = products_rate(rates, config.train.precision);
   options.travel.bandwidth = rates.inside.bandwidth, options.travel.latency = rates.inside.latency;
+  options.travel.memory = rates.memory, options.travel.launch = rates.launch;
+  options.travel.host = rates.host.bandwidth, options.travel.host_latency = rates.host.latency;
 }
 }  // namespace
 

@@ -78,7 +78,7 @@ void Training::check_memory() {
       logs::warn(str("memory may run out on the device of rank ", rank(), ":\n", table));
     }
     if (refused.empty() && at_.local_rank == 0)
-      refused = moments_do_not_fit_host(config_.name, at_.local_world_size, needs, host_memory());
+      refused = offloaded_does_not_fit_host(config_.name, at_.local_world_size, needs, host_memory());
   } catch (const UserError& error) { refused = error.what(); }
   agree(*live_.world, refused);
 }

@@ -112,6 +112,13 @@ TEST(ConfigErrors, MemoryBudgets) {
     EXPECT_EQ(with({str("--compile.memory_budget=", bad)}),
               str("c.json: compile.memory_budget is \"", bad,
                   "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
+  const std::string away = "--compile.offload_activations=true";
+  EXPECT_EQ(with({away, "--compile.memory_budget=2GiB"}), "accepted");
+  for (const char* word : {"none", "full"})
+    EXPECT_EQ(with({away, str("--compile.memory_budget=", word)}),
+              str("c.json: compile.offload_activations is true, and compile.memory_budget is ", word,
+                  "; give the bytes that the arena is to keep within, as in 20GiB (trainrun plan --budgets "
+                  "prints some), or leave compile.offload_activations out"));
 }
 
 // What torch, transformers, nanoGPT and others call it.

@@ -130,11 +130,14 @@ if wants mesh; then
   fi
 fi
 if wants cross; then
-  # Recomputation changes no bit; the CPU resumes sharded checkpoints, and the GPU resumes its; a recorded step is replayed.
+  # Recomputation changes no bit, nor do activations on the host; the CPU resumes sharded checkpoints, and the GPU resumes its; a recorded step is replayed.
   n=$((gpus >= 2 ? 2 : 1)) z="--mesh.dim_names=[dp_shard]" x="--train.steps=12 --checkpoint.every=6 --train.eval_every=0"
-  fresh x_{all,full,to_cpu,to_gpu}
+  fresh x_{all,full,away,to_cpu,to_gpu}
   train x_all $n $x $z; train x_full $n $x $z --compile.memory_budget=full
-  compare equal x_all x_full
+  budget=$("$bin/trainrun" plan --json --nproc $n "$config" $x $z | python3 -c 'import json, sys; print(json.load(sys.stdin)["memory"]["arena"] * 3 // 4)')
+  train x_away $n $x $z --compile.memory_budget=$budget --compile.offload_activations=true
+  grep -q "activations wait on the host" "$work/x_away.log" runs/x_away/* 2> /dev/null || fail "x_away copied nothing within $budget bytes"
+  compare equal x_all x_full x_away
   train x_to_cpu $n $x $z --train.steps=6; train x_to_cpu 1 $x --train.device=cpu
   train x_to_gpu 2 $x $z --train.device=cpu --train.steps=6; train x_to_gpu $n $x $z --mesh.zero=1
   compare close x_all x_to_cpu x_to_gpu

@@ -50,6 +50,42 @@ TEST_F(MemoryBudget, PlanAndRunSayWhatIsRecomputedAndBitsStay) {
                  " bytes"));
 }
 
+// Copies are chosen by the device's rates, and their bits are those of a run that keeps all.
+TEST_F(MemoryBudget, ActivationsWaitOnTheHost) {
+  write_tiny();
+  const std::vector<std::string> config{"c.json", "--model.context=64", "--train.steps=5"};
+  auto words = [&](std::vector<std::string> first, const std::vector<std::string>& more) {
+    first.insert(first.end(), config.begin(), config.end());
+    first.insert(first.end(), more.begin(), more.end());
+    return first;
+  };
+  train(words({"--nproc", "1"}, {"--name=kept"}));
+  // Below what recomputing alone can do, so that something is copied whatever the rates.
+  const int64_t least = std::stoll(found(plan("full"), "\n  arena +([0-9]+) bytes"));
+  const std::vector<std::string> away{str("--compile.memory_budget=", least - 256),
+                                      "--compile.offload_activations=true"};
+  auto planned = trainrun(words({"plan", "--long", "--nproc", "2"}, away));
+  ASSERT_EQ(planned.code, kExitOk) << planned.output;
+  const std::string waits = found(planned.output, "\n  offloaded +([^\n]*)");
+  EXPECT_TRUE(std::regex_match(
+      waits,
+      std::regex(R"(\d+ values, .* to the host and back in each micro-batch, arena .* instead of .*)")))
+      << planned.output;
+  EXPECT_LE(std::stoll(found(planned.output, "\n  arena +([0-9]+) bytes")), least - 256);
+  EXPECT_HAS(planned.output, "activations that wait");
+  EXPECT_HAS(planned.output, "the way to the host copies");
+  auto program = trainrun(words({"plan", "--program", "--nproc", "2"}, away));
+  EXPECT_HAS(program.output, "start copies \"activation 0");
+  auto more = away;
+  more.emplace_back("--name=away");
+  train(words({"--nproc", "2"}, more));
+  EXPECT_HAS(RunRecord("runs/away").log(0), "activations wait on the host: " + waits);
+  expect_same_run("kept", "away");
+  auto refused = trainrun(words({"plan", "--nproc", "2"}, {"--compile.offload_activations=true"}));
+  EXPECT_EQ(refused.code, kExitUser);
+  EXPECT_HAS(refused.output, "compile.offload_activations is true, and compile.memory_budget is none; give");
+}
+
 // The rows are those that plans of their own have.
 TEST_F(MemoryBudget, BudgetsAreBytesAgainstTime) {
   write_tiny();
@@ -59,16 +95,23 @@ TEST_F(MemoryBudget, BudgetsAreBytesAgainstTime) {
   ASSERT_GE(rows.size(), 3u) << rows;
   EXPECT_EQ(rows.front()["memory_budget"], "none");
   EXPECT_EQ(rows.front()["recomputed_values"], 0);
-  EXPECT_EQ(rows.back()["memory_budget"], "full");
+  Json last;  // of those without copies, which stand before the others
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_GT(rows[i]["step"], 0) << rows[i];
     const std::string word = rows[i]["memory_budget"];
+    if (rows[i]["offload_activations"]) {
+      EXPECT_GT(rows[i]["offloaded_values"], 0) << rows[i];
+      continue;
+    }
+    EXPECT_EQ(rows[i]["offloaded_values"], 0) << rows[i];
+    last = rows[i];
     EXPECT_EQ(rows[i]["arena"], std::stoll(found(plan(word), "\n  arena +([0-9]+) bytes"))) << word;
     if (i == 0) continue;
     EXPECT_LT(rows[i]["arena"], rows[i - 1]["arena"]) << rows;
     EXPECT_LT(rows[i]["bytes"], rows[i - 1]["bytes"]) << rows;
     EXPECT_GT(rows[i]["recomputed_values"], 0) << rows[i];
   }
+  EXPECT_EQ(last["memory_budget"], "full");
   auto text = trainrun({"plan", "--budgets", "--nproc", "2", "c.json", "--model.context=64"});
   EXPECT_EQ(text.code, kExitOk);
   EXPECT_HAS(text.output, "\nbytes against time, by compile.memory_budget\n");

@@ -259,6 +259,8 @@ print(f"step {compiled.done}: state {state.hash()}")
         self.ranks(2, loop_program, "runs/d", 25)
         self.assertIn("state " + want, self.ranks(3, away, "runs/d", 40))
         self.assertEqual(self.state_of(self.alone(away, "runs/e")), want)
+        refused = self.write("refused.py", CLASSIFIER + loop.replace("micro_batch=4)", "micro_batch=4, offload_activations=True)"))
+        self.assertIn("compile.offload_activations is true, and compile.memory_budget is none", self.alone(refused, "runs/f", code=2))
 
     def test_batches_of_other_sizes_and_lengths_are_compiled_and_go_on(self):
         program = self.write("shapes.py", """

@@ -91,6 +91,28 @@ TEST_F(FarDevice, MomentsOnTheHostHaveTheBitsOfTheCpu) {
   EXPECT_EQ(train("mixed", 1, kFar, {constant}).back(), cpu.back());
 }
 
+// They wait there between forward and backward; what one micro-batch left the next one writes over. The
+// budget is below what recomputing alone can do, so that something is copied whatever the rates.
+TEST_F(FarDevice, ActivationsOnTheHostHaveTheBitsOfTheCpu) {
+  Process plan({"/usr/bin/env", "-C", root(), TRAINRUN, "plan", "--json", CONFIG, "--train.device=" + kFar,
+                "--compile.memory_budget=full"},
+               root() + "/plan.out");
+  ASSERT_EQ(plan.wait(100), 0) << plan.output();
+  const std::string said = plan.output();
+  const int64_t least = Json::parse(said.substr(said.find("{\n")))["memory"]["arena"];
+  const auto cpu = train("cpu", 1, "cpu");
+  ASSERT_EQ(cpu.size(), 12u);
+  const std::vector<std::string> away{"--compile.offload_activations=true",
+                                      str("--compile.memory_budget=", least - 4096)};
+  for (int ranks : {1, 3}) {
+    const std::string name = str("far", ranks);
+    EXPECT_EQ(train(name, ranks, kFar, away), cpu);
+    std::ifstream log(root() + "/" + name + ".out");
+    const std::string text{std::istreambuf_iterator<char>(log), {}};
+    EXPECT_NE(text.find("activations wait on the host: "), std::string::npos) << text;
+  }
+}
+
 // Rows of sparse tables are summed and put where they lie, under gates that lie there, too.
 TEST_F(FarDevice, SparseTablesHaveTheBitsOfTheCpu) {
   constexpr int64_t kSamples = 96, kDense = 3, kRows[] = {5, 70};

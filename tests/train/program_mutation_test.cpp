@@ -215,12 +215,13 @@ constexpr const char* kGpt =
     "data": {"paths": ["a.txt"], "kind": "tokens"})";
 
 std::vector<StepProgram> programs_of(const std::string& model, const std::string& mesh, int64_t ranks,
-                                     int64_t micro_batches, const std::string& more = "") {
-  const RunConfig config =
-      parse_config(str(R"({"name": "small", )", model, R"(, "train": {"device": "cpu")", more,
-                       R"(}, "compile": {"bucket_bytes": 2000}, "batch": {"micro": 1, "global": )",
-                       micro_batches, R"(}, "mesh": )", mesh, "}"),
-                   "small.json");
+                                     int64_t micro_batches, const std::string& more = "",
+                                     const std::string& compile = "") {
+  const RunConfig config = parse_config(
+      str(R"({"name": "small", )", model, R"(, "train": {"device": ")", compile.empty() ? "cpu" : "cuda",
+          "\"", more, R"(}, "compile": {"bucket_bytes": 2000)", compile,
+          R"(}, "batch": {"micro": 1, "global": )", micro_batches, R"(}, "mesh": )", mesh, "}"),
+      "small.json");
   const PaperRun run(config, ranks, cpu_target());
   std::vector<StepProgram> out;
   for (int64_t rank = 0; rank < ranks; ++rank) out.push_back(program_of(run.step, run.words, rank));
@@ -349,6 +350,29 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                             " from before its update: start copies ",
                             " holds twice: update "})
     EXPECT_TRUE(std::any_of(said.begin(), said.end(), [&](const std::string& text) {
+      return text.find(words) != std::string::npos;
+    })) << words;
+}
+
+// Activations wait on the host by the clocks of a GPU: each copy, each wait, and each run between them.
+TEST(ProgramMutations, OfValuesThatWaitAreRefusedOrHarmless) {
+  constexpr const char* kDeeper =
+      R"("model": {"kind": "gpt", "vocab": 16, "context": 16, "width": 16, "depth": 3, "heads": 2},
+      "data": {"paths": ["a.txt"], "kind": "tokens"})";
+  const std::string mesh = R"({"shape": [1], "dim_names": ["dp_replicate"]})";
+  auto programs = [&](const std::string& compile) {
+    return programs_of(kDeeper, mesh, 1, 2, "", R"(, "tp_pieces": 1)" + compile);
+  };
+  const int64_t arena = held_bytes(programs("")[0]).arena;
+  Mutations all{
+      {{1}, {"dp_replicate"}},
+      programs(str(R"(, "memory_budget": ")", arena * 17 / 20, R"(", "offload_activations": true)"))};
+  EXPECT_FALSE(all.programs[0].blocks[kBodyBlock].away.empty());
+  all.run();
+  for (const char* words : {" where activation 0 is not gone: run ", " where activation 0 is not back: run ",
+                            " starts before call ", "\" starts where activation 0 has left: start copies ",
+                            "\" starts where activation 0 is not gone: start copies "})
+    EXPECT_TRUE(std::any_of(all.words.begin(), all.words.end(), [&](const std::string& text) {
       return text.find(words) != std::string::npos;
     })) << words;
 }

@@ -50,18 +50,32 @@ TEST_F(Host, RoomForMoreOfEachRank) {
 TEST_F(Host, MomentsOfRanksWithDevicesOfTheirOwn) {
   const MemoryNeeds needs{.parts = {}, .on_host = 2 * kGiB};
   const HostMemory host{3 * kGiB, "a rule"};
-  EXPECT_EQ(moments_do_not_fit_host("big", 1, needs, host), "");
-  EXPECT_EQ(moments_do_not_fit_host("big", 8, {}, host), "");
-  EXPECT_EQ(moments_do_not_fit_host("big", 8, needs, {}), "") << "nothing is known";
+  EXPECT_EQ(offloaded_does_not_fit_host("big", 1, needs, host), "");
+  EXPECT_EQ(offloaded_does_not_fit_host("big", 8, {}, host), "");
+  EXPECT_EQ(offloaded_does_not_fit_host("big", 8, needs, {}), "") << "nothing is known";
   EXPECT_EQ(
-      moments_do_not_fit_host("big", 2, needs, host),
+      offloaded_does_not_fit_host("big", 2, needs, host),
       "big keeps its moments on the host (optim.offload), and they do not fit there: 2 ranks have 4.00 GiB "
       "together, 2.00 GiB each; there are 3.00 GiB (a rule). Take more hosts, optim.moments bf16, or "
       "optim.offload false");
   EXPECT_EQ(
-      moments_do_not_fit_host("big", 1, needs, {kGiB, "a rule"}),
+      offloaded_does_not_fit_host("big", 1, needs, {kGiB, "a rule"}),
       "big keeps its moments on the host (optim.offload), and they do not fit there: its rank has 2.00 GiB; "
       "there are 1.00 GiB (a rule). Take more hosts, optim.moments bf16, or optim.offload false");
+  needs.away = kGiB;
+  EXPECT_EQ(offloaded_does_not_fit_host("big", 1, needs, {3 * kGiB, "a rule"}), "");
+  EXPECT_EQ(
+      offloaded_does_not_fit_host("big", 2, needs, {5 * kGiB, "a rule"}),
+      "big keeps its moments on the host (optim.offload) and its activations on the host "
+      "(compile.offload_activations), and they do not fit there: 2 ranks have 6.00 GiB together, 3.00 GiB "
+      "each; there are 5.00 GiB (a rule). Take more hosts, optim.moments bf16, or optim.offload false, a "
+      "larger compile.memory_budget, or compile.offload_activations false");
+  needs.on_host = 0;
+  EXPECT_EQ(
+      offloaded_does_not_fit_host("big", 2, needs, {kGiB, "a rule"}),
+      "big keeps its activations on the host (compile.offload_activations), and they do not fit there: 2 "
+      "ranks have 2.00 GiB together, 1.00 GiB each; there are 1.00 GiB (a rule). Take more hosts, a larger "
+      "compile.memory_budget, or compile.offload_activations false");
 }
 
 TEST_F(Host, TheTightestCgroupOfVersion2OnTheWay) {

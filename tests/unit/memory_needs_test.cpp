@@ -58,6 +58,15 @@ TEST(MemoryNeeds, MomentsOnTheHostAreNoneOfTheDevices) {
   LibraryBounds cpu = host_bounds();
   EXPECT_EQ(device_needs(state, step, cpu).exact(), 240 + 480 + 300) << "there both are one memory";
   EXPECT_EQ(device_needs(state, step, cpu).on_host, 0);
+  // Alike activations that wait there.
+  const StepBytes waits{.arena = 5000, .away = 700};
+  const MemoryNeeds away = device_needs(state, waits, {0, 0, 0, 0});
+  EXPECT_EQ(rows_of(away), (std::vector<std::string>{"weights 240", "moments 480", "activations 5000"}));
+  EXPECT_EQ(away.away, 700);
+  EXPECT_NE(memory_table(away, 0).find("\n  activations on the host   700 bytes ("), std::string::npos)
+      << memory_table(away, 0);
+  EXPECT_EQ(device_needs(state, waits, cpu).exact(), 240 + 480 + 5000 + 700);
+  EXPECT_EQ(device_needs(state, waits, cpu).away, 0);
 }
 
 // What one H200 was measured to take beside state, arena and reduction lies within the bounds.
