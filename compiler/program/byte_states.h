@@ -45,6 +45,12 @@ class ByteStates {
     for (auto i = at.lower_bound(span.offset); i != at.end() && i->first < span.offset + span.bytes; ++i)
       i->second = change(i->second);
   }
+  // Whether each byte is.
+  bool is_plain(const Span& span) {
+    bool all = true;
+    each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });
+    return all;
+  }
   // look(region, state) for each stretch of all that was ever touched.
   template <class Look>
   void all(Look look) const {

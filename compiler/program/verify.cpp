@@ -19,9 +19,6 @@ using Verb = StartCollective::Verb;
 class Walk {
  public:
   explicit Walk(const StepProgram& program) : program_(program), flights_(program), away_(program) {
-    works_ = std::any_of(program.instrs.begin(), program.instrs.end(), [](const Instr& instr) {
-      return instr.micro_batch >= 0 && std::holds_alternative<RunBlock>(instr.what);
-    });
     for (size_t r = 0; r < program.regions.size(); ++r)
       if (const auto kind = program.regions[r].kind;
           kind == Region::Kind::state || kind == Region::Kind::input)
@@ -43,22 +40,16 @@ class Walk {
     for (const auto& [key, turn] : turns_)
       if (turn.reached < calls_of(key.first))
         fail(*turn.newest, str("calls from ", turn.reached, " on are never run"));
-    const bool counts =
-        std::any_of(done_.begin(), done_.end(), [](const auto& block) { return block.second >= 0; });
     if (program_.votes.there()) counted_.insert(program_.votes.region);
     for (int region : counted_)
-      refuse_none(added_, counts ? program_.whole(region) : program_.votes, "adds to a part of ");
+      refuse_none(added_, works() ? program_.whole(region) : program_.votes, "adds to a part of ");
     for (size_t r = 0; r < program_.regions.size(); ++r)
       if (program_.regions[r].kind == Region::Kind::result)
         refuse_none(bytes_, program_.whole(static_cast<int>(r)), "writes a part of ");
     for (const Span& rows : program_.updated)
-      if (!is_plain(updated_, rows))
-        throw InternalError(str("step program of rank ", program_.rank, ": nothing updates ",
-                                program_.regions[rows.region].name));
+      if (!updated_.is_plain(rows)) lacks("updates ", rows.region);
     for (const Span& table : program_.put)
-      if (!is_plain(updated_, table))
-        throw InternalError(str("step program of rank ", program_.rank, ": nothing replaces rows of ",
-                                program_.regions[table.region].name));
+      if (!updated_.is_plain(table)) lacks("replaces rows of ", table.region);
     // What the caller of the step reads.
     for (const auto& metric : program_.metrics)
       if (metric.at.there()) touch(metric.at);
@@ -68,7 +59,6 @@ class Walk {
                                 program_.regions[region].name, " holds in the end"));
     });
   }
-
   void operator()(const RunBlock& run) {
     const ProgramBlock& block = program_.blocks[run.block];
     follow(run);
@@ -96,8 +86,10 @@ class Walk {
     else
       start.verb == Verb::all_to_all || start.verb == Verb::reduce_scatter ? take(start.from)
                                                                            : look(start.from);
+    // A rank without micro-batches takes part in gathers of weights that the others' bodies read.
+    const bool for_others = start.verb == Verb::all_gather && in_arena(start.to) && !works();
     write(start.to, start.verb == Verb::all_reduce ? ByteState::summed
-                    : is_for_others(start)         ? ByteState::plain
+                    : for_others                   ? ByteState::plain
                                                    : ByteState::once);
     if (start.verb == Verb::all_gather && start.to.there())
       stale_[start.to.region] = stale_.count(start.from.region) && stale_[start.from.region];
@@ -107,9 +99,7 @@ class Walk {
     if (!ended.start) fail(str("flight ", wait.flight, " is not under way"));
     away_.end(wait.flight);
     const Span& to = ended.to.at(0);
-    if (std::holds_alternative<StartCollective>(ended.start->what) && to.there() &&
-        program_.regions[to.region].kind == Region::Kind::arena)
-      ++arrived_[to.region];
+    if (in_arena(to)) ++arrived_[to.region];
   }
   // Each moment that lies on the host comes, is updated where it came to, and goes back.
   void operator()(const StartCopies& start) {
@@ -158,8 +148,8 @@ class Walk {
       if (!from.there() || !to.there() || from.bytes == 0) continue;
       const auto kind = program_.regions[from.region].kind;
       // A gradient is packed to be sent; the only micro-batch's sum lies in its arena, too.
-      kind == Region::Kind::arena && !is_plain(sums_, from) ? take(from) : look(from);
-      const bool stale = kind == Region::Kind::state ? !is_plain(updated_, from) : stale_[from.region];
+      kind == Region::Kind::arena && !sums_.is_plain(from) ? take(from) : look(from);
+      const bool stale = kind == Region::Kind::state ? !updated_.is_plain(from) : stale_[from.region];
       if (stale && program_.regions[to.region].kind == Region::Kind::state)
         fail(str("brings ", program_.regions[to.region].name, " from before its update"));
       if (stale) stale_[to.region] = true;
@@ -181,7 +171,7 @@ class Walk {
       if (tensor.count == 0) continue;  // a rank that has no rows of it
       for (const Span& span : tensor.inputs) {
         look(span);
-        if (staged_.count(span.region) && !is_plain(to_update_, span))
+        if (staged_.count(span.region) && !to_update_.is_plain(span))
           fail(str("updates what ", stretch(span), " holds twice"));
       }
       look(tensor.ids), look(tensor.rows);
@@ -241,17 +231,18 @@ class Walk {
   }
 
  private:
-  // A rank without micro-batches takes part in gathers of weights that the others' bodies read.
-  bool is_for_others(const StartCollective& start) const {
-    return !works_ && start.verb == Verb::all_gather && start.to.there() &&
-           program_.regions[start.to.region].kind == Region::Kind::arena;
+  // Whether the rank has micro-batches; they are counted before weights are gathered.
+  bool works() const {
+    return std::any_of(done_.begin(), done_.end(), [](const auto& block) { return block.second >= 0; });
+  }
+  bool in_arena(const Span& span) const {
+    return span.there() && program_.regions[span.region].kind == Region::Kind::arena;
   }
   // How far a block is in one of its arenas.
   struct Turn {
     int reached = 0, micro_batch = -1;
     const Instr* newest = nullptr;
   };
-
   [[noreturn]] void fail(const Instr& instr, const std::string& what) const {
     throw InternalError(str("step program of rank ", program_.rank, ": ", what, ": ", text(program_, instr),
                             instr.micro_batch >= 0 ? str(", micro-batch ", instr.micro_batch) : "",
@@ -261,6 +252,10 @@ class Walk {
   void refuse(const std::string& wrong) const {
     if (!wrong.empty()) fail(wrong);
   }
+  [[noreturn]] void lacks(const char* what, int region) const {
+    throw InternalError(
+        str("step program of rank ", program_.rank, ": nothing ", what, program_.regions[region].name));
+  }
   std::string stretch(const Span& span) const {
     return str(program_.regions[span.region].name, ", bytes ", span.offset, " to ", span.offset + span.bytes,
                ",");
@@ -268,9 +263,7 @@ class Walk {
   void refuse_none(ByteStates& bytes, const Span& span, const char* what) {
     if (!span.there()) return;
     bytes.each(span, [&](ByteState state) {
-      if (state == ByteState::none)
-        throw InternalError(str("step program of rank ", program_.rank, ": nothing ", what,
-                                program_.regions[span.region].name));
+      if (state == ByteState::none) lacks(what, span.region);
       return state;
     });
   }
@@ -278,7 +271,6 @@ class Walk {
   Span argument(const RunBlock& run, const BlockCall& call, size_t i, const Value& value) const {
     return span_of(run, call.args[i], numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
   }
-
   void inside(const Span& span) const {
     const bool known = span.region >= 0 && span.region < static_cast<int>(program_.regions.size());
     if (!known || span.offset < 0 || span.offset + span.bytes > program_.regions[span.region].bytes)
@@ -291,7 +283,6 @@ class Walk {
     if (program_.regions[span.region].on_host && !std::holds_alternative<StartCopies>(now_->what))
       fail(str("reaches ", program_.regions[span.region].name, ", which lies on the host"));
   }
-
   // Reads a result.
   void look(const Span& span) {
     if (!span.there()) return;
@@ -335,7 +326,6 @@ class Walk {
       return ByteState::plain;
     });
   }
-
   // The calls of a block run in order, all of them, once for a micro-batch; those that read gathered weights
   // behind the waits for them and before the next ones.
   void follow(const RunBlock& run) {
@@ -384,7 +374,6 @@ class Walk {
 
   const StepProgram& program_;
   const Instr* now_ = nullptr;
-  bool works_ = false;  // runs a micro-batch
   ByteStates bytes_;
   ByteStates added_;           // plain: counts that something was added to since they were zeroed
   std::set<int> counted_;      // regions of counts

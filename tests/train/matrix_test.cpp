@@ -22,8 +22,9 @@ std::vector<Arrangement> arrangements() {
     out.push_back({str("ddp ", ranks), {{ranks}, {"dp_replicate"}}, 3});
     for (int zero : {1, 2, 3}) out.push_back({str("zero", zero, " ", ranks), {{ranks}, {"dp_shard"}}, zero});
   }
+  // Where one of the dims has one rank, ZeRO 1 and 2 are those of the other dim alone.
   for (auto [replicate, shard] : {std::pair<int64_t, int64_t>{1, 1}, {1, 2}, {3, 1}, {2, 2}, {2, 4}})
-    for (int zero : {1, 2, 3})
+    for (int zero : replicate > 1 && shard > 1 ? std::vector<int>{1, 2, 3} : std::vector<int>{3})
       out.push_back({str("hsdp [", replicate, ", ", shard, "] zero ", zero),
                      {{replicate, shard}, {"dp_replicate", "dp_shard"}},
                      zero});
