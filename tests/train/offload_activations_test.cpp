@@ -96,6 +96,7 @@ TEST(OffloadActivations, GivesTheBitsOfAStepThatKeepsAll) {
   expect_kept(kept, on(run, {{2}, {"dp_shard"}}, 3), budget, 3, "zero 3");
 }
 
+// Weights are gathered in each micro-batch; layer by layer over all of them nothing waits.
 TEST(OffloadActivations, GivesThemInBf16WithWeightsGatheredByTheWay) {
   TinyRun run = by({.model = "llama", .compute = DType::bf16, .depth = 4});
   run.options.precision = "bf16";
@@ -107,7 +108,7 @@ TEST(OffloadActivations, GivesThemInBf16WithWeightsGatheredByTheWay) {
     const Trained away = trained(within(split, budget));
     expect_same(kept, away.result, "gathered");
     EXPECT_LE(away.result.arena, budget);
-    EXPECT_FALSE(away.body().away.empty());
+    EXPECT_EQ(away.body().away.empty(), when == GatherWhen::layers);
   }
 }
 
