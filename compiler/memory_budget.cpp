@@ -149,7 +149,10 @@ class Search {
     throw UserError(str("compile.memory_budget ", exact(options_.memory_budget),
                         ": the arena of the step needs at least ", exact(least),
                         " even with everything recomputed or copied to the host that makes it smaller (",
-                        exact(arena(0)), " without); give that, or a smaller batch.micro or model.context"));
+                        exact(arena(0)), " without); give that, or a smaller batch.micro or model.context",
+                        options_.gather == GatherWhen::layers
+                            ? ", or mesh.gather micro_batch, which keeps the activations of one micro-batch"
+                            : ""));
   }
 
   struct Tried {

@@ -257,22 +257,21 @@ void Planner::place_all() {
     segments.push_back(live(bucket.start, until, segment.bytes, !in_turns()));
   }
   own_.plan = plan_arena(own_.lives), shared_.plan = plan_arena(shared_.lives);
-  if (source_.within > 0 && shares()) let_wait();
+  if (source_.within > 0 && shares() && !in_turns()) let_wait();
   for (const Buffer& segment : segments) block_.segment_at.push_back(slot_of(segment));
   block_.own_bytes = own_.plan.bytes, block_.shared_bytes = shared_.plan.bytes;
   block_.floor = block_.micro_batches * own_.plan.floor + shared_.plan.floor;
 }
 
-// The arena of a micro-batch comes to its share of BlockSource::within, or as near as copies bring it.
+// The arena comes to BlockSource::within, or as near as copies bring it.
 void Planner::let_wait() {
-  const int64_t within = (source_.within - shared_.plan.bytes) / block_.micro_batches;
   std::vector<double> seconds;
   for (const BlockCall& call : block_.calls) seconds.push_back(seconds_of(call, options_.travel));
   const std::vector<BufferGap> buffers = gaps_of(block_, places_, home_, seconds);
   std::vector<Gap> gaps;
   for (const BufferGap& gap : buffers)
     if (const Buffer& at = values_[gap.buffer]; at.in == &own_) gaps.push_back({at.index, gap.from, gap.to});
-  ArenaWithin made = plan_arena_within(own_.lives, gaps, seconds, options_.travel, within);
+  ArenaWithin made = plan_arena_within(own_.lives, gaps, seconds, options_.travel, source_.within);
   own_.plan = std::move(made.arena);
   set_away(made, buffers);
 }

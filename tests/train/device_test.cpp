@@ -103,7 +103,7 @@ TEST_F(FarDevice, ActivationsOnTheHostHaveTheBitsOfTheCpu) {
   const auto cpu = train("cpu", 1, "cpu");
   ASSERT_EQ(cpu.size(), 12u);
   const std::vector<std::string> away{"--compile.offload_activations=true",
-                                      str("--compile.memory_budget=", least - 4096)};
+                                      str("--compile.memory_budget=", least * 15 / 16)};
   for (int ranks : {1, 3}) {
     const std::string name = str("far", ranks);
     EXPECT_EQ(train(name, ranks, kFar, away), cpu);

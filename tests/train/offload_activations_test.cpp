@@ -96,6 +96,7 @@ TEST(OffloadActivations, GivesTheBitsOfAStepThatKeepsAll) {
   expect_kept(kept, on(run, {{2}, {"dp_shard"}}, 3), budget, 3, "zero 3");
 }
 
+// Weights are gathered in each micro-batch; layer by layer over all of them nothing waits.
 TEST(OffloadActivations, GivesThemInBf16WithWeightsGatheredByTheWay) {
   TinyRun run = by({.model = "llama", .compute = DType::bf16, .depth = 4});
   run.options.precision = "bf16";
@@ -107,7 +108,7 @@ TEST(OffloadActivations, GivesThemInBf16WithWeightsGatheredByTheWay) {
     const Trained away = trained(within(split, budget));
     expect_same(kept, away.result, "gathered");
     EXPECT_LE(away.result.arena, budget);
-    EXPECT_FALSE(away.body().away.empty());
+    EXPECT_EQ(away.body().away.empty(), when == GatherWhen::layers);
   }
 }
 
@@ -139,8 +140,9 @@ TEST(OffloadActivations, ChoosesByTime) {
           " to the host and back in each micro-batch, arena ",
           bytes_text(static_cast<double>(fast.result.arena)), " instead of ",
           bytes_text(static_cast<double>(arenas.most))));
-  const Trained both = trained(by(within(run, arenas.least - 256), kSlowLink));
-  EXPECT_LE(both.result.arena, arenas.least - 256);
+  const int64_t below = arenas.least * 15 / 16;
+  const Trained both = trained(by(within(run, below), kSlowLink));
+  EXPECT_LE(both.result.arena, below);
   EXPECT_GT(both.result.recompute.values, 0);
   EXPECT_GT(both.body().away.size(), 0u);
   expect_same(fast.result, both.result, "both ways");
@@ -159,8 +161,8 @@ TEST(OffloadActivations, CopiesTravelBesideCalls) {
   }
   EXPECT_GT(beside, 0u) << "calls run while a value is under way";
   const std::string text = print(away.program);
-  EXPECT_NE(text.find("start copies \"activation 0 of blocks.0"), std::string::npos) << text;
-  EXPECT_NE(text.find("\" to the host: "), std::string::npos);
+  EXPECT_NE(text.find(" of blocks.0.attn.qkv\" to the host: "), std::string::npos) << text;
+  EXPECT_NE(text.find(" back of blocks.0.attn.qkv\" to the device: "), std::string::npos) << text;
   EXPECT_NE(text.find("wait \"activation 0 back"), std::string::npos);
 }
 
