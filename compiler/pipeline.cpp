@@ -10,6 +10,7 @@
 #include "compiler/lower/gradients_by_rows.h"
 #include "compiler/lower/join.h"
 #include "compiler/lower/outline_updates.h"
+#include "compiler/lower/record_amax.h"
 #include "compiler/lower/round_rows.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/own_pass.h"
@@ -50,6 +51,9 @@ const PassRow kStepPasses[] = {
      "before differentiation, so that the gradient of a large table is summed as it is, too"},
     {"differentiate", differentiate, false, Typed::lanes, "autodiff",
      "first: composites are whole, so that their hand-written gradients apply"},
+    {"record_amax", record_amax, false, Typed::lanes, "lower",
+     "behind differentiation, which makes the gradients whose maxima are kept; while products are whole, and "
+     "name their histories"},
     {"simplify", simplify, true, Typed::lanes, "simplify",
      "before expansion, so that equal composites expand once"},
     {"cut_products", cut_products, true, Typed::lanes, "partition",

@@ -235,15 +235,16 @@ void bind_state_of_session(nb::module_& m) {
       .def(
           "float8",
           [](State& state, DType gradients, const std::vector<std::string>& skip, bool head,
-             const std::string& recipe) {
+             const std::string& recipe, int64_t history) {
             CallingLine line;
-            state.float8({gradients, skip, head, parse_float8_recipe(recipe)});
+            state.float8({gradients, skip, head, parse_float8_recipe(recipe), history});
           },
           nb::kw_only(), nb::arg("gradients") = DType::f8_e5m2, nb::arg("skip") = std::vector<std::string>{},
-          nb::arg("head") = false, nb::arg("recipe") = "tensorwise",
+          nb::arg("head") = false, nb::arg("recipe") = "tensorwise", nb::arg("history") = 16,
           "Linear layers that are recorded so far multiply in float8, but those that the globs of `skip` "
           "name; with `head` heads, too. `recipe`: a scale for each tensor (tensorwise), or for each row of "
-          "what a product reads (rowwise). After compute_dtype(bf16).")
+          "what a product reads (rowwise), or for each tensor by what it had in the last `history` steps "
+          "(delayed). After compute_dtype(bf16).")
       .def(
           "zero",
           [](State& state, int level) {

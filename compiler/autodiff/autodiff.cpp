@@ -109,6 +109,16 @@ class Backward {
   PerValue<Tensor> gradient_;
 };
 
+// Products in float8 by delayed scales learn by what the loss is divided: until a history has an entry, that
+// is what is known of the size of a gradient.
+void tell_count(Graph& graph, NodeId first, ValueId seed) {
+  if (graph[seed].dtype != DType::f32) return;
+  for (size_t n = first.index(); n < graph.nodes.size(); ++n)
+    if (Node& node = graph.nodes[n];
+        node.op == ops::linear_float8_grad && node.attrs.flag("delayed") && node.inputs.size() == 4)
+      node.inputs.push_back(seed);
+}
+
 // Without the marks of functions that have gradients of their own.
 Graph without_marks(const Graph& graph) {
   Rewriter rewriter(graph);
@@ -172,7 +182,9 @@ Graph differentiate(Graph graph, const PassContext&) {
       const Tensor scale(builder, inputs[2]);
       seed = seed * scale, unscale = 1.0 / scale;
     }
+    const NodeId first(builder->graph.nodes.size());
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);
+    tell_count(builder->graph, first, seed.id());
     const size_t of_rows = node.attrs.has("rows") ? static_cast<size_t>(node.attrs.integer("rows")) : 0;
     for (size_t i = 0; i < roots.size(); ++i) {
       Tensor mine = whole(gradients, i);

@@ -102,10 +102,32 @@ std::vector<DenseArray> quantize(const Call& call) {
   out.pop_back();
   return out;
 }
-// An operand of a linear layer.
-std::vector<DenseArray> operand(const Call& call, const DenseArray& x, DType dtype) {
-  if (!call.attrs().flag("rowwise")) return rounded(x, largest(x), dtype);
-  return rounded_rowwise(x, largest_of(x, true), largest_of(x, false), dtype);
+// An operand of a linear layer: which one, and, delayed, its history.
+struct Operand {
+  const DenseArray& x;
+  int64_t row;  // of the history: input, weight, gradient
+  DType dtype;
+};
+// By what was largest in the steps before. `at_first`: what the scale is the inverse of where nothing was.
+std::vector<DenseArray> rounded_delayed(const Operand& of, const DenseArray& history, double at_first) {
+  const int64_t steps = history.shape[1];
+  double most = 0;
+  for (int64_t i = 0; i < steps; ++i) most = std::max(most, history.f[of.row * steps + i]);
+  if (most == 0) {
+    const float largest_number = of.dtype == DType::f8_e4m3 ? f8_e4m3::kMost : f8_e5m2::kMost;
+    most = static_cast<float>(at_first) * largest_number;
+  }
+  std::vector<DenseArray> out = rounded(of.x, most, of.dtype);
+  const bool finite = std::isfinite(largest(of.x));
+  for (size_t i : {2, 3})
+    if (!finite) out[i].f[0] = std::nan("");
+  return out;
+}
+std::vector<DenseArray> operand(const Call& call, const Operand& of, const DenseArray* history,
+                                double at_first = 1) {
+  if (history) return rounded_delayed(of, *history, at_first);
+  if (!call.attrs().flag("rowwise")) return rounded(of.x, largest(of.x), of.dtype);
+  return rounded_rowwise(of.x, largest_of(of.x, true), largest_of(of.x, false), of.dtype);
 }
 
 // a [..., k], b [n, k] -> [..., n]
@@ -155,7 +177,8 @@ DenseArray plain(const DenseArray& a, bool a_turned, const DenseArray& b, bool b
 }
 std::vector<DenseArray> linear_float8(const Call& call) {
   const DenseArray &x = call.in[0], &w = call.in[1];
-  const DenseArray* bias = call.in.size() == 3 ? &call.in[2] : nullptr;
+  const DenseArray* history = call.attrs().flag("delayed") ? &call.in.back() : nullptr;
+  const DenseArray* bias = call.in.size() == (history ? 4 : 3) ? &call.in[2] : nullptr;
   if (x.dtype == DType::f64) {
     Shape shape = x.shape;
     shape.back() = w.shape[0];
@@ -163,14 +186,18 @@ std::vector<DenseArray> linear_float8(const Call& call) {
     for (size_t i = 0; bias && i < y.f.size(); ++i) y.f[i] += bias->f[i % bias->f.size()];
     return {y};
   }
-  const auto a = operand(call, x, DType::f8_e4m3), b = operand(call, w, DType::f8_e4m3);
+  const auto a = operand(call, {x, 0, DType::f8_e4m3}, history),
+             b = operand(call, {w, 1, DType::f8_e4m3}, history);
   return {scaled(a[0], b[0], a[2], b[2], bias, x.dtype)};
 }
 std::vector<DenseArray> linear_float8_grad(const Call& call) {
   const DenseArray &dy = call.in[0], &x = call.in[1], &w = call.in[2];
   if (x.dtype == DType::f64) return {plain(dy, false, w, true, x.shape), plain(dy, true, x, true, w.shape)};
-  const auto d = operand(call, dy, call.attrs().dtype("gradients")), a = operand(call, x, DType::f8_e4m3),
-             b = operand(call, w, DType::f8_e4m3);
+  const DenseArray* history = call.attrs().flag("delayed") ? &call.in[3] : nullptr;
+  const double at_first = call.in.size() == 5 ? call.in[4].f[0] : 1;
+  const auto d = operand(call, {dy, 2, call.attrs().dtype("gradients")}, history, at_first),
+             a = operand(call, {x, 0, DType::f8_e4m3}, history),
+             b = operand(call, {w, 1, DType::f8_e4m3}, history);
   return {scaled(d[0], b[1], d[2], b[3], nullptr, x.dtype), scaled(d[1], a[1], d[3], a[3], nullptr, w.dtype)};
 }
 }  // namespace

@@ -16,10 +16,12 @@ namespace lockstep::compiler {
 namespace {
 using Types = std::vector<std::pair<DType, Shape>>;
 
-// A weight, and the nodes of the seed that make float8 of it: amax() and quantize().
+// A weight, and the nodes of the seed that make float8 of it: amax() and quantize(), by its own maximum or by
+// one that follows from a history of the state.
 struct Weight {
   Phases::Streamed* streamed = nullptr;
   NodeId wide, absolute, of_rows, most, quantize;
+  bool delayed = false;
   int64_t ranks = 1;
 };
 
@@ -67,12 +69,31 @@ class Caster {
     out.wide = reader(v, ops::convert), out.quantize = reader(v, ops::quantize);
     out.absolute = reader(out.wide, ops::abs), out.of_rows = reader(out.absolute, ops::max);
     out.most = reader(out.of_rows, ops::max);
-    if (!out.quantize.valid() || reader(out.most, ops::quantize) != out.quantize) return std::nullopt;
+    if (!out.quantize.valid() || !out.most.valid()) return std::nullopt;
     const Node& of_rows = seed_.node(out.of_rows);
     const bool rows_alone = of_rows.attrs.list("dims") == std::vector<int64_t>{1} &&
                             seed_[of_rows.outputs[0]].shape == Shape{seed_[v].shape[0]};
-    if (seed_.node(out.quantize).inputs.size() != 2 || !rows_alone) return std::nullopt;
+    const std::vector<ValueId>& read = seed_.node(out.quantize).inputs;
+    if (read.size() != 2 || !rows_alone) return std::nullopt;
+    out.delayed = read[1] != seed_.node(out.most).outputs[0];
+    if (out.delayed && !follows_from_state(read[1])) return std::nullopt;
     return out;
+  }
+  // Whether every rank has what a value of the seed is made of before anything is gathered.
+  bool follows_from_state(ValueId v) const {
+    if (seed_[v].producer.valid()) {
+      const auto& inputs = seed_.producer(v).inputs;
+      return std::all_of(inputs.begin(), inputs.end(), [&](ValueId of) { return follows_from_state(of); });
+    }
+    const Value& value = whole_[input_of(v)];
+    return !value.producer.valid() && std::all_of(value.layout.splits.begin(), value.layout.splits.end(),
+                                                  [](const auto& one) { return one.second == Replicate(); });
+  }
+  // The value of the whole program that an input of the seed is.
+  ValueId input_of(ValueId v) const {
+    for (size_t i = 0; i < seed_.inputs.size(); ++i)
+      if (seed_.inputs[i].value == v) return phases_.seed.inputs[i];
+    throw InternalError(str("%", v, " of the seed is no input"));
   }
   // Over how many ranks its rows lie, as many on each; 1 where they do not lie so.
   int64_t ranks_of(const Phases::Streamed& streamed) const {
@@ -98,9 +119,18 @@ class Caster {
     const ValueId wide = again(graph, w.wide, {rows}, shape);
     return again(graph, w.of_rows, {again(graph, w.absolute, {wide}, shape)}, {shape[0]});
   }
-  ValueId cast(Graph& graph, const Weight& w, ValueId rows, ValueId maxima) const {
+  // A value of the seed once more, from its inputs on, which `given` takes where they are wanted.
+  template <class Given>
+  ValueId remade(Graph& graph, ValueId v, const Given& given, std::map<ValueId, ValueId>& made) const {
+    if (const auto found = made.find(v); found != made.end()) return found->second;
+    if (!seed_[v].producer.valid()) return made[v] = given(input_of(v));
+    const Node& node = seed_.producer(v);
+    std::vector<ValueId> inputs;
+    for (ValueId of : node.inputs) inputs.push_back(remade(graph, of, given, made));
+    return made[v] = again(graph, seed_[v].producer, inputs, seed_[v].shape);
+  }
+  ValueId cast(Graph& graph, const Weight& w, ValueId rows, ValueId most) const {
     const Node& quantize = seed_.node(w.quantize);
-    const ValueId most = again(graph, w.most, {maxima}, {});
     return graph.append(ops::quantize, {rows, most}, half_of(quantize, "cast"),
                         {{quantize.attrs.dtype("dtype"), graph[rows].shape}}, quantize.at)[0];
   }
@@ -168,14 +198,25 @@ class Caster {
     Phase& phase = phases_.own_rows.cast;
     for (size_t i = 0; i < weights_.size(); ++i) {
       const Weight& w = weights_[i];
+      const ValueId bf16_rows = w.streamed->rows,
+                    all_most = most_of(whole_, w, i, [](ValueId v) { return v; });
       const size_t first = whole_.values.size();
-      const ValueId bf16_rows = w.streamed->rows, made = cast(whole_, w, bf16_rows, all_[i]);
+      const ValueId made = cast(whole_, w, bf16_rows, all_most);
       lie_as(bf16_rows, first);
-      const ValueId rows = add_input(phase, str("rows", i), bf16_rows, w.ranks),
-                    maxima = add_input(phase, str("maxima", i), all_[i]);
-      add_output(phase, cast(phase.graph, w, rows, maxima), made);
+      const ValueId rows = add_input(phase, str("rows", i), bf16_rows, w.ranks);
+      const ValueId most = most_of(phase.graph, w, i, [&](ValueId v) {
+        return add_input(phase, str(w.delayed ? "history" : "maxima", i), v);
+      });
+      add_output(phase, cast(phase.graph, w, rows, most), made);
       w.streamed->rows = made;
     }
+  }
+  // What the scale of a weight follows from.
+  template <class Given>
+  ValueId most_of(Graph& graph, const Weight& w, size_t i, const Given& given) const {
+    if (!w.delayed) return again(graph, w.most, {given(all_[i])}, {});
+    std::map<ValueId, ValueId> made;
+    return remade(graph, seed_.node(w.quantize).inputs[1], given, made);
   }
 
   // The seed reads float8 and all maxima. What quantize made as it lies is the input itself.

@@ -11,10 +11,16 @@
 namespace lockstep {
 
 // What has a scale of its own: a tensor, or each row of what a product reads, along which it sums, so that
-// small rows keep their digits beside large ones. By torchao's names.
-enum class Float8Recipe : uint8_t { tensorwise, rowwise };
-// UserError naming both for another word.
+// small rows keep their digits beside large ones; both by what the tensor has (torchao's names). Or a tensor
+// by what it had in the steps before (Transformer Engine's and Megatron's name).
+enum class Float8Recipe : uint8_t { tensorwise, rowwise, delayed };
+// UserError naming all for another word.
 Float8Recipe parse_float8_recipe(std::string_view name, Here at = Here::current());
+
+// What State::float8 records beside each weight that multiplies by the delayed recipe: LAYER.amax_history,
+// f32 [3, history], which each step replaces: the newest entry comes first.
+inline constexpr const char* kAmaxHistory = "amax_history";
+inline constexpr int64_t kMostAmaxSteps = 65536;
 
 // Activations and weights are f8_e4m3. A glob names weights, or the layers that they belong to.
 struct Float8Options {
@@ -22,6 +28,7 @@ struct Float8Options {
   std::vector<std::string> skip = {};  // layers that stay in bf16
   bool head = false;                   // heads and tied embeddings take part, too (no_hidden_matrices)
   Float8Recipe recipe = Float8Recipe::tensorwise;
+  int64_t history = 16;  // delayed: how many steps' largest magnitudes a scale follows from
 };
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/nn/lora.h"
+#include "core/ops/functions/delayed_float8.h"
 
 namespace lockstep {
 
@@ -28,9 +29,14 @@ namespace {
 Tensor product(Tensor x, const Parameter& weight, const Parameter& bias, Here at) {
   Tensor w = weight.computed(x, at), b = bias ? bias.computed(x, at) : Tensor();
   const DType gradients = weight.spec().float8_gradients;
-  if (is_float8(gradients) && w.dtype() == DType::bf16 && fits_float8(x.shape(), w.shape()))
-    return linear_float8(x, w, b, gradients, weight.spec().float8_recipe == Float8Recipe::rowwise, at);
-  return linear(x, w, b, at);
+  if (!is_float8(gradients) || w.dtype() != DType::bf16 || !fits_float8(x.shape(), w.shape()))
+    return linear(x, w, b, at);
+  const Spec& spec = weight.spec();
+  if (spec.float8_recipe != Float8Recipe::delayed)
+    return linear_float8(x, w, b, gradients, spec.float8_recipe == Float8Recipe::rowwise, at);
+  const Shape shape{kAmaxRows, spec.amax_steps};
+  const Tensor history(x.builder(), x.builder()->state_input(spec.amax_history, DType::f32, shape));
+  return delayed_linear_float8(x, w, history, b, gradients, at);
 }
 }  // namespace
 

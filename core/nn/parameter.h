@@ -38,6 +38,9 @@ struct Spec {
   // Of a weight whose products are in float8 (State::float8): the dtype of gradients in them. bf16: none is.
   DType float8_gradients = DType::bf16;
   Float8Recipe float8_recipe = Float8Recipe::tensorwise;
+  std::string amax_history =
+      {};  // the FQN of its layer's, f32 [kAmaxRows, amax_steps], of the delayed recipe
+  int64_t amax_steps = 0;
   std::shared_ptr<const LowRank> low_rank = {};  // the adapter of a projection; null: none
 };
 

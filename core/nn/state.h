@@ -49,9 +49,10 @@ class State {
   // Of what is recorded so far, linear layers of which both sizes are multiples of 16 multiply in float8,
   // forward and backward: linear_float8 of core/ops/functions/float8.h. Between them all is as compute_dtype
   // says, which is bf16, chosen before. Scales follow from each micro-batch alone, so bits do not depend on
-  // the number of data ranks. A scale is a tensor's, or a row's (options.recipe). UserError: another compute
-  // dtype, gradients of another dtype, a mesh with tp, a glob that names nothing, or nothing is left to
-  // multiply.
+  // the number of data ranks. A scale is a tensor's, or a row's (options.recipe), or, delayed, a tensor's by
+  // what it had in the last `options.history` steps, of which a buffer is recorded beside each weight.
+  // UserError: another compute dtype, gradients of another dtype, a mesh with tp, a glob that names nothing,
+  // or nothing is left to multiply.
   void float8(const Float8Options& options = {}, Here at = Here::current()) { float8(options, line_of(at)); }
   void float8(const Float8Options& options, const SourceLine& at);
   bool float8_products() const;  // whether any layer multiplies in float8
@@ -124,6 +125,8 @@ class State {
 
  private:
   size_t index_of(std::string_view fqn) const;
+  void record_history(Spec& of, int64_t steps,
+                      const SourceLine& at);  // of a weight that multiplies in float8
   void add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule> rules, Here at);
 
   LiveMesh mesh_;

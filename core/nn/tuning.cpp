@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/nn/state.h"
+#include "core/ops/functions/delayed_float8.h"
 
 namespace lockstep {
 
@@ -145,17 +146,31 @@ void State::float8(const Float8Options& options, const SourceLine& at) {
     throw UserError(str(
         who, ": no linear layer is left to multiply in float8; the sizes of a weight must be multiples of ",
         kFloat8Multiple, ", and ", skipped.size(), " are skipped"));
-  for (Spec& spec : specs_) {
+  if (options.recipe == Float8Recipe::delayed && (options.history < 1 || options.history > kMostAmaxSteps))
+    throw UserError(
+        str(who, ": history is ", options.history, "; it must be between 1 and ", kMostAmaxSteps, " steps"));
+  for (size_t i = 0, recorded = specs_.size(); i < recorded; ++i) {
+    Spec& spec = specs_[i];  // stays where it is while others are recorded
     const bool chosen = std::find(linear.begin(), linear.end(), spec.fqn) != linear.end();
-    spec.float8_gradients = chosen && !skipped.contains(spec.fqn) ? options.gradients : DType::bf16;
+    const bool multiplies = chosen && !skipped.contains(spec.fqn);
+    spec.float8_gradients = multiplies ? options.gradients : DType::bf16;
     spec.float8_recipe = options.recipe;
+    if (multiplies && options.recipe == Float8Recipe::delayed) record_history(spec, options.history, at);
   }
+}
+void State::record_history(Spec& of, int64_t steps, const SourceLine& at) {
+  of.amax_history = str(layer_of(of.fqn), ".", kAmaxHistory), of.amax_steps = steps;
+  const auto before = index_.find(of.amax_history);
+  if (before != index_.end() && specs_[before->second].shape == Shape{kAmaxRows, steps}) return;
+  record({of.amax_history, DType::f32, {kAmaxRows, steps}, init::zeros(), Role::buffer, false, "", at});
 }
 Float8Recipe parse_float8_recipe(std::string_view name, Here at) {
   if (name == "tensorwise") return Float8Recipe::tensorwise;
   if (name == "rowwise") return Float8Recipe::rowwise;
+  if (name == "delayed") return Float8Recipe::delayed;
   throw UserError(str(named(line_of(at), "float8"), ": recipe is \"",
-                      shortened(printable(std::string(name)), 120), "\"; choose tensorwise | rowwise"));
+                      shortened(printable(std::string(name)), 120),
+                      "\"; choose tensorwise | rowwise | delayed"));
 }
 bool State::float8_products() const {
   return std::any_of(specs_.begin(), specs_.end(),

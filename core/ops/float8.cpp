@@ -3,6 +3,8 @@
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
+#include "core/ops/functions/delayed_float8.h"
+#include "core/ops/precision.h"
 #include "core/ops/rules.h"
 
 namespace lockstep {
@@ -113,8 +115,25 @@ Types infer_scaled_mm(const InferContext& c) {
   return {{DType::bf16, out}};
 }
 
+// Delayed, a history of largest magnitudes stands behind x, the weight and a bias; and behind dy, x and the
+// weight, where the count that the loss was divided by may follow, as 1 / count.
+bool is_delayed(const Attrs& attrs) { return attrs.flag("delayed"); }
+DType beside(DType x) { return x == DType::f64 ? DType::f64 : DType::f32; }
+void expect_history(const InferContext& c, size_t i) {
+  const TypedShape& history = c.in[i];
+  if (history.dtype != beside(c.in[0].dtype) || history.shape.size() != 2 || history.shape[0] != kAmaxRows ||
+      history.shape[1] < 1)
+    c.fail(str("the history is ", in_text(c, i), ", needs f32[", kAmaxRows, ",steps]"));
+}
 Types infer_linear_float8(const InferContext& c) {
-  const Types out = op_row(ops::linear).infer(c);
+  std::vector<TypedShape> operands = c.in;
+  if (is_delayed(c.attrs)) {
+    expect_count(c, 3, 4);
+    expect_history(c, c.in.size() - 1);
+    if (c.attrs.flag("rowwise")) c.fail("scales of rows have no history: rowwise or delayed, not both");
+    operands.pop_back();
+  }
+  const Types out = op_row(ops::linear).infer({c.op, operands, c.attrs, c.at});
   if (c.in[0].dtype != DType::bf16 && c.in[0].dtype != DType::f64)
     c.fail(str("input is ", in_text(c, 0), ", needs bf16"));
   (void)format(c, "gradients");
@@ -125,9 +144,12 @@ Types infer_linear_float8(const InferContext& c) {
 }
 // dy, x, weight -> the gradients of x and of the weight.
 Types infer_linear_float8_grad(const InferContext& c) {
-  expect_count(c, 3);
+  const bool delayed = is_delayed(c.attrs);
+  expect_count(c, delayed ? 4 : 3, delayed ? 5 : 3);
   (void)c.attrs.flag("bias");
-  const Types y = infer_linear_float8({c.op, {c.in[1], c.in[2]}, c.attrs, c.at});
+  if (c.in.size() == 5) expect_scalar(c, 4, beside(c.in[0].dtype), "1 / count");
+  const std::vector<TypedShape> operands(c.in.begin() + 1, c.in.begin() + (delayed ? 4 : 3));
+  const Types y = infer_linear_float8({c.op, operands, c.attrs, c.at});
   if (c.in[0] != y[0]) c.fail(str("the gradient is ", in_text(c, 0), ", needs ", text(y[0])));
   return {c.in[1], c.in[2]};
 }
@@ -135,21 +157,25 @@ Types infer_linear_float8_grad(const InferContext& c) {
 Grads linear_float8_vjp(const VjpContext& c) {
   Tensor x = c.in[0], w = c.in[1], dy = c.grad[0];
   Grads out(c.in.size());
+  const bool delayed = is_delayed(c.attrs), bias = c.in.size() == (delayed ? 4 : 3);
   if (c.wants[0] || c.wants[1]) {
-    Attrs attrs{{"gradients", c.attrs.dtype("gradients")}, {"bias", c.in.size() == 3}};
-    if (c.attrs.flag("rowwise")) attrs.set("rowwise", true);
-    const Grads both = apply(ops::linear_float8_grad, {dy, x, w}, attrs);
+    Attrs attrs{{"gradients", c.attrs.dtype("gradients")}, {"bias", bias}};
+    for (const char* recipe : {"rowwise", "delayed"})
+      if (c.attrs.flag(recipe)) attrs.set(recipe, true);
+    Grads operands{dy, x, w};
+    if (delayed) operands.push_back(c.in.back());
+    const Grads both = apply(ops::linear_float8_grad, operands, attrs);
     for (size_t i : {0, 1})
       if (c.wants[i]) out[i] = both[i];
   }
   std::vector<int64_t> leading = free_dims(x.shape().size(), {x.ndim() - 1});
-  if (c.in.size() == 3 && c.wants[2]) out[2] = convert(sum(wide(dy), leading), dy.dtype());
+  if (bias && c.wants[2]) out[2] = convert(sum(wide(dy), leading), dy.dtype());
   return out;
 }
 // Gradients of gradients are those of plain products.
 Grads linear_float8_grad_vjp(const VjpContext& c) {
   Tensor dy = c.in[0], x = c.in[1], w = c.in[2], of_x = c.grad[0], of_w = c.grad[1];
-  Grads out(3);
+  Grads out(c.in.size());
   auto of_product = [&](Tensor left, Tensor right, size_t i) {
     return op_row(ops::linear).vjp({{left, right}, {dy}, {dy}, {i == 0, i == 1}, {}})[i];
   };
@@ -159,24 +185,38 @@ Grads linear_float8_grad_vjp(const VjpContext& c) {
   if (of_x.defined() && c.wants[2]) out[2] = of_product(of_x, w, 1);
   return out;
 }
+
+// What the scale of a row of a history follows from. `at_first`, f32 [], where the row has no entry: else its
+// scale is 1.
+Tensor most_of(Tensor history, AmaxRow row, DType dtype, Tensor at_first = {}) {
+  const Tensor entries = reshape(slice(max(history, {1}), 0, row, row + 1), {});
+  const double largest = dtype == DType::f8_e4m3 ? f8_e4m3::kMost : f8_e5m2::kMost;
+  return where(entries > 0.0, entries, at_first.defined() ? at_first * largest : full_like(entries, largest));
+}
 std::vector<Tensor> linear_float8_expand(const ExpandContext& c) {
-  Tensor x = c.in[0], bias = c.in.size() == 3 ? c.in[2] : Tensor();
+  const bool delayed = is_delayed(c.attrs);
+  Tensor x = c.in[0], bias = c.in.size() == (delayed ? 4 : 3) ? c.in[2] : Tensor();
   if (x.dtype() == DType::f64) return {linear(x, c.in[1], bias)};
-  auto rounded = [&](Tensor of) {
+  auto rounded = [&](Tensor of, AmaxRow row) {
+    if (delayed) return quantize_by(of, most_of(c.in.back(), row, DType::f8_e4m3), DType::f8_e4m3);
     return c.attrs.flag("rowwise") ? quantize_rowwise(of, DType::f8_e4m3) : quantize(of, DType::f8_e4m3);
   };
-  const Quantized a = rounded(x), b = rounded(c.in[1]);
+  const Quantized a = rounded(x, kAmaxOfInput), b = rounded(c.in[1], kAmaxOfWeight);
   return {scaled_mm(a.rows, b.rows, a.inverse, b.inverse, bias, true)};
 }
 std::vector<Tensor> linear_float8_grad_expand(const ExpandContext& c) {
   Tensor dy = c.in[0], x = c.in[1], w = c.in[2];
   if (x.dtype() == DType::f64) return op_row(ops::linear).vjp({{x, w}, {dy}, {dy}, {true, true}, {}});
-  auto rounded = [&](Tensor of, DType dtype, bool columns = false) {
+  auto rounded = [&](Tensor of, AmaxRow row, DType dtype, bool columns = false) {
+    if (is_delayed(c.attrs)) {
+      const Tensor at_first = row == kAmaxOfGradient && c.in.size() == 5 ? c.in[4] : Tensor();
+      return quantize_by(of, most_of(c.in[3], row, dtype, at_first), dtype, columns);
+    }
     return c.attrs.flag("rowwise") ? quantize_rowwise(of, dtype) : quantize(of, dtype, columns);
   };
   // The bias's gradient sums dy by columns.
-  const Quantized d = rounded(dy, c.attrs.dtype("gradients"), c.attrs.flag("bias")),
-                  a = rounded(x, DType::f8_e4m3), b = rounded(w, DType::f8_e4m3);
+  const Quantized d = rounded(dy, kAmaxOfGradient, c.attrs.dtype("gradients"), c.attrs.flag("bias")),
+                  a = rounded(x, kAmaxOfInput, DType::f8_e4m3), b = rounded(w, kAmaxOfWeight, DType::f8_e4m3);
   return {scaled_mm(d.rows, b.turned, d.inverse, b.inverse_turned),
           scaled_mm(d.turned, a.turned, d.inverse_turned, a.inverse_turned)};
 }
@@ -187,7 +227,8 @@ TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
 std::vector<Op> float8_rows() {
   constexpr DType bf = DType::bf16, e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
   const std::string cast = "cast", transpose = "transpose";
-  const AttrField gradients{"gradients", AttrType::dtype}, rowwise{"rowwise", AttrType::flag, true};
+  const AttrField gradients{"gradients", AttrType::dtype}, rowwise{"rowwise", AttrType::flag, true},
+      delayed{"delayed", AttrType::flag, true};
   return {
       {.id = ops::quantize,
        .kind = OpKind::contract,
@@ -215,7 +256,7 @@ std::vector<Op> float8_rows() {
        .library = Library::float8},
       {.id = ops::linear_float8,
        .kind = OpKind::composite,
-       .attrs = {gradients, rowwise},
+       .attrs = {gradients, rowwise, delayed},
        .infer = infer_linear_float8,
        .split = unsplit,
        .vjp = linear_float8_vjp,
@@ -223,10 +264,14 @@ std::vector<Op> float8_rows() {
        .samples = {floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48})}, {{"gradients", e5}}),
                    floats({of(bf, {16, 16}), of(bf, {32, 16})}, {{"gradients", e4}}),
                    floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48})},
-                          {{"gradients", e4}, {"rowwise", true}})}},
+                          {{"gradients", e4}, {"rowwise", true}}),
+                   floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48}), f32({3, 4})},
+                          {{"gradients", e5}, {"delayed", true}}),
+                   floats({of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 1})},
+                          {{"gradients", e4}, {"delayed", true}}, 0.0, 0.0)}},
       {.id = ops::linear_float8_grad,
        .kind = OpKind::composite,
-       .attrs = {gradients, {"bias", AttrType::flag}, rowwise},
+       .attrs = {gradients, {"bias", AttrType::flag}, rowwise, delayed},
        .infer = infer_linear_float8_grad,
        .split = unsplit,
        .vjp = linear_float8_grad_vjp,
@@ -236,7 +281,11 @@ std::vector<Op> float8_rows() {
                    floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16})},
                           {{"gradients", e4}, {"bias", false}}),
                    floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32})},
-                          {{"gradients", e5}, {"bias", true}, {"rowwise", true}})}},
+                          {{"gradients", e5}, {"bias", true}, {"rowwise", true}}),
+                   floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32}), f32({3, 4})},
+                          {{"gradients", e5}, {"bias", true}, {"delayed", true}}),
+                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 2}), f32({})},
+                          {{"gradients", e5}, {"bias", false}, {"delayed", true}})}},
   };
 }
 
@@ -263,6 +312,13 @@ Quantized quantize(Tensor x, DType dtype, bool columns, Here at) {
   const std::vector<Tensor> made = apply(ops::quantize, {x, amax(x, columns, at)}, {{"dtype", dtype}}, at);
   return {made[0], made[1], made[2], made[2]};
 }
+// The inverse of the scale follows from the tensor in this alone: whatever is not finite saturates, and has
+// to be seen.
+Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns, Here at) {
+  const std::vector<Tensor> made = apply(ops::quantize, {x, most}, {{"dtype", dtype}}, at);
+  const Tensor inverse = made[2] + amax(x, columns, at) * 0.0;
+  return {made[0], made[1], inverse, inverse};
+}
 Quantized quantize_rowwise(Tensor x, DType dtype, Here at) {
   const std::vector<Tensor> made =
       apply(ops::quantize, {x, amax_of_rows(x, at), amax_of_columns(x, at)}, {{"dtype", dtype}}, at);
@@ -279,6 +335,15 @@ Tensor linear_float8(Tensor x, Tensor weight, Tensor bias, DType gradients, bool
   Attrs attrs{{"gradients", gradients}};
   if (rowwise) attrs.set("rowwise", true);
   return apply1(ops::linear_float8, in, attrs, at);
+}
+
+Tensor delayed_linear_float8(Tensor x, Tensor weight, Tensor history, Tensor bias, DType gradients, Here at) {
+  std::vector<Tensor> in{x, weight};
+  if (bias.defined()) in.push_back(bias);
+  const SourceLine line = x.defined() ? source_line(*x.builder(), at) : line_of(at);
+  in = under_policy("linear_float8", in, line);
+  in.push_back(history);  // stays as it is under a policy
+  return apply_at(ops::linear_float8, in, {{"gradients", gradients}, {"delayed", true}}, line)[0];
 }
 
 }  // namespace lockstep

@@ -69,6 +69,7 @@ const std::map<std::string, Effect>& effects() {
       {"train.freeze", Effect::optimizer},
       {"train.float8.gradients", Effect::training},
       {"train.float8.recipe", Effect::training},
+      {"train.float8.history", Effect::training},
       {"train.float8.skip", Effect::training},
       {"train.float8.head", Effect::training},
       {"train.lora.rank", Effect::model},

@@ -16,8 +16,12 @@ struct Float8Config {
   std::string recipe =
       key(&recipe, "train.float8.recipe", "tensorwise",
           "what has a scale of its own: tensorwise, a tensor; rowwise, each row of what a product reads, "
-          "which keeps small rows beside large ones (GPUs of compute capability 9.0 alone)",
-          one_of({"tensorwise", "rowwise"}));
+          "which keeps small rows beside large ones (GPUs of compute capability 9.0 alone); delayed, a "
+          "tensor, by what it had in the steps before (train.float8.history)",
+          one_of({"tensorwise", "rowwise", "delayed"}));
+  int64_t history =
+      key(&history, "train.float8.history", int64_t{16},
+          "recipe delayed: how many steps' largest magnitudes a scale follows from", at_least(1));
   std::vector<std::string> skip =
       key(&skip, "train.float8.skip", {},
           "globs of linear layers that stay in bf16 under train.precision float8");

@@ -91,12 +91,15 @@ constexpr Row kRows[] = {
      "fp8_backend fp8_wgrad",
      "did you mean train.precision float8? Linear layers multiply in float8, and the rest is as in bf16"},
     {"fp8_recipe fp8_recipe_name float8_recipe float8_recipe_name recipe_name from_recipe_name",
-     "did you mean train.float8.recipe (tensorwise, rowwise)?"},
+     "did you mean train.float8.recipe (tensorwise, rowwise, delayed)?"},
     {"fp8_format float8_format float8_dtype fp8_e4m3 fp8_hybrid fp8_e5m2",
      "did you mean train.float8.gradients (e5m2, e4m3)? Its default, e5m2, is what others call hybrid"},
-    {"fp8_amax_history_len fp8_amax_history_length fp8_amax_compute_algo fp8_amax_compute_algorithm "
-     "amax_history_len amax_compute_algo fp8_margin fp8_interval delayed_scaling",
-     "scales have no history and no margin: each follows from its tensor (train.precision float8)"},
+    {"fp8_amax_history_len fp8_amax_history_length amax_history_len amax_history_length",
+     "did you mean train.float8.history, with train.float8.recipe delayed?"},
+    {"delayed_scaling fp8_delayed_scaling", "did you mean train.float8.recipe delayed?"},
+    {"fp8_amax_compute_algo fp8_amax_compute_algorithm amax_compute_algo fp8_margin fp8_interval",
+     "a delayed scale follows from the largest of its history, in each step and without a margin "
+     "(train.float8.recipe delayed)"},
     {"exp_avg_dtype exp_avg_sq_dtype optim_bits optimizer_state_dtype optimizer_states_dtype",
      "did you mean optim.moments (fp32 or bf16)?"},
     {"cpu_offload offload_optimizer optimizer_offload optimizer_cpu_offload offload_optimizer_device "

@@ -70,7 +70,8 @@ void set_precision(State& state, const RunConfig& config) {
   if (config.train.precision != "float8") return;
   const Float8Config& how = config.train.float8;
   const DType gradients = how.gradients == "e4m3" ? DType::f8_e4m3 : DType::f8_e5m2;
-  state.float8({gradients, how.skip, how.head, parse_float8_recipe(how.recipe)}, {"", 0, "train.float8"});
+  state.float8({gradients, how.skip, how.head, parse_float8_recipe(how.recipe), how.history},
+               {"", 0, "train.float8"});
 }
 
 CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {

@@ -148,7 +148,9 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
            {"zero_stage", "did you mean mesh.zero (1, 2, 3), with mesh.dim_names"},
            {"fp8", "did you mean train.precision float8?"},
            {"fp8_format", "did you mean train.float8.gradients (e5m2, e4m3)?"},
-           {"fp8_recipe", "did you mean train.float8.recipe (tensorwise, rowwise)?"},
+           {"fp8_recipe", "did you mean train.float8.recipe (tensorwise, rowwise, delayed)?"},
+           {"fp8_amax_history_len", "did you mean train.float8.history, with train.float8.recipe delayed?"},
+           {"fp8_amax_compute_algo", "a delayed scale follows from the largest of its history"},
            {"vocab_size", "did you mean model.vocab?"}}) {
     const std::string in_file = of(str("{\"data\": {\"paths\": [\"a\"]}, \"", word, "\": 1}"));
     EXPECT_EQ(in_file.find(str("c.json: unknown key ", word, "; ", advice)), 0u) << in_file;

@@ -34,7 +34,15 @@ TEST(PrecisionConfigErrors, KeysOfFloat8) {
             "choose train.precision=float8");
   EXPECT_EQ(
       with({"--train.precision=float8", "--train.float8.recipe=row_wise"}),
-      "c.json: train.float8.recipe is \"row_wise\"; choose tensorwise | rowwise; did you mean rowwise?");
+      "c.json: train.float8.recipe is \"row_wise\"; choose tensorwise | rowwise | delayed; did you mean "
+      "rowwise?");
+  EXPECT_EQ(
+      with({"--train.precision=float8", "--train.float8.history=4"}),
+      "c.json: train.float8.history is 4, but train.float8.recipe is \"tensorwise\", whose scales have no "
+      "history; leave it out, or choose train.float8.recipe=delayed");
+  EXPECT_EQ(with({"--train.float8.history=4", "--train.precision=bf16"}),
+            "c.json: train.float8.history is 4, but train.precision is \"bf16\"; leave it out, or choose "
+            "train.precision=float8");
   EXPECT_EQ(with({"--train.precision=float8", "--mesh.shape=[2,2]", "--mesh.dim_names=[dp_shard,tp]"}),
             "c.json: train.precision is \"float8\" and mesh.shape gives tp 2: a weight that tp splits has no "
             "scale yet; give these ranks to dp_shard, or choose train.precision=bf16");

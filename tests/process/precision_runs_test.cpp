@@ -129,6 +129,37 @@ TEST_F(PrecisionRuns, RowwiseScalesHaveTheSameBitsOnAnyRanks) {
   EXPECT_NEAR(rows, tensors, 0.05 * tensors);
 }
 
+// Histories are state: saved, and gone on with on other ranks; a checkpoint without them is loaded in part.
+TEST_F(PrecisionRuns, DelayedScalesAreState) {
+  write_tiny();
+  auto on = [&](const std::string& name, std::vector<std::string> launch, int steps) {
+    for (const std::string& word :
+         {std::string("c.json"), "--name=" + name, str("--train.steps=", steps),
+          std::string("--checkpoint.every=3"), std::string("--train.eval_every=3"),
+          std::string("--train.precision=float8"), std::string("--train.float8.recipe=delayed"),
+          std::string("--train.float8.history=2")})
+      launch.push_back(word);
+    return launch;
+  };
+  train(on("one", {"--nproc", "1"}, 6));
+  train(on("split", {"--nproc", "3", "--mesh.shape=[3]", R"(--mesh.dim_names=["dp_shard"])"}, 3));
+  train(on("split", {"--nproc", "2"}, 6));
+  expect_same_run("one", "split");
+  const Array history = checkpoint::read_tensor("runs/one/ckpt/step-6", "blocks.0.mlp.up.amax_history");
+  EXPECT_EQ(history.shape, (Shape{3, 2}));
+  for (int64_t i = 0; i < 6; ++i) EXPECT_GT(history.data.as<float>()[i], 0) << i;
+  train({"--nproc", "1", "c.json", "--name=halves", "--train.steps=3", "--checkpoint.every=3",
+         "--train.precision=bf16"});
+  auto missing = trainrun(on("halves", {"--nproc", "1"}, 6));
+  EXPECT_EQ(missing.code, kExitUser) << missing.output;
+  EXPECT_HAS(missing.output, "missing: blocks.0.attn.qkv.amax_history f32[3,2]");
+  auto part = trainrun(on("halves", {"--nproc", "1", "--load.partial=true"}, 6));
+  EXPECT_EQ(part.code, kExitOk) << part.output;
+  EXPECT_HAS(part.output, "keeps its initial values: blocks.0.attn.qkv.amax_history f32[3,2]");
+  auto text = trainrun({"generate", "runs/one", "--prompt=0 ", "--tokens=4", "--temperature=0"});
+  EXPECT_EQ(text.code, kExitOk) << text.output;
+}
+
 TEST_F(PrecisionRuns, Tf32IsRefusedOnTheCpu) {
   write_tiny();
   auto result = trainrun({"--nproc", "1", "c.json", "--train.precision=tf32", "--train.device=cpu"});

@@ -67,7 +67,7 @@ class Errors(Programs):
             ('ls.Conv2d(state / "c", 3, 8, 3, stridee=2)', "[Conv2d] program.py:LINE: there is no argument stridee, which is 2; did you mean stride?"),
             ('ls.Conv2d(state / "c", 3, 8, 3, padding_mode="zero")', "padding_mode is 'zero'; it must be \"reflect\", \"replicate\""),
             ('state.compute_dtype(ls.bf16); state.float8(recipe="blockwise")',
-             '[float8] program.py:LINE: recipe is "blockwise"; choose tensorwise | rowwise'),
+             '[float8] program.py:LINE: recipe is "blockwise"; choose tensorwise | rowwise | delayed'),
             ('ls.AdamW(state / "o", groups=[ls.AdamWOptions(lrr=1)])', "[AdamWOptions] program.py:LINE: there is no argument lrr, which is 1; did you mean lr?"),
         ):
             with self.subTest(line):

@@ -211,16 +211,16 @@ class Training(Programs):
         self.assertEqual(self.state_of(self.alone(own, "runs/e", "--train.precision=fp32")), fp32, "the word is for this start")
         self.assertNotEqual(want, fp32)
 
-    def test_float8_by_tensors_and_by_rows(self):
+    def test_float8_by_each_recipe(self):
         text = CLASSIFIER.replace("down(ls.relu(up(x)))", "down(ls.relu(mid(ls.relu(up(x)))))")
         states = {}
-        for recipe in ("tensorwise", "rowwise"):
+        for recipe in ("tensorwise", "rowwise", "delayed"):
             layers = f'mid = ls.Linear(state / "mid", 32, 32)\nstate.compute_dtype(ls.bf16)\nstate.float8(recipe="{recipe}")\nadamw ='
             rows = TRAIN.replace("save_every=10", "save_every=10, global_batch=32, micro_batch=16")  # of products, a multiple of 16
             program = self.write(f"{recipe}.py", text.replace("adamw =", layers) + rows)
             states[recipe] = self.state_of(self.alone(program, f"runs/{recipe}", 20))
             self.assertEqual(self.state_of(self.ranks(2, program, f"runs/{recipe}2", 20)), states[recipe])
-        self.assertNotEqual(states["tensorwise"], states["rowwise"])
+        self.assertEqual(len(set(states.values())), 3)
         said = self.alone(program, "runs/refused", "--train.precision=bf16", code=2)
         self.assertIn('train.precision is "bf16", and the program\'s layers multiply in float8 (State::float8); leave out one of the two', said)
 

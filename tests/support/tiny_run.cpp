@@ -33,7 +33,7 @@ TinyResult train_tiny(const TinyRun& run) {
                     {"depth", run.depth}, {"heads", run.heads},     {"dropout", run.dropout}};
     if (run.model == "llama") options.update({{"kv_heads", run.kv_heads}, {"hidden", 40}});
     auto model = models::build(state.root(), run.model, options);
-    if (run.float8) state.float8();
+    if (run.float8) state.float8(run.float8_options);
     const std::unique_ptr<Optimizer> optimizer =
         run.optimizer
             ? run.optimizer(state)

@@ -18,6 +18,7 @@ struct TinyRun {
   std::string model = "gpt";
   DType compute = DType::f32;
   bool float8 = false;  // linear layers multiply in it; `compute` is bf16
+  Float8Options float8_options = {};
   int ranks = 1;
   Mesh mesh{{}, {}};  // without dims: `ranks` on dp_replicate
   int zero = 3;

@@ -1,0 +1,166 @@
+// Finds products by delayed scales, and writes their maxima behind them, so that what they read dies as
+// before.
+#include "compiler/lower/record_amax.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/functions.h"
+#include "core/ops/functions/delayed_float8.h"
+
+namespace lockstep::compiler {
+
+namespace {
+bool is_delayed(const Node& node) {
+  return (node.op == ops::linear_float8 || node.op == ops::linear_float8_grad) && node.attrs.flag("delayed");
+}
+bool differentiates(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const Node& node) { return node.op == ops::linear_float8_grad && is_delayed(node); });
+}
+
+// A history of the state, and the maxima of this micro-batch that enter it.
+struct History {
+  std::string fqn;
+  Tensor entries;
+  std::array<Tensor, kAmaxRows> largest = {};
+};
+
+class Recorder {
+ public:
+  Recorder(const Graph& old, const PassContext& context)
+      : old_(old), context_(context), builder_(std::make_shared<Builder>()), rewriter_(old) {}
+
+  Graph run() {
+    builder_->graph = std::move(rewriter_.graph());
+    PerValue<ValueId> map(old_.values.size(), kNoValue);
+    for (size_t i = 0; i < old_.inputs.size(); ++i)
+      map[old_.inputs[i].value] = builder_->graph.inputs[i].value;
+    for (const Node& node : old_.nodes) {
+      copy(node, map);
+      if (is_delayed(node)) record(node, map);
+    }
+    for (const auto& output : old_.outputs)
+      builder_->graph.add_output(output.kind, output.name, map[output.value]);
+    replace_histories();
+    return prune(builder_->graph);
+  }
+
+ private:
+  void copy(const Node& node, PerValue<ValueId>& map) {
+    std::vector<ValueId> inputs;
+    for (ValueId v : node.inputs) inputs.push_back(map[v]);
+    std::vector<std::pair<DType, Shape>> types;
+    for (ValueId v : node.outputs) types.emplace_back(old_[v].dtype, old_[v].shape);
+    const auto made = builder_->graph.append(node.op, std::move(inputs), node.attrs, types, node.at);
+    builder_->graph.nodes.back().body = node.body;
+    for (size_t o = 0; o < made.size(); ++o) map[node.outputs[o]] = made[o];
+  }
+
+  // Maxima as the product's expansion takes them, so that they are found once.
+  void record(const Node& node, const PerValue<ValueId>& map) {
+    AtLine line(node.at);
+    const bool backward = node.op == ops::linear_float8_grad;
+    const size_t first = backward ? 1 : 0;  // the place of x
+    History& history = history_of(node.inputs[backward ? 3 : node.inputs.size() - 1], map);
+    add(history, kAmaxOfInput, node.inputs[first], false, map);
+    add(history, kAmaxOfWeight, node.inputs[first + 1], false, map);
+    if (backward) add(history, kAmaxOfGradient, node.inputs[0], node.attrs.flag("bias"), map);
+  }
+  void add(History& history, AmaxRow row, ValueId of, bool columns, const PerValue<ValueId>& map) {
+    if (!recorded_.insert({history.fqn, of}).second) return;
+    const Tensor most = amax(Tensor(builder_, map[of]), columns);
+    Tensor& largest = history.largest[row];
+    largest = largest.defined() ? maximum(largest, most) : most;
+  }
+  History& history_of(ValueId state, const PerValue<ValueId>& map) {
+    for (const auto& input : old_.inputs) {
+      if (input.value != state || input.kind != InputKind::state) continue;
+      for (History& known : histories_)
+        if (known.fqn == input.name) return known;
+      return histories_.emplace_back(input.name, Tensor(builder_, map[state]));
+    }
+    throw InternalError("a delayed scale's history is no state");
+  }
+
+  // Where the maxima of this micro-batch stand: [rows, micro-batches], else zeros.
+  Tensor own_column(Tensor maxima) {
+    const int64_t micro_batches = context_.micro_batches;
+    const Tensor sample(builder_, builder_->scalar_input("rng.sample", DType::i64));
+    const Tensor first_samples = iota(maxima, {micro_batches}, 0, DType::i64) * samples();
+    const Tensor own = first_samples == broadcast_to(sample, {micro_batches});
+    const Shape shape{maxima.size(0), micro_batches};
+    return where(broadcast_to(reshape(own, {1, micro_batches}), shape),
+                 broadcast_to(reshape(maxima, {maxima.size(0), 1}), shape),
+                 full(maxima, shape, 0, DType::f32));
+  }
+  double samples() const {
+    for (const auto& input : old_.inputs)
+      if (input.kind == InputKind::batch) return static_cast<double>(old_[input.value].shape.at(0));
+    throw InternalError("a step without a batch");
+  }
+
+  // One vector of many maxima, without those that are not finite. A concat of many is made part by part,
+  // where each maximum is found, and one of the whole would be too wide for a kernel where it is not.
+  static Tensor finite(const std::vector<Tensor>& maxima) {
+    std::vector<Tensor> groups;
+    for (size_t first = 0; first < maxima.size(); first += kGroup) {
+      std::vector<Tensor> group;
+      for (size_t i = first; i < std::min(maxima.size(), first + kGroup); ++i)
+        group.push_back(reshape(maxima[i], {1}));
+      groups.push_back(concat(group, 0));
+    }
+    const Tensor all = concat(groups, 0);
+    return where(isfinite(all), all, zeros_like(all));
+  }
+  // Those of weights are found once a step, the others in each micro-batch.
+  void replace_histories() {
+    const SourceLine at = builder_->graph.nodes.back().at;
+    AtLine line(at);
+    std::vector<Tensor> of_step, of_micro_batch;
+    for (const History& history : histories_) {
+      of_step.push_back(history.largest[kAmaxOfWeight]);
+      for (AmaxRow row : {kAmaxOfInput, kAmaxOfGradient})
+        if (history.largest[row].defined()) of_micro_batch.push_back(history.largest[row]);
+    }
+    const Tensor maxima = concat({finite(of_micro_batch), finite(of_step)}, 0);
+    const Tensor latest = max(apply1(ops::sum_lanes, {own_column(maxima)}), {1});
+    int64_t of_lane = 0, of_weight = static_cast<int64_t>(of_micro_batch.size());
+    for (const History& history : histories_) {
+      std::vector<Tensor> rows;
+      for (AmaxRow row : {kAmaxOfInput, kAmaxOfWeight, kAmaxOfGradient}) {
+        int64_t& next = row == kAmaxOfWeight ? of_weight : of_lane;
+        const bool there = history.largest[row].defined();
+        rows.push_back(there ? slice(latest, 0, next, next + 1) : zeros(latest, {1}));
+        next += there;
+      }
+      Tensor entries = reshape(concat(rows, 0), {kAmaxRows, 1});
+      if (const int64_t steps = history.entries.size(1); steps > 1)
+        entries = concat({entries, slice(history.entries, 1, 0, steps - 1)}, 1);
+      builder_->graph.add_output(OutputKind::state, history.fqn, entries.id());
+    }
+  }
+
+  static constexpr size_t kGroup = 64;  // maxima that one kernel may read
+  const Graph& old_;
+  const PassContext& context_;
+  std::shared_ptr<Builder> builder_;
+  Rewriter rewriter_;
+  std::vector<History> histories_;
+  std::set<std::pair<std::string, ValueId>> recorded_;  // a history, and an operand of its layer
+};
+}  // namespace
+
+Graph record_amax(Graph graph, const PassContext& context) {
+  if (!differentiates(graph)) return graph;
+  LS_CHECK(context.micro_batches > 0, "a step has micro-batches");
+  return Recorder(graph, context).run();
+}
+
+}  // namespace lockstep::compiler

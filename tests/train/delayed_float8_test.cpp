@@ -1,0 +1,125 @@
+// Delayed scales of float8: the same bits on any ranks, and histories as they are said to be.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "checkpoint/checkpoint.h"
+#include "core/types/half.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/tiny_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+constexpr int64_t kSteps = 3;  // of a history
+
+TinyRun delayed(Mesh mesh = {{1}, {"dp_replicate"}}, int64_t steps = 5) {
+  TinyRun run{.compute = DType::bf16, .float8 = true, .steps = steps, .context = 16, .width = 32};
+  run.float8_options.recipe = Float8Recipe::delayed, run.float8_options.history = kSteps;
+  run.options.precision = "float8";
+  run.mesh = std::move(mesh);
+  return run;
+}
+
+// The state that a run leaves.
+class Left {
+ public:
+  explicit Left(TinyRun run) : folder_(dir_.path("ckpt")) {
+    run.save = folder_;
+    result = train_tiny(run);
+    step_ = str(folder_, "/step-", run.steps);
+  }
+  std::vector<float> read(const std::string& fqn) const {
+    const Array array = checkpoint::read_tensor(step_, fqn);
+    const auto* data = array.data.as<float>();
+    return {data, data + numel(array.shape)};
+  }
+  // Row and entry, the newest first.
+  float entry(const std::string& layer, int64_t row, int64_t age = 0) const {
+    return read(layer + ".amax_history").at(row * kSteps + age);
+  }
+  const std::string& folder() const { return folder_; }
+  TinyResult result;
+
+ private:
+  ScratchFolder dir_;
+  std::string folder_, step_;
+};
+
+float largest_in_bf16(const std::vector<float>& values) {
+  float most = 0;
+  for (float value : values) most = std::max(most, std::fabs(static_cast<float>(bf16(value))));
+  return most;
+}
+
+TEST(DelayedFloat8, HasTheSameBitsOnAnyRanks) {
+  const TinyResult one = train_tiny(delayed());
+  EXPECT_NE(one.losses[0], one.losses[4]);
+  for (const auto& [mesh, zero] : {std::pair(Mesh{{2}, {"dp_replicate"}}, 3),
+                                   {Mesh{{3}, {"dp_shard"}}, 1},
+                                   {Mesh{{2}, {"dp_shard"}}, 2},
+                                   {Mesh{{3}, {"dp_shard"}}, 3},
+                                   {Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, 3}}) {
+    TinyRun run = delayed(mesh);
+    run.zero = zero;
+    expect_same(train_tiny(run), one, str(text(mesh), " ZeRO ", zero));
+  }
+  TinyRun eager = delayed();
+  eager.options.fusion = false;
+  expect_same_bits(train_tiny(eager), one, "without fusion");
+}
+
+TEST(DelayedFloat8, OtherRecipesHaveOtherBits) {
+  TinyRun current = delayed();
+  current.float8_options.recipe = Float8Recipe::tensorwise;
+  const TinyResult now = train_tiny(current), before = train_tiny(delayed());
+  EXPECT_NE(now.certificate, before.certificate);
+  EXPECT_NE(now.losses, before.losses);
+  EXPECT_LT(relative_difference(now.losses.back(), before.losses.back()), 0.05);
+}
+
+// The newest entry comes first, and what it was a step before is behind it.
+TEST(DelayedFloat8, AHistoryHasTheLargestOfEachStep) {
+  const std::string layer = "blocks.1.mlp.up";
+  std::vector<std::unique_ptr<Left>> after;
+  for (int64_t steps : {1, 2, 4})
+    after.push_back(std::make_unique<Left>(delayed({{2}, {"dp_shard"}}, steps)));
+  for (int64_t row : {0, 1, 2}) {
+    EXPECT_GT(after[0]->entry(layer, row), 0) << row;
+    EXPECT_EQ(after[0]->entry(layer, row, 1), 0) << row;
+    EXPECT_EQ(after[1]->entry(layer, row, 1), after[0]->entry(layer, row)) << row;
+    EXPECT_EQ(after[2]->entry(layer, row, 2), after[1]->entry(layer, row)) << row;
+  }
+  // A weight is that of the step's begin.
+  EXPECT_EQ(after[1]->entry(layer, 1), largest_in_bf16(after[0]->read(layer + ".weight")));
+}
+
+// All micro-batches count: cut in other sizes, the first layer has read the same.
+TEST(DelayedFloat8, MaximaAreThoseOfAllMicroBatches) {
+  TinyRun halves = delayed({{1}, {"dp_replicate"}}, 1);
+  halves.micro = 2;
+  const Left whole(delayed({{1}, {"dp_replicate"}}, 1)), cut(halves);
+  EXPECT_EQ(whole.entry("blocks.0.attn.qkv", 0), cut.entry("blocks.0.attn.qkv", 0));
+}
+
+TEST(DelayedFloat8, ASkippedStepLeavesHistoriesAsTheyWere) {
+  TinyRun skips = delayed({{1}, {"dp_replicate"}}, 2);
+  skips.blocked = {2};
+  const Left one(delayed({{1}, {"dp_replicate"}}, 1)), two(skips);
+  for (const char* layer : {"blocks.0.attn.qkv", "blocks.1.mlp.down"})
+    EXPECT_EQ(one.read(std::string(layer) + ".amax_history"), two.read(std::string(layer) + ".amax_history"));
+}
+
+TEST(DelayedFloat8, GoesOnOnOtherRanks) {
+  const TinyResult whole = train_tiny(delayed());
+  const Left half(delayed({{3}, {"dp_shard"}}, 2));
+  TinyRun rest = delayed({{2}, {"dp_replicate"}});
+  rest.load = half.folder();
+  const TinyResult resumed = train_tiny(rest);
+  EXPECT_EQ(resumed.hash, whole.hash);
+  EXPECT_EQ(resumed.losses.back(), whole.losses.back());
+}
+
+}  // namespace
+}  // namespace lockstep::tests
