@@ -64,7 +64,8 @@ std::span<const FormulaRow> composite_formulas();
 std::span<const FormulaRow> attention_formulas();    // rope, sdpa
 std::span<const FormulaRow> convolution_formulas();  // convolution, windows, pooling
 std::span<const FormulaRow> float8_formulas();
-std::span<const FormulaRow> update_formulas();  // update, norm and clip, lanes
+uint8_t encode_float8(DType dtype, float value);  // the nearest number's bits, the largest's beyond it
+std::span<const FormulaRow> update_formulas();    // update, norm and clip, lanes
 
 // The same elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over
 // `shape`.

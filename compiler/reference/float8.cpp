@@ -6,10 +6,11 @@
 
 namespace lockstep::compiler::reference {
 
-namespace {
-uint8_t encode(DType dtype, float value) {
+uint8_t encode_float8(DType dtype, float value) {
   return dtype == DType::f8_e4m3 ? f8_e4m3(value).bits : f8_e5m2(value).bits;
 }
+
+namespace {
 double decode(DType dtype, int64_t bits) {
   const auto held = static_cast<uint8_t>(bits);
   return dtype == DType::f8_e4m3 ? f8_e4m3::decode(held) : f8_e5m2::decode(held);
@@ -61,7 +62,7 @@ std::pair<DenseArray, DenseArray> by_rows(const DenseArray& x, const std::vector
     const Scale scale = scale_of(most[r], dtype);
     inverse.f[r] = scale.inverse;
     for (int64_t c = 0; c < columns; ++c)
-      out.i[r * columns + c] = encode(dtype, static_cast<float>(x.f[r * columns + c]) * scale.by);
+      out.i[r * columns + c] = encode_float8(dtype, static_cast<float>(x.f[r * columns + c]) * scale.by);
   }
   return {out, inverse};
 }
@@ -69,7 +70,8 @@ std::pair<DenseArray, DenseArray> by_rows(const DenseArray& x, const std::vector
 DenseArray cast(const DenseArray& x, double magnitude, DType dtype) {
   const Scale scale = scale_of(magnitude, dtype);
   DenseArray out = make(dtype, x.shape);
-  for (size_t i = 0; i < x.f.size(); ++i) out.i[i] = encode(dtype, static_cast<float>(x.f[i]) * scale.by);
+  for (size_t i = 0; i < x.f.size(); ++i)
+    out.i[i] = encode_float8(dtype, static_cast<float>(x.f[i]) * scale.by);
   return out;
 }
 DenseArray inverse_of(double magnitude, DType dtype) {

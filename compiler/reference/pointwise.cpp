@@ -201,7 +201,9 @@ std::vector<DenseArray> convert(const Call& call) {
   DType to = call.attrs().dtype("dtype");
   DenseArray out = make(to, x.shape);
   for (size_t k = 0; k < static_cast<size_t>(out.size()); ++k) {
-    if (x.real() && out.real())
+    if (is_float8(to))
+      out.i[k] = encode_float8(to, x.real() ? static_cast<float>(x.f[k]) : static_cast<float>(x.i[k]));
+    else if (x.real() && out.real())
       out.f[k] = x.f[k];
     else if (x.real())
       out.i[k] = to == DType::boolean ? x.f[k] != 0 : saturating(x.f[k], to);

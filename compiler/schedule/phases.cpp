@@ -198,10 +198,21 @@ class PhaseCutter {
     return made;
   }
 
+  // What is broadcast to more elements than a batch has is broadcast in the body.
+  ValueId before_broadcast(ValueId v) const {
+    int64_t most = 0;
+    for (const auto& input : whole_.inputs)
+      if (input.kind == InputKind::batch) most = std::max(most, numel(whole_[input.value].shape));
+    while (whole_[v].producer.valid() && whole_.producer(v).op == ops::broadcast &&
+           numel(whole_[v].shape) > most)
+      v = whole_.producer(v).inputs[0];
+    return v;
+  }
   // Whole values that depend on a count and that the body reads.
   void find_seeds_of_counts() {
     for (const Node& node : whole_.nodes)
-      for (ValueId v : node.inputs) {
+      for (ValueId read : node.inputs) {
+        const ValueId v = before_broadcast(read);
         const bool made_once = whole_[v].producer.valid() && !is_lane_value(v) && between_sums(v);
         if (makes_lane_value(node) && node.op != ops::lane_count && made_once) seeds_.insert(v);
       }

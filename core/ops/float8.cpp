@@ -198,7 +198,9 @@ std::vector<Tensor> linear_float8_expand(const ExpandContext& c) {
   Tensor x = c.in[0], bias = c.in.size() == (delayed ? 4 : 3) ? c.in[2] : Tensor();
   if (x.dtype() == DType::f64) return {linear(x, c.in[1], bias)};
   auto rounded = [&](Tensor of, AmaxRow row) {
-    if (delayed) return quantize_by(of, most_of(c.in.back(), row, DType::f8_e4m3), DType::f8_e4m3);
+    if (delayed)
+      return quantize_by(of, most_of(c.in.back(), row, DType::f8_e4m3), DType::f8_e4m3, false,
+                         row != kAmaxOfWeight);
     return c.attrs.flag("rowwise") ? quantize_rowwise(of, DType::f8_e4m3) : quantize(of, DType::f8_e4m3);
   };
   const Quantized a = rounded(x, kAmaxOfInput), b = rounded(c.in[1], kAmaxOfWeight);
@@ -210,7 +212,7 @@ std::vector<Tensor> linear_float8_grad_expand(const ExpandContext& c) {
   auto rounded = [&](Tensor of, AmaxRow row, DType dtype, bool columns = false) {
     if (is_delayed(c.attrs)) {
       const Tensor at_first = row == kAmaxOfGradient && c.in.size() == 5 ? c.in[4] : Tensor();
-      return quantize_by(of, most_of(c.in[3], row, dtype, at_first), dtype, columns);
+      return quantize_by(of, most_of(c.in[3], row, dtype, at_first), dtype, columns, row != kAmaxOfWeight);
     }
     return c.attrs.flag("rowwise") ? quantize_rowwise(of, dtype) : quantize(of, dtype, columns);
   };
@@ -220,6 +222,8 @@ std::vector<Tensor> linear_float8_grad_expand(const ExpandContext& c) {
   return {scaled_mm(d.rows, b.turned, d.inverse, b.inverse_turned),
           scaled_mm(d.turned, a.turned, d.inverse_turned, a.inverse_turned)};
 }
+
+constexpr double kLeastMost = 1e-12;  // of a largest magnitude: as quantize has it
 
 TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
 }  // namespace
@@ -312,12 +316,30 @@ Quantized quantize(Tensor x, DType dtype, bool columns, Here at) {
   const std::vector<Tensor> made = apply(ops::quantize, {x, amax(x, columns, at)}, {{"dtype", dtype}}, at);
   return {made[0], made[1], made[2], made[2]};
 }
+namespace {
+// x as quantize rounds it, element by element: whatever makes x may do so.
+Tensor rounded_by(Tensor x, Tensor most, DType dtype, Here at) {
+  const double largest = dtype == DType::f8_e4m3 ? f8_e4m3::kMost : f8_e5m2::kMost;
+  const Tensor least = full_like(most, kLeastMost, at),
+               scale = full_like(most, largest, at) / where(less(most, least, at), least, most, at);
+  return apply1(ops::convert, {convert(x, DType::f32, at) * broadcast_to(scale, x.shape(), at)},
+                {{"dtype", dtype}}, at);
+}
+}  // namespace
 // The inverse of the scale follows from the tensor in this alone: whatever is not finite saturates, and has
 // to be seen.
-Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns, Here at) {
-  const std::vector<Tensor> made = apply(ops::quantize, {x, most}, {{"dtype", dtype}}, at);
-  const Tensor inverse = made[2] + amax(x, columns, at) * 0.0;
-  return {made[0], made[1], inverse, inverse};
+Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns, bool where_made, Here at) {
+  Quantized out;
+  Attrs attrs{{"dtype", dtype}};
+  if (where_made) {
+    out.rows = rounded_by(x, most, dtype, at);
+    attrs.set("half", std::string("transpose"));
+  }
+  const std::vector<Tensor> made = apply(ops::quantize, {where_made ? out.rows : x, most}, attrs, at);
+  if (!where_made) out.rows = made[0];
+  out.turned = made[made.size() - 2];
+  out.inverse = out.inverse_turned = made.back() + amax(x, columns, at) * 0.0;
+  return out;
 }
 Quantized quantize_rowwise(Tensor x, DType dtype, Here at) {
   const std::vector<Tensor> made =

@@ -68,8 +68,10 @@ Types infer_where(const InferContext& c) {
     c.fail(str("shapes differ: condition ", in_text(c, 0), ", values ", in_text(c, 1)));
   return {c.in[1]};
 }
+// To float8, of f32 as quantize rounds it, and never from it: there is no arithmetic on it.
 Types infer_convert(const InferContext& c) {
   expect_count(c, 1);
+  if (is_float8(c.in[0].dtype)) c.fail(str(in_text(c, 0), " is float8, which products alone read"));
   return {{c.attrs.dtype("dtype"), c.in[0].shape}};
 }
 Types infer_bitcast(const InferContext& c) {
@@ -320,7 +322,9 @@ std::vector<Op> other_rows() {
                    floats({f32(kC)}, {{"dtype", DType::i32}}),
                    integers({i32(kC)}, {{"dtype", DType::f32}}, -4, 5),
                    integers({boolean(kA)}, {{"dtype", DType::i64}}, 0, 2),
-                   integers({i32(kA)}, {{"dtype", DType::boolean}}, -1, 2)}},
+                   integers({i32(kA)}, {{"dtype", DType::boolean}}, -1, 2),
+                   floats({f32({48, 32})}, {{"dtype", DType::f8_e4m3}}, -600, 600),
+                   floats({f32({3, 40})}, {{"dtype", DType::f8_e5m2}}, -1e-4, 1e-4)}},
       {.id = ops::bitcast,
        .attrs = {{"dtype", AttrType::dtype}},
        .infer = infer_bitcast,

@@ -79,6 +79,32 @@ TEST(DelayedFloat8, OtherRecipesHaveOtherBits) {
   EXPECT_LT(relative_difference(now.losses.back(), before.losses.back()), 0.05);
 }
 
+// What products read is rounded where it is made, and then turned: no pass over a tensor of 16 bits stands
+// between, and what is read by products alone is never written in 16 bits.
+TEST(DelayedFloat8, IsRoundedWhereItIsMade) {
+  TinyRun run = delayed({{1}, {"dp_replicate"}}, 1);
+  run.observe = [&](const LiveMesh&, const compiler::Step& step) {
+    int64_t turned = 0, made = 0;
+    const Graph& body = step.plan().body;
+    for (const Node& node : body.nodes) {
+      if (node.op == ops::quantize) {
+        EXPECT_TRUE(node.attrs.has("half") && node.attrs.word("half") == "transpose") << node.at.text();
+        ++turned;
+      }
+      if (node.op != ops::fused) continue;
+      for (ValueId v : node.outputs) {
+        made += is_float8(body[v].dtype);
+        // Of this width are GELU's output and the gradient of its input.
+        const bool inner = body[v].dtype == DType::bf16 && body[v].shape.back() == 4 * run.width;
+        EXPECT_FALSE(inner && numel(body[v].shape) > run.width * 4) << node.at.text();
+      }
+    }
+    EXPECT_EQ(made, 16) << "an input and a gradient of four layers in two blocks";
+    EXPECT_EQ(turned, made);
+  };
+  train_tiny(run);
+}
+
 // The newest entry comes first, and what it was a step before is behind it.
 TEST(DelayedFloat8, AHistoryHasTheLargestOfEachStep) {
   const std::string layer = "blocks.1.mlp.up";

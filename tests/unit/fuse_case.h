@@ -53,6 +53,15 @@ inline std::vector<FuseCase> fuse_cases() {
     Tensor x = b.in({3, 7, 33}), bias = b.in({33}), r = b.in({3, 7, 33});
     b.out(apply1("gelu", {x + bias}, {{"form", std::string("tanh")}}) + r);
   });
+  // What makes a tensor rounds it to float8, too, and finds the largest of its rows, or of its columns.
+  for (DType to : {DType::f8_e4m3, DType::f8_e5m2})
+    for (bool columns : {false, true})
+      add(str("float8 ", name(to), columns ? " by columns" : " by rows"), [&](B& b) {
+        Tensor x = b.in(DType::bf16, {48, 80}) * 0.5, wide = convert(x, DType::f32);
+        b.out(convert(wide * broadcast_to(b.in({}), {48, 80}), to));
+        b.out(amax(x, columns));
+        if (columns) b.out(sum(wide, {0}));
+      });
   for (Shape shape : {Shape{5, 4, 48}, Shape{3, 37}, Shape{70, 16}}) {
     add(
         str("layer_norm", shape),

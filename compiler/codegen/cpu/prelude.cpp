@@ -95,6 +95,20 @@ LS_F vub ls_pack_bool(vi m) { return LS_CAST(m & 1, vub); }
 LS_PACKED(bool, vi, i32, u8, vub, ls_unpack_bool, ls_pack_bool)
 )";
 
+// To nearest even, beyond the largest number that one. Below the least normal number the sum with 2^23
+// rounds.
+constexpr std::string_view kToFloat8 = R"(
+#define LS_TO_FLOAT8(N, digits, least, most, code) LS_F vub ls_code_##N(vf x) { \
+  vu u = (vu)x, sign = (u >> 24) & 0x80, a = u & 0x7fffffff; \
+  vu tiny = (vu)((vf)a * (float)(1 << ((digits) - (least))) + 0x1p23f) - 0x4b000000; \
+  vu half = ((1u << (22 - (digits))) - 1) + ((a >> (23 - (digits))) & 1); \
+  vu normal = ((a + half) >> (23 - (digits))) - ((u32)(126 + (least)) << (digits)); \
+  vu r = a < ((u32)(127 + (least)) << 23) ? tiny : normal; \
+  r = a >= most ? (vu{} + code) : r; \
+  return LS_CAST(sign | (a > 0x7f800000 ? (vu{} + 0x7f) : r), vub); } \
+template <class X> LS_F vub ls_to_##N(X x) { return ls_code_##N(ls_to_f32(x)); }
+)";
+
 constexpr std::string_view kWhere = R"(
 #define LS_ONE(V, M) LS_F V ls_where(vi m, V a, V b) { return LS_CAST(m, M) ? a : b; }
 LS_ALL(LS_ONE)
@@ -258,6 +272,8 @@ std::vector<PreludePart> make_parts() {
   LS_MEMORY_PART("u16", "vuh", "u16");
   LS_MEMORY_PART("u32", "vu", "u32");
   LS_MEMORY_PART("u64", "vul", "u64");
+  LS_MEMORY_PART("f8_e4m3", "vub", "u8");
+  LS_MEMORY_PART("f8_e5m2", "vub", "u8");
   std::vector<PreludePart> more{
       {"ls_memory_bf16", kBf16},
       {"ls_memory_f16", kF16},
@@ -309,6 +325,9 @@ std::vector<PreludePart> make_parts() {
       {"ls_to_u32", "LS_TO_INT(u32, vu, u32, 0.0, 0x1p32, 0u, 0xffffffffu)\n"},
       {"ls_to_u64", "LS_TO_INT(u64, vul, u64, 0.0, 0x1p64, 0ul, ~0ul)\n"},
       {"ls_to_bool", kToBool},
+      {"LS_TO_FLOAT8", kToFloat8},
+      {"ls_to_f8_e4m3", "LS_TO_FLOAT8(f8_e4m3, 3, -6, 0x43e00000, 0x7e)\n"},
+      {"ls_to_f8_e5m2", "LS_TO_FLOAT8(f8_e5m2, 2, -14, 0x47600000, 0x7b)\n"},
       {"ls_bits", kBits},
       {"ls_bits_bf16",
        "LS_F vuh ls_bits_bf16(vf x) { return ls_pack_bf16(x); }\nLS_F vf ls_from_bits_bf16(vuh x) { return "

@@ -11,7 +11,8 @@ std::string_view home_of(std::string_view word) {
   for (std::string_view verb : {"ls_load_n_", "ls_load_", "ls_store_n_", "ls_store_", "ls_get_", "ls_put_",
                                 "ls_full_", "ls_unpack_", "ls_pack_", "ls_round_"})
     if (word.starts_with(verb)) {
-      for (const char* dtype : {"f32", "f64", "i32", "i64", "u8", "u16", "u32", "u64", "bf16", "f16", "bool"})
+      for (const char* dtype : {"f32", "f64", "i32", "i64", "u8", "u16", "u32", "u64", "bf16", "f16", "bool",
+                                "f8_e4m3", "f8_e5m2"})
         if (word.substr(verb.size()) == dtype)
           for (const auto& part : prelude_parts())
             if (part.name.starts_with("ls_memory_") && part.name.substr(10) == dtype) return part.name;
@@ -81,6 +82,8 @@ std::string_view register_type(DType dtype) {
     case DType::i64:
       return "vl";
     case DType::u8:
+    case DType::f8_e4m3:  // its bits: nothing computes with them
+    case DType::f8_e5m2:
       return "vub";
     case DType::u16:
       return "vuh";
@@ -88,9 +91,6 @@ std::string_view register_type(DType dtype) {
       return "vu";
     case DType::u64:
       return "vul";
-    case DType::f8_e4m3:
-    case DType::f8_e5m2:
-      break;
   }
   throw InternalError(str("no kernel computes with ", name(dtype)));
 }
@@ -104,6 +104,8 @@ std::string_view memory_type(DType dtype) {
     case DType::f16:
       return "u16";
     case DType::boolean:
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
       return "u8";
     default:
       return name(dtype);
@@ -119,6 +121,9 @@ std::string_view lane_type(DType dtype) {
       return "double";
     case DType::boolean:
       return "i32";
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+      return "u8";
     default:
       return name(dtype);
   }

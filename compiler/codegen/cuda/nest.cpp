@@ -75,11 +75,21 @@ void Nest::open_function(const std::string& name, int64_t grid, int block, int r
 
 int Nest::before_rounding(const Store& store, DType dtype, int width) const {
   const codegen::Item& item = plan_.items[store.item];
-  if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 ||
-      item.kind != codegen::ItemKind::pointwise || item.node->op != ops::convert)
+  const bool halves = dtype == DType::bf16 || dtype == DType::f16;
+  if (!(halves ? width >= 2 : is_float8(dtype) && width >= 4) || item.kind != codegen::ItemKind::pointwise ||
+      item.node->op != ops::convert)
     return -1;
   const codegen::Item& from = plan_.items[item.args[0]];
   return from.varies && from.dtype == DType::f32 ? item.args[0] : -1;
+}
+
+std::string Nest::packed(const Store& store, DType dtype, int width) const {
+  const auto each = static_cast<int>(4 / size_of(dtype));
+  std::vector<std::string> neighbours;
+  for (int i = 0; i < each; ++i)
+    neighbours.push_back(str("h", store.output, "[", each, " * j", i ? str(" + ", i) : "", "]"));
+  return str("LS_EACH(", width / each, ") y", store.output, ".w[j] = ls_pack_", name(dtype), "(",
+             join(neighbours, ", "), ");");
 }
 
 void Nest::close_function() {

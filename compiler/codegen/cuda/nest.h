@@ -102,9 +102,7 @@ class Nest {
     inside();
     text_.close();
     each_store([&](const codegen::Store& store, DType dtype) {
-      if (before_rounding(store, dtype, width) >= 0)
-        text_.line(str("LS_EACH(", width / 2, ") y", store.output, ".w[j] = ls_pack_", name(dtype), "(h",
-                       store.output, "[2 * j], h", store.output, "[2 * j + 1]);"));
+      if (before_rounding(store, dtype, width) >= 0) text_.line(packed(store, dtype, width));
       text_.line(
           str("y", store.output, ".store(o", store.output, ", ", statements.at(store.index, "c0"), ");"));
       needs_aligned(body_.inputs.size() + static_cast<size_t>(store.output),
@@ -116,9 +114,10 @@ class Nest {
     return CudaDialect::functor(folding_.fold(reduction));
   }
   void open_function(const std::string& name, int64_t grid, int block, int resident = 1, int shared = 0);
-  // What a stored bf16 or f16 is rounded from, where two neighbours can be rounded at once; -1: stored as it
-  // is.
+  // What a stored bf16, f16 or float8 is rounded from, where a word of neighbours can be rounded at once; -1:
+  // stored as it is.
   int before_rounding(const codegen::Store& store, DType dtype, int width) const;
+  std::string packed(const codegen::Store& store, DType dtype, int width) const;
   void close_function();
   // Chunks are as long as arguments are aligned.
   void note_loads(const ChunkStatements& statements, const std::vector<int>& ids);

@@ -56,6 +56,11 @@ template <int S, int N> struct ls_raw {
 // Two neighbours rounded at once.
 LS_F u32 ls_pack_bf16(float a, float b) { u32 w; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(b), "f"(a)); return w; }
 LS_F u32 ls_pack_f16(float a, float b) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(b), "f"(a)); return w; }
+// Four: to nearest even, beyond the largest number that one.
+#define LS_PACK_FLOAT8(N, F) LS_F u32 ls_pair_##N(float a, float b) { \
+  u16 w; asm("cvt.rn.satfinite." F "x2.f32 %0, %1, %2;" : "=h"(w) : "f"(b), "f"(a)); return w; } \
+LS_F u32 ls_pack_##N(float a, float b, float c, float d) { return ls_pair_##N(a, b) | ls_pair_##N(c, d) << 16; }
+LS_PACK_FLOAT8(f8_e4m3, "e4m3") LS_PACK_FLOAT8(f8_e5m2, "e5m2")
 // Chunks on their way into shared memory, where each of T threads has its own places, which no other thread touches: 16 bytes of all
 // threads side by side, then the next 16. A thread sees a chunk when it has waited for all but the groups that it committed later.
 template <int B> LS_F void ls_fetch(char* to, const void* from) {
@@ -87,11 +92,14 @@ LS_F float ls_from_f16(u16 b) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "
 LS_F u16 ls_into_f16(float x) { u16 b; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b) : "f"(x)); return b; }
 LS_F bool ls_from_bool(u8 b) { return b != 0; } LS_F u8 ls_into_bool(bool x) { return x; }
 #define LS_INT(N, U) LS_F N ls_from_##N(U b) { return (N)b; } LS_F U ls_into_##N(N x) { return (U)x; }
+typedef u8 f8_e4m3; typedef u8 f8_e5m2;  // bits, with which nothing computes
+LS_INT(f8_e4m3, u8) LS_INT(f8_e5m2, u8)
 LS_INT(i32, u32) LS_INT(i64, u64) LS_INT(u8, u8) LS_INT(u16, u16) LS_INT(u32, u32) LS_INT(u64, u64)
 #define LS_SCALAR(N, T, S) LS_F T ls_get_##N(const void* p, i64 i) { return ls_from_##N(ls_raw<S, 1>::load(p, i).get(0)); } \
 LS_F void ls_put_##N(void* p, i64 i, T x) { ls_raw<S, 1> r = ls_raw<S, 1>::zeros(); r.set(0, ls_into_##N(x)); r.store(p, i); }
 LS_SCALAR(f32, float, 4) LS_SCALAR(f64, double, 8) LS_SCALAR(bf16, float, 2) LS_SCALAR(f16, float, 2) LS_SCALAR(bool, bool, 1)
 LS_SCALAR(i32, i32, 4) LS_SCALAR(i64, i64, 8) LS_SCALAR(u8, u8, 1) LS_SCALAR(u16, u16, 2) LS_SCALAR(u32, u32, 4) LS_SCALAR(u64, u64, 8)
+LS_SCALAR(f8_e4m3, f8_e4m3, 1) LS_SCALAR(f8_e5m2, f8_e5m2, 1)
 )";
 
 // Rounding to nearest even; float to integer towards zero, saturating, NaN to 0; integer to integer wraps.
@@ -102,6 +110,8 @@ template <class X> LS_F float ls_to_f32(X x) { return (float)x; }
 template <class X> LS_F double ls_to_f64(X x) { return (double)x; }
 template <class X> LS_F float ls_to_bf16(X x) { return ls_round_bf16((float)x); }
 template <class X> LS_F float ls_to_f16(X x) { return ls_round_f16((float)x); }
+template <class X> LS_F f8_e4m3 ls_to_f8_e4m3(X x) { return (u8)ls_pair_f8_e4m3((float)x, 0.0f); }
+template <class X> LS_F f8_e5m2 ls_to_f8_e5m2(X x) { return (u8)ls_pair_f8_e5m2((float)x, 0.0f); }
 template <class X> LS_F bool ls_to_bool(X x) { return x != (X)0; }
 template <class T, class X> LS_F T ls_whole(X x, X lo, X hi, T least, T most) { return x != x ? (T)0 : x <= lo ? least : x >= hi ? most : (T)x; }
 #define LS_TO_INT(T, lo, hi, least, most) LS_F T ls_to_##T(float x) { return ls_whole<T, float>(x, lo, hi, least, most); } \

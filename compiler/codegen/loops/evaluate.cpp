@@ -96,7 +96,8 @@ int Evaluator::constant(DType dtype, double value) {
 int Evaluator::pointwise(const Node& node, ValueId value, const Index& index) {
   const DType dtype = body_[value].dtype;
   Item item = make_item(ItemKind::pointwise, dtype,
-                        op_row(node.op).scalar.cost + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
+                        op_row(node.op).scalar.cost +
+                            (dtype == DType::bf16 || dtype == DType::f16 || is_float8(dtype) ? 4 : 0));
   item.node = &node;
   for (ValueId input : node.inputs) item.args.push_back(at(input, index));
   return append(std::move(item));

@@ -21,7 +21,10 @@ Tensor delayed_linear_float8(Tensor x, Tensor weight, Tensor history, Tensor bia
                              DType gradients = DType::f8_e5m2, Here at = Here::current());
 
 // x rounded to `dtype` by the scale of `most`, f32 [], which is at least as large as x is, or is not; its
-// inverses are NaN where x has a NaN or an infinity. `columns` as in amax().
-Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns = false, Here at = Here::current());
+// inverses are NaN where x has a NaN or an infinity. `columns` as in amax(). `where_made`: its
+// rows by ops over elements, which may stand in the kernel that makes x, and what is turned of these; else
+// both by one pass over x. The bits are the same.
+Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns = false, bool where_made = true,
+                      Here at = Here::current());
 
 }  // namespace lockstep
