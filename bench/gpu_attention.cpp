@@ -74,14 +74,15 @@ void report(const AttentionShape& shape, const char* name, double ms, int64_t wo
   std::fflush(stdout);
 }
 
-void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, int64_t kv_heads, int64_t tokens,
-             int64_t size, bool causal) {
+void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, int64_t kv_heads,
+             int64_t tokens, int64_t size, bool causal) {
   AttentionShape shape;
   shape.dtype = DType::bf16, shape.reads.causal = causal,
   shape.scale = 1.0 / std::sqrt(static_cast<double>(size));
   shape.batch = batch, shape.heads = heads, shape.kv_heads = kv_heads, shape.queries = shape.keys = tokens,
   shape.size = size;
-  // q, k and v are views into one [batch, tokens, 3 heads, size], as a model has them where heads share no keys.
+  // q, k and v are views into one [batch, tokens, 3 heads, size], as a model has them where heads share no
+  // keys.
   int64_t width = heads * size, all = batch * tokens * width;
   HeadView packed{tokens * 3 * width, 3 * width, size}, dense{tokens * width, width, size};
   shape.q = shape.k = shape.v = shape.dq = shape.dk = shape.dv = packed;
@@ -121,7 +122,8 @@ void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, i
   Buffer workspace(call->workspace(1), device.memory());
   void* args[] = {p.grad, p.q, p.k, p.v, p.o, p.lse, p.dq, p.dk, p.dv};
   double ms = time_ms(stream, [&] { call->enqueue(args, workspace.data(), stream, 1); });
-  report(shape, "backward, deterministic, our own", ms, static_cast<int64_t>(workspace.bytes()), 1, "Hopper's tiles");
+  report(shape, "backward, deterministic, our own", ms, static_cast<int64_t>(workspace.bytes()), 1,
+         "Hopper's tiles");
 }
 }  // namespace
 

@@ -43,8 +43,8 @@ class PlannedRun {
   std::unique_ptr<PaperRun> run_;
 };
 
-// A config under values of compile.memory_budget, each planned anew on a thread of its own; behind them, where
-// that saves time, with activations on the host, and last, where that saves bytes, with moments there.
+// A config under values of compile.memory_budget, each planned anew on a thread of its own; behind them,
+// where that saves time, with activations on the host, and last, where that saves bytes, with moments there.
 // Arguments and errors as PlannedRun's.
 std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline);
 

@@ -41,7 +41,8 @@ class GpuAttention : public testing::Test {
     const auto in = block.in(backward), out = block.out(backward);
     Call made{
         hopper_ && backward ? make_hopper_attention(*device_, attention_shape(c.node(backward), in, out), "")
-        : cap ? make_product_attention(*device_, attention_shape(c.node(backward), in, out), cap, false, "", "")
+        : cap
+            ? make_product_attention(*device_, attention_shape(c.node(backward), in, out), cap, false, "", "")
             : make_attention(*device_, c.node(backward), in, out, options_),
         block.args(backward, base),
         {}};
@@ -135,7 +136,8 @@ TEST_F(GpuAttention, LongCausalSequencesRunOnHoppersTilesAndRepeatTheirBits) {
   copy_to_device(*device_, memory.data(), block.bytes.data(), block.bytes.size());
   std::unique_ptr<Stream> stream = device_->make_stream();
   Call forward = make(c, block, false, memory.data()), backward = make(c, block, true, memory.data());
-  EXPECT_EQ(backward.call->algorithm().rfind("Hopper's tiles sdpa_grad bf16 b=1 t=4096 h=8/2 d=128 causal", 0), 0u)
+  EXPECT_EQ(
+      backward.call->algorithm().rfind("Hopper's tiles sdpa_grad bf16 b=1 t=4096 h=8/2 d=128 causal", 0), 0u)
       << backward.call->algorithm();
   forward.enqueue(*stream);
   std::vector<std::byte> first;

@@ -1,8 +1,6 @@
 // One call of the causal backward pass of attention on Hopper: its memory, tensor maps and three launches.
 #include "compiler/codegen/cuda/attention_hopper.h"
 
-#include <cstring>
-
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -31,7 +29,8 @@ CUtensorMap map_of(void* at, const HeadView& view, const AttentionShape& shape, 
   CUtensorMap map;
   const cuuint64_t dims[4] = {static_cast<cuuint64_t>(shape.size), static_cast<cuuint64_t>(heads),
                               static_cast<cuuint64_t>(shape.queries), static_cast<cuuint64_t>(shape.batch)};
-  const cuuint64_t strides[3] = {static_cast<cuuint64_t>(view.head) * 2, static_cast<cuuint64_t>(view.token) * 2,
+  const cuuint64_t strides[3] = {static_cast<cuuint64_t>(view.head) * 2,
+                                 static_cast<cuuint64_t>(view.token) * 2,
                                  static_cast<cuuint64_t>(view.batch) * 2};
   const cuuint32_t box[4] = {64, 1, static_cast<cuuint32_t>(rows), 1}, ones[4] = {1, 1, 1, 1};
   check(driver().TensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, at, dims, strides, box, ones,
@@ -63,22 +62,24 @@ class HopperAttention : public LibraryCall {
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
     const AttentionPointers p = attention_pointers(shape_, args);
     const int rows = step_queries(shape_);
-    HopperArgs packed{map_of(p.q, shape_.q, shape_, shape_.heads, rows),
-                      map_of(p.k, shape_.k, shape_, shape_.kv_heads, kKeys),
-                      map_of(p.v, shape_.v, shape_, shape_.kv_heads, kKeys),
-                      map_of(p.grad, shape_.grad, shape_, shape_.heads, rows),
-                      p.o, p.grad, p.lse, nullptr, nullptr, nullptr, nullptr,
-                      p.dq, p.dk, p.dv, shape_.o, shape_.grad, shape_.dq, shape_.dk, shape_.dv,
-                      nullptr, nullptr, nullptr,
-                      static_cast<int>(shape_.batch), static_cast<int>(shape_.heads),
-                      static_cast<int>(shape_.kv_heads), static_cast<int>(shape_.queries),
-                      static_cast<float>(shape_.scale)};
+    HopperArgs packed{};
+    packed.q = map_of(p.q, shape_.q, shape_, shape_.heads, rows);
+    packed.k = map_of(p.k, shape_.k, shape_, shape_.kv_heads, kKeys);
+    packed.v = map_of(p.v, shape_.v, shape_, shape_.kv_heads, kKeys);
+    packed.g = map_of(p.grad, shape_.grad, shape_, shape_.heads, rows);
+    packed.o = p.o, packed.grad = p.grad, packed.lse = p.lse;
+    packed.dq_out = p.dq, packed.dk_out = p.dk, packed.dv_out = p.dv;
+    packed.os = shape_.o, packed.gs = shape_.grad;
+    packed.dqs = shape_.dq, packed.dks = shape_.dk, packed.dvs = shape_.dv;
+    packed.batch = static_cast<int>(shape_.batch), packed.tokens = static_cast<int>(shape_.queries);
+    packed.heads = static_cast<int>(shape_.heads), packed.kv_heads = static_cast<int>(shape_.kv_heads);
+    packed.scale = static_cast<float>(shape_.scale);
     place(&packed, static_cast<std::byte*>(workspace));
     void* params[] = {&packed};
     for (size_t i = 0; i < launches_.size(); ++i)
       launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1,
-             static_cast<unsigned>(launches_[i].threads), static_cast<unsigned>(launches_[i].shared_bytes), stream,
-             params, launches_[i].kernel);
+             static_cast<unsigned>(launches_[i].threads), static_cast<unsigned>(launches_[i].shared_bytes),
+             stream, params, launches_[i].kernel);
   }
   std::string algorithm() const override { return text_; }
   double flops() const override { return attention_flops(shape_); }
@@ -124,12 +125,15 @@ std::string unfit_for_hopper(const AttentionShape& s, const Properties& device) 
   if (device.major != 9 || device.minor != 0)
     return str("compute capability ", device.major, ".", device.minor, " is not Hopper's 9.0");
   if (device.shared_per_block < kHopperAttentionBytes)
-    return str("a block has ", device.shared_per_block, " bytes of shared memory, not ", kHopperAttentionBytes);
+    return str("a block has ", device.shared_per_block, " bytes of shared memory, not ",
+               kHopperAttentionBytes);
   if (!driver().TensorMapEncodeTiled) return "the driver is older than 12.0";
   return "";
 }
 
-bool pays_on_hopper(const AttentionShape& shape) { return shape.queries >= (shape.size == 128 ? 1024 : 2048); }
+bool pays_on_hopper(const AttentionShape& shape) {
+  return shape.queries >= (shape.size == 128 ? 1024 : 2048);
+}
 
 std::unique_ptr<LibraryCall> make_hopper_attention(CudaDevice& device, const AttentionShape& shape,
                                                    const std::string& cache_dir) {

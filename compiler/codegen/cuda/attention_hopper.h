@@ -1,5 +1,5 @@
-// The causal backward pass of attention on Hopper, by kernels of the room: where cuDNN's is deterministic at a
-// price, since it keeps the gradients of all scores in memory between two kernels.
+// The causal backward pass of attention on Hopper, by kernels of the room: where cuDNN's is deterministic at
+// a price, since it keeps the gradients of all scores in memory between two kernels.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// CUDA C++ that the causal backward pass of attention on Hopper is made of: places in shared memory, instructions
-// of the PTX language by names, and the kernels before and after its tiles.
+// CUDA C++ that the causal backward pass of attention on Hopper is made of: places in shared memory,
+// instructions of the PTX language by names, and the kernels before and after its tiles.
 #include "compiler/codegen/cuda/attention_hopper.h"
 #include "core/base/error.h"
 
@@ -176,8 +176,8 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_results(const __grid_cons
 }
 )";
 
-// multiply(sums of 64 rows and `columns` columns, left, right, add): one wgmma of depth 16. Left lies in shared
-// memory, or (`held`) in registers. TA, TB: the operand's rows are what is summed over.
+// multiply(sums of 64 rows and `columns` columns, left, right, add): one wgmma of depth 16. Left lies in
+// shared memory, or (`held`) in registers. TA, TB: the operand's rows are what is summed over.
 std::string product_source(int columns, bool held) {
   const int sums = columns / 2, left = held ? 4 : 1;
   auto names = [](int first, int count) {
@@ -196,17 +196,17 @@ std::string product_source(int columns, bool held) {
                ", 1, 1, 1, 1;\" : ", outputs,
                " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
   return str("template <int TA, int TB> __device__ __forceinline__ void multiply(float (&c)[", sums,
-             "], u64 a, u64 b, int add) {\n  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, ", add, ", 0;\\n", shape,
-             names(sums, 1), ", ", right, ", p, 1, 1, ", "%", sums + 3, ", %", sums + 4, ";\\n}\" : ", outputs,
-             " : \"l\"(a), \"l\"(b), \"r\"(add), \"n\"(TA), \"n\"(TB));\n}\n");
+             "], u64 a, u64 b, int add) {\n  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, ", add,
+             ", 0;\\n", shape, names(sums, 1), ", ", right, ", p, 1, 1, ", "%", sums + 3, ", %", sums + 4,
+             ";\\n}\" : ", outputs, " : \"l\"(a), \"l\"(b), \"r\"(add), \"n\"(TA), \"n\"(TB));\n}\n");
 }
 }  // namespace
 
 std::string hopper_attention_instructions(int64_t size) {
   std::string products = product_source(64, false) + product_source(static_cast<int>(size), true);
   if (size == 64) products += product_source(128, false);
-  return str("#define D ", size, "\n#define SHARED_BYTES ", kHopperAttentionBytes, "\n", kPlaces, kInstructions,
-             products);
+  return str("#define D ", size, "\n#define SHARED_BYTES ", kHopperAttentionBytes, "\n", kPlaces,
+             kInstructions, products);
 }
 std::string hopper_attention_ends() { return kEnds; }
 

@@ -1,9 +1,10 @@
-// CUDA C++ of the causal backward pass of attention on Hopper's warpgroup products (wgmma) and tile copies (TMA).
-// A block owns 128 keys of one head and walks over the queries that see them. Of each block of queries it adds
-// its part of dQ to f32 sums in memory when its turn has come: the part from the diagonal is first, lower keys
-// follow. Blocks take tiles in an order in which whoever is waited for has begun before: turns cost next to no
-// time, and no order of blocks can hang. Where query heads share keys, sums of dK and dV are added in turns, too.
-// Tiles, recomputed probabilities and two consumer warpgroups follow Shah et al., FlashAttention-3, 2024.
+// CUDA C++ of the causal backward pass of attention on Hopper's warpgroup products (wgmma) and tile copies
+// (TMA). A block owns 128 keys of one head and walks over the queries that see them. Of each block of queries
+// it adds its part of dQ to f32 sums in memory when its turn has come: the part from the diagonal is first,
+// lower keys follow. Blocks take tiles in an order in which whoever is waited for has begun before: turns
+// cost next to no time, and no order of blocks can hang. Where query heads share keys, sums of dK and dV are
+// added in turns, too. Tiles, recomputed probabilities and two consumer warpgroups follow Shah et al.,
+// FlashAttention-3, 2024.
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/attention_hopper.h"
 #include "core/base/error.h"

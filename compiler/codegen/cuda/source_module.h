@@ -22,6 +22,7 @@ std::string sum_type(DType dtype);
 // one device gives one module, for the life of the process. Thread-safe. `target`: instead of the device's
 // own, where the text needs instructions that only its generation has ("sm_90a").
 std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source,
-                                            const std::string& cache_dir = {}, const std::string& target = {});
+                                            const std::string& cache_dir = {},
+                                            const std::string& target = {});
 
 }  // namespace lockstep::compiler::cuda

@@ -21,8 +21,8 @@ class SharedLibrary {
   std::string why_;
 };
 
-// Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu". A driver older
-// than 12.0 has no TensorMapEncodeTiled; every driver that is taken has the others.
+// Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu". A driver
+// older than 12.0 has no TensorMapEncodeTiled; every driver that is taken has the others.
 struct Driver {
   // clang-format off
 #define LS_CUDA_DRIVER(X) \
