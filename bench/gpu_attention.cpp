@@ -7,7 +7,6 @@
 #include <random>
 
 #include "compiler/codegen/cuda/attention.h"
-#include "compiler/codegen/cuda/attention_hopper.h"
 #include "core/base/error.h"
 
 using namespace lockstep;

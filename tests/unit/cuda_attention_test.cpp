@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/attention.h"
-#include "compiler/codegen/cuda/attention_hopper.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/error.h"
 #include "tests/unit/attention_case.h"
@@ -137,45 +136,6 @@ TEST(CudaAttention, RefusalsNameTheThingBothValuesAndTheWayOut) {
   EXPECT_NE(text.find("Install cuDNN 9 for this CUDA version, or add its folder to LD_LIBRARY_PATH"),
             std::string::npos)
       << text;
-}
-
-TEST(CudaAttention, HoppersTilesSayWhatTheyDoNotTake) {
-  const AttentionShape fits = [] {
-    AttentionShape shape = bench_shape(1, 32, 8, 8192, 128);
-    shape.reads.causal = true;
-    return shape;
-  }();
-  Properties hopper;
-  hopper.major = 9, hopper.shared_per_block = 232448;
-  auto unfit = [&](auto change) {
-    AttentionShape shape = fits;
-    Properties device = hopper;
-    change(shape, device);
-    return unfit_for_hopper(shape, device);
-  };
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.backward = false; }), "only backward passes in bf16 run so");
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.dtype = DType::f16; }), "only backward passes in bf16 run so");
-  const std::string masks = "only causal attention without other masks runs so";
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.reads.causal = false; }), masks);
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.reads.window = 64; }), masks);
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.reads.documents = 5; }), masks);
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.size = 96; }), "head size 96 is neither 64 nor 128");
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.queries = s.keys = 8200; }),
-            "8200 queries and 8200 keys are not equal multiples of 128");
-  EXPECT_EQ(unfit([](auto& s, auto&) { s.v.token += 4; }), "strides are no multiples of 16 bytes");
-  EXPECT_EQ(unfit([](auto&, auto& d) { d.major = 10; }), "compute capability 10.0 is not Hopper's 9.0");
-  EXPECT_EQ(unfit([](auto&, auto& d) { d.shared_per_block = 101376; }),
-            "a block has 101376 bytes of shared memory, not 231680");
-  // Where they pay: measured, docs/performance.md.
-  EXPECT_TRUE(pays_on_hopper(fits));
-  EXPECT_FALSE(pays_on_hopper(bench_shape(64, 12, 12, 1024, 64)));
-}
-
-TEST(CudaAttention, HoppersTilesCompileForItsOwnInstructions) {
-  std::string why;
-  if (!nvrtc_available(&why)) GTEST_SKIP() << why;
-  for (int64_t size : {64, 128})
-    EXPECT_GT(compile_cubin(hopper_attention_source(size), "sm_90a").size(), 1000u) << size;
 }
 
 TEST(CudaAttention, EveryKernelCompiles) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention.h"
-#include "compiler/codegen/cuda/attention_hopper.h"
 #include "compiler/codegen/cuda/library.h"
 #include "core/base/error.h"
 

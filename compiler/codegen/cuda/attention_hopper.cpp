@@ -1,5 +1,5 @@
 // One call of the causal backward pass of attention on Hopper: its memory, tensor maps and three launches.
-#include "compiler/codegen/cuda/attention_hopper.h"
+#include "compiler/codegen/cuda/attention.h"
 
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
@@ -52,7 +52,7 @@ class HopperAttention : public LibraryCall {
                  {"sdpa_results", shape.batch * (shape.heads + 2 * shape.kv_heads) * blocks, 0}};
     check_launches(launches_);
     device.enter();
-    module_ = source_module(device, source, cache_dir, device.target() + "a");
+    module_ = source_module(device, source, cache_dir, {device.target() + "a", hopper_attention_flags()});
     for (const AttentionLaunch& launch : launches_) functions_.push_back(module_->function(launch.kernel));
     check(driver().FuncSetAttribute(functions_[1], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                     kHopperAttentionBytes),

@@ -1,6 +1,6 @@
 // CUDA C++ that the causal backward pass of attention on Hopper is made of: places in shared memory,
 // instructions of the PTX language by names, and the kernels before and after its tiles.
-#include "compiler/codegen/cuda/attention_hopper.h"
+#include "compiler/codegen/cuda/attention.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {

@@ -6,7 +6,6 @@
 // added in turns, too. Tiles, recomputed probabilities and two consumer warpgroups follow Shah et al.,
 // FlashAttention-3, 2024.
 #include "compiler/codegen/cuda/attention.h"
-#include "compiler/codegen/cuda/attention_hopper.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {
@@ -253,5 +252,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) sdpa_tiles(const __grid_con
 std::string hopper_attention_source(int64_t size) {
   return str(hopper_attention_instructions(size), kTile, kConsume, kTiles, hopper_attention_ends());
 }
+
+std::vector<std::string> hopper_attention_flags() { return {"--device-as-default-execution-space"}; }
 
 }  // namespace lockstep::compiler::cuda

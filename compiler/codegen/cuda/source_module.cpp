@@ -47,14 +47,15 @@ std::string element_text(const std::string& prefix, DType dtype) {
 }
 
 std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source,
-                                            const std::string& cache_dir, const std::string& target) {
+                                            const std::string& cache_dir, const CompileWith& with) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::string>, std::shared_ptr<const Module>> modules;
   std::lock_guard lock(mutex);
   auto& module = modules[{device.properties().ordinal, source}];
-  if (!module)
-    module =
-        device.load(cached_cubins({source}, target.empty() ? device.target() : target, cache_dir).code.at(0));
+  if (!module) {
+    const std::string target = with.target.empty() ? device.target() : with.target;
+    module = device.load(cached_cubins({source}, target, cache_dir, with.flags).code.at(0));
+  }
   return module;
 }
 

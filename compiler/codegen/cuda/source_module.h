@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/device/cuda/cuda_device.h"
 #include "core/types/dtype.h"
@@ -18,11 +19,15 @@ std::string element_text(const std::string& prefix, DType dtype);
 // The type that sums of this dtype are kept in: "float", "double", "unsigned", "unsigned long long".
 std::string sum_type(DType dtype);
 
+// How a text is compiled where the device's own target and the usual flags will not do.
+struct CompileWith {
+  std::string target = {};              // "sm_90a": instructions that only this generation has
+  std::vector<std::string> flags = {};  // further ones of NVRTC
+};
+
 // The text compiled for the device (or from the kernel cache, see cached_cubins) and loaded; equal text on
-// one device gives one module, for the life of the process. Thread-safe. `target`: instead of the device's
-// own, where the text needs instructions that only its generation has ("sm_90a").
+// one device gives one module, for the life of the process. Thread-safe.
 std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source,
-                                            const std::string& cache_dir = {},
-                                            const std::string& target = {});
+                                            const std::string& cache_dir = {}, const CompileWith& with = {});
 
 }  // namespace lockstep::compiler::cuda
