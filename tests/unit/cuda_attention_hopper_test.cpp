@@ -40,14 +40,17 @@ TEST(HopperAttention, SaysWhatItDoesNotTake) {
             "a block has 101376 bytes of shared memory, not 231680");
   // Where they pay: measured, docs/performance.md.
   EXPECT_TRUE(pays_on_hopper(fits));
+  EXPECT_TRUE(pays_on_hopper(shape_of(32, 8, 2048, 64)));
   EXPECT_FALSE(pays_on_hopper(shape_of(12, 12, 1024, 64)));
+  EXPECT_FALSE(pays_on_hopper(shape_of(16, 16, 2048, 128)));
 }
 
 TEST(HopperAttention, CompilesForHoppersOwnInstructions) {
   std::string why;
   if (!nvrtc_available(&why)) GTEST_SKIP() << why;
   for (int64_t size : {64, 128})
-    EXPECT_GT(compile_cubin(hopper_attention_source(size), "sm_90a", hopper_attention_flags()).size(), 1000u) << size;
+    EXPECT_GT(compile_cubin(hopper_attention_source(size), "sm_90a", hopper_attention_flags()).size(), 1000u)
+        << size;
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST_F(Host, RoomForMoreOfEachRank) {
 }
 
 TEST_F(Host, MomentsOfRanksWithDevicesOfTheirOwn) {
-  const MemoryNeeds needs{.parts = {}, .on_host = 2 * kGiB};
+  MemoryNeeds needs{.parts = {}, .on_host = 2 * kGiB};
   const HostMemory host{3 * kGiB, "a rule"};
   EXPECT_EQ(offloaded_does_not_fit_host("big", 1, needs, host), "");
   EXPECT_EQ(offloaded_does_not_fit_host("big", 8, {}, host), "");

@@ -132,7 +132,7 @@ std::string unfit_for_hopper(const AttentionShape& s, const Properties& device) 
 }
 
 bool pays_on_hopper(const AttentionShape& shape) {
-  return shape.queries >= (shape.size == 128 ? 1024 : 2048);
+  return shape.queries >= (shape.size == 128 ? 4096 : 2048);
 }
 
 std::unique_ptr<LibraryCall> make_hopper_attention(CudaDevice& device, const AttentionShape& shape,
