@@ -1,4 +1,5 @@
 // Law four: every split that a row's placement rule allows gives the unsplit result.
+#include <cstring>
 #include <set>
 
 #include "compiler/laws/laws.h"
@@ -12,6 +13,11 @@ namespace lockstep::compiler::laws {
 
 namespace {
 // Elements [offset, offset + size) along `dim`.
+void copy_element(const HostTensor& from, int64_t at, HostTensor& to, int64_t there) {
+  const size_t bytes = size_of(from.dtype);
+  std::memcpy(to.data.data() + static_cast<size_t>(there) * bytes,
+              from.data.data() + static_cast<size_t>(at) * bytes, bytes);
+}
 HostTensor part_of(const HostTensor& whole, size_t dim, int64_t offset, int64_t size) {
   HostTensor part = make_tensor(whole.dtype, [&] {
     Shape shape = whole.shape;
@@ -21,10 +27,7 @@ HostTensor part_of(const HostTensor& whole, size_t dim, int64_t offset, int64_t 
   const int64_t inner = row_major_strides(whole.shape)[dim];
   for (int64_t k = 0; k < part.size(); ++k) {
     int64_t from = (k / (size * inner) * whole.shape[dim] + offset) * inner + k % (size * inner);
-    if (is_float(whole.dtype))
-      part.set(k, whole.at(from));
-    else
-      part.set_int_at(k, whole.int_at(from));
+    copy_element(whole, from, part, k);
   }
   return part;
 }
@@ -33,10 +36,7 @@ void put_part(const HostTensor& part, HostTensor& whole, size_t dim, int64_t off
   const int64_t inner = row_major_strides(whole.shape)[dim], size = part.shape[dim];
   for (int64_t k = 0; k < part.size(); ++k) {
     int64_t to = (k / (size * inner) * whole.shape[dim] + offset) * inner + k % (size * inner);
-    if (is_float(whole.dtype))
-      whole.set(to, part.at(k));
-    else
-      whole.set_int_at(to, part.int_at(k));
+    copy_element(part, k, whole, to);
   }
 }
 

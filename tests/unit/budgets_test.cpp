@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/bytes.h"
+#include "core/base/text.h"
 #include "launcher/plan/budgets.h"
 
 namespace lockstep {
@@ -70,20 +71,19 @@ TEST(Budgets, WhatWaitsOnTheHostHasAColumn) {
   PlanBudget all = planned("none"), again = planned("100MiB"), copies = again;
   copies.copies = true, copies.values = 0, copies.step_s = 0.101, copies.away = 7,
   copies.away_bytes = 9 * kMiB;
+  const auto row = [](const char* left, const char* again, const char* away) {
+    return str("  ", left, "  ", again, "  ", away, "\n");
+  };
   EXPECT_EQ(budgets_text({all, again, copies}),
-            "\nbytes against time, by compile.memory_budget\n"
-            "  memory_budget                        a rank takes       arena    step          computed again "
-            "         "
-            "waits on the host\n"
-            "  none                                     1.09 GiB  120.00 MiB  100 ms          nothing        "
-            "         "
-            "nothing\n"
-            "  100MiB                                   1.07 GiB  100.00 MiB  105 ms  +5.0 %  20 values, "
-            "+6.0 % flops "
-            "nothing\n"
-            "  100MiB, compile.offload_activations      1.07 GiB  100.00 MiB  101 ms  +1.0 %  nothing        "
-            "         "
-            "7 values, 9.00 MiB\n");
+            "\nbytes against time, by compile.memory_budget\n" +
+                row("memory_budget                        a rank takes       arena    step        ",
+                    "computed again         ", "waits on the host") +
+                row("none                                     1.09 GiB  120.00 MiB  100 ms        ",
+                    "nothing                ", "nothing") +
+                row("100MiB                                   1.07 GiB  100.00 MiB  105 ms  +5.0 %",
+                    "20 values, +6.0 % flops", "nothing") +
+                row("100MiB, compile.offload_activations      1.07 GiB  100.00 MiB  101 ms  +1.0 %",
+                    "nothing                ", "7 values, 9.00 MiB"));
 }
 TEST(Budgets, NothingToGive) {
   const auto all = plan_budgets([](const std::vector<std::string>& words) {

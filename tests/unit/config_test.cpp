@@ -90,6 +90,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                                             "train.freeze",
                                             "train.float8.gradients",
                                             "train.float8.recipe",
+                                            "train.float8.history",
                                             "train.float8.skip",
                                             "train.float8.head",
                                             "optim.betas",
