@@ -99,7 +99,7 @@ class Walk {
     if (!ended.start) fail(str("flight ", wait.flight, " is not under way"));
     away_.end(wait.flight);
     const Span& to = ended.to.at(0);
-    if (in_arena(to)) ++arrived_[to.region];
+    if (std::holds_alternative<StartCollective>(ended.start->what) && in_arena(to)) ++arrived_[to.region];
   }
   // Each moment that lies on the host comes, is updated where it came to, and goes back.
   void operator()(const StartCopies& start) {

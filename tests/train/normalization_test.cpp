@@ -184,7 +184,8 @@ TEST(BatchNorm, GradientsToSecondOrderAreThoseOfItsFormula) {
     double largest = 0;
     for (const float v : values) largest = std::max(largest, std::abs(static_cast<double>(v)));
     for (size_t i = 0; i < values.size(); ++i) {
-      EXPECT_NEAR(own.at(fqn)[i], values[i], 2e-3 * largest) << fqn << " " << i;  // terms cancel: 1.5e-3 by AVX2
+      EXPECT_NEAR(own.at(fqn)[i], values[i], 2e-3 * largest)
+          << fqn << " " << i;  // terms cancel: 1.5e-3 by AVX2
       if (fqn == "norm.weight") moved += std::abs(values[i] - 1);
     }
   }

@@ -363,15 +363,16 @@ TEST(ProgramMutations, OfValuesThatWaitAreRefusedOrHarmless) {
   auto programs = [&](const std::string& compile) {
     return programs_of(kDeeper, mesh, 1, 2, "", R"(, "tp_pieces": 1)" + compile);
   };
-  const int64_t arena = held_bytes(programs("")[0]).arena;
+  // Below what recomputing alone can do, so that something is copied whatever the rates.
+  const int64_t least = held_bytes(programs(R"(, "memory_budget": "full")")[0]).arena;
   Mutations all{
       {{1}, {"dp_replicate"}},
-      programs(str(R"(, "memory_budget": ")", arena * 17 / 20, R"(", "offload_activations": true)"))};
+      programs(str(R"(, "memory_budget": ")", least * 15 / 16, R"(", "offload_activations": true)"))};
   EXPECT_FALSE(all.programs[0].blocks[kBodyBlock].away.empty());
   all.run();
-  for (const char* words : {" where activation 0 is not gone: run ", " where activation 0 is not back: run ",
-                            " starts before call ", "\" starts where activation 0 has left: start copies ",
-                            "\" starts where activation 0 is not gone: start copies "})
+  for (const char* words :
+       {" is not gone: run ", " starts before call ", "\" starts where activation 0 has left: start copies ",
+        "\" starts where activation 0 is not gone: start copies "})
     EXPECT_TRUE(std::any_of(all.words.begin(), all.words.end(), [&](const std::string& text) {
       return text.find(words) != std::string::npos;
     })) << words;
