@@ -98,6 +98,9 @@ struct AttentionLaunch {
 };
 // Takes empty grids out. InternalError: a grid that no launch can have.
 void check_launches(std::vector<AttentionLaunch>& launches);
+// Enqueues them; each has its function, and all one parameter, which lies at `args`.
+void enqueue_launches(const std::vector<AttentionLaunch>& launches, const std::vector<CUfunction>& functions,
+                      void* args, Stream& stream);
 // Kernels of the room: CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries, whose
 // parameter is one AttentionArgs by value. They add in an order of the shape alone.
 struct AttentionKernels {

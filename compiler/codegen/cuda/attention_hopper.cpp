@@ -75,11 +75,7 @@ class HopperAttention : public LibraryCall {
     packed.heads = static_cast<int>(shape_.heads), packed.kv_heads = static_cast<int>(shape_.kv_heads);
     packed.scale = static_cast<float>(shape_.scale);
     place(&packed, static_cast<std::byte*>(workspace));
-    void* params[] = {&packed};
-    for (size_t i = 0; i < launches_.size(); ++i)
-      launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1,
-             static_cast<unsigned>(launches_[i].threads), static_cast<unsigned>(launches_[i].shared_bytes),
-             stream, params, launches_[i].kernel);
+    enqueue_launches(launches_, functions_, &packed, stream);
   }
   std::string algorithm() const override { return text_; }
   double flops() const override { return attention_flops(shape_); }

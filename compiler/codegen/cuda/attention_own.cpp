@@ -33,11 +33,7 @@ class OwnAttention : public LibraryCall {
   }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
     AttentionArgs packed = attention_args(shape_, attention_pointers(shape_, args), workspace);
-    void* params[] = {&packed};
-    for (size_t i = 0; i < launches_.size(); ++i)
-      launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1,
-             static_cast<unsigned>(launches_[i].threads), static_cast<unsigned>(launches_[i].shared_bytes),
-             stream, params, launches_[i].kernel);
+    enqueue_launches(launches_, functions_, &packed, stream);
   }
   std::string algorithm() const override { return text_; }
   double flops() const override { return attention_flops(shape_); }
@@ -55,6 +51,15 @@ void check_launches(std::vector<AttentionLaunch>& all) {
   std::erase_if(all, [](const AttentionLaunch& launch) { return launch.grid == 0; });
   for (const AttentionLaunch& launch : all)
     LS_CHECK(launch.grid < int64_t{1} << 31, launch.kernel, " of ", launch.grid, " blocks");
+}
+
+void enqueue_launches(const std::vector<AttentionLaunch>& launches, const std::vector<CUfunction>& functions,
+                      void* args, Stream& stream) {
+  void* params[] = {args};
+  for (size_t i = 0; i < launches.size(); ++i)
+    launch(functions[i], static_cast<unsigned>(launches[i].grid), 1, 1,
+           static_cast<unsigned>(launches[i].threads), static_cast<unsigned>(launches[i].shared_bytes),
+           stream, params, launches[i].kernel);
 }
 
 std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
