@@ -136,14 +136,17 @@ class Search {
       if (apart == 1 || apart * 16 <= high) break;
     }
     for (size_t i = first_floor(); i < frontier.size() && !fits(best); ++i) look(i);
-    if (!fits(best)) refuse_with_copies();
+    if (!fits(best)) {
+      int64_t least = std::numeric_limits<int64_t>::max();
+      for (const auto& [i, one] : ways) least = std::min(least, one.arena);
+      refuse_with_copies(least);
+    }
     StepPlan plan = take(frontier[best]);
     plan.body_within = ways.at(best).within;
     plan.recompute.arena = ways.at(best).arena;
     return plan;
   }
-  [[noreturn]] void refuse_with_copies() {
-    int64_t least = std::numeric_limits<int64_t>::max();
+  [[noreturn]] void refuse_with_copies(int64_t least) {
     for (size_t i = first_floor(); i < choices_.frontier.size(); ++i)
       least = std::min(least, way(choices_.frontier[i], 0).arena);
     throw UserError(str("compile.memory_budget ", exact(options_.memory_budget),
@@ -209,7 +212,7 @@ StepPlan plan_within_budget(
         str("compile.offload_activations is true, and compile.memory_budget is ",
             options.memory_budget == kRecomputeFull ? "full" : "none",
             "; give the bytes that the arena is to keep within, as in 20GiB (trainrun plan --budgets "
-            "prints some), or leave compile.offload_activations out"));
+            "--compile.offload_activations=false prints some), or leave compile.offload_activations out"));
   if (options.memory_budget == kRecomputeNothing) return plan_with({});
   if (options.memory_budget < 0)
     throw UserError(str("compile.memory_budget is ", options.memory_budget,

@@ -20,9 +20,11 @@ namespace {
 bool is_delayed(const Node& node) {
   return (node.op == ops::linear_float8 || node.op == ops::linear_float8_grad) && node.attrs.flag("delayed");
 }
-bool differentiates(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node& node) { return node.op == ops::linear_float8_grad && is_delayed(node); });
+// What only measures, and updates nothing, leaves histories alone, too.
+bool trains(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), is_delayed) &&
+         std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                     [](const auto& output) { return output.kind == OutputKind::state; });
 }
 
 // A history of the state, and the maxima of this micro-batch that enter it.
@@ -119,6 +121,23 @@ class Recorder {
     const Tensor all = concat(groups, 0);
     return where(isfinite(all), all, zeros_like(all));
   }
+  // With what this step found in front of each row, where the oldest entry goes; a row of which it found
+  // nothing stays as it is. `latest`: the row's [1], if any.
+  static Tensor pushed(const Tensor& entries, const std::array<Tensor, kAmaxRows>& latest) {
+    const int64_t steps = entries.size(1);
+    std::vector<Tensor> rows;
+    for (size_t r = 0; r < latest.size(); ++r) {
+      const auto row = static_cast<int64_t>(r);
+      const Tensor before = slice(entries, 0, row, row + 1);
+      if (!latest[r].defined())
+        rows.push_back(before);
+      else if (const Tensor newest = reshape(latest[r], {1, 1}); steps > 1)
+        rows.push_back(concat({newest, slice(before, 1, 0, steps - 1)}, 1));
+      else
+        rows.push_back(newest);
+    }
+    return concat(rows, 0);
+  }
   // Those of weights are found once a step, the others in each micro-batch.
   void replace_histories() {
     const SourceLine at = builder_->graph.nodes.back().at;
@@ -133,16 +152,21 @@ class Recorder {
     const Tensor latest = max(apply1(ops::sum_lanes, {own_column(maxima)}), {1});
     int64_t of_lane = 0, of_weight = static_cast<int64_t>(of_micro_batch.size());
     for (const History& history : histories_) {
-      std::vector<Tensor> rows;
+      std::array<Tensor, kAmaxRows> newest;
       for (AmaxRow row : {kAmaxOfInput, kAmaxOfWeight, kAmaxOfGradient}) {
         int64_t& next = row == kAmaxOfWeight ? of_weight : of_lane;
-        const bool there = history.largest[row].defined();
-        rows.push_back(there ? slice(latest, 0, next, next + 1) : zeros(latest, {1}));
-        next += there;
+        if (!history.largest[row].defined()) continue;
+        newest[row] = slice(latest, 0, next, next + 1);
+        ++next;
       }
-      Tensor entries = reshape(concat(rows, 0), {kAmaxRows, 1});
-      if (const int64_t steps = history.entries.size(1); steps > 1)
-        entries = concat({entries, slice(history.entries, 1, 0, steps - 1)}, 1);
+      Tensor entries;
+      const int64_t steps = history.entries.size(1);
+      if (std::any_of(newest.begin(), newest.end(), [](const Tensor& one) { return !one.defined(); })) {
+        entries = pushed(history.entries, newest);
+      } else {
+        entries = reshape(concat({newest[0], newest[1], newest[2]}, 0), {kAmaxRows, 1});
+        if (steps > 1) entries = concat({entries, slice(history.entries, 1, 0, steps - 1)}, 1);
+      }
       builder_->graph.add_output(OutputKind::state, history.fqn, entries.id());
     }
   }
@@ -158,7 +182,7 @@ class Recorder {
 }  // namespace
 
 Graph record_amax(Graph graph, const PassContext& context) {
-  if (!differentiates(graph)) return graph;
+  if (!trains(graph)) return graph;
   LS_CHECK(context.micro_batches > 0, "a step has micro-batches");
   return Recorder(graph, context).run();
 }

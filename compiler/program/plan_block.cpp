@@ -247,14 +247,17 @@ void Planner::place_all() {
     if (const size_t bytes = block_.calls[c].workspace_bytes)
       workspaces_[c] =
           live(static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(bytes), !in_turns());
-  // Whole weights, from the start of their gathers to their last reader.
+  // Whole weights, from the start of their gathers to their last reader. A gather starts in front of what is
+  // copied at its call: where values wait on the host, one that leaves may be gone no earlier than that call,
+  // and holds its place until then.
+  const int ahead = source_.within > 0 ? 1 : 0;
   std::vector<Buffer> segments;
   for (const auto& segment : block_.gathers.segments) {
     int until = segment.last;
     while (in_turns() && until + 1 < end() && part_of(until + 1) == part_of(segment.last))
       ++until;  // the next micro-batch reads it, too
     const auto& bucket = block_.gathers.buckets[segment.bucket];
-    segments.push_back(live(bucket.start, until, segment.bytes, !in_turns()));
+    segments.push_back(live(std::max(0, bucket.start - ahead), until, segment.bytes, !in_turns()));
   }
   own_.plan = plan_arena(own_.lives), shared_.plan = plan_arena(shared_.lives);
   if (source_.within > 0 && shares() && !in_turns()) let_wait();

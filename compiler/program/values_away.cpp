@@ -22,12 +22,18 @@ int ValuesAway::arena_of(const StartCopies& start) const {
 std::string ValuesAway::start(const StartCopies& start, int reached) {
   for (const auto& [to, from] : start.copies) {
     const Span &here = start.to_host ? from : to, &there = start.to_host ? to : from;
-    size_t k = 0;
+    // Values that wait one behind the other may have the same places: the one whose turn it is, if one's is.
     const auto is_it = [&](const AwayValue& value) {
       return (start.to_host ? value.from : value.to).offset == here.offset && value.at == there.offset &&
              value.bytes == here.bytes;
     };
-    while (k < all().size() && !is_it(all()[k])) ++k;
+    const auto in_turn = [&](const AwayValue& value) {
+      return is_it(value) && (start.to_host ? value.leaves : value.comes) <= reached &&
+             reached <= (start.to_host ? value.gone : value.back);
+    };
+    auto found = std::find_if(all().begin(), all().end(), in_turn);
+    if (found == all().end()) found = std::find_if(all().begin(), all().end(), is_it);
+    const auto k = static_cast<size_t>(found - all().begin());
     if (k == all().size()) return str("\"", start.label, "\" copies what the body does not let wait");
     Value& value = of(here.region)[k];
     if (value.at != (start.to_host ? At::arena : At::host))

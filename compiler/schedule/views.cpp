@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "compiler/codegen/target.h"
 #include "compiler/schedule/strides.h"
@@ -51,8 +52,14 @@ class Marker {
   Marker(const Graph& graph, const Target& target) : graph_(graph), target_(target), users_(users_of(graph)) {
     for (const auto& output : graph.outputs) outputs_.push_back(output.value);
   }
-  // Whether a slice may be read where it lies, as far as the place of what it is a slice of goes.
-  bool lies_well(const Node& slice) const { return offset_of(slice.inputs[0]) % kAligned == 0; }
+  // Whether a slice begins where library calls take it, if it is read where it lies.
+  bool begins_well(const Node& slice) const {
+    const Value& whole = graph_[slice.inputs[0]];
+    const auto& start = slice.attrs.list("start");
+    const std::vector<int64_t> strides = row_major_strides(whole.shape);
+    const int64_t elements = std::inner_product(start.begin(), start.end(), strides.begin(), int64_t{0});
+    return lies_well(offset_of(slice.inputs[0]), elements, whole.dtype);
+  }
   // Whether every reader of v, seen through reshapes, takes v with these strides.
   bool readers_take(ValueId v, const std::vector<int64_t>& strides) const {
     if (is_output(v) || users_[v].empty()) return false;
@@ -75,13 +82,24 @@ class Marker {
     const Shape &from = graph_[slice.inputs[0]].shape, &to = graph_[slice.outputs[0]].shape;
     size_t cut = 0;
     while (cut < from.size() && from[cut] == 1) ++cut;
-    auto bytes = static_cast<int64_t>(size_of(graph_[slice.inputs[0]].dtype));
-    for (size_t d = cut + 1; d < from.size(); ++d) {
+    for (size_t d = cut + 1; d < from.size(); ++d)
       if (from[d] != to[d]) return false;
-      bytes *= from[d];
+    return cut < from.size() && read_dense(slice.outputs[0]);
+  }
+  // Whether library ops can write all parts of a concat where they stand in the whole.
+  bool writers_take(const Node& concat) const {
+    const Value& whole = graph_[concat.outputs[0]];
+    const std::vector<int64_t> strides = row_major_strides(whole.shape);
+    const auto dim = static_cast<size_t>(concat.attrs.integer("dim"));
+    int64_t before = 0;
+    for (size_t i = 0; i < concat.inputs.size(); ++i) {
+      const ValueId part = concat.inputs[i];
+      if (std::count(concat.inputs.begin(), concat.inputs.end(), part) > 1 || !writer_takes(part, strides) ||
+          !lies_well(0, before * strides[dim], whole.dtype))
+        return false;
+      before += graph_[part].shape[dim];
     }
-    return cut < from.size() && slice.attrs.list("start")[cut] * bytes % kAligned == 0 &&
-           read_dense(slice.outputs[0]);
+    return true;
   }
   // Whether v, seen back through reshapes of its own, is made by a library op that can write it with these
   // strides.
@@ -115,6 +133,9 @@ class Marker {
   }
 
  private:
+  static bool lies_well(int64_t bytes, int64_t elements, DType dtype) {
+    return (bytes + elements * static_cast<int64_t>(size_of(dtype))) % kAligned == 0;
+  }
   // Of a value in the whole that it is made inside of, seen back through reshapes; 0 where it has its own
   // place.
   int64_t offset_of(ValueId v) const {
@@ -170,21 +191,14 @@ Graph mark_views(Graph graph, const PassContext& context) {
   for (Node& node : graph.nodes) {
     if (node.op == ops::slice) {
       const auto& step = node.attrs.list("step");
-      bool unit = true;
-      for (int64_t s : step) unit = unit && s == 1;
-      if (unit && marker.lies_well(node) &&
+      const bool unit = std::all_of(step.begin(), step.end(), [](int64_t each) { return each == 1; });
+      if (unit && marker.begins_well(node) &&
           (marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape)) ||
            marker.is_stretch(node)))
         node.attrs.set("alias", true);
     }
-    if (node.op == ops::concat) {
-      bool all = true;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        for (size_t k = 0; k < i; ++k) all = all && node.inputs[i] != node.inputs[k];
-        all = all && marker.writer_takes(node.inputs[i], row_major_strides(graph[node.outputs[0]].shape));
-      }
-      if (all || marker.parts_lie_dense(node)) node.attrs.set("alias", true);
-    }
+    if (node.op == ops::concat && (marker.writers_take(node) || marker.parts_lie_dense(node)))
+      node.attrs.set("alias", true);
   }
   return graph;
 }

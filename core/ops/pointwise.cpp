@@ -15,7 +15,9 @@ using Vjp = std::function<Grads(const VjpContext&)>;
 
 enum class Takes { floats, numbers, integers, bits, any };  // bits: integers and bool
 
+// Float8 is what other numbers are rounded to: there is no arithmetic on it.
 bool takes(Takes what, DType dtype) {
+  if (is_float8(dtype)) return what == Takes::any;
   switch (what) {
     case Takes::floats:
       return is_float(dtype);

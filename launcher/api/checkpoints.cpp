@@ -65,15 +65,19 @@ NamedCheckpoints found_in(const std::string& dir, Group& world) {
 
 std::string parent_path(const std::string& fqn) { return fqn.substr(0, fqn.rfind('.') + 1); }
 
-// Weights, and what their layers keep beside them where the source has it; by the state's specs alone.
+// Weights, and what their layers keep beside them where the source has it; by the state's specs alone. Not
+// histories of float8's scales, which are of the run that wrote them.
 std::vector<const Spec*> wanted_of(const State& state, const std::function<bool(const std::string&)>& has) {
-  std::set<std::string> layers;
-  for (const Spec& spec : state.specs())
+  std::set<std::string> layers, histories;
+  for (const Spec& spec : state.specs()) {
     if (spec.role == Role::parameter && !spec.adapter) layers.insert(parent_path(spec.fqn));
+    histories.insert(spec.amax_history);
+  }
   std::vector<const Spec*> out;
   for (const Spec& spec : state.specs())
     if ((spec.role == Role::parameter && !spec.adapter) ||
-        (spec.role == Role::buffer && layers.count(parent_path(spec.fqn)) && has(spec.fqn)))
+        (spec.role == Role::buffer && layers.count(parent_path(spec.fqn)) && has(spec.fqn) &&
+         !histories.count(spec.fqn)))
       out.push_back(&spec);
   return out;
 }

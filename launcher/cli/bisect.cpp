@@ -63,7 +63,7 @@ struct Found {
   int64_t first = 0;  // the first that differs; 0: none
   std::vector<Difference> differences;
 };
-Found first_difference(const RunRecord& a, const RunRecord& b, const std::vector<int64_t>& steps) {
+Found first_differing(const RunRecord& a, const RunRecord& b, const std::vector<int64_t>& steps) {
   Found out;
   for (int64_t step : steps) {
     out.differences = differences(a.values(step), b.values(step));
@@ -143,7 +143,7 @@ int bisect(const BisectArguments& arguments, std::ostream& out) {
     throw UserError(str(a.folder(), " and ", b.folder(),
                         " have recorded no step in common: they have rows up to step ", a.last_step(),
                         " and ", b.last_step(), ", by log.every and checkpoint.every"));
-  const Found found = first_difference(a, b, steps);
+  const Found found = first_differing(a, b, steps);
   out << "A: " << a.folder() << "\nB: " << b.folder() << "\n";
   if (found.first == 0) {
     out << "equal: " << steps.size() << (steps.size() == 1 ? " step" : " steps")

@@ -19,7 +19,7 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-constexpr size_t kBlock = size_t{4} << 20;
+constexpr size_t kWriteBytes = size_t{4} << 20;
 constexpr int64_t kMost = int64_t{256} << 20;  // bytes that are written to measure a disk
 constexpr double kLongest = 1.5;               // seconds
 
@@ -65,7 +65,7 @@ DiskSpeed disk_speed(const std::string& folder) {
     return out;
   }
   unlink(path.c_str());  // nothing is left, however this ends
-  std::vector<char> block(kBlock);
+  std::vector<char> block(kWriteBytes);
   for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<char>(i * 2654435761u >> 24);
   auto put = [&](size_t bytes) {
     const ssize_t n = write(file.get(), block.data(), bytes);
@@ -81,8 +81,8 @@ DiskSpeed disk_speed(const std::string& folder) {
   int64_t written = 0;
   const auto begin = Clock::now();
   for (int64_t blocks = 1; written < kMost && since(begin) < kLongest; ++blocks) {
-    if (!put(kBlock)) return out;
-    written += kBlock;
+    if (!put(kWriteBytes)) return out;
+    written += kWriteBytes;
     if (blocks % 4 == 0 && fdatasync(file.get()) != 0) break;  // else memory takes it all at once
   }
   if (fsync(file.get()) != 0) out.why = std::strerror(errno);
@@ -135,7 +135,8 @@ void check_cache(Findings& out) {
 
 void check_compiler(Findings& out) {
   try {
-    out.push_back({Health::ok, "compiler", compiler::cpu::compiler_version(env("LOCKSTEP_CXX")), ""});
+    out.push_back(
+        {Health::ok, "compiler", compiler::cpu::compiler_version(lockstep::env("LOCKSTEP_CXX")), ""});
   } catch (const UserError& error) {
     out.push_back({Health::fail, "compiler", error.what(), "runs on the CPU compile their kernels with it"});
   }

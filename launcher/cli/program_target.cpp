@@ -19,7 +19,7 @@ bool is_python_program(const std::string& path) {
 }
 
 std::vector<std::string> python_command(const std::string& path, const std::string& self) {
-  if (const std::string& named = env("LOCKSTEP_PYTHON"); !named.empty()) {
+  if (const std::string& named = lockstep::env("LOCKSTEP_PYTHON"); !named.empty()) {
     if (access(named.c_str(), X_OK) != 0)
       throw UserError(str("LOCKSTEP_PYTHON is ", named, ", which is no program that can be started"));
     return {named, "-u", path};

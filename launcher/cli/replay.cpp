@@ -181,7 +181,7 @@ std::vector<std::string> names_of(const ReplayResult::Values& recorded, const Re
 }
 
 // The first number on the way to the step that did not come out as recorded; "" where all did.
-std::string first_difference(const Replayed& r) {
+std::string first_difference_text(const Replayed& r) {
   for (const auto& [step, made] : r.result.on_the_way) {
     if (!r.run.lines().count(step)) continue;
     const auto recorded = r.run.values(step);
@@ -275,7 +275,7 @@ int replay(const ReplayArguments& arguments, std::ostream& out) {
       << "\n";
   std::vector<std::string> different = show_table(r, recorded, out);
   tell_gaps(r, recorded, out);
-  const std::string first = first_difference(r);
+  const std::string first = first_difference_text(r);
   if (different.empty() && first.empty()) {
     out << "equal: what is recorded of step " << r.step << " came out again, bit for bit\n";
     return kExitOk;

@@ -340,7 +340,8 @@ void check_compile(const RunConfig& c, Errors& errors) {
   if (c.compile.offload_activations && (budget == "none" || budget == "full"))
     errors.push_back(str("compile.offload_activations is true, and compile.memory_budget is ", budget,
                          "; give the bytes that the arena is to keep within, as in 20GiB (trainrun plan "
-                         "--budgets prints some), or leave compile.offload_activations out"));
+                         "--budgets --compile.offload_activations=false prints some), or leave "
+                         "compile.offload_activations out"));
 }
 
 void check_placements(const RunConfig& c, Errors& errors) {

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // What is wrong: the first kShown lines, and a count of the rest, whose words are not made.
-class Errors {
+class Problems {
  public:
   template <class Words>
   void add(const Words& words) {
@@ -122,7 +122,7 @@ std::string advice(const std::string& path) {
 // then speak of the default.
 struct Target {
   RunConfig config;
-  Errors errors;
+  Problems errors;
   std::vector<std::string> unset;
 };
 void set(Target& target, const ConfigKey& row, const Json& value) {
@@ -191,7 +191,7 @@ Json override_value(const ConfigKey& row, const std::string& text) {
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& flags) {
   std::vector<Override> out;
-  Errors errors;
+  Problems errors;
   for (const auto& argument : arguments) {
     size_t equals = argument.find('=');
     if (!is_utf8(argument)) {

@@ -11,7 +11,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_archive(const std::string& path, const std::string& what) {
   throw UserError(str("data.paths: ", path, " ", what, "; numpy.savez writes one"));
 }
 
@@ -19,12 +19,13 @@ namespace {
 class Record {
  public:
   Record(const FileBytes& file, int64_t at, int64_t bytes, const std::string& path) : path_(path) {
-    if (at < 0 || bytes < 0 || at > file.size() - bytes) refuse(path, "is an archive that is cut short");
+    if (at < 0 || bytes < 0 || at > file.size() - bytes)
+      refuse_archive(path, "is an archive that is cut short");
     bytes_.resize(bytes);
     file.read(at, bytes_.data(), bytes);
   }
   uint64_t number(size_t at, size_t width) const {
-    if (at + width > bytes_.size()) refuse(path_, "is an archive that is cut short");
+    if (at + width > bytes_.size()) refuse_archive(path_, "is an archive that is cut short");
     uint64_t out = 0;
     for (size_t i = 0; i < width; ++i) out |= static_cast<uint64_t>(bytes_[at + i]) << 8 * i;
     return out;
@@ -52,12 +53,12 @@ Directory directory_of(const FileBytes& file, const std::string& path) {
     Directory out{static_cast<int64_t>(end.number(i + 16, 4)), static_cast<int64_t>(end.number(i + 12, 4)),
                   static_cast<int64_t>(end.number(i + 10, 2))};
     if (out.begin != 0xffffffff && out.members != 0xffff) return out;
-    if (i < 20) refuse(path, "is an archive that is cut short");
+    if (i < 20) refuse_archive(path, "is an archive that is cut short");
     const Record wide(file, static_cast<int64_t>(end.number(i - 12, 8)), 56, path);
     return {static_cast<int64_t>(wide.number(48, 8)), static_cast<int64_t>(wide.number(40, 8)),
             static_cast<int64_t>(wide.number(32, 8))};
   }
-  refuse(path, "is no .npz archive");
+  refuse_archive(path, "is no .npz archive");
 }
 }  // namespace
 
@@ -67,7 +68,7 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
   std::vector<NpzMember> out;
   size_t at = 0;
   for (int64_t i = 0; i < found.members; ++i) {
-    if (all.number(at, 4) != 0x02014b50) refuse(path, "is an archive whose directory is damaged");
+    if (all.number(at, 4) != 0x02014b50) refuse_archive(path, "is an archive whose directory is damaged");
     const uint64_t method = all.number(at + 10, 2);
     uint64_t size = all.number(at + 20, 4), whole = all.number(at + 24, 4), local = all.number(at + 42, 4);
     const size_t name = all.number(at + 28, 2), extra = all.number(at + 30, 2), note = all.number(at + 32, 2);
@@ -82,11 +83,12 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
     at += 46 + name + extra + note;
     if (!member.ends_with(".npy")) continue;
     if (method != 0 && method != 8)
-      refuse(path, str("packs ", printable(member), " in a way that is not read (method ", method, ")"));
+      refuse_archive(path,
+                     str("packs ", printable(member), " in a way that is not read (method ", method, ")"));
     const Record head(file, static_cast<int64_t>(local), 30, path);
     const auto begin = static_cast<int64_t>(local + 30 + head.number(26, 2) + head.number(28, 2));
     if (size > static_cast<uint64_t>(file.size()) || begin > file.size() - static_cast<int64_t>(size))
-      refuse(path, "is an archive that is cut short");
+      refuse_archive(path, "is an archive that is cut short");
     out.push_back({member.substr(0, member.size() - 4), begin, static_cast<int64_t>(size),
                    static_cast<int64_t>(whole), method == 8});
   }
@@ -96,7 +98,7 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
 std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, const std::string& path) {
   // A byte of what is packed becomes at most 1032 (zlib's technical notes).
   if (member.whole < 0 || member.whole / 1032 > member.size)
-    refuse(path, str("packs ", printable(member.name), " into fewer bytes than it can have"));
+    refuse_archive(path, str("packs ", printable(member.name), " into fewer bytes than it can have"));
   std::vector<std::byte> from(member.size), out(member.whole);
   file.read(member.begin, from.data(), member.size);
   z_stream stream{};
@@ -115,7 +117,7 @@ std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, 
   }
   inflateEnd(&stream);
   if (state != Z_STREAM_END || written != out.size())
-    refuse(path, str("has ", printable(member.name), " packed, and damaged"));
+    refuse_archive(path, str("has ", printable(member.name), " packed, and damaged"));
   return out;
 }
 

@@ -15,9 +15,9 @@ namespace lockstep::launcher {
 
 using namespace compiler;
 
-namespace {
 bool every(int64_t period, int64_t i) { return period > 0 && i % period == 0; }
 
+namespace {
 // What is reported beside the loss: "accuracy", "val_accuracy".
 void add_metrics(MetricsRow& row, const std::string& prefix, const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values)

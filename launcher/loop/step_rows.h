@@ -17,6 +17,9 @@
 namespace lockstep::launcher {
 
 // A step that is over.
+// Whether step i is one of each `period`; of a period of 0 none is.
+bool every(int64_t period, int64_t i);
+
 struct FinishedStep {
   int64_t number = 0;
   double seconds = 0;

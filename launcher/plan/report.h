@@ -110,6 +110,7 @@ std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks
 // Eight lines: whether it fits, memory, time, pace, what limits.
 std::string plan_screen(const PlanReport& report);
 // Those, and sections of short tables.
+std::string ranks_text(int64_t ranks);  // "1 rank", "8 ranks"
 std::string plan_text(const PlanReport& report);
 
 // The same as JSON, one object; keys stay as they are, new ones may come. All bytes and counts are integers,
@@ -128,8 +129,8 @@ std::string plan_text(const PlanReport& report);
 //   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange
 //   | null,
 //         weights_gathered | null, tp_pieces, whole_updates | null, computed_again | null}
-//   collectives [{dims, op, count, bytes, seconds, exposed}], and copies of moments between host and device;
-//   times are null without a prediction
+//   collectives [{dims, op, count, bytes, seconds, exposed}], and copies of moments and activations between
+//   host and device; times are null without a prediction
 //   utilisation [{ranks, micro_batches, used}], advised_micro | null
 //   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step,
 //               tokens_per_s or samples_per_s, flops_per_s, peak_flops_per_s,

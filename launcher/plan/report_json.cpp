@@ -130,7 +130,7 @@ std::string plan_json(const PlanReport& r) {
   for (const PlanBudget& budget : r.budgets)
     out["budgets"].push_back({{"memory_budget", budget.word},
                               {"offload", budget.offload},
-                              {"offload_activations", budget.copies},
+                              {"offload_activations", budget.copies || budget.away > 0},
                               {"bytes", budget.bytes},
                               {"arena", budget.arena},
                               {"step", budget.step_s > 0 ? Json(budget.step_s) : Json(nullptr)},

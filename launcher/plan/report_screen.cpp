@@ -14,7 +14,6 @@ std::string line(const std::string& name, const std::string& value) {
 }
 std::string size(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 std::string at_most(const MemoryNeeds& needs) { return needs.total() > needs.exact() ? "at most " : ""; }
-std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
 
 // Three figures and a prefix: "40.5k", "1.21M", "0.109"; before a unit "108 G".
 std::string figure(double value, const char* space = "") {

@@ -7,6 +7,8 @@
 
 namespace lockstep::launcher {
 
+std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
+
 namespace {
 std::string exact_bytes(int64_t bytes) {
   return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")");
@@ -22,8 +24,6 @@ std::string formatted(const char* format, double value) {
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
-std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
-
 std::string tensor_table(const PlanReport& report) {
   size_t names = 0, types = 0;
   for (const auto& tensors : report.tensors) {

@@ -9,10 +9,10 @@
 namespace lockstep::launcher {
 
 namespace {
-constexpr double kWindow = 3;     // seconds at least
-constexpr int64_t kSent = 200;    // segments in it at least, to judge what was sent again
-constexpr int64_t kAgain = 4;     // of them at least
-constexpr double kShare = 0.005;  // and of all
+constexpr double kWindow = 3;      // seconds at least
+constexpr int64_t kSent = 200;     // segments in it at least, to judge what was sent again
+constexpr int64_t kSentAgain = 4;  // of them at least
+constexpr double kShare = 0.005;   // and of all
 // A round trip: the least of minutes tells the link itself; the smoothed one holds waits of the peer's kernel
 // before it answers, of at most 40 ms.
 constexpr int64_t kLeastSlow = 5'000, kSmoothedSlow = 60'000;  // microseconds
@@ -191,7 +191,7 @@ std::vector<std::string> LinkWatch::look(const std::vector<Links>& words, int64_
       window = {link.sent, link.again};
     }
   for (const auto& [pair, sum] : sums)
-    if (sum.sent >= kSent && sum.again >= kAgain &&
+    if (sum.sent >= kSent && sum.again >= kSentAgain &&
         static_cast<double>(sum.again) >= kShare * static_cast<double>(sum.sent))
       lossy[pair] = sum;
   judge("slow", slow, now_ns, out);
@@ -201,7 +201,7 @@ std::vector<std::string> LinkWatch::look(const std::vector<Links>& words, int64_
     const auto [before, news] = damaged_.try_emplace(hosts_[r], words[r].damaged);
     const int64_t more = words[r].damaged - before->second;
     before->second = std::max(before->second, words[r].damaged);
-    if (news || more < kAgain) continue;
+    if (news || more < kSentAgain) continue;
     auto [told, first] = told_.try_emplace({"damaged", hosts_[r]});
     const bool say = first || static_cast<double>(now_ns - told->second.last_ns) * 1e-9 >= kRepeat;
     told->second = {say ? now_ns : told->second.last_ns, now_ns};

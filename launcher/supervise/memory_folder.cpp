@@ -23,7 +23,7 @@ namespace lockstep::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-std::string prefix() { return str("lockstep-memory.", geteuid(), "."); }
+std::string folder_prefix() { return str("lockstep-memory.", geteuid(), "."); }
 std::string id_file(const std::string& run_dir) { return run_dir + "/logs/memory-id"; }
 
 std::string random_word() {
@@ -69,7 +69,7 @@ std::string memory_folder_of(const std::string& run_dir) {
   std::string name = fs::absolute(run_dir).lexically_normal().filename().string().substr(0, 60);
   auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
   std::replace_if(name.begin(), name.end(), [&](char c) { return !plain(c); }, '_');
-  return str("/dev/shm/", prefix(), name, ".", id);
+  return str("/dev/shm/", folder_prefix(), name, ".", id);
 }
 
 void make_memory_folder(const std::string& folder, const std::string& run_dir) {
@@ -97,7 +97,7 @@ int remove_forgotten_memory(const std::string& top) {
   std::error_code failed;
   for (fs::directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename();
-    if (name.rfind(prefix(), 0) == 0 && forgotten(at->path()))
+    if (name.rfind(folder_prefix(), 0) == 0 && forgotten(at->path()))
       removed += remove_memory_folder(at->path()).empty();
   }
   return removed;

@@ -14,7 +14,7 @@ constexpr int64_t kSteps = 20;        // steps at least, of every rank
 constexpr int kWindows = 3;           // one after another
 constexpr double kSlow = 1.5;         // times the median of the others
 constexpr double kShareOfStep = 0.1;  // of the whole step that the difference must be, to matter
-constexpr double kAgain = 60;         // seconds before it is told again
+constexpr double kToldAgain = 60;     // seconds before it is told again
 
 double median(std::vector<double> values) {
   const size_t half = values.size() / 2;
@@ -67,7 +67,7 @@ std::vector<std::string> SlowWatch::look(const std::vector<distributed::WorkerPr
     ++rank.windows;
     rank.own_sum += own[r], rank.others_sum += usual;
     rank.steps_sum += fewest;
-    const bool again = rank.told && static_cast<double>(now_ns - rank.told_ns) * 1e-9 > kAgain;
+    const bool again = rank.told && static_cast<double>(now_ns - rank.told_ns) * 1e-9 > kToldAgain;
     if (rank.windows < kWindows || (rank.told && !again)) continue;
     out.push_back(str("rank ", r, " is slow: ", digits(rank.own_sum / std::max(rank.others_sum, 1e-3)),
                       " times the median of the other ranks over the last ", rank.steps_sum, " steps (",

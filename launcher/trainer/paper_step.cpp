@@ -142,11 +142,16 @@ void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& stat
   }
 }
 
+namespace {
+constexpr double kLongSequence = 2048;  // tokens, from which Hopper's tiles may run (pays_on_hopper)
+}
+
 LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   LibraryBounds bounds;
   const std::string wanted = device_choice(config.train.device).kind;
   // Scores as cuDNN keeps them, lengths rounded up to 64 and 128: of all heads, or cut to 4 GiB, but not
-  // below the query heads of one key head.
+  // below the query heads of one key head. On Hopper, of long sequences, it may be sums in f32 of dq, dk and
+  // dv instead, and two of each row.
   const auto rounded = [&](int64_t to) {
     return static_cast<double>((config.model.integer("context", 1) + to - 1) / to * to);
   };
@@ -157,7 +162,12 @@ LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
                                                                       : config.model.integer("heads", 1)));
   const double scores = std::min(static_cast<double>(config.batch.micro) * heads * of_head,
                                  std::max(static_cast<double>(int64_t{4} << 30), of_key * of_head));
-  bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(scores);
+  const auto own = static_cast<double>(config.model.integer("head_dim"));
+  const double features = own > 0 ? own : static_cast<double>(config.model.integer("width")) / heads,
+               sums = rounded(1) < kLongSequence ? 0
+                                                 : 4 * static_cast<double>(config.batch.micro) * rounded(1) *
+                                                       (features * (heads + 2 * heads / of_key) + 3 * heads);
+  bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(std::max(scores, sums));
   if (target.device().kind() == "cuda")
     bounds.workspace = 0;
   else if (wanted == "plugin")

@@ -118,7 +118,8 @@ TEST(ConfigErrors, MemoryBudgets) {
     EXPECT_EQ(with({away, str("--compile.memory_budget=", word)}),
               str("c.json: compile.offload_activations is true, and compile.memory_budget is ", word,
                   "; give the bytes that the arena is to keep within, as in 20GiB (trainrun plan --budgets "
-                  "prints some), or leave compile.offload_activations out"));
+                  "--compile.offload_activations=false prints some), or leave compile.offload_activations "
+                  "out"));
 }
 
 // What torch, transformers, nanoGPT and others call it.

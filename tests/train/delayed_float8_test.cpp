@@ -3,8 +3,15 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "checkpoint/checkpoint.h"
+#include "core/nn/layers.h"
+#include "core/nn/metric.h"
+#include "core/ops/functions.h"
+#include "core/ops/functions/delayed_float8.h"
+#include "core/optim/adamw.h"
+#include "core/optim/clip.h"
 #include "core/types/half.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_run.h"
@@ -145,6 +152,74 @@ TEST(DelayedFloat8, GoesOnOnOtherRanks) {
   const TinyResult resumed = train_tiny(rest);
   EXPECT_EQ(resumed.hash, whole.hash);
   EXPECT_EQ(resumed.losses.back(), whole.losses.back());
+}
+
+// A layer in float8 below a head too small for it.
+class TwoLayers {
+ public:
+  explicit TwoLayers(bool frozen) {
+    state_.compute_dtype(DType::bf16);
+    layer_.emplace(state_ / "layer", 32, 32), head_.emplace(state_ / "head", 32, 3);
+    state_.float8({.recipe = Float8Recipe::delayed, .history = kSteps});
+    if (frozen) state_.freeze({"layer.**"});
+    adamw_.emplace(state_ / "optim", AdamWOptions{.lr = 1e-2});
+  }
+  // Steps that train, or tell the norm of the gradients.
+  void run(bool train, int64_t steps) {
+    compiler::Step step = compiler::compile(state_, {{"x", DType::f32, {16, 32}}, {"y", DType::f32, {16, 3}}},
+                                            {32, 16, 0}, [&](const std::vector<Tensor>& batch) {
+                                              const Loss loss =
+                                                  mse_loss((*head_)(tanh((*layer_)(batch[0]))), batch[1]);
+                                              const Gradients gradients = grad(loss, state_.parameters());
+                                              if (train)
+                                                adamw_->update(gradients);
+                                              else
+                                                metric("norm", global_norm(gradients));
+                                              return loss;
+                                            });
+    if (!std::exchange(started_, true)) state_.materialize();
+    for (int64_t i = 0; i < steps; ++i) step.run({++done_, fill});
+  }
+  std::vector<float> history() {
+    const auto* entries = state_.find("layer.amax_history")->data.as<float>();
+    return {entries, entries + kAmaxRows * kSteps};
+  }
+
+ private:
+  static void fill(int64_t first, int64_t count, const std::vector<void*>& to) {
+    for (size_t f = 0; f < 2; ++f)
+      for (int64_t e = 0, each = f == 0 ? 32 : 3; e < count * each; ++e)
+        static_cast<float*>(to[f])[e] = std::sin(static_cast<float>(first * each + e));
+  }
+  LiveMesh mesh_ = solo_mesh();
+  State state_{mesh_, 3};
+  std::optional<Linear> layer_, head_;
+  std::optional<AdamW> adamw_;
+  bool started_ = false;
+  int64_t done_ = 0;
+};
+
+TEST(DelayedFloat8, AStepThatUpdatesNothingAddsNoEntry) {
+  TwoLayers model(false);
+  model.run(true, 2);
+  const std::vector<float> before = model.history();
+  ASSERT_EQ(before.size(), 9u);
+  EXPECT_GT(before[1], 0) << "the step before the last";
+  model.run(false, 2);
+  EXPECT_EQ(model.history(), before);
+}
+
+// A layer that is not trained multiplies in float8 as well: its input and weight are seen, a gradient is not.
+TEST(DelayedFloat8, AFrozenLayerHasAHistoryOfWhatItReads) {
+  TwoLayers model(true);
+  model.run(true, 2);
+  const std::vector<float> made = model.history();
+  for (int64_t row : {0, 1}) {
+    EXPECT_GT(made.at(row * kSteps), 0) << row;
+    EXPECT_EQ(made.at(row * kSteps), made.at(row * kSteps + 1)) << row;
+    EXPECT_EQ(made.at(row * kSteps + 2), 0) << row;
+  }
+  EXPECT_EQ(std::vector<float>(made.end() - kSteps, made.end()), std::vector<float>(kSteps, 0.0f));
 }
 
 }  // namespace

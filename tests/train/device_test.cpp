@@ -34,6 +34,7 @@ class FarDevice : public ::testing::Test {
                                   "--train.eval_every=6",
                                   "--checkpoint.every=6",
                                   "--optim.schedule.warmup=2"};
+    if (config == CONFIG) argv.insert(argv.end(), kSmaller.begin(), kSmaller.end());
     argv.insert(argv.end(), more.begin(), more.end());
     Process process(argv, root_ / (name + ".out"));
     EXPECT_EQ(process.wait(120), 0) << process.output();
@@ -59,6 +60,10 @@ class FarDevice : public ::testing::Test {
   void TearDown() override {
     if (!HasFailure()) std::filesystem::remove_all(root_);
   }
+
+  // As many micro-batches as the config's, of one sample each.
+  inline static const std::vector<std::string> kSmaller{"--batch.global=8", "--batch.micro=1",
+                                                        "--train.eval_batches=3"};
 
  private:
   std::map<std::string, double> exposed_;
@@ -94,9 +99,17 @@ TEST_F(FarDevice, MomentsOnTheHostHaveTheBitsOfTheCpu) {
 // They wait there between forward and backward; what one micro-batch left the next one writes over. The
 // budget is below what recomputing alone can do, so that something is copied whatever the rates.
 TEST_F(FarDevice, ActivationsOnTheHostHaveTheBitsOfTheCpu) {
-  Process plan({"/usr/bin/env", "-C", root(), TRAINRUN, "plan", "--json", CONFIG, "--train.device=" + kFar,
-                "--compile.memory_budget=full"},
-               root() + "/plan.out");
+  std::vector<std::string> words{"/usr/bin/env",
+                                 "-C",
+                                 root(),
+                                 TRAINRUN,
+                                 "plan",
+                                 "--json",
+                                 CONFIG,
+                                 "--train.device=" + kFar,
+                                 "--compile.memory_budget=full"};
+  words.insert(words.end(), kSmaller.begin(), kSmaller.end());
+  Process plan(words, root() + "/plan.out");
   ASSERT_EQ(plan.wait(100), 0) << plan.output();
   const std::string said = plan.output();
   const int64_t least = Json::parse(said.substr(said.find("{\n")))["memory"]["arena"];
@@ -144,7 +157,6 @@ TEST_F(FarDevice, SparseTablesHaveTheBitsOfTheCpu) {
 }
 
 TEST_F(FarDevice, ResumesWhatTheCpuSaved) {
-  auto whole = train("cpu", 1, "cpu");
   train("mixed", 2, "cpu", {"--train.steps=6", "--optim.schedule.kind=constant"});
   auto straight = train("straight", 1, "cpu", {"--optim.schedule.kind=constant"});
   auto mixed = train("mixed", 1, kFar, {"--optim.schedule.kind=constant"});

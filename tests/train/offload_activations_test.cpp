@@ -96,13 +96,17 @@ TEST(OffloadActivations, GivesTheBitsOfAStepThatKeepsAll) {
   expect_kept(kept, on(run, {{2}, {"dp_shard"}}, 3), budget, 3, "zero 3");
 }
 
-// Weights are gathered in each micro-batch; layer by layer over all of them nothing waits.
+// Weights are gathered in each micro-batch, in one bucket or in many, whose gathers begin where values leave;
+// layer by layer over all of them nothing waits.
 TEST(OffloadActivations, GivesThemInBf16WithWeightsGatheredByTheWay) {
   TinyRun run = by({.model = "llama", .compute = DType::bf16, .depth = 4});
   run.options.precision = "bf16";
   const TinyResult kept = train_tiny(run);
-  for (GatherWhen when : {GatherWhen::micro_batch, GatherWhen::layers}) {
-    run.options.gather = when;
+  for (const auto& [when, bucket] : {std::pair{GatherWhen::micro_batch, int64_t{4} << 20},
+                                     {GatherWhen::micro_batch, 2000},
+                                     {GatherWhen::layers, 2000}}) {
+    SCOPED_TRACE(str("buckets of ", bucket));
+    run.options.gather = when, run.options.gather_bytes = bucket;
     const TinyRun split = on(run, {{2}, {"dp_shard"}});
     const int64_t budget = arenas_of(split).tight();
     const Trained away = trained(within(split, budget));
@@ -178,7 +182,8 @@ TEST(OffloadActivations, IsRefusedWithoutBytesAndBelowTheLeastThereIs) {
     EXPECT_EQ(refusal(within({}, budget)),
               str("compile.offload_activations is true, and compile.memory_budget is ", word,
                   "; give the bytes that the arena is to keep within, as in 20GiB (trainrun plan --budgets "
-                  "prints some), or leave compile.offload_activations out"));
+                  "--compile.offload_activations=false prints some), or leave compile.offload_activations "
+                  "out"));
   const int64_t most = train_tiny({.steps = 1}).arena;
   const std::string said = refusal(within(by({.steps = 1}), 1024));
   const std::string head =

@@ -94,16 +94,14 @@ TEST(TensorParallelMesh, FreeNumericsAndHalvesStayWithinTolerance) {
     TinyResult one = train_tiny(run);
     run.options.invariant = false;
     expect_close(train_tiny(on(run, {2, 2}, {"dp_replicate", "tp"})), one, 2e-5);
-    for (DType compute : {DType::bf16, DType::f16}) {
-      TinyRun half = small(model);
-      half.compute = compute;
-      half.options.precision = compute == DType::bf16 ? "bf16" : "fp16";
-      TinyResult two = train_tiny(on(half, {2}, {"tp"})),
-                 four = train_tiny(on(half, {2, 2}, {"dp_replicate", "tp"}));
-      expect_close(two, train_tiny(half), 2e-2);
-      EXPECT_EQ(four.losses, two.losses) << model;
-      EXPECT_EQ(four.hash, two.hash) << model;
-    }
+    TinyRun half = small(model);
+    half.compute = run.model == "gpt" ? DType::bf16 : DType::f16;
+    half.options.precision = half.compute == DType::bf16 ? "bf16" : "fp16";
+    TinyResult two = train_tiny(on(half, {2}, {"tp"})),
+               four = train_tiny(on(half, {2, 2}, {"dp_replicate", "tp"}));
+    expect_close(two, train_tiny(half), 2e-2);
+    EXPECT_EQ(four.losses, two.losses) << model;
+    EXPECT_EQ(four.hash, two.hash) << model;
   }
 }
 

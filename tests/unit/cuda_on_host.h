@@ -19,10 +19,7 @@ inline constexpr const char* kCudaOnHost = R"(
 #include <math.h>
 #include <string.h>
 #include <ucontext.h>
-#include <deque>
-#include <functional>
 #include <utility>
-#include <vector>
 #define __device__
 #define __global__
 #define __shared__ static
@@ -34,13 +31,16 @@ static Index threadIdx, blockIdx, blockDim, gridDim;
 static ucontext_t host_context, contexts[1024];
 static bool ended[1024];
 static unsigned alive;
-static std::function<void()> body, before_block = [] {};
+static void (*body)(void*);  // of a thread, and what it is given
+static void* body_data;
+static void (*before_block)() = [] {};
 static unsigned long long exchanged[1024];
 
 // A thread waits here until all that are expected have come; those that have ended are expected nowhere.
 struct Barrier { unsigned arrived, turn; };
 static Barrier block_barrier;
-static std::deque<std::pair<unsigned, Barrier>> warp_barriers[32];  // one for each mask
+static Barrier warp_barriers[32][64];  // one for each mask that a warp has met under
+static unsigned warp_masks[32][64];
 static void meet(Barrier& at, unsigned expected) {
   const unsigned turn = at.turn;
   ++at.arrived;
@@ -56,11 +56,12 @@ static void meet(Barrier& at, unsigned expected) {
 static void __syncthreads() { meet(block_barrier, 0); }
 static unsigned warp_begin() { return threadIdx.x / 32 * 32; }
 static void meet_warp(unsigned mask) {
-  auto& all = warp_barriers[threadIdx.x / 32];
-  size_t i = 0;
-  while (i < all.size() && all[i].first != mask) ++i;
-  if (i == all.size()) all.push_back({mask, Barrier()});
-  meet(all[i].second, __builtin_popcount(mask));
+  const unsigned warp = threadIdx.x / 32;
+  unsigned i = 0;
+  while (i < 64 && warp_masks[warp][i] && warp_masks[warp][i] != mask) ++i;
+  if (i == 64) __builtin_trap();
+  warp_masks[warp][i] = mask;
+  meet(warp_barriers[warp][i], __builtin_popcount(mask));
 }
 static void __syncwarp() { meet_warp(0xffffffffu); }
 // What the lanes of a mask bring, as one of them sees it.
@@ -91,8 +92,8 @@ template <class T>
 static T __shfl_up_sync(unsigned mask, T x, int by) {
   return exchange(mask, x, [=](auto of) { return of((int)own_lane() >= by ? own_lane() - by : own_lane()); });
 }
-template <class T>
-static unsigned lanes_where(unsigned mask, T x, std::function<bool(T)> holds) {
+template <class T, class Holds>
+static unsigned lanes_where(unsigned mask, T x, Holds holds) {
   return exchange(mask, x, [=](auto of) {
     unsigned out = 0;
     for (unsigned lane = 0; lane < 32; ++lane)
@@ -100,9 +101,9 @@ static unsigned lanes_where(unsigned mask, T x, std::function<bool(T)> holds) {
     return out;
   });
 }
-static unsigned __ballot_sync(unsigned mask, int x) { return lanes_where<int>(mask, x, [](int y) { return y != 0; }); }
+static unsigned __ballot_sync(unsigned mask, int x) { return lanes_where(mask, x, [](int y) { return y != 0; }); }
 template <class T>
-static unsigned __match_any_sync(unsigned mask, T x) { return lanes_where<T>(mask, x, [=](T y) { return y == x; }); }
+static unsigned __match_any_sync(unsigned mask, T x) { return lanes_where(mask, x, [=](T y) { return y == x; }); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(unsigned x) { return __builtin_ffs((int)x); }
 struct uint2 { unsigned x, y; };
@@ -123,12 +124,14 @@ static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
 
-static void begin() { body(); ended[threadIdx.x] = true; --alive; }
+static void begin() { body(body_data); ended[threadIdx.x] = true; --alive; }
 // Blocks one after another, threads in turn; both from the last on where `backward`, which may change no bit.
-static void run_grid(unsigned grid, unsigned block, bool backward, std::function<void()> kernel) {
+template <class Kernel>
+static void run_grid(unsigned grid, unsigned block, bool backward, Kernel kernel) {
   constexpr size_t stack = 65536;
-  static std::vector<char> stacks(1024 * stack);
-  body = kernel;
+  alignas(64) static char stacks[1024 * stack];
+  body = [](void* data) { (*(Kernel*)data)(); };
+  body_data = &kernel;
   gridDim.x = grid, blockDim.x = block;
   for (unsigned b = 0; b < grid; ++b) {
     blockIdx.x = backward ? grid - 1 - b : b;
@@ -137,7 +140,7 @@ static void run_grid(unsigned grid, unsigned block, bool backward, std::function
     for (unsigned t = 0; t < block; ++t) {
       ended[t] = false;
       getcontext(&contexts[t]);
-      contexts[t].uc_stack.ss_sp = stacks.data() + t * stack;
+      contexts[t].uc_stack.ss_sp = stacks + t * stack;
       contexts[t].uc_stack.ss_size = stack;
       contexts[t].uc_link = &host_context;
       makecontext(&contexts[t], begin, 0);

@@ -14,14 +14,14 @@ TEST(CudaReductions, KernelsCompile) {
   if (!nvrtc_available(&why)) GTEST_SKIP() << why;
   for (const char* target : {"sm_80", "sm_90"}) {
     EXPECT_GT(compile_cubin(reductions_source(), target).size(), 1000u);
-    for (const std::vector<int>& merges :
-         std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
-      for (const std::vector<bool>& halves : std::vector<std::vector<bool>>{
-               {}, {true}, {false, true}, std::vector<bool>(merges.size(), true)}) {
-        if (halves.size() > merges.size()) continue;
-        EXPECT_GT(compile_cubin(sum_source(merges, halves), target).size(), 1000u);
-      }
+    EXPECT_GT(compile_cubin(sum_source({0, 1, 1}, {false, true}), target).size(), 1000u);
   }
+  for (const std::vector<int>& merges : std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
+    for (const std::vector<bool>& halves :
+         std::vector<std::vector<bool>>{{}, {true}, {false, true}, std::vector<bool>(merges.size(), true)}) {
+      if (halves.size() > merges.size()) continue;
+      EXPECT_GT(compile_cubin(sum_source(merges, halves), "sm_90").size(), 1000u);
+    }
 }
 
 TEST(CudaReductions, TheTreeIsWrittenAsDocumented) {

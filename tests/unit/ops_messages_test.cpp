@@ -258,6 +258,8 @@ const std::vector<Case> kCases{
      {{E4, {8, 32}}, kOne},
      kTurn,
      "input is f8_e4m3[8,32], 8 rows of 32: float8 products want multiples of 16"},
+    {"add", {{E4, {16}}, {E4, {16}}}, {}, "input 0 is f8_e4m3[16], needs numbers; convert it?"},
+    {"maximum", {{E4, {16}}, {E4, {16}}}, {}, "input 0 is f8_e4m3[16], needs numbers; convert it?"},
     {"quantize", {{E4, {16, 32}}, {H, {}}}, kTurn, "the largest magnitude is bf16[], needs f32[]"},
 };
 

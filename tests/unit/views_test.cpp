@@ -54,5 +54,26 @@ TEST(MarkViews, LibraryCallsReadAtMultiplesOf16Bytes) {
     }
 }
 
+// Queries cut from rows of 24 numbers, and gradients of parts of rows: attention takes strides, and wants
+// each row at a multiple of 16 bytes.
+TEST(MarkViews, AttentionReadsAndWritesPartsOfRowsThatBeginAtMultiplesOf16Bytes) {
+  for (const int64_t first : {0, 1, 4, 6, 8}) {
+    CaseBuilder b;
+    const Tensor rows = b.in({2, 5, 3, 24}), k = b.in({2, 5, 3, 16}), v = b.in({2, 5, 3, 16});
+    b.out(sdpa(slice(rows, 3, first, first + 16), k, v));
+    EXPECT_EQ(views_of(mark_views(b.take(), PassContext{}), ops::slice), first % 4 == 0) << first;
+  }
+  for (const int64_t size : {4, 6, 8}) {
+    CaseBuilder b;
+    std::vector<Tensor> made;
+    for (int i = 0; i < 2; ++i) {
+      const Tensor q = b.in({2, 5, 3, size}), k = b.in({2, 5, 3, size}), v = b.in({2, 5, 3, size});
+      made.push_back(sdpa(q, k, v));
+    }
+    b.out(exp(concat(made, 3)));
+    EXPECT_EQ(views_of(mark_views(b.take(), PassContext{}), ops::concat), size % 4 == 0) << size;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

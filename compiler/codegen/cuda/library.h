@@ -60,7 +60,8 @@ std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& no
 
 // sdpa and sdpa_grad (core/ops/attention.cpp), strided with a dense last dim: bf16 and f16 on cuDNN, its
 // backward pass always deterministic and cut into pieces where its workspace would grow with the square of
-// the length; what it refuses, and f32, as products on cuBLASLt with softmax between them where that is
+// the length; long causal backward passes in bf16 on Hopper on tiles of our own (attention_hopper.cpp); what
+// cuDNN refuses, and f32, as products on cuBLASLt with softmax between them where that is
 // faster (unfit_for_products), else on kernels of our own. UserError: no cuDNN for bf16 or f16; a head size
 // above 256.
 std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node,
