@@ -17,7 +17,7 @@ namespace lockstep::launcher {
 namespace bp = boost::process;
 
 namespace {
-constexpr double kBetween = 5, kLongest = 10;  // seconds: between two questions, and for an answer
+constexpr double kBetween = 5, kLongestAnswer = 10;  // seconds: between two questions, and for an answer
 
 // "ssh -F file : rsh" of Open MPI: the first of the alternatives.
 std::vector<std::string> remote_words() {
@@ -42,7 +42,7 @@ const std::vector<std::string>& HostProbe::answered(const std::vector<HostRanks>
   std::error_code failed;
   if (child_) {
     const bool runs = child_->running(failed);
-    if (runs && now_s - since_ < kLongest) return answered_;
+    if (runs && now_s - since_ < kLongestAnswer) return answered_;
     if (runs) child_->terminate(failed);
     if (!runs && !failed && child_->exit_code() == 0) answered_.push_back(asked_);
     child_.reset();

@@ -32,9 +32,9 @@ namespace lockstep::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr double kSign = 1, kLook = 0.1;  // seconds between an agent's signs of life, and between looks
+constexpr double kSign = 1, kNap = 0.1;  // seconds between an agent's signs of life, and between looks
 
-void nap() { std::this_thread::sleep_for(std::chrono::duration<double>(kLook)); }
+void nap() { std::this_thread::sleep_for(std::chrono::duration<double>(kNap)); }
 
 std::string nodes_folder(const std::string& run_dir) { return run_dir + "/logs/nodes"; }
 std::string node_file(const std::string& run_dir, int64_t node) {

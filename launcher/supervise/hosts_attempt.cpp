@@ -31,7 +31,7 @@ namespace {
 // Seconds: until the other ranks are ended after one has recorded an error; for mpirun to end the ranks of
 // all hosts before it is killed itself; until a program that never says it is ready gets the stop signal; for
 // mpirun to end by itself when it has lost a host.
-constexpr double kAfterError = 10, kToEnd = 8, kNeverReady = 5;
+constexpr double kAfterHostError = 10, kToEnd = 8, kHostNeverReady = 5;
 constexpr double kLinks = 1;  // seconds between two looks at the links
 
 std::vector<std::string> hosts_by_rank(const LaunchCommand& command) {
@@ -179,7 +179,7 @@ class HostsAttempt {
     looked_ = now;
     if (error_since_ == 0 && (!told_records_.empty() || fs::exists(log_dir_ + "/error-1.json")))
       error_since_ = now;
-    if (error_since_ != 0 && now - error_since_ > kAfterError)
+    if (error_since_ != 0 && now - error_since_ > kAfterHostError)
       kill_all("a rank failed and the others did not end");
   }
 

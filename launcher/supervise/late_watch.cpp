@@ -14,7 +14,7 @@ namespace lockstep::launcher {
 using namespace distributed;
 
 namespace {
-constexpr double kLook = 0.1;  // between looks at the progress words
+constexpr double kBetweenLooks = 0.1;  // between looks at the progress words
 constexpr double kRead = 1,
                  kReadOften = 0.25;  // between looks at all collectives; often while a progress word stands
 constexpr double kNotCalled = 1.5;   // between two calls: the watcher itself did not run
@@ -296,7 +296,7 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
   open_records(
       now_ns);  // at every call: the record of a rank that dies soon can be opened only while it lives
   const double since = static_cast<double>(now_ns - looked_ns_) * 1e-9;
-  if (looked_ns_ && since < kLook) return {};
+  if (looked_ns_ && since < kBetweenLooks) return {};
   if (began_ns_ == 0) began_ns_ = now_ns;
   if (looked_ns_ == 0 || since > kNotCalled) fair_ns_ = now_ns;
   looked_ns_ = now_ns;

@@ -9,7 +9,7 @@
 namespace lockstep::launcher {
 
 namespace {
-constexpr double kWindow = 3;      // seconds at least
+constexpr double kLinkWindow = 3;      // seconds at least
 constexpr int64_t kSent = 200;     // segments in it at least, to judge what was sent again
 constexpr int64_t kSentAgain = 4;  // of them at least
 constexpr double kShare = 0.005;   // and of all
@@ -174,7 +174,7 @@ std::vector<std::string> LinkWatch::look(const std::vector<Links>& words, int64_
       if (link.rtt_us > 0) least = least < 0 ? link.rtt_us : std::min(least, link.rtt_us);
     }
   if (began_ns_ == 0) began_ns_ = now_ns;
-  if (static_cast<double>(now_ns - began_ns_) * 1e-9 < kWindow) return out;
+  if (static_cast<double>(now_ns - began_ns_) * 1e-9 < kLinkWindow) return out;
   began_ns_ = now_ns;
 
   std::map<Pair, Found> sums, slow, lossy;

@@ -9,7 +9,7 @@
 namespace lockstep::launcher {
 
 namespace {
-constexpr double kNeverReady = 5, kLook = 0.25;  // seconds
+constexpr double kNeverReady = 5, kAskedFor = 0.25;  // seconds
 
 }  // namespace
 
@@ -19,7 +19,7 @@ bool StopRequest::look(const std::function<SlowRanks()>& slow) {
     wish_ = {};
     console_.notice(
         str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
-  } else if (since_ == 0 && wanted_ && now_s() - asked_ > kLook) {
+  } else if (since_ == 0 && wanted_ && now_s() - asked_ > kAskedFor) {
     asked_ = now_s();
     wish_ = wanted_(slow());
     if (!wish_.reason.empty()) {

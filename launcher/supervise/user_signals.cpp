@@ -9,18 +9,18 @@
 namespace lockstep::launcher {
 
 namespace {
-std::atomic<int> g_seen{0}, g_first{0};
-void on_signal(int signal, siginfo_t* info, void*) {
+std::atomic<int> g_seen{0}, g_first_user_signal{0};
+void on_user_signal(int signal, siginfo_t* info, void*) {
   if (same_as_first(signal, info)) return;
   int none = 0;
-  g_first.compare_exchange_strong(none, signal);
+  g_first_user_signal.compare_exchange_strong(none, signal);
   ++g_seen;
 }
 }  // namespace
 
 void install_signals(bool restart_calls) {
   struct sigaction action{};
-  action.sa_sigaction = on_signal;
+  action.sa_sigaction = on_user_signal;
   action.sa_flags = SA_SIGINFO | (restart_calls ? SA_RESTART : 0);
   struct sigaction before{};
   const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
@@ -33,6 +33,6 @@ void install_signals(bool restart_calls) {
   sigaction(SIGCHLD, &action, nullptr);
 }
 int signals_seen() { return g_seen.load(); }
-int first_signal() { return g_first.load(); }
+int first_signal() { return g_first_user_signal.load(); }
 
 }  // namespace lockstep::launcher

@@ -166,17 +166,20 @@ class TwoLayers {
   }
   // Steps that train, or tell the norm of the gradients.
   void run(bool train, int64_t steps) {
-    compiler::Step step = compiler::compile(state_, {{"x", DType::f32, {16, 32}}, {"y", DType::f32, {16, 3}}},
-                                            {32, 16, 0}, [&](const std::vector<Tensor>& batch) {
-                                              const Loss loss =
-                                                  mse_loss((*head_)(tanh((*layer_)(batch[0]))), batch[1]);
-                                              const Gradients gradients = grad(loss, state_.parameters());
-                                              if (train)
-                                                adamw_->update(gradients);
-                                              else
-                                                metric("norm", global_norm(gradients));
-                                              return loss;
-                                            });
+    compiler::CompileOptions options;
+    options.precision = "float8";
+    compiler::Step step = compiler::compile(
+        state_, {{"x", DType::f32, {16, 32}}, {"y", DType::f32, {16, 3}}}, {32, 16, 0},
+        [&](const std::vector<Tensor>& batch) {
+          const Loss loss = mse_loss((*head_)(tanh((*layer_)(batch[0]))), batch[1]);
+          const Gradients gradients = grad(loss, state_.parameters());
+          if (train)
+            adamw_->update(gradients);
+          else
+            metric("norm", global_norm(gradients));
+          return loss;
+        },
+        options);
     if (!std::exchange(started_, true)) state_.materialize();
     for (int64_t i = 0; i < steps; ++i) step.run({++done_, fill});
   }
