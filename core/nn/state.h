@@ -48,9 +48,9 @@ class State {
 
   // Of what is recorded so far, linear layers of which both sizes are multiples of 16 multiply in float8,
   // forward and backward: linear_float8 of core/ops/functions/float8.h. Between them all is as compute_dtype
-  // says, which is bf16, chosen before. Scales follow from each micro-batch alone, so bits do not depend on
-  // the number of data ranks. A scale is a tensor's, or a row's (options.recipe), or, delayed, a tensor's by
-  // what it had in the last `options.history` steps, of which a buffer is recorded beside each weight.
+  // says, which is bf16, chosen before. A scale is a tensor's, or a row's (options.recipe), and follows from
+  // each micro-batch alone, or, delayed, a tensor's by what it had in the last `options.history` steps, of
+  // which a buffer is recorded beside each weight. Bits do not depend on the number of data ranks.
   // UserError: another compute dtype, gradients of another dtype, a mesh with tp, a glob that names nothing,
   // or nothing is left to multiply.
   void float8(const Float8Options& options = {}, Here at = Here::current()) { float8(options, line_of(at)); }
