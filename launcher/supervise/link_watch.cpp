@@ -9,7 +9,7 @@
 namespace lockstep::launcher {
 
 namespace {
-constexpr double kLinkWindow = 3;      // seconds at least
+constexpr double kLinkWindow = 3;  // seconds at least
 constexpr int64_t kSent = 200;     // segments in it at least, to judge what was sent again
 constexpr int64_t kSentAgain = 4;  // of them at least
 constexpr double kShare = 0.005;   // and of all
