@@ -121,23 +121,6 @@ class Recorder {
     const Tensor all = concat(groups, 0);
     return where(isfinite(all), all, zeros_like(all));
   }
-  // With what this step found in front of each row, where the oldest entry goes; a row of which it found
-  // nothing stays as it is. `latest`: the row's [1], if any.
-  static Tensor pushed(const Tensor& entries, const std::array<Tensor, kAmaxRows>& latest) {
-    const int64_t steps = entries.size(1);
-    std::vector<Tensor> rows;
-    for (size_t r = 0; r < latest.size(); ++r) {
-      const auto row = static_cast<int64_t>(r);
-      const Tensor before = slice(entries, 0, row, row + 1);
-      if (!latest[r].defined())
-        rows.push_back(before);
-      else if (const Tensor newest = reshape(latest[r], {1, 1}); steps > 1)
-        rows.push_back(concat({newest, slice(before, 1, 0, steps - 1)}, 1));
-      else
-        rows.push_back(newest);
-    }
-    return concat(rows, 0);
-  }
   // Those of weights are found once a step, the others in each micro-batch.
   void replace_histories() {
     const SourceLine at = builder_->graph.nodes.back().at;
@@ -152,21 +135,20 @@ class Recorder {
     const Tensor latest = max(apply1(ops::sum_lanes, {own_column(maxima)}), {1});
     int64_t of_lane = 0, of_weight = static_cast<int64_t>(of_micro_batch.size());
     for (const History& history : histories_) {
-      std::array<Tensor, kAmaxRows> newest;
+      std::vector<Tensor> rows;  // all, or all but the gradient's, which is the last
       for (AmaxRow row : {kAmaxOfInput, kAmaxOfWeight, kAmaxOfGradient}) {
         int64_t& next = row == kAmaxOfWeight ? of_weight : of_lane;
         if (!history.largest[row].defined()) continue;
-        newest[row] = slice(latest, 0, next, next + 1);
+        rows.push_back(slice(latest, 0, next, next + 1));
         ++next;
       }
-      Tensor entries;
-      const int64_t steps = history.entries.size(1);
-      if (std::any_of(newest.begin(), newest.end(), [](const Tensor& one) { return !one.defined(); })) {
-        entries = pushed(history.entries, newest);
-      } else {
-        entries = reshape(concat({newest[0], newest[1], newest[2]}, 0), {kAmaxRows, 1});
-        if (steps > 1) entries = concat({entries, slice(history.entries, 1, 0, steps - 1)}, 1);
-      }
+      const auto found = static_cast<int64_t>(rows.size());
+      const bool all = found == kAmaxRows;
+      const Tensor before = all ? history.entries : slice(history.entries, 0, 0, found);
+      Tensor entries = reshape(concat(rows, 0), {found, 1});
+      if (const int64_t steps = before.size(1); steps > 1)
+        entries = concat({entries, slice(before, 1, 0, steps - 1)}, 1);
+      if (!all) entries = concat({entries, slice(history.entries, 0, found, kAmaxRows)}, 0);
       builder_->graph.add_output(OutputKind::state, history.fqn, entries.id());
     }
   }

@@ -115,7 +115,7 @@ TEST_F(GpuAttention, Bf16AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DTyp
 // Hopper's tiles: dQ is added in turns by the blocks that hold keys, dK and dV in turns by heads that share
 // them; other blocks are ahead or behind from run to run, the bits are not.
 TEST_F(GpuAttention, HoppersTilesAgreeWithTheReferenceAndRepeatTheirBits) {
-  if (!is_hopper()) GTEST_SKIP() << "not Hopper";
+  if (!is_hopper()) GTEST_SKIP() << "this GPU is not of compute capability 9.0";
   hopper_ = true;
   for (int64_t size : {64, 128})
     for (int64_t tokens : {128, 384, 640})
@@ -130,7 +130,7 @@ TEST_F(GpuAttention, HoppersTilesAgreeWithTheReferenceAndRepeatTheirBits) {
 }
 TEST_F(GpuAttention, LongCausalSequencesRunOnHoppersTilesAndRepeatTheirBits) {
   AttentionCase c{.dtype = DType::bf16, .batch = 1, .queries = 2048, .keys = 2048, .heads = 4, .kv_heads = 2};
-  if (!is_hopper()) GTEST_SKIP() << "not Hopper";
+  if (!is_hopper()) GTEST_SKIP() << "this GPU is not of compute capability 9.0";
   c.size = 64, c.causal = true;
   AttentionBlock block(c);
   ASSERT_EQ(unfit(c, block), "");
