@@ -144,9 +144,14 @@ int main() try {
   measure(*device, *stream, 64, 12, 12, 1024, 64, true);
   measure(*device, *stream, 16, 25, 25, 1024, 64, true);
   measure(*device, *stream, 8, 12, 12, 2048, 64, true);
+  measure(*device, *stream, 1, 8, 8, 2048, 64, true);
+  measure(*device, *stream, 1, 8, 8, 4096, 64, true);
   measure(*device, *stream, 4, 32, 8, 4096, 64, true);
   measure(*device, *stream, 32, 12, 2, 1024, 128, true);
   measure(*device, *stream, 4, 16, 16, 2048, 128, true);
+  measure(*device, *stream, 1, 4, 1, 4096, 128, true);
+  measure(*device, *stream, 1, 32, 8, 4096, 128, true);
+  measure(*device, *stream, 4, 16, 16, 4096, 128, true);
   measure(*device, *stream, 2, 16, 16, 8192, 128, true);
   measure(*device, *stream, 1, 32, 8, 8192, 128, true);
   return 0;

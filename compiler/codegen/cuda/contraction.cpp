@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/contraction_loop.h"
+#include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
@@ -107,7 +108,7 @@ std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& no
     return call;
   };
   if (!plan.matrix) return loop(plan.reason);
-  if (auto gemm = make_gemm(device, plan.gemm))
+  if (auto gemm = make_product(device, plan.gemm, options.cache_dir))
     return std::make_unique<Contraction>(plan, std::move(gemm), nullptr);
   if (plan.bias && (plan.out == DType::f32 ||
                     plan.out == DType::f64)) {  // added after the rounding, which is the sum's own there

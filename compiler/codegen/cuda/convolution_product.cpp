@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "compiler/codegen/cuda/convolution.h"
+#include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -205,7 +206,7 @@ std::string move_pixels_source(const PixelMove& m) {
 std::unique_ptr<LibraryCall> make_product_convolution(CudaDevice& device, const ConvolutionShape& shape,
                                                       const ConvolutionProduct& product,
                                                       const std::string& cache_dir) {
-  auto gemm = make_gemm(device, product.gemm);
+  auto gemm = make_product(device, product.gemm, cache_dir);
   if (!gemm) return nullptr;
   return std::make_unique<ProductConvolution>(device, shape, product, std::move(gemm), cache_dir);
 }

@@ -1,6 +1,6 @@
-// A matrix product on cuBLASLt, prepared once: D = epilogue(A B), batched through strides, row-major.
-// The algorithm is chosen when the product is made, from its description alone; no algorithm here adds in an
-// order that time decides.
+// A matrix product, on cuBLASLt by make_gemm, prepared once: D = epilogue(A B), batched through strides,
+// row-major. The algorithm is chosen when the product is made, from its description alone; no algorithm here
+// adds in an order that time decides.
 #pragma once
 
 #include <memory>
@@ -68,7 +68,7 @@ struct GemmArgs {
 class Gemm {
  public:
   virtual ~Gemm() = default;
-  virtual size_t workspace() const = 0;  // bytes, 256-byte aligned; at most kGemmWorkspace
+  virtual size_t workspace() const = 0;  // bytes, 256-byte aligned; of cuBLASLt's at most kGemmWorkspace
   // Thread-safe: may be called at the same time from several threads with different workspaces and streams.
   virtual void enqueue(const GemmArgs& args, void* workspace, Stream& stream) const = 0;
   // Options and the algorithm's whole configuration: equal text on equal devices and library versions means

@@ -1,0 +1,31 @@
+// Products of f32 on Hopper's tensor cores, as exact as f32's own: six products of bf16, with sums in f32.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "compiler/codegen/cuda/gemm.h"
+
+namespace lockstep::compiler::cuda {
+
+// Why a product cannot run so on this device; "" where it can.
+std::string unfit_for_bf16x6(const GemmOptions& options, const Properties& device);
+// Whether it is faster than cuBLASLt's of f32, by its size alone and an H200's rates: the choice decides bits.
+bool pays_bf16x6(const GemmOptions& options);
+// The product of an A and B whose elements are each the sum of three numbers of bf16, exactly so where they are
+// of 2^-110 and more; against the sum of |a b| the error is a few units of f32's last place, whatever k is. An
+// infinity gives NaN. The workspace holds parts of A or B of at most `most_parts` bytes (but of 128 rows), of
+// the other all, and pieces of the sums. Deterministic; no bit depends on `most_parts` but through the pieces.
+inline constexpr int64_t kBf16x6Parts = int64_t{1} << 30;
+std::unique_ptr<Gemm> make_bf16x6(CudaDevice& device, const GemmOptions& options,
+                                  const std::string& cache_dir, int64_t most_parts = kBf16x6Parts);
+// That where it fits and pays, else cuBLASLt's (make_gemm); null where that has none.
+std::unique_ptr<Gemm> make_product(CudaDevice& device, const GemmOptions& options,
+                                   const std::string& cache_dir);
+
+inline constexpr int kBf16x6Bytes = 196656;  // of shared memory of a block
+// CUDA C++ of the kernels `split_bf16x3` and `sum_pieces`; of `bf16x6_tiles`, compiled for sm_90a.
+std::string bf16x6_split_source();
+std::string bf16x6_tiles_source(bool ta, bool tb);
+
+}  // namespace lockstep::compiler::cuda
