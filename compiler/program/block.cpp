@@ -14,6 +14,14 @@ double ProgramBlock::flops() const {
   return sum;
 }
 
+const BlockCall& ProgramBlock::start_of(int flight) const {
+  const auto start = std::find_if(calls.begin(), calls.end(), [&](const BlockCall& call) {
+    return call.kind == BlockCall::Kind::start && call.flight == flight;
+  });
+  LS_CHECK(start != calls.end(), "no call starts flight ", flight);
+  return *start;
+}
+
 int64_t ProgramBlock::away_bytes() const {
   int64_t sum = 0;
   for (const AwayValue& value : away) sum += value.bytes;

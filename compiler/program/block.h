@@ -91,8 +91,9 @@ struct ProgramBlock {
   double stall = 0;  // seconds of one run in which calls stand still for copies, by CompileOptions::travel
 
   int64_t arena_bytes() const { return micro_batches * own_bytes + shared_bytes; }
-  int64_t away_bytes() const;      // that go to the host in one run, and come back
-  double flops() const;            // of the contractions, convolutions and attention of one run
+  const BlockCall& start_of(int flight) const;  // a collective's
+  int64_t away_bytes() const;                   // that go to the host in one run, and come back
+  double flops() const;                         // of the contractions, convolutions and attention of one run
   std::string algorithms() const;  // kernels and library algorithms in order, for the certificate
   std::string text() const;        // a line per call
 };

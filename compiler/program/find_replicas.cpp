@@ -6,8 +6,12 @@
 
 namespace lockstep::compiler {
 
-// State that is replicated along a mesh dim, then the rounded weights that the head gathers.
+// State that is replicated along a mesh dim, then the rounded weights that the head gathers. They are
+// compared in front of updates, so a step that updates nothing compares none.
 void StepBuilder::find_replicas() {
+  if (std::none_of(whole_.outputs.begin(), whole_.outputs.end(),
+                   [](const auto& output) { return output.kind == OutputKind::state; }))
+    return;
   auto add = [&](const std::string& state, Layout layout, const Span& at, const std::string& copy) {
     if (!copy.empty())  // split as the state is along model dims, and whole on the data dims
       for (int d = 0; d < rank_.mesh.ndim(); ++d)

@@ -21,7 +21,8 @@ std::string StepBuilder::state_output(ValueId v) const {
 }
 
 void StepBuilder::own(ValueId v, const std::string& name, int64_t least) {
-  at_[v] = writer_.region(Kind::value, name, std::max(least * size_of_value(whole_[v]), bytes_of(v)));
+  const int64_t held = bytes_of(v);
+  at_[v] = writer_.region(Kind::value, name, std::max(least * size_of_value(whole_[v]), held)).part(0, held);
 }
 
 std::vector<size_t> StepBuilder::tensors_of(const Node& start) const {
@@ -143,7 +144,7 @@ void StepBuilder::flush_sums() {
 
 void StepBuilder::flush_updates() {
   if (updates_.tensors.empty()) return;
-  if (!updates_.gates.empty() && checked_.sums.there()) writer_.put(std::exchange(checked_, {}));
+  if (checked_.sums.there()) writer_.put(std::exchange(checked_, {}));
   writer_.put(std::exchange(updates_, {}));
   read_.clear(), written_.clear();
 }

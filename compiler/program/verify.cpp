@@ -7,7 +7,7 @@
 
 #include "compiler/program/byte_states.h"
 #include "compiler/program/flights.h"
-#include "compiler/program/print.h"
+#include "compiler/program/refusals.h"
 #include "compiler/program/values_away.h"
 #include "core/base/error.h"
 
@@ -16,9 +16,9 @@ namespace lockstep::compiler {
 namespace {
 using Verb = StartCollective::Verb;
 
-class Walk {
+class Walk : private Refusals {
  public:
-  explicit Walk(const StepProgram& program) : program_(program), flights_(program), away_(program) {
+  explicit Walk(const StepProgram& program) : Refusals(program), flights_(program), away_(program) {
     for (size_t r = 0; r < program.regions.size(); ++r)
       if (const auto kind = program.regions[r].kind;
           kind == Region::Kind::state || kind == Region::Kind::input)
@@ -54,6 +54,8 @@ class Walk {
     for (const auto& metric : program_.metrics)
       if (metric.at.there()) touch(metric.at);
     bytes_.all([&](int region, ByteState state) {
+      // Of a step that updates nothing the squares of a sum may be all that is read.
+      if (state == ByteState::total && program_.updated.empty()) return;
       if (is_unread(state) && program_.regions[region].kind != Region::Kind::result)
         throw InternalError(str("step program of rank ", program_.rank, ": nothing reads what ",
                                 program_.regions[region].name, " holds in the end"));
@@ -65,14 +67,21 @@ class Walk {
     refuse(away_.run(run));
     for (int c = run.first; c < run.last; ++c) {
       const BlockCall& call = block.calls[c];
-      if (call.kind == BlockCall::Kind::wait) continue;
       const Node& node = block.graph.node(call.node);
+      if (call.kind == BlockCall::Kind::wait) {
+        write(argument(run, block.start_of(call.flight), 1, block.graph[node.outputs[0]]), ByteState::plain);
+        continue;
+      }
       for (size_t i = 0; i < call.inputs; ++i) {
         const Span span = argument(run, call, i, block.graph[node.inputs[i]]);
-        // Inside of its arena a block's own plan says what is written before it is read.
-        call.args[i].base < 0 ? touch(span) : look(span);
+        // Inside of its arena a block's own plan says what is written before it is read; a gradient that was
+        // handed over may be what another one is made of.
+        if (call.args[i].base >= 0)
+          look(span);
+        else if (!given_.is_plain(span))
+          touch(span);
       }
-      if (call.kind == BlockCall::Kind::start) continue;
+      if (call.kind == BlockCall::Kind::start) continue;  // its result is the block's own until the wait
       for (size_t i = call.inputs; i < call.args.size(); ++i)
         write(argument(run, call, i, block.graph[node.outputs[i - call.inputs]]), ByteState::plain);
     }
@@ -135,8 +144,11 @@ class Walk {
   }
   void operator()(const SumTrees& sums) {
     for (const auto& tree : sums.trees) {
-      for (const auto& source : tree.sources) take(source.at);
       const Span out = tree.sum();
+      // Two tensors may have one gradient, which is the sum of both where it lies.
+      const bool summed = tree.stays() && out.bytes > 0 && sums_.is_plain(out);
+      for (const auto& source : tree.sources)
+        if (!summed) take(source.at);
       write(out, tree.row_squares.there() ? ByteState::total : ByteState::once);
       if (tree.row_squares.there()) sums_.set(out, ByteState::plain);
       write(tree.row_squares, ByteState::plain);
@@ -243,23 +255,6 @@ class Walk {
     int reached = 0, micro_batch = -1;
     const Instr* newest = nullptr;
   };
-  [[noreturn]] void fail(const Instr& instr, const std::string& what) const {
-    throw InternalError(str("step program of rank ", program_.rank, ": ", what, ": ", text(program_, instr),
-                            instr.micro_batch >= 0 ? str(", micro-batch ", instr.micro_batch) : "",
-                            instr.at.file.empty() ? "" : str(", at ", instr.at.text())));
-  }
-  [[noreturn]] void fail(const std::string& what) const { fail(*now_, what); }
-  void refuse(const std::string& wrong) const {
-    if (!wrong.empty()) fail(wrong);
-  }
-  [[noreturn]] void lacks(const char* what, int region) const {
-    throw InternalError(
-        str("step program of rank ", program_.rank, ": nothing ", what, program_.regions[region].name));
-  }
-  std::string stretch(const Span& span) const {
-    return str(program_.regions[span.region].name, ", bytes ", span.offset, " to ", span.offset + span.bytes,
-               ",");
-  }
   void refuse_none(ByteStates& bytes, const Span& span, const char* what) {
     if (!span.there()) return;
     bytes.each(span, [&](ByteState state) {
@@ -270,12 +265,6 @@ class Walk {
   int calls_of(int block) const { return static_cast<int>(program_.blocks[block].calls.size()); }
   Span argument(const RunBlock& run, const BlockCall& call, size_t i, const Value& value) const {
     return span_of(run, call.args[i], numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
-  }
-  void inside(const Span& span) const {
-    const bool known = span.region >= 0 && span.region < static_cast<int>(program_.regions.size());
-    if (!known || span.offset < 0 || span.offset + span.bytes > program_.regions[span.region].bytes)
-      fail(str("bytes ", span.offset, " to ", span.offset + span.bytes, " lie outside of region ",
-               known ? program_.regions[span.region].name : std::to_string(span.region)));
   }
   void check_access(const Span& span, bool written) const {
     inside(span);
@@ -313,6 +302,7 @@ class Walk {
       if (is_unread(state)) fail(str("writes ", stretch(span), " of which nothing read what it held"));
       return as;
     });
+    given_.set(span, ByteState::none);
   }
   // What is packed to be sent is sent.
   void write_copy(const Span& to) {
@@ -360,7 +350,7 @@ class Walk {
     const ByteState as = now_->micro_batch >= 0 ? ByteState::once : ByteState::spent;
     auto give = [&](int output) {
       if (const Span span = output_of(block, run, output); span.there())
-        bytes_.set(span, as), sums_.set(span, ByteState::none);
+        bytes_.set(span, as), sums_.set(span, ByteState::none), given_.set(span, ByteState::plain);
     };
     // What a rank makes of its rows is no addend, but a result that travels.
     if (run.block == kMaximaBlock || run.block == kCastBlock)
@@ -372,13 +362,12 @@ class Walk {
     for (size_t o = 0; o < block.outputs.size(); ++o) give(static_cast<int>(o));
   }
 
-  const StepProgram& program_;
-  const Instr* now_ = nullptr;
   ByteStates bytes_;
   ByteStates added_;           // plain: counts that something was added to since they were zeroed
   std::set<int> counted_;      // regions of counts
   ByteStates updated_;         // plain: in this step
   ByteStates sums_;            // plain: finished
+  ByteStates given_;           // plain: what a block has handed over, since it was written
   std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
   Flights flights_;
   ValuesAway away_;

@@ -6,10 +6,12 @@
 
 #include "compiler/program/build.h"
 #include "compiler/program/folds.h"
+#include "compiler/program/verify.h"
 #include "compiler/runtime/certificate.h"
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/recomputation.h"
 #include "compiler/runtime/step_inputs.h"
+#include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/exposed.h"
@@ -36,6 +38,7 @@ struct Step::Impl {
     StepBlocks blocks = plan_blocks(plan);
     certificate = certificate_of(plan, blocks, lanes.ranks);
     program = build_program(plan, std::move(blocks), rank());
+    if (env_flag("LOCKSTEP_VERIFY")) verify(program);
     executor = std::make_unique<Executor>(
         Executor::Parts{program, plan.phases.whole, plan.options, plan.kernels, mesh, device, *reductions,
                         [this](const Region& region) { return state_at(region); }});

@@ -10,14 +10,14 @@
 namespace lockstep::launcher {
 
 namespace {
-// Products reach 550 to 820 TFLOP/s in bf16 by shape, and in float8 780 to 1,250. Memory: 4.0 TB/s and more
-// in kernels that stream. Links inside a node: the all-to-all of bench-gpu-exchange on 4 GPUs. Across nodes
-// nothing was measured: one 400 Gb/s adapter per GPU, four fifths of it. The way to the host: the moments of
-// GPT-2 1558M, each way at once (53 GB/s).
+// Products reach 550 to 820 TFLOP/s in bf16 by shape, in float8 780 to 1,250, in fp32 84 to 124. Memory: 4.0
+// TB/s and more in kernels that stream. Links inside a node: the all-to-all of bench-gpu-exchange on 4 GPUs.
+// Across nodes nothing was measured: one 400 Gb/s adapter per GPU, four fifths of it. The way to the host:
+// the moments of GPT-2 1558M, each way at once (53 GB/s).
 Roofline h200() {
   return {.name = "h200",
-          .contraction = {{"fp32", 4.6e13}, {"tf32", 3.4e14}, {"bf16", 6.4e14}, {"float8", 1.03e15}},
-          .attention = {{"fp32", 1.5e13}, {"tf32", 1.5e13}, {"bf16", 3.2e14}},
+          .contraction = {{"fp32", 9.5e13}, {"tf32", 3.4e14}, {"bf16", 6.4e14}, {"float8", 1.03e15}},
+          .attention = {{"fp32", 3.6e13}, {"tf32", 9.5e13}, {"bf16", 3.2e14}},
           .memory = 4.0e12,
           .capacity = int64_t{140} << 30,
           .launch = 2e-6,

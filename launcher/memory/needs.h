@@ -23,9 +23,9 @@ struct LibraryBounds {
   int64_t communicator =
       int64_t{1536}
       << 20;  // each, of NCCL: channels and their buffers; 1.28 GiB for 2 H200s with NCCL 2.28.9
-  // Of contractions (32 MiB) and of attention's backward pass (scores, at most 4 GiB at a time, or sums of
-  // its gradients in f32); 0 where the step was planned on the device itself: its arena then holds them to
-  // the byte.
+  // Of contractions (32 MiB; in fp32 on Hopper parts of the operands and pieces of sums, at most 3.5 GiB) and
+  // of attention's backward pass (scores, at most 4 GiB at a time, or sums of its gradients in f32); 0 where
+  // the step was planned on the device itself: its arena then holds them to the byte.
   int64_t workspace = (int64_t{4} << 30) + (int64_t{32} << 20);
   bool own_memory = true;  // the device has memory beside its host's
 };

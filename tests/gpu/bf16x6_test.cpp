@@ -28,8 +28,10 @@ class Bf16x6 : public LibraryCase {
     return (batch - 1) * stride + (rows - 1) * ld + columns;
   }
   Array operand(const GemmOptions& o, bool a, double scale = 1) {
-    return a ? random(DType::f32, extent(o.ta ? o.k : o.m, o.ta ? o.m : o.k, o.lda, o.batch, o.stride_a), scale)
-             : random(DType::f32, extent(o.tb ? o.n : o.k, o.tb ? o.k : o.n, o.ldb, o.batch, o.stride_b), scale);
+    return a ? random(DType::f32, extent(o.ta ? o.k : o.m, o.ta ? o.m : o.k, o.lda, o.batch, o.stride_a),
+                      scale)
+             : random(DType::f32, extent(o.tb ? o.n : o.k, o.tb ? o.k : o.n, o.ldb, o.batch, o.stride_b),
+                      scale);
   }
   // The product, run twice over poisoned memory: equal bits.
   Array multiply(const GemmOptions& o, const Array& a, const Array& b, const Array* bias,
@@ -80,8 +82,14 @@ class Bf16x6 : public LibraryCase {
 };
 
 TEST_F(Bf16x6, OddShapesInEveryOrder) {
-  for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {129, 1, 65}, {1, 130, 63}, {128, 128, 64},
-                         {200, 136, 72}, {333, 517, 1001}, {640, 257, 2048}, {96, 80, 9999}})
+  for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1},
+                         {129, 1, 65},
+                         {1, 130, 63},
+                         {128, 128, 64},
+                         {200, 136, 72},
+                         {333, 517, 1001},
+                         {640, 257, 2048},
+                         {96, 80, 9999}})
     for (bool ta : {false, true})
       for (bool tb : {false, true}) expect_right(shape(m, n, k, ta, tb));
 }
@@ -99,7 +107,8 @@ TEST_F(Bf16x6, BatchesStridesAndBias) {
     }
 }
 
-// Piece by piece of the larger operand, and long sums in pieces: m and n that are cut, with ends that are not whole.
+// Piece by piece of the larger operand, and long sums in pieces: m and n that are cut, with ends that are not
+// whole.
 TEST_F(Bf16x6, CutsAndPieces) {
   for (bool turned : {false, true}) {
     expect_right(shape(1000, 200, 300, turned, turned), 6 * 304 * 256);
@@ -124,7 +133,8 @@ TEST_F(Bf16x6, OperandsThatLieAnywhere) {
   std::memcpy(one.host.data() + 4, a.host.data(), a.host.bytes());
   upload(one);
   auto gemm = make_bf16x6(*device_, shifted, "");
-  Array out = poisoned(DType::f32, o.m * o.n + 1), workspace = poisoned(DType::u8, static_cast<int64_t>(gemm->workspace()));
+  Array out = poisoned(DType::f32, o.m * o.n + 1),
+        workspace = poisoned(DType::u8, static_cast<int64_t>(gemm->workspace()));
   GemmArgs args;
   args.a = one.device.data() + 4, args.b = b.device.data(), args.d = out.device.data() + 4;
   gemm->enqueue(args, workspace.device.data(), *stream_);

@@ -55,7 +55,7 @@ train() {  # NAME RANKS [--key=value ...]
 fresh() { rm -rf "${@/#/runs/}"; }
 
 if wants units; then
-  for test in device contents reductions contraction float8 rows table_rows kernels attention; do
+  for test in device contents reductions contraction bf16x6 float8 rows table_rows kernels attention; do
     timeout 400 "$bin/gpu_${test}_test" > "$work/$test.log" 2>&1 && echo "PASS gpu_${test}_test" || { tail -n 5 "$work/$test.log"; fail "gpu_${test}_test"; }
   done
 fi

@@ -67,14 +67,23 @@ TEST(DelayedFloat8, HasTheSameBitsOnAnyRanks) {
                                    {Mesh{{3}, {"dp_shard"}}, 1},
                                    {Mesh{{2}, {"dp_shard"}}, 2},
                                    {Mesh{{3}, {"dp_shard"}}, 3},
+                                   {Mesh{{7}, {"dp_shard"}}, 3},  // one has no micro-batch
                                    {Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, 3}}) {
     TinyRun run = delayed(mesh);
     run.zero = zero;
     expect_same(train_tiny(run), one, str(text(mesh), " ZeRO ", zero));
   }
+  TinyRun layers = delayed({{2}, {"dp_shard"}});
+  layers.options.gather = compiler::GatherWhen::layers;
+  expect_same(train_tiny(layers), one, "weights gathered layer by layer");
   TinyRun eager = delayed();
   eager.options.fusion = false;
   expect_same_bits(train_tiny(eager), one, "without fusion");
+  TinyRun again = delayed();
+  again.options.memory_budget = compiler::kRecomputeFull;
+  const TinyResult recomputed = train_tiny(again);
+  EXPECT_GT(recomputed.recompute.values, 0);
+  expect_same_bits(recomputed, one, "with activations computed again");
 }
 
 TEST(DelayedFloat8, OtherRecipesHaveOtherBits) {
@@ -154,46 +163,65 @@ TEST(DelayedFloat8, GoesOnOnOtherRanks) {
   EXPECT_EQ(resumed.losses.back(), whole.losses.back());
 }
 
+struct TwoLayersOptions {
+  bool frozen = false;  // the layer in float8
+  bool twice = false;   // it reads what it made, and 5 more, too
+  bool delayed = true;  // else it multiplies in bf16
+  int64_t rows = 16;    // of a micro-batch
+  float largest = 1;    // of an input
+};
 // A layer in float8 below a head too small for it.
 class TwoLayers {
  public:
-  explicit TwoLayers(bool frozen) {
+  explicit TwoLayers(TwoLayersOptions options = {}) : options_(options) {
     state_.compute_dtype(DType::bf16);
     layer_.emplace(state_ / "layer", 32, 32), head_.emplace(state_ / "head", 32, 3);
-    state_.float8({.recipe = Float8Recipe::delayed, .history = kSteps});
-    if (frozen) state_.freeze({"layer.**"});
+    if (options.delayed) state_.float8({.recipe = Float8Recipe::delayed, .history = kSteps});
+    if (options.frozen) state_.freeze({"layer.**"});
     adamw_.emplace(state_ / "optim", AdamWOptions{.lr = 1e-2});
   }
-  // Steps that train, or tell the norm of the gradients.
-  void run(bool train, int64_t steps) {
+  // Steps that train, or tell the norm of the gradient of the layer's weight: the last one's norm, or loss.
+  double run(bool train, int64_t steps) {
     compiler::CompileOptions options;
-    options.precision = "float8";
+    options.precision = options_.delayed ? "float8" : "bf16";
+    const int64_t rows = options_.rows;
     compiler::Step step = compiler::compile(
-        state_, {{"x", DType::f32, {16, 32}}, {"y", DType::f32, {16, 3}}}, {32, 16, 0},
+        state_, {{"x", DType::f32, {rows, 32}}, {"y", DType::f32, {rows, 3}}}, {2 * rows, rows, 0},
         [&](const std::vector<Tensor>& batch) {
-          const Loss loss = mse_loss((*head_)(tanh((*layer_)(batch[0]))), batch[1]);
-          const Gradients gradients = grad(loss, state_.parameters());
+          Tensor inner = tanh((*layer_)(batch[0]));
+          if (options_.twice) inner = tanh((*layer_)(inner + 5.0f));
+          const Loss loss = mse_loss((*head_)(inner), batch[1]);
           if (train)
-            adamw_->update(gradients);
+            adamw_->update(grad(loss, state_.parameters()));
           else
-            metric("norm", global_norm(gradients));
+            metric("norm", global_norm(grad(loss, {layer_->weight})));
           return loss;
         },
         options);
     if (!std::exchange(started_, true)) state_.materialize();
-    for (int64_t i = 0; i < steps; ++i) step.run({++done_, fill});
+    double last = 0;
+    for (int64_t i = 0; i < steps; ++i)
+      last = step.run({++done_, [this](int64_t first, int64_t count,
+                                       const std::vector<void*>& to) { fill(first, count, to); }})
+                 .metrics.at(train ? "loss" : "norm");
+    return last;
   }
-  std::vector<float> history() {
-    const auto* entries = state_.find("layer.amax_history")->data.as<float>();
-    return {entries, entries + kAmaxRows * kSteps};
+  std::vector<float> history() { return values("layer.amax_history", kAmaxRows * kSteps); }
+  std::vector<float> values(const std::string& fqn, int64_t count) {
+    const auto* data = state_.find(fqn)->data.as<float>();
+    return {data, data + count};
   }
+  float first_input = NAN;  // instead of the first number of a micro-batch, where it is one
 
  private:
-  static void fill(int64_t first, int64_t count, const std::vector<void*>& to) {
+  void fill(int64_t first, int64_t count, const std::vector<void*>& to) const {
     for (size_t f = 0; f < 2; ++f)
       for (int64_t e = 0, each = f == 0 ? 32 : 3; e < count * each; ++e)
-        static_cast<float*>(to[f])[e] = std::sin(static_cast<float>(first * each + e));
+        static_cast<float*>(to[f])[e] =
+            (f == 0 ? options_.largest : 1) * std::sin(static_cast<float>(first * each + e));
+    if (!std::isnan(first_input)) static_cast<float*>(to[0])[0] = first_input;
   }
+  TwoLayersOptions options_;
   LiveMesh mesh_ = solo_mesh();
   State state_{mesh_, 3};
   std::optional<Linear> layer_, head_;
@@ -203,7 +231,7 @@ class TwoLayers {
 };
 
 TEST(DelayedFloat8, AStepThatUpdatesNothingAddsNoEntry) {
-  TwoLayers model(false);
+  TwoLayers model;
   model.run(true, 2);
   const std::vector<float> before = model.history();
   ASSERT_EQ(before.size(), 9u);
@@ -212,9 +240,42 @@ TEST(DelayedFloat8, AStepThatUpdatesNothingAddsNoEntry) {
   EXPECT_EQ(model.history(), before);
 }
 
+// An infinity would be rounded to the largest number and be lost: it is a NaN of the loss, and the step
+// counts for nothing.
+TEST(DelayedFloat8, AnInfinityIsSeenAndLeavesHistoriesAsTheyWere) {
+  for (const float bad : {INFINITY, -INFINITY}) {
+    TwoLayers model;
+    model.run(true, 2);
+    const std::vector<float> before = model.history(), weight = model.values("layer.weight", 1024);
+    model.first_input = bad;
+    EXPECT_TRUE(std::isnan(model.run(true, 1)));
+    EXPECT_EQ(model.history(), before);
+    EXPECT_EQ(model.values("layer.weight", 1024), weight);
+  }
+}
+
+// Of all products of a layer the largest counts: that of its first, then that of its second one.
+TEST(DelayedFloat8, ALayerThatIsUsedTwiceHasTheLargestOfBoth) {
+  for (const float largest : {8.0f, 1.0f}) {
+    TwoLayers model({.twice = true, .largest = largest});
+    model.run(true, 1);
+    EXPECT_NEAR(model.history().at(kAmaxOfInput * kSteps), std::max(largest, 5.0f), 0.5) << largest;
+  }
+}
+
+// Before a history has an entry, the gradient of a mean over many is rounded as that of a sum: else it would
+// be below the least number of e5m2.
+TEST(DelayedFloat8, TheFirstGradientsOfAMeanOverManyAreNotLost) {
+  constexpr int64_t kRows = 2048;
+  const double exact = TwoLayers({.delayed = false, .rows = kRows}).run(false, 1),
+               rounded = TwoLayers({.rows = kRows}).run(false, 1);
+  EXPECT_GT(exact, 0);
+  EXPECT_NEAR(rounded / exact, 1, 0.1);
+}
+
 // A layer that is not trained multiplies in float8 as well: its input and weight are seen, a gradient is not.
 TEST(DelayedFloat8, AFrozenLayerHasAHistoryOfWhatItReads) {
-  TwoLayers model(true);
+  TwoLayers model({.frozen = true});
   model.run(true, 2);
   const std::vector<float> made = model.history();
   for (int64_t row : {0, 1}) {

@@ -69,14 +69,17 @@ float bf16_at(const std::vector<uint16_t>& parts, size_t i) {
 TEST(CudaBf16x6, TheThreePartsOfANumberAreTheNumber) {
   const test::CudaOnHost kernels(bf16x6_split_source(), {"split_bf16x3"});
   constexpr float kMost = std::numeric_limits<float>::max(), kInf = std::numeric_limits<float>::infinity();
-  const std::vector<float> special{kMost, -kMost, kInf, -kInf, std::nanf(""), -0.f, 0x1p-109f + 0x1p-132f, 1 - 0x1p-24f};
+  const std::vector<float> special{
+      kMost, -kMost, kInf, -kInf, std::nanf(""), -0.f, 0x1p-109f + 0x1p-132f, 1 - 0x1p-24f};
   for (auto [rows, columns, ld] : {std::array<int, 3>{5, 24, 24}, {3, 19, 23}, {4, 8, 12}, {1, 1, 1}}) {
     const int batch = 2;
-    const long long stride = static_cast<long long>(rows) * ld + 4, to_ld = (columns + 7) / 8 * 8, plane = rows * to_ld;
+    const long long stride = static_cast<long long>(rows) * ld + 4, to_ld = (columns + 7) / 8 * 8,
+                    plane = rows * to_ld;
     std::vector<float> x(static_cast<size_t>(batch * stride));
     std::mt19937 random(3);
     for (float& value : x)
-      value = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random), static_cast<int>(random() % 160) - 80);
+      value = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random),
+                         static_cast<int>(random() % 160) - 80);
     for (size_t i = 0; i < special.size() && i < static_cast<size_t>(columns); ++i) x[i] = special[i];
     std::vector<uint16_t> parts(static_cast<size_t>(3 * batch * plane), 0x7fff);
     const float* from = x.data();
@@ -110,7 +113,8 @@ TEST(CudaBf16x6, PiecesAreAddedInTheirOrder) {
   const test::CudaOnHost kernels(bf16x6_split_source(), {"sum_pieces"});
   const long long rows = 3, n = 5, ldd = 7, batch = 2, stride_d = rows * ldd + 1, piece = batch * rows * n;
   const int count = 4;
-  std::vector<float> pieces(static_cast<size_t>(piece * count)), bias(static_cast<size_t>(n)), d(static_cast<size_t>(batch * stride_d), -1);
+  std::vector<float> pieces(static_cast<size_t>(piece * count)), bias(static_cast<size_t>(n)),
+      d(static_cast<size_t>(batch * stride_d), -1);
   std::mt19937 random(5);
   std::normal_distribution<float> draw;
   for (float& x : pieces) x = draw(random);

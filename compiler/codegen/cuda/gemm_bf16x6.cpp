@@ -10,8 +10,9 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-constexpr int64_t kTile = 128, kStep = 64;  // rows and columns of a tile; terms of a sum that tensor cores add
-constexpr int64_t kProcessors = 132;        // of an H200, whatever the device: the choice decides bits
+constexpr int64_t kTile = 128,
+                  kStep = 64;         // rows and columns of a tile; terms of a sum that tensor cores add
+constexpr int64_t kProcessors = 132;  // of an H200, whatever the device: the choice decides bits
 constexpr int64_t kMostPieces = 32;
 constexpr size_t kMostPieceBytes = size_t{512} << 20;
 // Of an H200: of a step of a tile, around a tile, of a launch; bytes a second; operations of cuBLASLt's f32.
@@ -71,9 +72,9 @@ Run run_of(const GemmOptions& o, const Cut& cut, int64_t kept) {
 double seconds_of(const GemmOptions& o) {
   const Cut cut = cut_of(o);
   const int64_t all = cut.of_a ? o.m : o.n;
-  double seconds = 2 * kLaunchSeconds + static_cast<double>(stored(o, true, o.m).bytes() +
-                                                            stored(o, false, o.n).bytes()) /
-                                            6 * 10 / kBytes;
+  double seconds =
+      2 * kLaunchSeconds +
+      static_cast<double>(stored(o, true, o.m).bytes() + stored(o, false, o.n).bytes()) / 6 * 10 / kBytes;
   for (int64_t at = 0; at < all; at += cut.kept)
     seconds += run_of(o, cut, std::min(cut.kept, all - at)).seconds + 2 * kLaunchSeconds;
   return seconds;
@@ -98,11 +99,10 @@ CUtensorMap map_of(std::byte* parts, const Stored& s, bool turned) {
                                  number(s.ld() * s.rows * 6)};
   const cuuint32_t box[4] = {kStep, static_cast<cuuint32_t>(turned ? kStep : kTile), 3, 1},
                    ones[4] = {1, 1, 1, 1};
-  check(
-      driver().TensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, parts, dims, strides, box,
-                                    ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-      str("tensor map of ", s.rows, " x ", s.columns, " parts"));
+  check(driver().TensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, parts, dims, strides, box,
+                                      ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        str("tensor map of ", s.rows, " x ", s.columns, " parts"));
   return map;
 }
 
@@ -138,7 +138,8 @@ class Bf16x6 : public Gemm {
     split(args, !cut_.of_a, 0, cut_.of_a ? o.n : o.m, memory + at.whole, nullptr, stream);
     for (int64_t first = 0; first < all; first += cut_.kept) {
       const int64_t kept = std::min(cut_.kept, all - first);
-      split(args, cut_.of_a, first, kept, memory + at.cut, reinterpret_cast<int*>(memory + at.ticket), stream);
+      split(args, cut_.of_a, first, kept, memory + at.cut, reinterpret_cast<int*>(memory + at.ticket),
+            stream);
       multiply(args, first, kept, memory, stream);
     }
   }
@@ -194,7 +195,8 @@ class Bf16x6 : public Gemm {
     tiles.piece = o.batch * run.m * run.n;
     tiles.m = static_cast<int>(run.m), tiles.n = static_cast<int>(run.n);
     tiles.steps = static_cast<int>(run.steps), tiles.steps_of_piece = static_cast<int>(run.steps_of_piece());
-    tiles.tiles_m = static_cast<int>(over(run.m, kTile)), tiles.tiles_n = static_cast<int>(over(run.n, kTile));
+    tiles.tiles_m = static_cast<int>(over(run.m, kTile)),
+    tiles.tiles_n = static_cast<int>(over(run.n, kTile));
     tiles.batch = static_cast<int>(o.batch), tiles.pieces = static_cast<int>(run.pieces);
     tiles.a_batched = a.batch > 1, tiles.b_batched = b.batch > 1;
     void* params[] = {&tiles};

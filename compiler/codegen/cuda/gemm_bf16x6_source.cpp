@@ -1,9 +1,9 @@
 // CUDA C++ of products of f32 as six products of bf16 on Hopper. Each operand is the sum of three numbers of
 // bf16, 8 bits each, of which those products are taken that f32 could keep: the first with each, the second
 // with the second (JAX calls it BF16_BF16_F32_X6; Henry, Tang, Heinecke, Leveraging the bfloat16 Artificial
-// Intelligence Datatype for Higher-Precision Computations, 2019). Tensor cores cut off what an addition drops,
-// so that long sums shrink: here their sums are of 64 products a number, the smaller products first, and are
-// added in f32, rounded to nearest.
+// Intelligence Datatype for Higher-Precision Computations, 2019). Tensor cores cut off what an addition
+// drops, so that long sums shrink: here their sums are of 64 products a number, the smaller products first,
+// and are added in f32, rounded to nearest.
 #include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "compiler/codegen/cuda/hopper_instructions.h"
 #include "compiler/codegen/cuda/source_module.h"
@@ -226,8 +226,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) bf16x6_tiles(const __grid_c
 
 std::string bf16x6_split_source() { return element_text("B", DType::bf16) + kSplit + kSum; }
 std::string bf16x6_tiles_source(bool a, bool b) {
-  return str("#define TURNED_A ", a ? 1 : 0, "\n#define TURNED_B ", b ? 1 : 0, "\n#define SHARED_BYTES ", kBf16x6Bytes,
-             "\n", hopper_instructions(), hopper_product(128, false), kTiles);
+  return str("#define TURNED_A ", a ? 1 : 0, "\n#define TURNED_B ", b ? 1 : 0, "\n#define SHARED_BYTES ",
+             kBf16x6Bytes, "\n", hopper_instructions(), hopper_product(128, false), kTiles);
 }
 
 }  // namespace lockstep::compiler::cuda
