@@ -1,8 +1,8 @@
-// bench-gpu-contractions: every matrix product of a GPT-2, Llama, BERT or LSTM training step alone, on
-// cuBLASLt: the floor that a step cannot go below. Products: forward, gradient of the input (dx), gradient of
-// the weight (dw); in bf16 (sums in fp32), or by --precision in float8, tf32 or fp32. With --tune also the
-// fastest of the first 8 algorithms. Where dims are no multiples of 8, the same padded up to them. Then the
-// gradient of the embedding.
+// bench-gpu-contractions: every matrix product of a GPT-2, Llama, BERT or LSTM training step alone, as
+// a step makes it: the floor that a step cannot go below. Products: forward, gradient of the input (dx),
+// gradient of the weight (dw); in bf16 (sums in fp32), or by --precision in float8, tf32 or fp32. With --tune
+// also the fastest of the first 8 algorithms. Where dims are no multiples of 8, the same padded up to them.
+// Then the gradient of the embedding.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +12,7 @@
 
 #include "compiler/codegen/cuda/cublaslt.h"
 #include "compiler/codegen/cuda/gemm.h"
+#include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "compiler/codegen/cuda/library.h"
 #include "core/base/error.h"
 
@@ -129,7 +130,7 @@ double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tu
               "product", "count", "ms each", "ms all", "TFLOP/s", tune ? "tuned ms" : "");
   double total = 0, flops = 0, tuned_total = 0;
   for (const Product& row : products(model, fused)) {
-    auto gemm = compiler::cuda::make_gemm(device, row.options);
+    auto gemm = compiler::cuda::make_product(device, row.options, "");
     if (!gemm) {
       std::printf("%-22s cuBLASLt has no algorithm for %s\n", row.name.c_str(),
                   compiler::cuda::text(row.options).c_str());

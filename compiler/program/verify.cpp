@@ -8,6 +8,7 @@
 #include "compiler/program/byte_states.h"
 #include "compiler/program/flights.h"
 #include "compiler/program/refusals.h"
+#include "compiler/program/tallies.h"
 #include "compiler/program/values_away.h"
 #include "core/base/error.h"
 
@@ -52,10 +53,8 @@ class Walk : private Refusals {
       if (!updated_.is_plain(table)) lacks("replaces rows of ", table.region);
     // What the caller of the step reads.
     for (const auto& metric : program_.metrics)
-      if (metric.at.there()) touch(metric.at);
+      refuse_none(bytes_, metric.at, "writes a part of "), touch(metric.at);
     bytes_.all([&](int region, ByteState state) {
-      // Of a step that updates nothing the squares of a sum may be all that is read.
-      if (state == ByteState::total && program_.updated.empty()) return;
       if (is_unread(state) && program_.regions[region].kind != Region::Kind::result)
         throw InternalError(str("step program of rank ", program_.rank, ": nothing reads what ",
                                 program_.regions[region].name, " holds in the end"));
@@ -149,8 +148,9 @@ class Walk : private Refusals {
       const bool summed = tree.stays() && out.bytes > 0 && sums_.is_plain(out);
       for (const auto& source : tree.sources)
         if (!summed) take(source.at);
-      write(out, tree.row_squares.there() ? ByteState::total : ByteState::once);
-      if (tree.row_squares.there()) sums_.set(out, ByteState::plain);
+      if (!summed) write(out, tree.row_squares.there() ? ByteState::total : ByteState::once);
+      if (tree.row_squares.there())
+        sums_.set(out, ByteState::plain), squared_.emplace_back(tree.row_squares, out);
       write(tree.row_squares, ByteState::plain);
     }
   }
@@ -173,7 +173,8 @@ class Walk : private Refusals {
     added_.set(zero.at, ByteState::none);
   }
   void operator()(const AddCounts& add) {
-    take(add.totals), take(add.addend);
+    take(add.totals);
+    if (tallies_.takes(add.addend, add.totals)) take(add.addend);
     write(add.totals, ByteState::once);
     added_.set(add.totals, ByteState::plain);
     counted_.insert(add.totals.region);
@@ -216,7 +217,13 @@ class Walk : private Refusals {
     update_once(put.table);
   }
   void operator()(const SumSquares& sum) {
-    for (const Span& span : sum.addends) look(span);
+    for (const Span& span : sum.addends) {
+      look(span);
+      for (const auto& [squares, of] : squared_)  // what a norm is of is read: its update is looked for apart
+        if (squares.region == span.region && squares.offset >= span.offset &&
+            squares.offset < span.offset + span.bytes)
+          touch(of);
+    }
     write(sum.words, ByteState::once);
   }
   void operator()(const NormOfWords& norm) {
@@ -352,6 +359,7 @@ class Walk : private Refusals {
       if (const Span span = output_of(block, run, output); span.there())
         bytes_.set(span, as), sums_.set(span, ByteState::none), given_.set(span, ByteState::plain);
     };
+    if (run.block == kCountBlock) tallies_.clear();
     // What a rank makes of its rows is no addend, but a result that travels.
     if (run.block == kMaximaBlock || run.block == kCastBlock)
       for (size_t o = 0; o < block.outputs.size(); ++o) sums_.set(output_of(block, run, o), ByteState::plain);
@@ -363,11 +371,13 @@ class Walk : private Refusals {
   }
 
   ByteStates bytes_;
-  ByteStates added_;           // plain: counts that something was added to since they were zeroed
-  std::set<int> counted_;      // regions of counts
-  ByteStates updated_;         // plain: in this step
-  ByteStates sums_;            // plain: finished
-  ByteStates given_;           // plain: what a block has handed over, since it was written
+  ByteStates added_;       // plain: counts that something was added to since they were zeroed
+  std::set<int> counted_;  // regions of counts
+  Tallies tallies_;
+  std::vector<std::pair<Span, Span>> squared_;  // squares of rows, and of what
+  ByteStates updated_;                          // plain: in this step
+  ByteStates sums_;                             // plain: finished
+  ByteStates given_;                            // plain: what a block has handed over, since it was written
   std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
   Flights flights_;
   ValuesAway away_;

@@ -13,7 +13,9 @@ namespace lockstep::compiler {
 // - takes an addend that was taken already, that is no addend, or that was read as a result; or writes over
 // one
 //   that nothing took. Addends are gradients and counts of a micro-batch, where its block has them ready,
-//   partial sums, and what ranks send of them; so each is added exactly once, and none is lost;
+//   partial sums, and what ranks send of them; so each is added exactly once, and none is lost. A gradient
+//   may be read by later calls of its block, two tensors may have one where it is their sum, and a count may
+//   go to several totals;
 // - runs calls of a block out of order, a second time for a micro-batch, not to their end, or without the
 //   weights that they read;
 // - reaches memory of the host but by copies, or updates in a copy what was not brought there or is updated;

@@ -12,8 +12,7 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_LOGS", "", "topics to log, as in \"+fusion,overlap,-plan\"; `trainrun env` lists them"},
       {"LOCKSTEP_VERIFY", "0",
        "1: verify the graph after every pass, each rank's step program, and each collective against another "
-       "rank "
-       "before it starts"},
+       "rank before it starts"},
       {"LOCKSTEP_SKIP_PASSES", "",
        "comma list of pipeline rows to skip by name (only rows that say they may be skipped)"},
       {"LOCKSTEP_CACHE", "",

@@ -10,7 +10,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// Products reach 550 to 820 TFLOP/s in bf16 by shape, in float8 780 to 1,250, in fp32 84 to 124. Memory: 4.0
+// Products reach 550 to 820 TFLOP/s in bf16 by shape, in float8 780 to 1,250, in fp32 86 to 119. Memory: 4.0
 // TB/s and more in kernels that stream. Links inside a node: the all-to-all of bench-gpu-exchange on 4 GPUs.
 // Across nodes nothing was measured: one 400 Gb/s adapter per GPU, four fifths of it. The way to the host:
 // the moments of GPT-2 1558M, each way at once (53 GB/s).

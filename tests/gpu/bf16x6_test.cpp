@@ -102,9 +102,24 @@ TEST_F(Bf16x6, BatchesStridesAndBias) {
       o.stride_a = (ta ? o.k : o.m) * o.lda + gap, o.stride_b = (ta ? o.k : o.n) * o.ldb + gap;
       o.stride_d = o.m * o.ldd + gap;
       expect_right(o);
-      o.stride_b = 0;  // one B for all
+      expect_right(o, 3 * 6 * 96 * 128);  // cut
+      o.stride_b = 0;                     // one B for all
       expect_right(o);
     }
+}
+
+// Long sums in pieces, of batches and rows that are not dense.
+TEST_F(Bf16x6, PiecesOfStridesAndBatches) {
+  for (bool ta : {false, true}) {
+    GemmOptions o = shape(150, 70, 6000, ta, !ta);
+    o.ldd += 3, o.batch = 2, o.epilogue = Epilogue::bias;
+    o.stride_a = o.m * o.k, o.stride_b = o.k * o.n, o.stride_d = o.m * o.ldd + 5;
+    expect_right(o);
+    expect_right(o, 2 * 6 * 6000 * 128);
+  }
+  GemmOptions short_sum = shape(200, 1000, 64);  // cut along n, its sums whole
+  short_sum.epilogue = Epilogue::bias;
+  expect_right(short_sum, 6 * 64 * 256);
 }
 
 // Piece by piece of the larger operand, and long sums in pieces: m and n that are cut, with ends that are not
@@ -161,6 +176,12 @@ TEST_F(Bf16x6, NumbersOfEverySize) {
   upload(b);
   const Array d = multiply(o, a, b, nullptr);
   auto at = [&](int64_t row) { return static_cast<float>(d.at(row * o.n + 7)); };
+  const float long_number = 1 + 0x1p-9f + 0x1p-18f;  // none of its parts is 0
+  b.host.as<float>()[5 * o.n + 9] = long_number;
+  upload(b);
+  const Array beside = multiply(o, a, b, nullptr);
+  for (int64_t row : {2, 3, 4}) EXPECT_FALSE(std::isfinite(beside.at(row * o.n + 9))) << row;
+  EXPECT_NEAR(at(5), 0x1p-127, 0x1p-127) << "may be flushed to zero";
   EXPECT_EQ(at(0), kMost / 2);
   EXPECT_EQ(at(1), -kMost / 2);
   for (int64_t row : {2, 3, 4}) EXPECT_TRUE(std::isnan(at(row))) << row;

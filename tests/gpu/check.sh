@@ -86,6 +86,11 @@ if wants bits; then
     [[ $precision == float8 ]] || continue  # whole weights are gathered for their 8-bit copies alone
     fresh ${r}_shard; train ${r}_shard $two $p "--mesh.dim_names=[dp_shard]"; compare equal ${r}_1 ${r}_shard
   done
+  # Products of fp32 that are large enough for Hopper's tensor cores.
+  fresh c_wide_{1,2,shard}
+  wide="--train.precision=fp32 --model.width=768 --model.heads=12 --model.depth=1 --batch.global=64 --batch.micro=32 --train.steps=4"
+  train c_wide_1 1 $wide; train c_wide_2 $two $wide; train c_wide_shard $two $wide "--mesh.dim_names=[dp_shard]"
+  compare equal c_wide_1 c_wide_2 c_wide_shard
   # One micro-batch on one rank: gradients are their own sums.
   fresh c_whole c_whole_cpu
   train c_whole 1 --batch.micro=32; train c_whole_cpu 1 --batch.micro=32 --train.device=cpu

@@ -1,4 +1,5 @@
-// dot and linear on cuBLASLt, and on a loop of our own where no matrix product expresses them.
+// dot and linear on cuBLASLt, of f32 on Hopper as six products of bf16, and on a loop of our own where no
+// matrix product expresses them.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/contraction_loop.h"

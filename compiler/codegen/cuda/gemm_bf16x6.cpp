@@ -42,8 +42,10 @@ struct Cut {
 Cut cut_of(const GemmOptions& o, int64_t most = kBf16x6Parts) {
   const bool of_a = stored(o, true, o.m).bytes() >= stored(o, false, o.n).bytes();
   const int64_t all = of_a ? o.m : o.n, bytes = stored(o, of_a, all).bytes();
-  const int64_t count = std::max<int64_t>(1, over(bytes, most));
-  return {of_a, std::min(all, over(over(all, count), kTile) * kTile)};
+  if (bytes <= most) return {of_a, all};
+  const int64_t even = over(over(all, over(bytes, most)), kTile) * kTile;  // pieces of about one size
+  const int64_t fit = most / over(bytes, all) / kTile * kTile;
+  return {of_a, std::max(kTile, std::min(even, fit))};
 }
 
 // How a piece runs: its sums in how many pieces, and about how long that takes.
@@ -122,7 +124,10 @@ class Bf16x6 : public Gemm {
     check(driver().FuncSetAttribute(multiply_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kBf16x6Bytes),
           "shared memory of bf16x6_tiles");
     text_ = str("bf16x6 ", text(options), " pieces=", run_of(options, cut_, cut_.kept).pieces, " ",
-                cut_.of_a ? "m" : "n", " by ", cut_.kept, " ", hash_hex(split + tiles));
+                cut_.of_a ? "m" : "n", " by ", cut_.kept);
+    if (const int64_t last = (cut_.of_a ? options.m : options.n) % cut_.kept)
+      text_ += str(", then ", last, " pieces=", run_of(options, cut_, last).pieces);
+    text_ += str(" ", hash_hex(split + tiles));
   }
   size_t workspace() const override { return places().end; }
   const std::string& algorithm() const override { return text_; }

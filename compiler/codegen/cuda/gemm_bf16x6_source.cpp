@@ -182,7 +182,9 @@ __device__ __forceinline__ void consume(const Args& p, u32 base, const int* tick
   const int lane = threadIdx.x % 32;
   for (int turn = 0;;) {
     await(bars + 8 * (turn % kStages), turn / kStages & 1);
-    const int at = tickets[turn % kStages];
+    int at = 0;  // who frees the stage is who reads its ticket: an arrival orders its own thread's reads alone
+    if (lane == 0) at = tickets[turn % kStages];
+    at = __shfl_sync(~0u, at, 0);
     if (at < 0) return;
     const int steps = tile_of(p, at).steps;
     float sums[64];

@@ -1,5 +1,5 @@
-// Library calls of the CUDA target: contractions on cuBLASLt, attention and convolution on cuDNN, row sums on
-// kernels of our own.
+// Library calls of the CUDA target: contractions on cuBLASLt and tiles of our own, attention and convolution
+// on cuDNN, row sums on kernels of our own.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ namespace lockstep::compiler::cuda {
 
 using namespace lockstep::cuda;  // the device and its driver, of core
 
-// dot and linear (core/ops/contract.cpp): inputs of any strides, a dense output. Every algorithm is chosen
+// dot and linear (core/ops/contract.cpp): inputs of any strides, a dense output; large products of f32 on
+// Hopper as gemm_bf16x6.h has them. Every algorithm is chosen
 // here, by shapes, strides and dtypes alone; algorithm() names it. Dense arguments lie at multiples of 16
 // bytes.
 std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node,
@@ -49,7 +50,7 @@ std::unique_ptr<LibraryCall> make_float8(CudaDevice& device, const Node& node, c
 std::string quantize_source(DType from, DType to);
 
 // convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add
-// in f32; in plain f32 matrix products on cuBLASLt where windows share no pixel, and gradients of inputs as
+// in f32; in plain f32 matrix products where windows share no pixel, and gradients of inputs as
 // convolutions; f64 and what cuDNN refuses on a kernel of our own. UserError: no cuDNN.
 // Whether a convolution runs faster on tensors that lie channels last: on tensor cores, whose kernels are
 // made for it, where each channel is its own, and in plain f32 where most of the graph's are products.
