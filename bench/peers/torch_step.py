@@ -29,8 +29,10 @@ MODELS = {
     "gpt2_124m": dict(kind="gpt", vocab=50304, context=1024, width=768, depth=12, heads=12, batch=64),
     "gpt2_1558m": dict(kind="gpt", vocab=50304, context=1024, width=1600, depth=48, heads=25, batch=16),
     "llama_1b5": dict(kind="llama", vocab=50304, context=1024, width=2048, depth=24, heads=16, kv_heads=8, hidden=6656, batch=16),
-    "llama_1b": dict(kind="llama", vocab=128256, context=4096, width=2048, depth=16, heads=32, kv_heads=8, hidden=8192, batch=4),
-    "qwen_1b5": dict(kind="llama", vocab=151936, context=1024, width=1536, depth=28, heads=12, kv_heads=2, hidden=8960, batch=32),
+    "llama_1b": dict(kind="llama", vocab=128256, context=4096, width=2048, depth=16, heads=32, kv_heads=8,
+                     hidden=8192, batch=4),
+    "qwen_1b5": dict(kind="llama", vocab=151936, context=1024, width=1536, depth=28, heads=12, kv_heads=2,
+                     hidden=8960, batch=32),
     "llama_8b": dict(kind="llama", vocab=128256, context=8192, width=4096, depth=32, heads=32, kv_heads=8, hidden=14336, batch=1),
 }
 

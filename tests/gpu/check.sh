@@ -88,7 +88,8 @@ if wants bits; then
   done
   # Products of fp32 that are large enough for Hopper's tensor cores.
   fresh c_wide_{1,2,shard}
-  wide="--train.precision=fp32 --model.width=768 --model.heads=12 --model.depth=1 --batch.global=64 --batch.micro=32 --train.steps=4"
+  wide="--train.precision=fp32 --train.steps=4 --batch.global=64 --batch.micro=32"
+  wide="$wide --model.width=768 --model.heads=12 --model.depth=1"
   train c_wide_1 1 $wide; train c_wide_2 $two $wide; train c_wide_shard $two $wide "--mesh.dim_names=[dp_shard]"
   compare equal c_wide_1 c_wide_2 c_wide_shard
   # One micro-batch on one rank: gradients are their own sums.

@@ -129,7 +129,7 @@ class Bf16x6 : public Gemm {
       text_ += str(", then ", last, " pieces=", run_of(options, cut_, last).pieces);
     text_ += str(" ", hash_hex(split + tiles));
   }
-  size_t workspace() const override { return places().end; }
+  size_t workspace() const override { return places_.end; }
   const std::string& algorithm() const override { return text_; }
   double flops() const override {
     return 2.0 * static_cast<double>(options_.batch) * static_cast<double>(options_.m) *
@@ -137,7 +137,7 @@ class Bf16x6 : public Gemm {
   }
   void enqueue(const GemmArgs& args, void* workspace, Stream& stream) const override {
     const GemmOptions& o = options_;
-    const Places at = places();
+    const Places& at = places_;
     auto* memory = static_cast<std::byte*>(workspace);
     const int64_t all = cut_.of_a ? o.m : o.n;
     split(args, !cut_.of_a, 0, cut_.of_a ? o.n : o.m, memory + at.whole, nullptr, stream);
@@ -183,7 +183,7 @@ class Bf16x6 : public Gemm {
   }
   void multiply(const GemmArgs& args, int64_t first, int64_t kept, std::byte* memory, Stream& stream) const {
     const GemmOptions& o = options_;
-    const Places at = places();
+    const Places& at = places_;
     const Run run = run_of(o, cut_, kept);
     const Stored a = stored(o, true, run.m), b = stored(o, false, run.n);
     auto* d = static_cast<float*>(args.d) + first * (cut_.of_a ? o.ldd : 1);
@@ -219,6 +219,7 @@ class Bf16x6 : public Gemm {
 
   GemmOptions options_;
   Cut cut_;
+  Places places_ = places();
   unsigned processors_;
   std::shared_ptr<const Module> ends_, tiles_;
   CUfunction split_, sum_, multiply_;

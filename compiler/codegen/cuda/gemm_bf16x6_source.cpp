@@ -40,7 +40,8 @@ extern "C" __global__ void __launch_bounds__(256) split_bf16x3(const float* x, B
     float v[8];
     if (wide && column + 8 <= columns) {
       const float4 low = ((const float4*)from)[0], high = ((const float4*)from)[1];
-      v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w, v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
+      v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
+      v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
     } else {
 #pragma unroll
       for (int j = 0; j < 8; ++j) v[j] = column + j < columns ? from[j] : 0.f;
@@ -102,7 +103,8 @@ __device__ __forceinline__ Tile tile_of(const Args& p, int at) {
   const int tiles = p.tiles_m * p.tiles_n, within = at % tiles, outer = at / tiles;
   const int group = within / (8 * p.tiles_n), rows = min(8, p.tiles_m - 8 * group), i = within - 8 * group * p.tiles_n;
   const int piece = outer / p.batch, first = piece * p.steps_of_piece;
-  return {(8 * group + i % rows) * M, i / rows * N, outer % p.batch, piece, first, min(p.steps_of_piece, p.steps - first)};
+  const int steps = min(p.steps_of_piece, p.steps - first);
+  return {(8 * group + i % rows) * M, i / rows * N, outer % p.batch, piece, first, steps};
 }
 __device__ __forceinline__ void load(const Args& p, u32 base, int* tickets) {
   const u32 bars = base + kAtBarriers;
