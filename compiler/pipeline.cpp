@@ -12,6 +12,7 @@
 #include "compiler/lower/outline_updates.h"
 #include "compiler/lower/record_amax.h"
 #include "compiler/lower/round_rows.h"
+#include "compiler/lower/share_scales.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/own_pass.h"
 #include "compiler/partition/cut_products.h"
@@ -56,6 +57,8 @@ const PassRow kStepPasses[] = {
      "name their histories"},
     {"simplify", simplify, true, Typed::lanes, "simplify",
      "before expansion, so that equal composites expand once"},
+    {"share_scales", share_scales, true, Typed::lanes, "lower",
+     "behind simplify, which leaves one convert of a tensor for all its readers; while products are whole"},
     {"cut_products", cut_products, true, Typed::lanes, "partition",
      "on global shapes and whole composites, before placements are chosen for each piece; behind "
      "differentiation, so that the backward pass is not cut"},

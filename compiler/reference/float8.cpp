@@ -177,10 +177,23 @@ DenseArray plain(const DenseArray& a, bool a_turned, const DenseArray& b, bool b
                             b.f[b_turned ? k * b_columns + j : j * b_columns + k];
   return out;
 }
+// Of delayed products: that of the layer, and that which the scale of x follows from.
+size_t count_histories(const Call& call) {
+  return call.attrs().flag("delayed") ? 1 + call.attrs().flag("shares") : 0;
+}
+struct Histories {
+  const DenseArray *own = nullptr, *of_x = nullptr;
+};
+Histories histories_of(const Call& call, size_t own) {
+  const size_t count = count_histories(call);
+  if (count == 0) return {};
+  return {&call.in[own], count == 2 ? &call.in.back() : &call.in[own]};
+}
 std::vector<DenseArray> linear_float8(const Call& call) {
   const DenseArray &x = call.in[0], &w = call.in[1];
-  const DenseArray* history = call.attrs().flag("delayed") ? &call.in.back() : nullptr;
-  const DenseArray* bias = call.in.size() == (history ? 4 : 3) ? &call.in[2] : nullptr;
+  const size_t count = count_histories(call);
+  const Histories histories = histories_of(call, call.in.size() - count);
+  const DenseArray* bias = call.in.size() == 3 + count ? &call.in[2] : nullptr;
   if (x.dtype == DType::f64) {
     Shape shape = x.shape;
     shape.back() = w.shape[0];
@@ -188,18 +201,18 @@ std::vector<DenseArray> linear_float8(const Call& call) {
     for (size_t i = 0; bias && i < y.f.size(); ++i) y.f[i] += bias->f[i % bias->f.size()];
     return {y};
   }
-  const auto a = operand(call, {x, 0, DType::f8_e4m3}, history),
-             b = operand(call, {w, 1, DType::f8_e4m3}, history);
+  const auto a = operand(call, {x, 0, DType::f8_e4m3}, histories.of_x),
+             b = operand(call, {w, 1, DType::f8_e4m3}, histories.own);
   return {scaled(a[0], b[0], a[2], b[2], bias, x.dtype)};
 }
 std::vector<DenseArray> linear_float8_grad(const Call& call) {
   const DenseArray &dy = call.in[0], &x = call.in[1], &w = call.in[2];
   if (x.dtype == DType::f64) return {plain(dy, false, w, true, x.shape), plain(dy, true, x, true, w.shape)};
-  const DenseArray* history = call.attrs().flag("delayed") ? &call.in[3] : nullptr;
-  const double at_first = call.in.size() == 5 ? call.in[4].f[0] : 1;
-  const auto d = operand(call, {dy, 2, call.attrs().dtype("gradients")}, history, at_first),
-             a = operand(call, {x, 0, DType::f8_e4m3}, history),
-             b = operand(call, {w, 1, DType::f8_e4m3}, history);
+  const Histories histories = histories_of(call, 3);
+  const double at_first = call.in.size() == 4 + count_histories(call) ? call.in[4].f[0] : 1;
+  const auto d = operand(call, {dy, 2, call.attrs().dtype("gradients")}, histories.own, at_first),
+             a = operand(call, {x, 0, DType::f8_e4m3}, histories.of_x),
+             b = operand(call, {w, 1, DType::f8_e4m3}, histories.own);
   return {scaled(d[0], b[1], d[2], b[3], nullptr, x.dtype), scaled(d[1], a[1], d[3], a[3], nullptr, w.dtype)};
 }
 }  // namespace

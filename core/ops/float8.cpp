@@ -116,8 +116,12 @@ Types infer_scaled_mm(const InferContext& c) {
 }
 
 // Delayed, a history of largest magnitudes stands behind x, the weight and a bias; and behind dy, x and the
-// weight, where the count that the loss was divided by may follow, as 1 / count.
+// weight, where the count that the loss was divided by may follow, as 1 / count. `shares`: last stands the
+// history that the scale of x follows from, that of another layer which reads x.
 bool is_delayed(const Attrs& attrs) { return attrs.flag("delayed"); }
+size_t histories_of(const Attrs& attrs) { return is_delayed(attrs) ? 1 + attrs.flag("shares") : 0; }
+bool has_bias(const Attrs& attrs, size_t inputs) { return inputs == 3 + histories_of(attrs); }
+bool has_count(const Attrs& attrs, size_t inputs) { return inputs == 4 + histories_of(attrs); }
 DType beside(DType x) { return x == DType::f64 ? DType::f64 : DType::f32; }
 void expect_history(const InferContext& c, size_t i) {
   const TypedShape& history = c.in[i];
@@ -126,13 +130,15 @@ void expect_history(const InferContext& c, size_t i) {
     c.fail(str("the history is ", in_text(c, i), ", needs f32[", kAmaxRows, ",steps]"));
 }
 Types infer_linear_float8(const InferContext& c) {
-  std::vector<TypedShape> operands = c.in;
-  if (is_delayed(c.attrs)) {
-    expect_count(c, 3, 4);
-    expect_history(c, c.in.size() - 1);
+  const size_t histories = histories_of(c.attrs);
+  if (histories > 0) {
+    expect_count(c, 2 + histories, 3 + histories);
+    for (size_t i = c.in.size() - histories; i < c.in.size(); ++i) expect_history(c, i);
     if (c.attrs.flag("rowwise")) c.fail("scales of rows have no history: rowwise or delayed, not both");
-    operands.pop_back();
+  } else if (c.attrs.flag("shares")) {
+    c.fail("shares a history, and has none: it goes with delayed");
   }
+  const std::vector<TypedShape> operands(c.in.begin(), c.in.end() - static_cast<ptrdiff_t>(histories));
   const Types out = op_row(ops::linear).infer({c.op, operands, c.attrs, c.at});
   if (c.in[0].dtype != DType::bf16 && c.in[0].dtype != DType::f64)
     c.fail(str("input is ", in_text(c, 0), ", needs bf16"));
@@ -144,11 +150,12 @@ Types infer_linear_float8(const InferContext& c) {
 }
 // dy, x, weight -> the gradients of x and of the weight.
 Types infer_linear_float8_grad(const InferContext& c) {
-  const bool delayed = is_delayed(c.attrs);
-  expect_count(c, delayed ? 4 : 3, delayed ? 5 : 3);
+  const size_t least = 3 + histories_of(c.attrs);
+  expect_count(c, least, least + is_delayed(c.attrs));
   (void)c.attrs.flag("bias");
-  if (c.in.size() == 5) expect_scalar(c, 4, beside(c.in[0].dtype), "1 / count");
-  const std::vector<TypedShape> operands(c.in.begin() + 1, c.in.begin() + (delayed ? 4 : 3));
+  if (has_count(c.attrs, c.in.size())) expect_scalar(c, 4, beside(c.in[0].dtype), "1 / count");
+  std::vector<TypedShape> operands(c.in.begin() + 1, c.in.begin() + (is_delayed(c.attrs) ? 4 : 3));
+  if (c.attrs.flag("shares")) operands.push_back(c.in.back());
   const Types y = infer_linear_float8({c.op, operands, c.attrs, c.at});
   if (c.in[0] != y[0]) c.fail(str("the gradient is ", in_text(c, 0), ", needs ", text(y[0])));
   return {c.in[1], c.in[2]};
@@ -157,13 +164,13 @@ Types infer_linear_float8_grad(const InferContext& c) {
 Grads linear_float8_vjp(const VjpContext& c) {
   Tensor x = c.in[0], w = c.in[1], dy = c.grad[0];
   Grads out(c.in.size());
-  const bool delayed = is_delayed(c.attrs), bias = c.in.size() == (delayed ? 4 : 3);
+  const bool bias = has_bias(c.attrs, c.in.size());
   if (c.wants[0] || c.wants[1]) {
     Attrs attrs{{"gradients", c.attrs.dtype("gradients")}, {"bias", bias}};
-    for (const char* recipe : {"rowwise", "delayed"})
+    for (const char* recipe : {"rowwise", "delayed", "shares"})
       if (c.attrs.flag(recipe)) attrs.set(recipe, true);
     Grads operands{dy, x, w};
-    if (delayed) operands.push_back(c.in.back());
+    for (size_t i = c.in.size() - histories_of(c.attrs); i < c.in.size(); ++i) operands.push_back(c.in[i]);
     const Grads both = apply(ops::linear_float8_grad, operands, attrs);
     for (size_t i : {0, 1})
       if (c.wants[i]) out[i] = both[i];
@@ -194,13 +201,14 @@ Tensor most_of(Tensor history, AmaxRow row, DType dtype, Tensor at_first = {}) {
   return where(entries > 0.0, entries, at_first.defined() ? at_first * largest : full_like(entries, largest));
 }
 std::vector<Tensor> linear_float8_expand(const ExpandContext& c) {
-  const bool delayed = is_delayed(c.attrs);
-  Tensor x = c.in[0], bias = c.in.size() == (delayed ? 4 : 3) ? c.in[2] : Tensor();
+  Tensor x = c.in[0], bias = has_bias(c.attrs, c.in.size()) ? c.in[2] : Tensor();
   if (x.dtype() == DType::f64) return {linear(x, c.in[1], bias)};
   auto rounded = [&](Tensor of, AmaxRow row) {
-    if (delayed)
-      return quantize_by(of, most_of(c.in.back(), row, DType::f8_e4m3), DType::f8_e4m3, false,
+    if (is_delayed(c.attrs)) {
+      const Tensor history = row == kAmaxOfInput ? c.in.back() : c.in[c.in.size() - histories_of(c.attrs)];
+      return quantize_by(of, most_of(history, row, DType::f8_e4m3), DType::f8_e4m3, false,
                          row != kAmaxOfWeight);
+    }
     return c.attrs.flag("rowwise") ? quantize_rowwise(of, DType::f8_e4m3) : quantize(of, DType::f8_e4m3);
   };
   const Quantized a = rounded(x, kAmaxOfInput), b = rounded(c.in[1], kAmaxOfWeight);
@@ -211,8 +219,10 @@ std::vector<Tensor> linear_float8_grad_expand(const ExpandContext& c) {
   if (x.dtype() == DType::f64) return op_row(ops::linear).vjp({{x, w}, {dy}, {dy}, {true, true}, {}});
   auto rounded = [&](Tensor of, AmaxRow row, DType dtype, bool columns = false) {
     if (is_delayed(c.attrs)) {
-      const Tensor at_first = row == kAmaxOfGradient && c.in.size() == 5 ? c.in[4] : Tensor();
-      return quantize_by(of, most_of(c.in[3], row, dtype, at_first), dtype, columns, row != kAmaxOfWeight);
+      const bool knows_count = row == kAmaxOfGradient && has_count(c.attrs, c.in.size());
+      const Tensor history = row == kAmaxOfInput && c.attrs.flag("shares") ? c.in.back() : c.in[3];
+      return quantize_by(of, most_of(history, row, dtype, knows_count ? c.in[4] : Tensor()), dtype, columns,
+                         row != kAmaxOfWeight);
     }
     return c.attrs.flag("rowwise") ? quantize_rowwise(of, dtype) : quantize(of, dtype, columns);
   };
@@ -232,7 +242,7 @@ std::vector<Op> float8_rows() {
   constexpr DType bf = DType::bf16, e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
   const std::string cast = "cast", transpose = "transpose";
   const AttrField gradients{"gradients", AttrType::dtype}, rowwise{"rowwise", AttrType::flag, true},
-      delayed{"delayed", AttrType::flag, true};
+      delayed{"delayed", AttrType::flag, true}, shares{"shares", AttrType::flag, true};
   return {
       {.id = ops::quantize,
        .kind = OpKind::contract,
@@ -260,7 +270,7 @@ std::vector<Op> float8_rows() {
        .library = Library::float8},
       {.id = ops::linear_float8,
        .kind = OpKind::composite,
-       .attrs = {gradients, rowwise, delayed},
+       .attrs = {gradients, rowwise, delayed, shares},
        .infer = infer_linear_float8,
        .split = unsplit,
        .vjp = linear_float8_vjp,
@@ -272,10 +282,12 @@ std::vector<Op> float8_rows() {
                    floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48}), f32({3, 4})},
                           {{"gradients", e5}, {"delayed", true}}),
                    floats({of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 1})},
-                          {{"gradients", e4}, {"delayed", true}}, 0.0, 0.0)}},
+                          {{"gradients", e4}, {"delayed", true}}, 0.0, 0.0),
+                   floats({of(bf, {16, 32}), of(bf, {48, 32}), of(bf, {48}), f32({3, 2}), f32({3, 2})},
+                          {{"gradients", e5}, {"delayed", true}, {"shares", true}})}},
       {.id = ops::linear_float8_grad,
        .kind = OpKind::composite,
-       .attrs = {gradients, {"bias", AttrType::flag}, rowwise, delayed},
+       .attrs = {gradients, {"bias", AttrType::flag}, rowwise, delayed, shares},
        .infer = infer_linear_float8_grad,
        .split = unsplit,
        .vjp = linear_float8_grad_vjp,
@@ -289,7 +301,12 @@ std::vector<Op> float8_rows() {
                    floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32}), f32({3, 4})},
                           {{"gradients", e5}, {"bias", true}, {"delayed", true}}),
                    floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 2}), f32({})},
-                          {{"gradients", e5}, {"bias", false}, {"delayed", true}})}},
+                          {{"gradients", e5}, {"bias", false}, {"delayed", true}}),
+                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 2}), f32({3, 2})},
+                          {{"gradients", e4}, {"bias", true}, {"delayed", true}, {"shares", true}}),
+                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 2}), f32({}),
+                           f32({3, 2})},
+                          {{"gradients", e5}, {"bias", false}, {"delayed", true}, {"shares", true}})}},
   };
 }
 

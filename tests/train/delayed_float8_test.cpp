@@ -1,6 +1,7 @@
 // Delayed scales of float8: the same bits on any ranks, and histories as they are said to be.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -119,6 +120,31 @@ TEST(DelayedFloat8, IsRoundedWhereItIsMade) {
     EXPECT_EQ(turned, made);
   };
   train_tiny(run);
+}
+
+// What many layers read, as q, k and v do, is rounded and turned for all of them once. To the
+// bit it is as if each did so by its own history: these have equal rows of it.
+TEST(DelayedFloat8, LayersThatReadOneTensorRoundItOnce) {
+  auto run = [](bool share, Mesh mesh, int64_t& turned) {
+    TinyRun llama = delayed(std::move(mesh));
+    llama.model = "llama";
+    if (!share) llama.options.skip_passes = {"share_scales"};
+    llama.observe = [&](const LiveMesh& at, const compiler::Step& step) {
+      if (at.rank != 0) return;
+      turned = std::count_if(step.plan().body.nodes.begin(), step.plan().body.nodes.end(),
+                             [](const Node& node) { return node.op == ops::quantize; });
+    };
+    return train_tiny(llama);
+  };
+  int64_t once = 0, each = 0, of_two = 0;
+  const TinyResult shared = run(true, {{1}, {"dp_replicate"}}, once),
+                   alone = run(false, {{1}, {"dp_replicate"}}, each);
+  expect_same_bits(shared, alone, "a scale for each layer");
+  EXPECT_EQ(each, 16)
+      << "an input and a gradient of q, k, v and out in two blocks; gate is no multiple of 16";
+  EXPECT_EQ(once, 12) << "of k and v no input";
+  EXPECT_LT(shared.arena, alone.arena);
+  expect_same(run(true, {{2}, {"dp_shard"}}, of_two), shared, "two ranks");
 }
 
 // The newest entry comes first, and what it was a step before is behind it.
