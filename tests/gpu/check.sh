@@ -86,6 +86,14 @@ if wants bits; then
     [[ $precision == float8 ]] || continue  # whole weights are gathered for their 8-bit copies alone
     fresh ${r}_shard; train ${r}_shard $two $p "--mesh.dim_names=[dp_shard]"; compare equal ${r}_1 ${r}_shard
   done
+  # Delayed scales, which q, k and v have in common, as gate and up do.
+  fresh c_delayed_{1,2,shard,stop}
+  delayed="--train.precision=float8 --train.float8.recipe=delayed"
+  delayed="$delayed --model.kind=llama --model.kv_heads=2 --model.hidden=512"
+  train c_delayed_1 1 $delayed; train c_delayed_2 $two $delayed
+  train c_delayed_shard $two $delayed "--mesh.dim_names=[dp_shard]"
+  train c_delayed_stop $two $delayed --train.steps=12; train c_delayed_stop 1 $delayed
+  compare equal c_delayed_1 c_delayed_2 c_delayed_shard c_delayed_stop
   # Products of fp32 that are large enough for Hopper's tensor cores.
   fresh c_wide_{1,2,shard}
   wide="--train.precision=fp32 --train.steps=4 --batch.global=64 --batch.micro=32"
