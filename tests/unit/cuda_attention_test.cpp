@@ -140,32 +140,42 @@ TEST(CudaAttention, RefusalsNameTheThingBothValuesAndTheWayOut) {
       << text;
 }
 
-TEST(CudaAttention, EveryKernelCompiles) {
-  std::string why;
-  if (!nvrtc_available(&why)) GTEST_SKIP() << why;
+// Of a dtype and sizes of heads; a test for each few, since NVRTC takes seconds for a source.
+void compile_kernels_of(DType dtype, const std::vector<int64_t>& sizes) {
   std::set<std::string> sources;  // some shapes share theirs
-  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
-    for (int64_t size :
-         dtype == DType::f32 ? std::vector<int64_t>{1, 64, 128, 256} : std::vector<int64_t>{64})
-      for (bool backward : {false, true}) {
-        AttentionShape shape = bench_shape(1, 1, 1, 64, size);
-        shape.dtype = dtype, shape.backward = backward, shape.reads.causal = dtype != DType::f64;
-        auto add = [&] {
-          sources.insert(tiled_attention(shape, 232448).source);
-          if (unfit_for_tensor_cores(shape, 232448).empty())
-            for (bool tf32 : {false, true}) sources.insert(tensor_attention(shape, tf32).source);
-        };
-        add();
-        shape.reads.window = 9;
-        shape.reads.lengths = shape.reads.documents = shape.reads.mask = shape.reads.bias = 1;
-        shape.reads.bias_gradient = backward;
-        add();
-        for (int64_t keys : {64, 1024, 1025}) {
-          shape.keys = keys;
-          sources.insert(attention_rows_source(shape));
-        }
+  for (int64_t size : sizes)
+    for (bool backward : {false, true}) {
+      AttentionShape shape = bench_shape(1, 1, 1, 64, size);
+      shape.dtype = dtype, shape.backward = backward, shape.reads.causal = dtype != DType::f64;
+      auto add = [&] {
+        sources.insert(tiled_attention(shape, 232448).source);
+        if (unfit_for_tensor_cores(shape, 232448).empty())
+          for (bool tf32 : {false, true}) sources.insert(tensor_attention(shape, tf32).source);
+      };
+      add();
+      shape.reads.window = 9;
+      shape.reads.lengths = shape.reads.documents = shape.reads.mask = shape.reads.bias = 1;
+      shape.reads.bias_gradient = backward;
+      add();
+      for (int64_t keys : {64, 1024, 1025}) {
+        shape.keys = keys;
+        sources.insert(attention_rows_source(shape));
       }
+    }
   for (const std::string& source : sources) EXPECT_GT(compile_cubin(source, "sm_90").size(), 1000u);
+}
+
+class CudaAttentionCompiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (!nvrtc_available(&why)) GTEST_SKIP() << why;
+  }
+};
+TEST_F(CudaAttentionCompiles, EveryKernelOfSmallHeads) { compile_kernels_of(DType::f32, {1, 64}); }
+TEST_F(CudaAttentionCompiles, EveryKernelOfLargeHeads) { compile_kernels_of(DType::f32, {128, 256}); }
+TEST_F(CudaAttentionCompiles, EveryKernelOfOtherDTypes) {
+  for (DType dtype : {DType::f64, DType::bf16, DType::f16}) compile_kernels_of(dtype, {64});
 }
 
 // Memory that the blocks of a launch share, poisoned before each.

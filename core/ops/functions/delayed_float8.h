@@ -15,8 +15,9 @@ inline constexpr int64_t kAmaxRows = 3;
 // with `max`, without a margin). What a tensor has beyond its scale becomes the format's largest number. A
 // row without entries has the scale 1, for a gradient the count that the loss is divided by, which takes it
 // as if the loss were a sum. A NaN or an infinity makes the products of its tensor NaN. In a compiled step
-// the history's output is what record_amax makes of it; gradients are as linear_float8's, and the history has
-// none. UserError as linear_float8, and for a history of another shape or dtype.
+// the history's output is what record_amax makes of it, and x has the scale that the first layer to read it
+// gives it (share_scales); gradients are as linear_float8's, and the history has none. UserError as
+// linear_float8, and for a history of another shape or dtype.
 Tensor delayed_linear_float8(Tensor x, Tensor weight, Tensor history, Tensor bias = {},
                              DType gradients = DType::f8_e5m2, Here at = Here::current());
 
