@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/lower/delayed_products.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/functions.h"
@@ -17,12 +18,9 @@
 namespace lockstep::compiler {
 
 namespace {
-bool is_delayed(const Node& node) {
-  return (node.op == ops::linear_float8 || node.op == ops::linear_float8_grad) && node.attrs.flag("delayed");
-}
 // What only measures, and updates nothing, leaves histories alone, too.
 bool trains(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), is_delayed) &&
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), is_delayed_product) &&
          std::any_of(graph.outputs.begin(), graph.outputs.end(),
                      [](const auto& output) { return output.kind == OutputKind::state; });
 }
@@ -46,7 +44,7 @@ class Recorder {
       map[old_.inputs[i].value] = builder_->graph.inputs[i].value;
     for (const Node& node : old_.nodes) {
       copy(node, map);
-      if (is_delayed(node)) record(node, map);
+      if (is_delayed_product(node)) record(node, map);
     }
     for (const auto& output : old_.outputs)
       builder_->graph.add_output(output.kind, output.name, map[output.value]);
@@ -68,12 +66,11 @@ class Recorder {
   // Maxima as the product's expansion takes them, so that they are found once.
   void record(const Node& node, const PerValue<ValueId>& map) {
     AtLine line(node.at);
-    const bool backward = node.op == ops::linear_float8_grad;
-    const size_t first = backward ? 1 : 0;  // the place of x
-    History& history = history_of(node.inputs[backward ? 3 : node.inputs.size() - 1], map);
-    add(history, kAmaxOfInput, node.inputs[first], false, map);
-    add(history, kAmaxOfWeight, node.inputs[first + 1], false, map);
-    if (backward) add(history, kAmaxOfGradient, node.inputs[0], node.attrs.flag("bias"), map);
+    const size_t x = place_of_x(node);
+    History& history = history_of(node.inputs[place_of_history(node)], map);
+    add(history, kAmaxOfInput, node.inputs[x], false, map);
+    add(history, kAmaxOfWeight, node.inputs[x + 1], false, map);
+    if (is_backward(node)) add(history, kAmaxOfGradient, node.inputs[0], node.attrs.flag("bias"), map);
   }
   void add(History& history, AmaxRow row, ValueId of, bool columns, const PerValue<ValueId>& map) {
     if (!recorded_.insert({history.fqn, of}).second) return;

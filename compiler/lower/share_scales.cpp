@@ -4,16 +4,16 @@
 #include <map>
 #include <utility>
 
+#include "compiler/lower/delayed_products.h"
+
 namespace lockstep::compiler {
 
 Graph share_scales(Graph graph, const PassContext&) {
   // A tensor that products read, and the steps of a history: the history of the first that does.
   std::map<std::pair<ValueId, int64_t>, ValueId> first;
   for (Node& node : graph.nodes) {
-    const bool backward = node.op == ops::linear_float8_grad;
-    if (!(backward || node.op == ops::linear_float8) || !node.attrs.flag("delayed")) continue;
-    if (node.attrs.flag("shares")) continue;
-    const ValueId x = node.inputs[backward ? 1 : 0], own = backward ? node.inputs[3] : node.inputs.back();
+    if (!is_delayed_product(node) || node.attrs.flag("shares")) continue;
+    const ValueId x = node.inputs[place_of_x(node)], own = node.inputs[place_of_history(node)];
     const ValueId history = first.emplace(std::pair(x, graph[own].shape.at(1)), own).first->second;
     if (history == own) continue;
     node.inputs.push_back(history);

@@ -122,8 +122,8 @@ TEST(DelayedFloat8, IsRoundedWhereItIsMade) {
   train_tiny(run);
 }
 
-// What many layers read, as q, k and v do, is rounded and turned for all of them once. To the
-// bit it is as if each did so by its own history: these have equal rows of it.
+// What many layers read, as q, k and v do, is rounded and turned for all of them once. To the bit it is as if
+// each did so by its own history: these have equal rows of it.
 TEST(DelayedFloat8, LayersThatReadOneTensorRoundItOnce) {
   auto run = [](bool share, Mesh mesh, int64_t& turned) {
     TinyRun llama = delayed(std::move(mesh));
