@@ -1,7 +1,8 @@
-// bench-gpu-convolution [fp32|tf32|bf16] [MODEL]: each convolution of a training step of ResNet-50 (128
-// images of 224 px), ResNet-18 (256) and U-Net (256 of 96 px) and its two gradients alone, channels first and
-// channels last: what runs, cuDNN's fastest engine that may run and its fastest of all, and matrix products.
-// Then the sums over each model.
+// bench-gpu-convolution [fp32|tf32|bf16] [MODEL] [ours]: each convolution of a training step of ResNet-50
+// (128 images of 224 px), ResNet-18 (256) and U-Net (256 of 96 px) and its two gradients alone, channels
+// first and channels last: what runs, cuDNN's fastest engine that may run and its fastest of all, matrix
+// products, and products of bf16 on Hopper. Then the sums over each model. "ours": without engines that do
+// not run.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -64,7 +65,8 @@ ConvolutionShape shape_of(const Layer& l, Which which, DType dtype, bool last) {
 
 class Bench {
  public:
-  Bench(DType dtype, bool tf32) : dtype_(dtype), tf32_(tf32), stream_(device_->make_stream()) {}
+  Bench(DType dtype, bool tf32, bool engines)
+      : dtype_(dtype), tf32_(tf32), engines_(engines), stream_(device_->make_stream()) {}
   void measure(const Layer& l) {
     for (Which which : {Which::forward, Which::input, Which::weight})
       for (bool last : {false, true})
@@ -153,7 +155,8 @@ class Bench {
     } else {
       text += "    refused: " + refused.substr(0, 200) + "\n";
     }
-    for (const auto& choice : convolution_choices(*device_, s, tf32_)) {
+    for (const auto& choice :
+         engines_ ? convolution_choices(*device_, s, tf32_) : std::vector<ConvolutionChoice>{}) {
       try {
         const std::string who = choice.barred.empty() ? "allowed" : "barred";
         add(choice.plan->name() + (choice.barred.empty() ? "" : " (" + choice.barred + ")"),
@@ -164,11 +167,15 @@ class Bench {
     }
     if (const auto product = convolution_product(s))
       if (auto call = make_product_convolution(*device_, s, *product, ""))
-        add(call->algorithm().substr(call->algorithm().find("cublaslt")), time_call(s, *call), "product");
+        add(call->algorithm().substr(call->algorithm().find("; ") + 2), time_call(s, *call), "product");
+    if (!tf32_ && unfit_for_bf16x6(s, device_->properties()).empty())
+      add(pays_bf16x6(s) ? "bf16x6" : "bf16x6, not chosen",
+          time_call(s, *make_bf16x6_convolution(*device_, s, "")), "bf16x6");
     if (const auto mirrored = mirrored_convolution(s))
       if (auto call = make_mirrored_convolution(*device_, s, *mirrored, ""))
-        add(call->algorithm().substr(0, call->algorithm().find(" convolution")), time_call(s, *call),
-            "mirrored");
+        add(call->algorithm().substr(0, call->algorithm().find(" convolution")) +
+                (pays_mirrored(s) ? "" : ", not chosen"),
+            time_call(s, *call), "mirrored");
     std::printf("%s x%ld%s %s\n%s", l.model, l.count, l.transposed ? " transposed" : "",
                 convolution_text(s).c_str(), text.c_str());
     std::fflush(stdout);
@@ -185,7 +192,7 @@ class Bench {
   }
 
   DType dtype_;
-  bool tf32_;
+  bool tf32_, engines_;
   std::shared_ptr<CudaDevice> device_ = open_device(0);
   std::unique_ptr<Stream> stream_;
   Buffer memory_[4];
@@ -193,10 +200,10 @@ class Bench {
 };
 }  // namespace
 
-void bench_convolutions(const std::string& precision, const std::string& model) {
+void bench_convolutions(const std::string& precision, const std::string& model, bool engines) {
   if (precision != "fp32" && precision != "tf32" && precision != "bf16")
-    throw UserError(str("bench-gpu-convolution [fp32|tf32|bf16] [MODEL]: no precision ", precision));
-  Bench bench(precision == "bf16" ? DType::bf16 : DType::f32, precision == "tf32");
+    throw UserError(str("bench-gpu-convolution [fp32|tf32|bf16] [MODEL] [ours]: no precision ", precision));
+  Bench bench(precision == "bf16" ? DType::bf16 : DType::f32, precision == "tf32", engines);
   for (const Layer& layer : kLayers)
     if (model.empty() || model == layer.model) bench.measure(layer);
   bench.print_sums();
@@ -205,7 +212,8 @@ void bench_convolutions(const std::string& precision, const std::string& model) 
 }  // namespace lockstep::compiler::cuda
 
 int main(int argc, char** argv) try {
-  lockstep::compiler::cuda::bench_convolutions(argc > 1 ? argv[1] : "fp32", argc > 2 ? argv[2] : "");
+  lockstep::compiler::cuda::bench_convolutions(argc > 1 ? argv[1] : "fp32", argc > 2 ? argv[2] : "",
+                                               argc <= 3 || std::string(argv[3]) != "ours");
   return 0;
 } catch (const lockstep::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

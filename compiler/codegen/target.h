@@ -232,6 +232,10 @@ class Target {
   virtual std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                          const std::vector<Operand>& out,
                                                          const TargetOptions& options) const = 0;
+  // Waits until all kernels that make_library_call and make_reductions began to compile, which goes on beside
+  // their callers, are compiled and loaded; throws where one of them fails. Without it each call waits for
+  // its own kernels when it is enqueued first.
+  virtual void finish_library_calls() const {}
   virtual bool sums_rows() const { return false; }   // whether its Reductions have sum_rows and put_rows
   virtual bool takes_rows() const { return false; }  // and take_rows, and sums those of owners
   // Whether its MultiTensorKernels have enqueue_by_rows, and its Reductions sum_rows.

@@ -16,6 +16,7 @@ Executable::Executable(Graph graph, std::shared_ptr<const KernelSet> kernels, co
   const Target& target = options.backend == Backend::reference ? cpu_target() : target_of(options);
   arena_ = Buffer(block_.own_bytes, target.device().memory());
   memory_.own = arena_.data();
+  target.finish_library_calls();
 }
 
 void Executable::run(const std::vector<void*>& inputs, Stream& stream) {

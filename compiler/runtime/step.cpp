@@ -45,6 +45,7 @@ struct Step::Impl {
     places = places_of_state();
     fed = std::make_unique<StepInputs>(plan, lanes, mesh, device, program, *executor);
     results = Buffer(results_size(), device.staging());
+    target.finish_library_calls();
   }
 
   ProgramRank rank() const {
@@ -242,6 +243,7 @@ struct Step::Impl {
                                                       : executor->at(program.find(region.kind, region.name));
           },
           std::move(kernels), &options, visit});
+      target.finish_library_calls();
     } catch (const UserError& error) { refused = error.what(); }
     agree(*mesh.world, refused);
     forget_captured();  // its marks are gone with what is enqueued here

@@ -1,5 +1,6 @@
 // Errors of NVRTC on their words.
 #include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/source_module.h"
 #include "tests/support/own_process.h"
 #include "tests/support/scratch_folder.h"
 
@@ -70,6 +71,31 @@ TEST_F(nvrtc_log, the_first_source_that_fails_is_the_error) {
                                   "sm_90", folder.path("k"), {}, 3);
   } catch (const UserError& error) { text = error.what(); }
   expect_words(text, {"> 1: first wrong"});
+}
+
+// Compiled beside what its maker goes on with, a source that does not compile is an error where it is asked
+// for, and is compiled anew the next time.
+TEST_F(nvrtc_log, a_source_that_fails_beside_its_maker_is_an_error_where_it_is_asked_for) {
+  ScratchFolder folder;
+  const std::string cache = folder.path("k");
+  const auto failing = [cache](bool finishes) {
+    const std::shared_ptr<cuda::CudaDevice> gpu = cuda::open_device(0);
+    std::string out;
+    for (int turn = 0; turn < 2; ++turn) try {
+        const compiler::cuda::SourceKernel kernel(compiler::cuda::source_module(*gpu, "all wrong\n", cache),
+                                                  "any");
+        out += str("begun ", turn, ": ");
+        if (finishes) compiler::cuda::finish_source_modules(*gpu);
+        (void)static_cast<CUfunction>(kernel);
+      } catch (const UserError& error) { out += error.what(); }
+    if (finishes) compiler::cuda::finish_source_modules(*gpu);  // nothing was begun since
+    return out;
+  };
+  const std::vector<std::pair<std::string, std::string>> fake = {{"LOCKSTEP_CUDA_DRIVER", LOCKSTEP_FAKE_CUDA},
+                                                                 {"FAKE_CUDA", "major=9"}};
+  for (const bool finishes : {false, true})
+    expect_words(in_own_process(fake, [&] { return failing(finishes); }),
+                 {"begun 0: NVRTC", "cannot compile kernels for sm_90", "> 1: all wrong", "begun 1: NVRTC"});
 }
 
 }  // namespace

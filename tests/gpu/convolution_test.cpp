@@ -2,6 +2,10 @@
 // run and in captured work.
 #include "compiler/codegen/cuda/convolution.h"
 
+#include <map>
+#include <string>
+
+#include "compiler/codegen/cuda/bf16x6_tiles.h"
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
@@ -103,6 +107,41 @@ TEST_F(GpuConvolution, ProductsAndMirroredConvolutionsRun) {
       }
   EXPECT_EQ(products, 11);
   EXPECT_EQ(mirrored, 2);
+}
+
+// Few and odd channels, a stride that leaves a rest, dilations, padding, several tiles and pieces of sums.
+TEST_F(GpuConvolution, ProductsOfBf16OnHopperEqualTheReference) {
+  const std::string why = lacks_bf16x6(device_->properties());
+  if (!why.empty()) GTEST_SKIP() << why;
+  std::vector<ConvolutionCase> cases = test::convolution_cases();
+  cases.insert(cases.end(), {{{3, 16, 10, 9}, {5, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, true},
+                             {{2, 72, 13, 11}, {40, 72, 3, 3}, {2, 1}, {1, 1}, {1, 1}, 1, false},
+                             {{2, 8, 33, 30}, {24, 8, 5, 3}, {1, 1}, {4, 1}, {2, 1}, 1, true},
+                             {{1, 72, 24, 19}, {136, 72, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, true},
+                             {{5, 16, 20, 18}, {72, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, true},
+                             {{4, 32, 24, 24}, {32, 32, 3, 3}, {3, 2}, {0, 1}, {1, 1}, 1, false},
+                             {{2, 64, 9, 9}, {64, 64, 1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, true}});
+  std::map<std::string, int> ran;
+  int pieces = 0, cut = 0;
+  for (const ConvolutionCase& c : cases)
+    for (OpId op : test::kConvolutionOps) {
+      ConvolutionShape shape = convolution_shape(c.graph(op, DType::f32).nodes[0], c.operands(op, DType::f32),
+                                                 {c.result(op, DType::f32)});
+      shape.channels_last = true;
+      if (!unfit_for_bf16x6(shape, device_->properties()).empty()) continue;
+      for (const int64_t most_parts : {kBf16x6Pixels, 6 * c.x[1] * numel(shape.spatial) * 2}) {
+        const auto call = make_bf16x6_convolution(*device_, shape, "", most_parts);
+        expect_right(*call, c, op, DType::f32, 1e-6, true);
+        if (most_parts == kBf16x6Pixels && call->algorithm().find("pieces=1 ") == std::string::npos) ++pieces;
+        if (call->algorithm().find(str(" by ", shape.n, " ")) == std::string::npos) ++cut;
+      }
+      ++ran[std::string(op.name())];
+    }
+  EXPECT_EQ(ran["convolution"], 10);
+  EXPECT_EQ(ran["convolution_grad_input"], 6);
+  EXPECT_EQ(ran["convolution_grad_weight"], 10);
+  EXPECT_GT(pieces, 3);
+  EXPECT_GT(cut, 3) << "samples some at a time";
 }
 
 // What a residual net runs: cuDNN or a product takes each of them, in f32 without TF32 and in bf16.

@@ -5,7 +5,10 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <utility>
 
+#include "compiler/codegen/cuda/bf16x6_tiles.h"
+#include "compiler/codegen/cuda/convolution.h"
 #include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "tests/unit/cuda_on_host.h"
@@ -37,7 +40,63 @@ TEST(CudaBf16x6, SaysWhatItDoesNotTake) {
             "the parts of 128 rows of its larger operand take more than 1 GiB");
   EXPECT_EQ(unfit([](auto&, auto& d) { d.major = 10; }), "compute capability 10.0 is not Hopper's 9.0");
   EXPECT_EQ(unfit([](auto&, auto& d) { d.shared_per_block = 101376; }),
-            "a block has 101376 bytes of shared memory, not 196656");
+            "a block has 101376 bytes of shared memory, not 221252");
+}
+
+ConvolutionShape windows(ConvolutionShape::Which which, int64_t n, int64_t channels, int64_t outputs,
+                         int64_t size, int64_t kernel = 3, int64_t stride = 1) {
+  ConvolutionShape s;
+  s.which = which, s.channels_last = true, s.n = n, s.channels = channels, s.outputs = outputs;
+  s.spatial = {size, size}, s.sizes = {kernel, kernel}, s.stride = {stride, stride}, s.dilation = {1, 1};
+  s.lo = s.hi = {kernel / 2, kernel / 2};
+  s.counts = {(size - 1) / stride + 1, (size - 1) / stride + 1};
+  return s;
+}
+
+TEST(CudaBf16x6, SaysWhichConvolutionsItDoesNotTake) {
+  using Which = ConvolutionShape::Which;
+  Properties hopper;
+  hopper.major = 9, hopper.shared_per_block = 232448;
+  auto unfit = [&](Which which, auto change) {
+    ConvolutionShape s = windows(which, 32, 64, 64, 28);
+    change(s);
+    return unfit_for_bf16x6(s, hopper);
+  };
+  const std::string kind = "only convolutions of f32 over two dims, without groups, channels last, run so",
+                    far = "a stride is longer than 8, or a window or its padding than 127";
+  EXPECT_EQ(unfit(Which::forward, [](auto& s) { s.dtype = DType::bf16; }), kind);
+  EXPECT_EQ(unfit(Which::forward, [](auto& s) { s.channels_last = false; }), kind);
+  EXPECT_EQ(unfit(Which::weight, [](auto& s) { s.groups = 2; }), kind);
+  EXPECT_EQ(unfit(Which::input, [](auto& s) { s.stride = {2, 2}; }),
+            "the gradient of an input runs so at strides of 1 alone");
+  EXPECT_EQ(unfit(Which::forward, [](auto& s) { s.channels = 3; }),
+            "3 channels of a pixel are no multiple of 8");
+  EXPECT_EQ(unfit(Which::input, [](auto& s) { s.outputs = 2; }),
+            "2 channels of a pixel are no multiple of 8");
+  for (const Which which : {Which::forward, Which::input, Which::weight}) {
+    EXPECT_EQ(unfit(which, [](auto& s) { s.n = 0; }), "it is empty");
+    EXPECT_EQ(unfit(which, [](auto& s) { s.channels = 0; }), "it is empty");
+    EXPECT_EQ(unfit(which, [](auto& s) { s.spatial = {0, 8}; }), "it is empty");
+  }
+  EXPECT_EQ(unfit(Which::forward, [](auto& s) { s.stride = {1, 9}; }), far);
+  EXPECT_EQ(unfit(Which::weight, [](auto& s) { s.dilation = {64, 1}; }), far);
+  EXPECT_EQ(unfit(Which::weight, [](auto& s) { s.spatial = s.counts = {3000, 3000}; }),
+            "the parts of an operand take more than 2 GiB");
+  hopper.major = 8;
+  const std::string ampere = "compute capability 8.0 is not Hopper's 9.0";
+  EXPECT_EQ(unfit(Which::forward, [](auto&) {}), ampere);
+  EXPECT_EQ(unfit(Which::weight, [](auto& s) { s.n = 20000; }), ampere) << "samples go some at a time";
+}
+
+// Measured, docs/performance.md: where windows are few or read few channels, cuDNN's engines are as fast.
+TEST(CudaBf16x6, PaysForConvolutionsOfManyChannels) {
+  using Which = ConvolutionShape::Which;
+  for (const Which which : {Which::forward, Which::input, Which::weight}) {
+    EXPECT_TRUE(pays_bf16x6(windows(which, 256, 64, 64, 56)));
+    EXPECT_TRUE(pays_bf16x6(windows(which, 256, 512, 512, 7)));
+    EXPECT_FALSE(pays_bf16x6(windows(which, 2, 16, 16, 8)));
+  }
+  EXPECT_FALSE(pays_bf16x6(windows(Which::input, 256, 64, 128, 56, 3, 2))) << "strides";
 }
 
 // Measured, docs/performance.md: where it does not pay, parts take as long as the product.
@@ -55,11 +114,19 @@ TEST(CudaBf16x6, TheKernelsCompile) {
   std::string why;
   if (!nvrtc_available(&why)) GTEST_SKIP() << why;
   EXPECT_NE(compile_cubin(bf16x6_split_source(), "sm_90").find("split_bf16x3"), std::string::npos);
-  for (bool a : {false, true})
-    for (bool b : {false, true})
-      EXPECT_NE(compile_cubin(bf16x6_tiles_source(a, b), "sm_90a", {"--device-as-default-execution-space"})
-                    .find("bf16x6_tiles"),
-                std::string::npos);
+  using Pixels = TileForm::Pixels;
+  for (const TileForm& form : {TileForm{false, false},
+                               {false, true},
+                               {true, false},
+                               {true, true},
+                               {false, false, Pixels::a},
+                               {false, true, Pixels::a},
+                               {true, true, Pixels::b}})
+    for (const auto& [m, n] : {std::pair{512, 512}, {512, 64}, {64, 512}})
+      EXPECT_NE(
+          compile_cubin(bf16x6_tiles_source(form.of(m, n)), "sm_90a", {"--device-as-default-execution-space"})
+              .find("bf16x6_tiles"),
+          std::string::npos);
 }
 
 float bf16_at(const std::vector<uint16_t>& parts, size_t i) {

@@ -350,7 +350,7 @@ TEST(CudaConvolution, AGradientOfTheInputIsAConvolutionWithTheMirroredWeight) {
                   "convolution_element((T_t*)a[0], (T_t*)a[1], (T_t*)a[2], (T_t*)a[3])", args, 4);
       EXPECT_EQ(run.difference(), "") << convolution_text(shape);
     }
-  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(seen, 6);
 }
 
 TEST(CudaConvolution, TheBiasGoesToItsChannel) {

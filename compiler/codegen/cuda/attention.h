@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/cudnn.h"
+#include "compiler/codegen/cuda/source_module.h"
 #include "compiler/codegen/library/library.h"
 #include "core/device/cuda/cuda_device.h"
 #include "core/ir/graph.h"
@@ -98,8 +99,11 @@ struct AttentionLaunch {
 };
 // Takes empty grids out. InternalError: a grid that no launch can have.
 void check_launches(std::vector<AttentionLaunch>& launches);
-// Enqueues them; each has its function, and all one parameter, which lies at `args`.
-void enqueue_launches(const std::vector<AttentionLaunch>& launches, const std::vector<CUfunction>& functions,
+// The kernel of each, of one text.
+std::vector<SourceKernel> kernels_of(const std::vector<AttentionLaunch>& launches,
+                                     const std::shared_ptr<const SourceModule>& module);
+// Enqueues them; each has its kernel, and all one parameter, which lies at `args`.
+void enqueue_launches(const std::vector<AttentionLaunch>& launches, const std::vector<SourceKernel>& kernels,
                       void* args, Stream& stream);
 // Kernels of the room: CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries, whose
 // parameter is one AttentionArgs by value. They add in an order of the shape alone.

@@ -52,11 +52,8 @@ class HopperAttention : public LibraryCall {
                  {"sdpa_results", shape.batch * (shape.heads + 2 * shape.kv_heads) * blocks, 0}};
     check_launches(launches_);
     device.enter();
-    module_ = source_module(device, source, cache_dir, {device.target() + "a", hopper_attention_flags()});
-    for (const AttentionLaunch& launch : launches_) functions_.push_back(module_->function(launch.kernel));
-    check(driver().FuncSetAttribute(functions_[1], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                    kHopperAttentionBytes),
-          "shared memory of sdpa_tiles");
+    kernels_ = kernels_of(launches_, source_module(device, source, cache_dir,
+                                                   {device.target() + "a", hopper_attention_flags()}));
   }
   size_t workspace(int) const override { return place(nullptr, nullptr); }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
@@ -75,7 +72,7 @@ class HopperAttention : public LibraryCall {
     packed.heads = static_cast<int>(shape_.heads), packed.kv_heads = static_cast<int>(shape_.kv_heads);
     packed.scale = static_cast<float>(shape_.scale);
     place(&packed, static_cast<std::byte*>(workspace));
-    enqueue_launches(launches_, functions_, &packed, stream);
+    enqueue_launches(launches_, kernels_, &packed, stream);
   }
   std::string algorithm() const override { return text_; }
   double flops() const override { return attention_flops(shape_); }
@@ -103,8 +100,7 @@ class HopperAttention : public LibraryCall {
   AttentionShape shape_;
   std::vector<AttentionLaunch> launches_;
   std::string text_;
-  std::shared_ptr<const Module> module_;
-  std::vector<CUfunction> functions_;  // one per launch
+  std::vector<SourceKernel> kernels_;  // one per launch
 };
 }  // namespace
 

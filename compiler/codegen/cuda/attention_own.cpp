@@ -18,13 +18,7 @@ class OwnAttention : public LibraryCall {
                   why.empty() ? "" : "; " + why)) {
     if (launches_.empty()) return;
     device.enter();
-    module_ = source_module(device, kernels.source, cache_dir);
-    for (const AttentionLaunch& launch : launches_) {
-      functions_.push_back(module_->function(launch.kernel));
-      check(driver().FuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                      launch.shared_bytes),
-            str("shared memory of ", launch.kernel));
-    }
+    kernels_ = kernels_of(launches_, source_module(device, kernels.source, cache_dir));
   }
   size_t workspace(int) const override {  // delta
     if (!shape_.backward) return 0;
@@ -33,7 +27,7 @@ class OwnAttention : public LibraryCall {
   }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
     AttentionArgs packed = attention_args(shape_, attention_pointers(shape_, args), workspace);
-    enqueue_launches(launches_, functions_, &packed, stream);
+    enqueue_launches(launches_, kernels_, &packed, stream);
   }
   std::string algorithm() const override { return text_; }
   double flops() const override { return attention_flops(shape_); }
@@ -42,8 +36,7 @@ class OwnAttention : public LibraryCall {
   AttentionShape shape_;
   std::vector<AttentionLaunch> launches_;
   std::string text_;
-  std::shared_ptr<const Module> module_;
-  std::vector<CUfunction> functions_;  // one per launch
+  std::vector<SourceKernel> kernels_;  // one per launch
 };
 }  // namespace
 
@@ -53,11 +46,18 @@ void check_launches(std::vector<AttentionLaunch>& all) {
     LS_CHECK(launch.grid < int64_t{1} << 31, launch.kernel, " of ", launch.grid, " blocks");
 }
 
-void enqueue_launches(const std::vector<AttentionLaunch>& launches, const std::vector<CUfunction>& functions,
+std::vector<SourceKernel> kernels_of(const std::vector<AttentionLaunch>& launches,
+                                     const std::shared_ptr<const SourceModule>& module) {
+  std::vector<SourceKernel> out;
+  for (const AttentionLaunch& launch : launches) out.emplace_back(module, launch.kernel, launch.shared_bytes);
+  return out;
+}
+
+void enqueue_launches(const std::vector<AttentionLaunch>& launches, const std::vector<SourceKernel>& kernels,
                       void* args, Stream& stream) {
   void* params[] = {args};
   for (size_t i = 0; i < launches.size(); ++i)
-    launch(functions[i], static_cast<unsigned>(launches[i].grid), 1, 1,
+    launch(kernels[i], static_cast<unsigned>(launches[i].grid), 1, 1,
            static_cast<unsigned>(launches[i].threads), static_cast<unsigned>(launches[i].shared_bytes),
            stream, params, launches[i].kernel);
 }

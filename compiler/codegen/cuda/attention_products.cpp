@@ -106,8 +106,7 @@ class ProductAttention : public LibraryCall {
     device.enter();
     const std::string source = attention_rows_source(shape_);
     source_hash_ = hash_hex(source);
-    module_ = source_module(device, source, cache_dir);
-    function_ = module_->function(kernel());
+    kernel_ = {source_module(device, source, cache_dir), kernel()};
   }
   size_t workspace(int) const override {
     size_t gemms = 0;
@@ -151,7 +150,7 @@ class ProductAttention : public LibraryCall {
     AttentionArgs packed = attention_args(shape_, whole, nullptr);
     Rows rows{piece.batch, piece.batches, piece.kv_head, piece.batches * piece.kv_heads * shape_.queries};
     void* params[] = {&packed, &rows, &scores, shape_.backward ? &dp : &weights, &weights, &dscores};
-    launch(function_, static_cast<unsigned>((rows.rows + 7) / 8), 1, 1, 256, 0, stream, params, kernel());
+    launch(kernel_, static_cast<unsigned>((rows.rows + 7) / 8), 1, 1, 256, 0, stream, params, kernel());
     if (!shape_.backward) return products[1].enqueue(weights, p.v, p.o, scratch, stream);
     products[2].enqueue(weights, p.grad, p.dv, scratch, stream);
     products[3].enqueue(dscores, p.k, p.dq, scratch, stream);
@@ -162,8 +161,7 @@ class ProductAttention : public LibraryCall {
   std::vector<AttentionPiece> pieces_;
   std::vector<PieceProducts> products_;  // one per piece
   std::string why_, source_hash_;
-  std::shared_ptr<const Module> module_;
-  CUfunction function_ = nullptr;
+  SourceKernel kernel_;
 };
 }  // namespace
 

@@ -128,7 +128,7 @@ class CudaContentSums : public ContentSums {
   CudaDevice& device_;
   const std::string cache_dir_;
   std::mutex mutex_;
-  std::shared_ptr<const Module> module_;
+  std::shared_ptr<const SourceModule> module_;
   CUfunction kernel_ = nullptr;
   unsigned most_blocks_ = 0;
   std::unique_ptr<Stream> stream_;

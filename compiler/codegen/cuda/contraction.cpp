@@ -25,18 +25,16 @@ extern "C" __global__ void add_bias(T_t* d, const T_t* bias, long long count, lo
 class BiasAfter {
  public:
   BiasAfter(CudaDevice& device, DType dtype, const std::string& cache_dir)
-      : module_(source_module(device, bias_source(dtype), cache_dir)),
-        function_(module_->function("add_bias")) {}
+      : kernel_(source_module(device, bias_source(dtype), cache_dir), "add_bias") {}
   void enqueue(void* d, const void* bias, int64_t count, int64_t n, Stream& stream) const {
     long long all = count, columns = n;
     void* params[] = {&d, &bias, &all, &columns};
-    launch(function_, static_cast<unsigned>(std::min<int64_t>((count + 255) / 256, 4096)), 1, 1, 256, 0,
-           stream, params, "add_bias");
+    launch(kernel_, static_cast<unsigned>(std::min<int64_t>((count + 255) / 256, 4096)), 1, 1, 256, 0, stream,
+           params, "add_bias");
   }
 
  private:
-  std::shared_ptr<const Module> module_;
-  CUfunction function_;
+  SourceKernel kernel_;
 };
 
 class Contraction : public LibraryCall {

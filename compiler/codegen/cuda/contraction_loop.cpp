@@ -67,8 +67,7 @@ KernelRole kernel_role(const OperandRole& role) {
 class ContractionLoop : public LibraryCall {
  public:
   ContractionLoop(CudaDevice& device, const ContractionPlan& plan, const std::string& cache_dir)
-      : module_(source_module(device, contraction_loop_source(plan.in, plan.out), cache_dir)),
-        function_(module_->function("contract")),
+      : kernel_(source_module(device, contraction_loop_source(plan.in, plan.out), cache_dir), "contract"),
         bias_(plan.bias),
         roles_{kernel_role(plan.a.batch), kernel_role(plan.a.free), kernel_role(plan.a.contract),
                kernel_role(plan.b.batch), kernel_role(plan.b.free), kernel_role(plan.b.contract)},
@@ -94,16 +93,15 @@ class ContractionLoop : public LibraryCall {
     void* b = args[1];
     void* d = args[bias_ ? 3 : 2];
     void* params[] = {&roles, &m, &n, &k, &tiles_m, &tiles_n, &tiles, &a, &b, &bias, &d};
-    launch(function_, static_cast<unsigned>(std::min<long long>(tiles, 1 << 20)), 1, 1, 256, 0, stream,
-           params, text_);
+    launch(kernel_, static_cast<unsigned>(std::min<long long>(tiles, 1 << 20)), 1, 1, 256, 0, stream, params,
+           text_);
   }
 
  private:
   struct Roles {
     KernelRole roles[6];
   };
-  std::shared_ptr<const Module> module_;
-  CUfunction function_;
+  SourceKernel kernel_;
   bool bias_;
   Roles roles_;
   int64_t batch_, m_, n_, k_;

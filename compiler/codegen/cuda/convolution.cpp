@@ -64,24 +64,30 @@ class CudnnConvolution : public LibraryCall {
 }  // namespace
 
 namespace {
+bool runs_bf16x6(const ConvolutionShape& shape, const Properties& device) {
+  return unfit_for_bf16x6(shape, device).empty() && pays_bf16x6(shape);
+}
 // Whether at least half of the convolutions are products where their tensors lie channels last.
-bool are_products(const Graph& graph) {
+bool are_products(const Graph& graph, const Properties& device) {
   int64_t all = 0, products = 0;
   for (const Node& node : graph.nodes) {
     if (op_row(node.op).library != Library::convolution) continue;
     ++all;
-    if (has_separate_windows(convolution_shape(graph, node))) ++products;
+    ConvolutionShape shape = convolution_shape(graph, node);
+    shape.channels_last = true;
+    if (has_separate_windows(shape) || runs_bf16x6(shape, device)) ++products;
   }
   return 2 * products >= all;
 }
 }  // namespace
 
-bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options) {
+bool wants_channels_last(const Graph& graph, const Node& node, const Properties& device,
+                         const TargetOptions& options) {
   const ConvolutionShape shape = convolution_shape(graph, node);
   if (shape.dims() != 2) return false;
   if (shape.groups != 1) return is_depthwise(shape);
   if (shape.dtype == DType::bf16 || shape.dtype == DType::f16) return true;
-  return shape.dtype == DType::f32 && (options.tf32 || are_products(graph));
+  return shape.dtype == DType::f32 && (options.tf32 || are_products(graph, device));
 }
 
 std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
@@ -94,7 +100,9 @@ std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& no
   if (!options.tf32) {
     if (const auto product = convolution_product(shape))
       if (auto call = make_product_convolution(device, shape, *product, options.cache_dir)) return call;
-    if (const auto mirrored = mirrored_convolution(shape))
+    if (runs_bf16x6(shape, device.properties()))
+      return make_bf16x6_convolution(device, shape, options.cache_dir);
+    if (const auto mirrored = mirrored_convolution(shape); mirrored && pays_mirrored(shape))
       if (auto call = make_mirrored_convolution(device, shape, *mirrored, options.cache_dir)) return call;
   }
   std::string refused;

@@ -1,5 +1,5 @@
-// The parts of convolution on CUDA: cuDNN's plans, matrix products, and the room's own kernels for what cuDNN
-// refuses.
+// The parts of convolution on CUDA: cuDNN's plans, matrix products, implicit GEMM on Hopper, and the room's
+// own kernels for what cuDNN refuses.
 #pragma once
 
 #include <cstdint>
@@ -107,16 +107,34 @@ std::unique_ptr<LibraryCall> make_product_convolution(CudaDevice& device, const 
                                                       const ConvolutionProduct& product,
                                                       const std::string& cache_dir);
 
-// The convolution of dy that is the gradient of an input in f32, where that is the faster of the two: two
-// dims, strides of 1, no groups, many windows. It reads the weight with inputs and outputs exchanged and its
-// places backwards.
+// The convolution of dy that is the gradient of an input in f32: two dims, strides of 1, no groups. It reads
+// the weight with inputs and outputs exchanged and its places backwards.
 std::optional<ConvolutionShape> mirrored_convolution(const ConvolutionShape& shape);
+// Whether cuDNN's convolution of dy is faster than its gradient: where windows are many.
+bool pays_mirrored(const ConvolutionShape& shape);
 // CUDA C++ of `mirror_weight(from, to)`; `shape` is the gradient's.
 std::string mirrored_weight_source(const ConvolutionShape& shape);
 // Null where cuDNN refuses `mirrored`.
 std::unique_ptr<LibraryCall> make_mirrored_convolution(CudaDevice& device, const ConvolutionShape& shape,
                                                        const ConvolutionShape& mirrored,
                                                        const std::string& cache_dir);
+
+// Why a convolution of f32 cannot run on Hopper's tensor cores, as six products of bf16, on this device; ""
+// where it can. Channels last; of the gradient of an input strides of 1.
+std::string unfit_for_bf16x6(const ConvolutionShape& shape, const Properties& device);
+// Whether one that can is faster than cuDNN's engines for f32, by its sizes and an H200's rates: the choice
+// decides bits.
+bool pays_bf16x6(const ConvolutionShape& shape);
+// One that can, as an implicit GEMM. Its error is that of a product (make_bf16x6), in sums over places and
+// then channels, or over windows. The workspace holds parts of both operands, six bytes a number: of the
+// pixels of as many samples at a time as take `most_parts` bytes (of a weight's gradient of their windows,
+// too), at least one, beside them those of a weight, and pieces of sums, 512 MiB and a weight at most.
+// Deterministic; no bit of a forward pass or of an input's gradient depends on `most_parts` but through the
+// pieces.
+inline constexpr int64_t kBf16x6Pixels = int64_t{256} << 20;
+std::unique_ptr<LibraryCall> make_bf16x6_convolution(CudaDevice& device, const ConvolutionShape& shape,
+                                                     const std::string& cache_dir,
+                                                     int64_t most_parts = kBf16x6Pixels);
 
 // y += bias per channel, in place: args as of `convolution`.
 std::unique_ptr<LibraryCall> make_channel_bias(CudaDevice& device, const ConvolutionShape& shape,

@@ -191,9 +191,9 @@ class Depthwise : public LibraryCall {
     device.enter();
     const std::string source = source_of(shape_, spread_);
     hash_ = hash_hex(source);
-    module_ = source_module(device, source, cache_dir);
-    kernel_ = module_->function("depthwise");
-    if (shape_.which == Which::weight) sum_ = module_->function("depthwise_sum");
+    const auto module = source_module(device, source, cache_dir);
+    kernel_ = {module, "depthwise"};
+    if (shape_.which == Which::weight) sum_ = {module, "depthwise_sum"};
   }
   size_t workspace(int) const override {
     if (shape_.which != Which::weight) return 0;
@@ -225,8 +225,7 @@ class Depthwise : public LibraryCall {
   ConvolutionShape shape_;
   Spread spread_;
   std::string hash_;
-  std::shared_ptr<const Module> module_;
-  CUfunction kernel_ = nullptr, sum_ = nullptr;
+  SourceKernel kernel_, sum_;  // sum_: of the weight's gradient alone
 };
 }  // namespace
 

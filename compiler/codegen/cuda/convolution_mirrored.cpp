@@ -21,8 +21,7 @@ class MirroredConvolution : public LibraryCall {
       : shape_(shape), plan_(std::move(plan)) {
     device.enter();
     const std::string source = mirrored_weight_source(shape_);
-    module_ = source_module(device, source, cache_dir);
-    kernel_ = module_->function("mirror_weight");
+    kernel_ = {source_module(device, source, cache_dir), "mirror_weight"};
     text_ = str(cudnn_version(), " ", plan_->name(), " ", convolution_text(shape_), " mirrored ",
                 hash_hex(source), " deterministic");
   }
@@ -43,15 +42,13 @@ class MirroredConvolution : public LibraryCall {
   }
   ConvolutionShape shape_;
   std::shared_ptr<const ConvolutionPlan> plan_;
-  std::shared_ptr<const Module> module_;
-  CUfunction kernel_ = nullptr;
+  SourceKernel kernel_;
   std::string text_;
 };
 }  // namespace
 
 std::optional<ConvolutionShape> mirrored_convolution(const ConvolutionShape& s) {
-  if (s.which != ConvolutionShape::Which::input || s.dtype != DType::f32 || s.groups != 1 || s.dims() != 2 ||
-      s.windows() < kFewestWindows)
+  if (s.which != ConvolutionShape::Which::input || s.dtype != DType::f32 || s.groups != 1 || s.dims() != 2)
     return {};
   ConvolutionShape out = s;
   out.which = ConvolutionShape::Which::forward;
@@ -63,6 +60,8 @@ std::optional<ConvolutionShape> mirrored_convolution(const ConvolutionShape& s) 
   }
   return out;
 }
+
+bool pays_mirrored(const ConvolutionShape& s) { return s.windows() >= kFewestWindows; }
 
 std::string mirrored_weight_source(const ConvolutionShape& s) {
   // Of a weight [outputs, channels, places], or [outputs, places, channels].

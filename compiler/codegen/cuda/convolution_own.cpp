@@ -102,8 +102,7 @@ class OwnConvolution : public LibraryCall {
     device.enter();
     const std::string source = convolution_source(shape_);
     hash_ = hash_hex(source);
-    module_ = source_module(device, source, cache_dir);
-    kernel_ = module_->function("convolution_element");
+    kernel_ = {source_module(device, source, cache_dir), "convolution_element"};
   }
   void enqueue(void* const* args, void*, Stream& stream, int) const override {
     const int64_t count = written(shape_);
@@ -122,16 +121,14 @@ class OwnConvolution : public LibraryCall {
  private:
   ConvolutionShape shape_;
   std::string why_, hash_;
-  std::shared_ptr<const Module> module_;
-  CUfunction kernel_ = nullptr;
+  SourceKernel kernel_;
 };
 class ChannelBias : public LibraryCall {
  public:
   ChannelBias(CudaDevice& device, const ConvolutionShape& shape, const std::string& cache_dir)
       : shape_(shape) {
     device.enter();
-    module_ = source_module(device, channel_bias_source(shape_), cache_dir);
-    kernel_ = module_->function("channel_bias");
+    kernel_ = {source_module(device, channel_bias_source(shape_), cache_dir), "channel_bias"};
   }
   void enqueue(void* const* args, void*, Stream& stream, int) const override {
     ConvolutionPointers at = convolution_pointers(shape_, args);
@@ -143,8 +140,7 @@ class ChannelBias : public LibraryCall {
 
  private:
   ConvolutionShape shape_;
-  std::shared_ptr<const Module> module_;
-  CUfunction kernel_ = nullptr;
+  SourceKernel kernel_;
 };
 }  // namespace
 

@@ -86,8 +86,7 @@ class ProductConvolution : public LibraryCall {
     for (const auto& move : {product_.a, product_.b, product_.spread}) {
       if (!move) continue;
       const std::string source = move_pixels_source(*move);
-      module_ = source_module(device, source, cache_dir);
-      kernel_ = module_->function("move_pixels");
+      kernel_ = {source_module(device, source, cache_dir), "move_pixels"};
       text_ += str(" ", hash_hex(source));
     }
     text_ += " deterministic";
@@ -130,8 +129,7 @@ class ProductConvolution : public LibraryCall {
   ConvolutionShape shape_;
   ConvolutionProduct product_;
   std::unique_ptr<Gemm> gemm_;
-  std::shared_ptr<const Module> module_;
-  CUfunction kernel_ = nullptr;
+  SourceKernel kernel_;
   std::string text_;
 };
 

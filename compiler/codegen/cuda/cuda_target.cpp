@@ -12,6 +12,7 @@
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/cuda/reductions.h"
+#include "compiler/codegen/cuda/source_module.h"
 #include "compiler/codegen/cuda/table_rows.h"
 #include "core/base/error.h"
 #include "core/ops/register.h"
@@ -40,7 +41,7 @@ class CudaTarget : public Target {
   }
   bool wants_channels_last(const Graph& graph, const Node& node,
                            const TargetOptions& options) const override {
-    return cuda::wants_channels_last(graph, node, options);
+    return cuda::wants_channels_last(graph, node, device_->properties(), options);
   }
   ProductRows product_rows(DType dtype, const TargetOptions& options) const override {
     return cuda::product_rows(dtype, options);
@@ -79,6 +80,7 @@ class CudaTarget : public Target {
     }
     throw InternalError(str(node.op, " is no library op"));
   }
+  void finish_library_calls() const override { cuda::finish_source_modules(*device_); }
   bool sums_rows() const override { return true; }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return cuda::make_reductions(*device_, options.cache_dir);

@@ -144,7 +144,7 @@ class CudaDraws : public Draws {
   CudaDevice& device_;
   const std::string cache_dir_;
   std::mutex mutex_;
-  std::shared_ptr<const Module> module_;
+  std::shared_ptr<const SourceModule> module_;
   CUfunction kernel_ = nullptr;
   std::unique_ptr<Stream> stream_;
   LaunchTable table_;

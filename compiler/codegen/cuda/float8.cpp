@@ -17,8 +17,8 @@ class Quantize : public LibraryCall {
  public:
   Quantize(CudaDevice& device, DType from, DType to, int64_t rows, int64_t columns, bool rowwise,
            const std::string& cache_dir)
-      : module_(source_module(device, quantize_source(from, to), cache_dir)),
-        function_(module_->function(rowwise ? "quantize_rowwise" : "quantize")),
+      : kernel_(source_module(device, quantize_source(from, to), cache_dir),
+                rowwise ? "quantize_rowwise" : "quantize"),
         rows_(rows),
         columns_(columns),
         rowwise_(rowwise),
@@ -36,12 +36,11 @@ class Quantize : public LibraryCall {
     std::vector<void*> operands(args, args + (rowwise_ ? 7 : 5)), params;
     for (void*& operand : operands) params.push_back(&operand);
     params.insert(params.end(), {&rows, &columns, &across});
-    launch(function_, blocks, 1, 1, 256, 0, stream, params.data(), text_);
+    launch(kernel_, blocks, 1, 1, 256, 0, stream, params.data(), text_);
   }
 
  private:
-  std::shared_ptr<const Module> module_;
-  CUfunction function_;
+  SourceKernel kernel_;
   int64_t rows_, columns_;
   bool rowwise_;
   std::string text_;
@@ -51,8 +50,7 @@ class Quantize : public LibraryCall {
 class Cast : public LibraryCall {
  public:
   Cast(CudaDevice& device, DType from, DType to, int64_t count, const std::string& cache_dir)
-      : module_(source_module(device, quantize_source(from, to), cache_dir)),
-        function_(module_->function("cast_float8")),
+      : kernel_(source_module(device, quantize_source(from, to), cache_dir), "cast_float8"),
         count_(count),
         text_(str("cast_float8 ", count, " ", name(from), " ", hash_hex(quantize_source(from, to)))) {}
   std::string algorithm() const override { return text_; }
@@ -61,14 +59,13 @@ class Cast : public LibraryCall {
     long long groups = count_ / 8;
     void *x = args[0], *most = args[1], *out = args[2];
     void* params[] = {&x, &most, &out, &groups};
-    launch(function_, static_cast<unsigned>(std::min<int64_t>((groups + 255) / 256, kMostBlocks)), 1, 1, 256,
-           0, stream, params, text_);
+    launch(kernel_, static_cast<unsigned>(std::min<int64_t>((groups + 255) / 256, kMostBlocks)), 1, 1, 256, 0,
+           stream, params, text_);
   }
 
  private:
   static constexpr int64_t kMostBlocks = 4096;
-  std::shared_ptr<const Module> module_;
-  CUfunction function_;
+  SourceKernel kernel_;
   int64_t count_;
   std::string text_;
 };
@@ -76,8 +73,7 @@ class Cast : public LibraryCall {
 class Transpose : public LibraryCall {
  public:
   Transpose(CudaDevice& device, DType of, int64_t rows, int64_t columns, const std::string& cache_dir)
-      : module_(source_module(device, quantize_source(DType::bf16, of), cache_dir)),
-        function_(module_->function("transpose_float8")),
+      : kernel_(source_module(device, quantize_source(DType::bf16, of), cache_dir), "transpose_float8"),
         rows_(rows),
         columns_(columns),
         text_(str("transpose_float8 ", rows, "x", columns, " ", hash_hex(quantize_source(DType::bf16, of)))) {
@@ -91,12 +87,11 @@ class Transpose : public LibraryCall {
     const auto blocks = static_cast<unsigned>((rows_ + kTile - 1) / kTile * across);
     void *from = args[0], *most = args[1], *turned = args[2], *inverse = args[3];
     void* params[] = {&from, &most, &turned, &inverse, &rows, &columns, &across};
-    launch(function_, blocks, 1, 1, 256, 0, stream, params, text_);
+    launch(kernel_, blocks, 1, 1, 256, 0, stream, params, text_);
   }
 
  private:
-  std::shared_ptr<const Module> module_;
-  CUfunction function_;
+  SourceKernel kernel_;
   int64_t rows_, columns_;
   std::string text_;
 };

@@ -26,9 +26,4 @@ std::unique_ptr<Gemm> make_bf16x6(CudaDevice& device, const GemmOptions& options
 std::unique_ptr<Gemm> make_product(CudaDevice& device, const GemmOptions& options,
                                    const std::string& cache_dir);
 
-inline constexpr int kBf16x6Bytes = 196656;  // of shared memory of a block
-// CUDA C++ of the kernels `split_bf16x3` and `sum_pieces`; of `bf16x6_tiles`, compiled for sm_90a.
-std::string bf16x6_split_source();
-std::string bf16x6_tiles_source(bool ta, bool tb);
-
 }  // namespace lockstep::compiler::cuda

@@ -30,6 +30,14 @@ __device__ __forceinline__ void bring_panel(u32 to, const Map* map, u32 bar, int
                "[%0], [%1, {%3, %4, %5, %6}], [%2];"
                ::"r"(to), "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
+// Pixels that windows read at a place, from one window on; what lies outside of a sample is zeros.
+__device__ __forceinline__ void bring_pixels(u32 to, const Map* map, u32 bar, int channel, int x, int y, int sample,
+    int right, int down) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
+               ::"r"(to), "l"(map), "r"(bar), "r"(channel), "r"(x), "r"(y), "r"(sample), "h"((unsigned short)right),
+               "h"((unsigned short)down) : "memory");
+}
 __device__ __forceinline__ void bring(u32 to, const void* from, int bytes, u32 bar) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                ::"r"(to), "l"(from), "r"(bytes), "r"(bar) : "memory");

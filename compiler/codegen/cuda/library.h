@@ -49,12 +49,14 @@ std::unique_ptr<LibraryCall> make_float8(CudaDevice& device, const Node& node, c
 // CUDA C++ of the kernels `quantize`, `quantize_rowwise`, `cast_float8` and `transpose_float8`.
 std::string quantize_source(DType from, DType to);
 
-// convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add
-// in f32; in plain f32 matrix products where windows share no pixel, and gradients of inputs as
-// convolutions; f64 and what cuDNN refuses on a kernel of our own. UserError: no cuDNN.
 // Whether a convolution runs faster on tensors that lie channels last: on tensor cores, whose kernels are
 // made for it, where each channel is its own, and in plain f32 where most of the graph's are products.
-bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options);
+bool wants_channels_last(const Graph& graph, const Node& node, const Properties& device,
+                         const TargetOptions& options);
+// convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add
+// in f32; in plain f32 matrix products where windows share no pixel, on Hopper six products of bf16 where
+// that is faster, and gradients of inputs as convolutions; f64 and what cuDNN refuses on a kernel of our own.
+// UserError: no cuDNN.
 std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
                                               const TargetOptions& options);

@@ -60,15 +60,13 @@ class CudaReductions : public Reductions {
  public:
   CudaReductions(CudaDevice& device, const std::string& cache_dir) : device_(device), cache_dir_(cache_dir) {
     device_.enter();
-    module_ = source_module(device_, reductions_source(), cache_dir_);
-    for (int l = 0; l <= kMaxLefts; ++l) accumulate_[l] = module_->function(str("accumulate_", l));
-    totals_ = module_->function("row_totals");
-    limbs_ = module_->function("limbs");
-    limbs_finish_ = module_->function("limbs_finish");
-    norm_ = module_->function("norm_of_limbs");
-    copy_ = module_->function("copy");
-    add_ = module_->function("add_int64");
-    checksums_ = module_->function("checksums");
+    const auto module = source_module(device_, reductions_source(), cache_dir_);
+    for (int l = 0; l <= kMaxLefts; ++l) accumulate_[l] = {module, str("accumulate_", l)};
+    totals_ = {module, "row_totals"};
+    limbs_ = {module, "limbs"}, limbs_finish_ = {module, "limbs_finish"}, norm_ = {module, "norm_of_limbs"};
+    copy_ = {module, "copy"};
+    add_ = {module, "add_int64"};
+    checksums_ = {module, "checksums"};
   }
 
   void sum_rows(const Rows& rows, Stream& stream) override {
@@ -225,19 +223,14 @@ class CudaReductions : public Reductions {
     return out;
   }
   CUfunction sum_function(const std::vector<int>& merges, const std::vector<bool>& halves) {
-    auto [at, fresh] = sums_.try_emplace({merges, halves});
-    if (fresh) {
-      try {
-        LS_CHECK(merges.size() <= kSumDeltas + 1, "a sum over ", merges.size(), " sources, at most ",
-                 kSumDeltas + 1, " fit a kernel");
-        at->second.module = source_module(device_, sum_source(merges, halves), cache_dir_);
-        at->second.function = at->second.module->function("sum");
-      } catch (...) {
-        sums_.erase(at);
-        throw;
-      }
+    LS_CHECK(merges.size() <= kSumDeltas + 1, "a sum over ", merges.size(), " sources, at most ",
+             kSumDeltas + 1, " fit a kernel");
+    auto at = sums_.find({merges, halves});
+    if (at == sums_.end()) {
+      const SourceKernel sum(source_module(device_, sum_source(merges, halves), cache_dir_), "sum");
+      at = sums_.emplace(std::pair{merges, halves}, sum).first;
     }
-    return at->second.function;
+    return at->second;
   }
 
   static SumEntry entry_of(const Sum& sum) {
@@ -307,20 +300,14 @@ class CudaReductions : public Reductions {
     return scratch_.back().as<double>();
   }
 
-  struct SumKernel {
-    std::shared_ptr<const Module> module;
-    CUfunction function = nullptr;
-  };
   CudaDevice& device_;
   std::string cache_dir_;
-  std::shared_ptr<const Module> module_;
-  std::array<CUfunction, kMaxLefts + 1> accumulate_{};
-  CUfunction totals_ = nullptr, limbs_ = nullptr, limbs_finish_ = nullptr, norm_ = nullptr, copy_ = nullptr,
-             add_ = nullptr, checksums_ = nullptr;
-  std::map<std::pair<std::vector<int>, std::vector<bool>>, SumKernel> sums_;
+  std::array<SourceKernel, kMaxLefts + 1> accumulate_;
+  SourceKernel totals_, limbs_, limbs_finish_, norm_, copy_, add_, checksums_;
+  std::map<std::pair<std::vector<int>, std::vector<bool>>, SourceKernel> sums_;
   std::vector<Buffer> scratch_;
-  std::shared_ptr<const Module> table_rows_;  // null until a step has sparse tables
-  Buffer stray_;                              // a StrayId, in memory of the host
+  std::shared_ptr<const SourceModule> table_rows_;  // null until a step has sparse tables
+  Buffer stray_;                                    // a StrayId, in memory of the host
 };
 }  // namespace
 

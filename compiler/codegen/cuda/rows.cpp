@@ -17,8 +17,7 @@ class RowSums : public LibraryCall {
  public:
   RowSums(CudaDevice& device, size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width,
           DType dtype, const std::string& cache_dir)
-      : module_(source_module(device, row_sums_source(dtype), cache_dir)),
-        ids_(ids),
+      : ids_(ids),
         updates_(updates),
         count_(count),
         rows_(rows),
@@ -42,7 +41,8 @@ class RowSums : public LibraryCall {
     for (size_t i = 0; i < bytes.size(); ++i) at_[i + 1] = at_[i] + (bytes[i] + 255) / 256 * 256;
     const char* names[] = {"digits",     "scan",        "scatter",  "bounds",
                            "pieces_one", "pieces_wide", "rows_one", "rows_wide"};
-    for (size_t i = 0; i < kernels_.size(); ++i) kernels_[i] = module_->function(names[i]);
+    const auto module = source_module(device, row_sums_source(dtype), cache_dir);
+    for (size_t i = 0; i < kernels_.size(); ++i) kernels_[i] = {module, names[i]};
   }
 
   size_t workspace(int) const override { return at_[7]; }
@@ -101,8 +101,7 @@ class RowSums : public LibraryCall {
   }
 
  private:
-  std::shared_ptr<const Module> module_;
-  std::array<CUfunction, 8> kernels_{};
+  std::array<SourceKernel, 8> kernels_;
   size_t ids_, updates_;
   int64_t count_, rows_, width_, size_;
   int64_t blocks_ = 0, slots_ = 0;

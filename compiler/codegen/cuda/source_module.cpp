@@ -1,11 +1,16 @@
 // Element types as CUDA C++ text, and the process's modules.
 #include "compiler/codegen/cuda/source_module.h"
 
-#include <map>
-#include <mutex>
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <exception>
+#include <optional>
+#include <thread>
 
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 
 namespace lockstep::compiler::cuda {
 
@@ -46,17 +51,115 @@ std::string element_text(const std::string& prefix, DType dtype) {
              "_t store_", prefix, "(", sum, " x) {\n  ", store, "\n}\n");
 }
 
-std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source,
-                                            const std::string& cache_dir, const CompileWith& with) {
-  static std::mutex mutex;
-  static std::map<std::pair<int, std::string>, std::shared_ptr<const Module>> modules;
-  std::lock_guard lock(mutex);
-  auto& module = modules[{device.properties().ordinal, source}];
-  if (!module) {
-    const std::string target = with.target.empty() ? device.target() : with.target;
-    module = device.load(cached_cubins({source}, target, cache_dir, with.flags).code.at(0));
-  }
-  return module;
+SourceModule::SourceModule(CudaDevice& device, std::shared_future<std::string> code)
+    : device_(device), code_(std::move(code)) {}
+
+SourceModule::Kernel& SourceModule::kernel(const std::string& name, int shared_bytes) const {
+  std::lock_guard lock(mutex_);
+  Kernel& kernel = kernels_[name];
+  if (shared_bytes > kernel.shared_bytes) kernel.shared_bytes = shared_bytes, kernel.function = nullptr;
+  return kernel;
 }
+
+void SourceModule::finish() const {
+  std::lock_guard lock(mutex_);
+  device_.enter();
+  if (!module_) module_ = device_.load(code_.get());
+  for (auto& [name, kernel] : kernels_) {
+    if (kernel.function) continue;
+    const CUfunction function = module_->function(name);
+    if (kernel.shared_bytes > 0)
+      check(driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                      kernel.shared_bytes),
+            str("shared memory of ", name));
+    kernel.function = function;
+  }
+}
+
+CUfunction SourceModule::function(const std::string& name) const {
+  const Kernel& wanted = kernel(name);
+  if (!wanted.function) finish();
+  return wanted.function;
+}
+
+SourceKernel::operator CUfunction() const {
+  LS_CHECK(module_, "a kernel without a source");
+  if (const CUfunction found = kernel_->function) return found;
+  module_->finish();
+  return kernel_->function;
+}
+
+namespace {
+// Of the process. Its threads end before what they use does: NVRTC is opened and logs are set up before it.
+class SourceModules {
+ public:
+  SourceModules() { (void)logs::enabled("source"); }
+  std::shared_ptr<const SourceModule> find(CudaDevice& device, const std::string& source,
+                                           const std::string& cache_dir, const CompileWith& with) {
+    std::lock_guard lock(mutex_);
+    const Key key{device.properties().ordinal, source};
+    auto& module = modules_[key];
+    if (!module) {
+      module = std::make_shared<SourceModule>(device, compiled(device, source, cache_dir, with));
+      begun_.push_back(key);
+    }
+    return module;
+  }
+  void finish(int ordinal) {
+    std::exception_ptr failed;
+    for (const auto& [key, module] : take(ordinal)) try {
+        module->finish();
+      } catch (...) {
+        failed = std::current_exception();
+        std::lock_guard lock(mutex_);
+        modules_.erase(key);
+      }
+    if (failed) std::rethrow_exception(failed);
+  }
+
+ private:
+  using Key = std::pair<int, std::string>;
+  static constexpr unsigned kMostThreads = 16;  // ranks of a host have as many each
+
+  // What was begun for a device.
+  std::map<Key, std::shared_ptr<const SourceModule>> take(int ordinal) {
+    std::lock_guard lock(mutex_);
+    std::map<Key, std::shared_ptr<const SourceModule>> out;
+    std::erase_if(begun_, [&](const Key& key) {
+      if (key.first == ordinal) out[key] = modules_.at(key);
+      return key.first == ordinal;
+    });
+    return out;
+  }
+  std::shared_future<std::string> compiled(const CudaDevice& device, const std::string& source,
+                                           const std::string& cache_dir, const CompileWith& with) {
+    const std::string target = with.target.empty() ? device.target() : with.target;
+    auto task = std::make_shared<std::packaged_task<std::string()>>([source, target, cache_dir, with] {
+      return cached_cubins({source}, target, cache_dir, with.flags).code.at(0);
+    });
+    std::shared_future<std::string> code = task->get_future().share();
+    if (!threads_) threads_.emplace(std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads));
+    boost::asio::post(*threads_, [task] { (*task)(); });
+    return code;
+  }
+
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const SourceModule>> modules_;
+  std::vector<Key> begun_;  // since the last finish() of their device
+  std::optional<boost::asio::thread_pool> threads_;
+};
+SourceModules& source_modules() {
+  static SourceModules of_process;
+  return of_process;
+}
+}  // namespace
+
+std::shared_ptr<const SourceModule> source_module(CudaDevice& device, const std::string& source,
+                                                  const std::string& cache_dir, const CompileWith& with) {
+  (void)nvrtc_version();
+  return source_modules().find(device, source, cache_dir, with);
+}
+
+void finish_source_modules(CudaDevice& device) { source_modules().finish(device.properties().ordinal); }
 
 }  // namespace lockstep::compiler::cuda

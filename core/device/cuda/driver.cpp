@@ -80,7 +80,7 @@ Opened open_driver() {
     if (!found && symbol == "cuEventElapsedTime_v2") found = library.find("cuEventElapsedTime");
     return found;
   };
-  auto may_lack = [](const std::string& symbol) { return symbol == "cuTensorMapEncodeTiled"; };
+  auto may_lack = [](const std::string& symbol) { return symbol.rfind("cuTensorMapEncode", 0) == 0; };
   LS_CUDA_DRIVER(LS_CUDA_FIND)
 #undef LS_CUDA_FIND
   int version = 0;

@@ -22,7 +22,7 @@ class SharedLibrary {
 };
 
 // Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu". A driver
-// older than 12.0 has no TensorMapEncodeTiled; every driver that is taken has the others.
+// older than 12.0 has no TensorMapEncode...; every driver that is taken has the others.
 struct Driver {
   // clang-format off
 #define LS_CUDA_DRIVER(X) \
@@ -35,7 +35,8 @@ struct Driver {
   X(EventRecord) X(EventRecordWithFlags) X(EventQuery) X(EventSynchronize) X(EventElapsedTime) \
   X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy) X(GraphExecDestroy) X(GraphGetNodes) \
   X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute) \
-  X(LaunchKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor) X(TensorMapEncodeTiled)
+  X(LaunchKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor) X(TensorMapEncodeTiled) \
+  X(TensorMapEncodeIm2col)
 // clang-format on
 #define LS_CUDA_DECLARE(name) decltype(&::cu##name) name = nullptr;
   LS_CUDA_DRIVER(LS_CUDA_DECLARE)

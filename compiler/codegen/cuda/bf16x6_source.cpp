@@ -4,9 +4,8 @@
 // Intelligence Datatype for Higher-Precision Computations, 2019). Tensor cores cut off what an addition
 // drops, so that long sums shrink: here their sums are of 64 products a number, the smaller products first,
 // and are added in f32, rounded to nearest.
-#include "compiler/codegen/cuda/gemm_bf16x6.h"
+#include "compiler/codegen/cuda/bf16x6_tiles.h"
 #include "compiler/codegen/cuda/hopper_instructions.h"
-#include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {
@@ -78,16 +77,21 @@ extern "C" __global__ void __launch_bounds__(256) sum_pieces(const float* pieces
 }
 )";
 
-// A block takes tiles of 128 x 128 by tickets, since other kernels may hold multiprocessors; two consumer
-// warpgroups own 64 rows each. A stage is 64 numbers of what is summed over, three parts of both operands; an
-// operand whose rows are what is summed over lies in two halves of 64 columns.
+// A block takes tiles of 128 x 128, 128 x 64 or 64 x 128 by tickets, since other kernels may hold
+// multiprocessors; two consumer warpgroups own 64 rows each, or, of 64 rows, 64 columns. A stage is 64
+// numbers of what is summed over, three parts of both operands; an operand whose rows are what is summed over
+// lies in halves of 64 columns.
 const char* const kTiles = R"(
-constexpr int M = 128, N = 128, K = 64, kStages = 2;
-constexpr int kPartA = TURNED_A ? 8192 : 16384, kPartB = TURNED_B ? 8192 : 16384;
-constexpr int kHalfA = TURNED_A ? 3 * kPartA : 8192, kHalfB = TURNED_B ? 3 * kPartB : 16;
-constexpr int kOperand = 3 * 16384, kStage = 2 * kOperand, kAtBarriers = kStages * kStage;
+constexpr int M = ROWS, N = COLUMNS, K = 64, kStages = STAGES, kColumns = M == 64 ? N / 2 : N;  // of a warpgroup
+constexpr int kPartA = TURNED_A ? 8192 : 128 * M, kPartB = TURNED_B ? 8192 : 128 * N;
+constexpr int kHalfA = TURNED_A ? 3 * kPartA : 8192, kHalfB = TURNED_B ? 3 * kPartB : 8192;
+constexpr int kOperand = 3 * 128 * M, kStage = kOperand + 3 * 128 * N, kAtBarriers = kStages * kStage;
 constexpr int kAtTickets = kAtBarriers + 8 * 2 * kStages;  // of each stage; -1: there are no more
 static_assert(kAtTickets + 4 * kStages <= SHARED_BYTES, "");
+struct Windows {
+  int samples, counts_h, counts_w, stride_h, stride_w, lo_h, lo_w, dilation_h, dilation_w, sizes_w, places, blocks;
+  int channels, mirrored;
+};
 struct Args {
   Map a, b;
   float* d;
@@ -95,7 +99,9 @@ struct Args {
   int* ticket;
   long long ldd, stride_d, piece;  // piece: numbers between pieces of sums
   int m, n, steps, steps_of_piece, tiles_m, tiles_n, batch, pieces, a_batched, b_batched;
+  Windows windows;
 };
+static_assert(sizeof(Args) == ARGS_BYTES, "");
 struct Tile { int m, n, batch, piece, first, steps; };
 __device__ __forceinline__ int tiles_of(const Args& p) { return p.tiles_m * p.tiles_n * p.batch * p.pieces; }
 // Eight rows of tiles side by side, so that a wave of blocks reads few rows and columns.
@@ -105,6 +111,52 @@ __device__ __forceinline__ Tile tile_of(const Args& p, int at) {
   const int piece = outer / p.batch, first = piece * p.steps_of_piece;
   const int steps = min(p.steps_of_piece, p.steps - first);
   return {(8 * group + i % rows) * M, i / rows * N, outer % p.batch, piece, first, steps};
+}
+// The parts that windows read at a place from number `window` on, of a block of 64 channels; planes of parts lie
+// sample behind sample.
+__device__ __forceinline__ void load_pixels(const Args& p, const Map* map, u32 to, int part_bytes, u32 full, int window,
+    int at) {
+  const Windows& w = p.windows;
+  const int place = at / w.blocks, channel = at % w.blocks * 64, row = window / w.counts_w;
+  const int x = window % w.counts_w * w.stride_w - w.lo_w, y = row % w.counts_h * w.stride_h - w.lo_h, sample = row / w.counts_h;
+  const int right = place % w.sizes_w * w.dilation_w, down = place / w.sizes_w * w.dilation_h;
+#pragma unroll
+  for (int part = 0; part < 3; ++part)
+    bring_pixels(to + part * part_bytes, map, full, channel, x, y, sample + part * w.samples, right, down);
+}
+// The operands of step `s`, terms K * s on.
+__device__ __forceinline__ void load_a(const Args& p, const Tile& tile, int s, u32 to, u32 full) {
+  const int batch = tile.batch * p.a_batched, k = s * K;
+  if (PIXELS_A) {
+    load_pixels(p, &p.a, to, kPartA, full, tile.m, s);
+  } else if (TURNED_A) {
+    bring_panel(to, &p.a, full, tile.m, k, 0, batch);
+    if (M > 64) bring_panel(to + kHalfA, &p.a, full, tile.m + 64, k, 0, batch);
+  } else {
+    bring_panel(to, &p.a, full, k, tile.m, 0, batch);
+  }
+}
+__device__ __forceinline__ void load_b(const Args& p, const Tile& tile, int s, u32 to, u32 full) {
+  const int batch = tile.batch * p.b_batched, k = s * K;
+  if (PIXELS_B) {  // of columns behind the last one nothing is written
+    const int first = tile.n / 64, last = p.windows.places * p.windows.blocks - 1;
+    load_pixels(p, &p.b, to, kPartB, full, k, first);
+    if (N > 64) load_pixels(p, &p.b, to + kHalfB, kPartB, full, k, min(first + 1, last));
+  } else if (PIXELS_A) {  // a weight
+    const Windows& w = p.windows;
+    const int at = s / w.blocks, place = w.mirrored ? w.places - 1 - at : at, channel = s % w.blocks * 64;
+    if (TURNED_B) {
+      bring_panel(to, &p.b, full, tile.n, place, channel, 0);
+      if (N > 64) bring_panel(to + kHalfB, &p.b, full, tile.n + 64, place, channel, 0);
+    } else {
+      bring_panel(to, &p.b, full, channel, place, tile.n, 0);
+    }
+  } else if (TURNED_B) {
+    bring_panel(to, &p.b, full, tile.n, k, 0, batch);
+    if (N > 64) bring_panel(to + kHalfB, &p.b, full, tile.n + 64, k, 0, batch);
+  } else {
+    bring_panel(to, &p.b, full, k, tile.n, 0, batch);
+  }
 }
 __device__ __forceinline__ void load(const Args& p, u32 base, int* tickets) {
   const u32 bars = base + kAtBarriers;
@@ -117,42 +169,40 @@ __device__ __forceinline__ void load(const Args& p, u32 base, int* tickets) {
   };
   for (int at = atomicAdd(p.ticket, 1); at < tiles_of(p); at = atomicAdd(p.ticket, 1)) {
     const Tile tile = tile_of(p, at);
-    const int batch_a = tile.batch * p.a_batched, batch_b = tile.batch * p.b_batched;
     for (int s = 0; s < tile.steps; ++s) {
-      const int stage = next_stage(at), k = (tile.first + s) * K;
+      const int stage = next_stage(at);
       const u32 here = base + stage * kStage, full = bars + 8 * stage;
       expect(full, kStage);
-      if (TURNED_A) {
-        bring_panel(here, &p.a, full, tile.m, k, 0, batch_a);
-        bring_panel(here + kHalfA, &p.a, full, tile.m + 64, k, 0, batch_a);
-      } else {
-        bring_panel(here, &p.a, full, k, tile.m, 0, batch_a);
-      }
-      if (TURNED_B) {
-        bring_panel(here + kOperand, &p.b, full, tile.n, k, 0, batch_b);
-        bring_panel(here + kOperand + kHalfB, &p.b, full, tile.n + 64, k, 0, batch_b);
-      } else {
-        bring_panel(here + kOperand, &p.b, full, k, tile.n, 0, batch_b);
-      }
+      load_a(p, tile, tile.first + s, here, full);
+      load_b(p, tile, tile.first + s, here + kOperand, full);
     }
   }
   arrive(bars + 8 * next_stage(-1));
 }
-__device__ __forceinline__ void write(const Args& p, const Tile& tile, float (&sums)[64], int w) {
-  const int lane = threadIdx.x % 32, row = tile.m + 64 * w + threadIdx.x % 128 / 32 * 16 + lane / 4;
+// The column of d that a column of sums is; -1: none. Of a weight's gradient each place has whole blocks of channels.
+__device__ __forceinline__ int written(const Args& p, int column) {
+  if (!PIXELS_B) return column < p.n ? column : -1;
+  const Windows& w = p.windows;
+  const int block = column / 64, place = block / w.blocks, channel = block % w.blocks * 64 + column % 64;
+  return place < w.places && channel < w.channels ? place * w.channels + channel : -1;
+}
+__device__ __forceinline__ void write(const Args& p, const Tile& tile, float (&sums)[kColumns / 2], int w) {
+  const int lane = threadIdx.x % 32, left = tile.n + (M == 64 ? 64 * w : 0);
+  const int row = tile.m + (M == 64 ? 0 : 64 * w) + threadIdx.x % 128 / 32 * 16 + lane / 4;
   float* d = p.d + tile.piece * p.piece + tile.batch * p.stride_d;
   const bool pairs = (p.ldd | p.n) % 2 == 0 && (u64)d % 8 == 0;
 #pragma unroll
-  for (int j = 0; j < 16; ++j) {
-    const int column = tile.n + 8 * j + 2 * (lane % 4);
+  for (int j = 0; j < kColumns / 8; ++j) {
+    const int column = written(p, left + 8 * j + 2 * (lane % 4));
+    if (column < 0) continue;
     float bias[2] = {0, 0};
     if (p.bias) {
-      if (column < p.n) bias[0] = p.bias[column];
+      bias[0] = p.bias[column];
       if (column + 1 < p.n) bias[1] = p.bias[column + 1];
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (row + 8 * i >= p.m || column >= p.n) continue;
+      if (row + 8 * i >= p.m) continue;
       float* to = d + (row + 8 * i) * p.ldd + column;
       const float x = sums[4 * j + 2 * i] + bias[0], y = sums[4 * j + 2 * i + 1] + bias[1];
       if (pairs) {
@@ -165,7 +215,7 @@ __device__ __forceinline__ void write(const Args& p, const Tile& tile, float (&s
   }
 }
 // part = the sums of a stage's products, the least first.
-__device__ __forceinline__ void multiply_stage(float (&part)[64], u64 a, u64 b) {
+__device__ __forceinline__ void multiply_stage(float (&part)[kColumns / 2], u64 a, u64 b) {
   begin_products();
 #pragma unroll
   for (int pair = 0; pair < 6; ++pair) {
@@ -189,18 +239,19 @@ __device__ __forceinline__ void consume(const Args& p, u32 base, const int* tick
     at = __shfl_sync(~0u, at, 0);
     if (at < 0) return;
     const int steps = tile_of(p, at).steps;
-    float sums[64];
+    float sums[kColumns / 2];
 #pragma unroll
-    for (int i = 0; i < 64; ++i) sums[i] = 0;
+    for (int i = 0; i < kColumns / 2; ++i) sums[i] = 0;
     for (int s = 0; s < steps; ++s, ++turn) {
       const int stage = turn % kStages;
       const u32 here = base + stage * kStage;
-      float part[64];
+      float part[kColumns / 2];
       await(bars + 8 * stage, turn / kStages & 1);
-      multiply_stage(part, operand(here + w * kHalfA), operand(here + kOperand, kHalfB));
+      multiply_stage(part, operand(here + (M == 64 ? 0 : w * kHalfA)),
+                     operand(here + kOperand + (M == 64 ? w * kHalfB : 0), TURNED_B ? kHalfB : 16));
       if (lane == 0) arrive(bars + 8 * (kStages + stage));
 #pragma unroll
-      for (int i = 0; i < 64; ++i) sums[i] += part[i];
+      for (int i = 0; i < kColumns / 2; ++i) sums[i] += part[i];
     }
     write(p, tile_of(p, at), sums, w);
   }
@@ -218,10 +269,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) bf16x6_tiles(const __grid_c
   }
   __syncthreads();
   if (warp < 4) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (warp == 0 && lane == 0) load(p, base, tickets);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     consume(p, base, tickets, warp / 4 - 1);
   }
 }
@@ -229,9 +280,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) bf16x6_tiles(const __grid_c
 }  // namespace
 
 std::string bf16x6_split_source() { return element_text("B", DType::bf16) + kSplit + kSum; }
-std::string bf16x6_tiles_source(bool a, bool b) {
-  return str("#define TURNED_A ", a ? 1 : 0, "\n#define TURNED_B ", b ? 1 : 0, "\n#define SHARED_BYTES ",
-             kBf16x6Bytes, "\n", hopper_instructions(), hopper_product(128, false), kTiles);
+std::string bf16x6_tiles_source(const TileForm& form) {
+  auto define = [](const char* name, bool value) { return str("#define ", name, " ", value ? 1 : 0, "\n"); };
+  return str(define("TURNED_A", form.a_turned), define("TURNED_B", form.b_turned),
+             define("PIXELS_A", form.pixels == TileForm::Pixels::a),
+             define("PIXELS_B", form.pixels == TileForm::Pixels::b), "#define ROWS ", form.rows,
+             "\n#define COLUMNS ", form.columns, "\n#define STAGES ", form.stages(), "\n#define ARGS_BYTES ",
+             kTileArgsBytes, "\n#define SHARED_BYTES ", form.shared_bytes(), "\n", hopper_instructions(),
+             hopper_product(form.rows == 64 ? form.columns / 2 : form.columns, false), kTiles);
 }
 
 }  // namespace lockstep::compiler::cuda
