@@ -13,8 +13,8 @@ constexpr int64_t kProcessors = 132;  // of an H200, whatever the device: the ch
 constexpr int64_t kMostPieces = 32;
 constexpr int64_t kMostPieceBytes = int64_t{512} << 20;
 // Of an H200: of a step of a tile, of a small one, around a tile, of a launch; bytes a second.
-constexpr double kStepSeconds = 2.4e-6, kSmallStepSeconds = 1.3e-6, kTileSeconds = 2e-6, kLaunchSeconds = 3e-6,
-                 kBytes = 3e12;
+constexpr double kStepSeconds = 2.4e-6, kSmallStepSeconds = 1.3e-6, kTileSeconds = 2e-6,
+                 kLaunchSeconds = 3e-6, kBytes = 3e12;
 
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
@@ -27,11 +27,9 @@ TileRun run_of(const TileForm& form, int64_t m, int64_t n, int64_t steps, int64_
     if (run.piece_bytes() > kMostPieceBytes) break;
     if (over(steps, run.steps_of_piece()) != pieces) continue;  // some would be empty
     const double waves = static_cast<double>(over(run.tiles() * pieces, kProcessors));
-    run.seconds =
-        waves * (static_cast<double>(run.steps_of_piece()) * step + kTileSeconds) + kLaunchSeconds;
+    run.seconds = waves * (static_cast<double>(run.steps_of_piece()) * step + kTileSeconds) + kLaunchSeconds;
     if (pieces > 1)
-      run.seconds +=
-          static_cast<double>(2 * run.piece_bytes() + m * n * batch * 4) / kBytes + kLaunchSeconds;
+      run.seconds += static_cast<double>(2 * run.piece_bytes() + m * n * batch * 4) / kBytes + kLaunchSeconds;
     if (pieces == 1 || run.seconds < best.seconds) best = run;
   }
   return best;
@@ -119,8 +117,8 @@ void Bf16x6Kernels::launch_tiles(const TileRun& run, const TileArgs& given, cons
          static_cast<unsigned>(form_.shared_bytes()), stream, params, what);
 }
 
-void Bf16x6Kernels::sum_pieces(const TileRun& run, int64_t count, const TileArgs& args,
-                               const float* pieces, Stream& stream) const {
+void Bf16x6Kernels::sum_pieces(const TileRun& run, int64_t count, const TileArgs& args, const float* pieces,
+                               Stream& stream) const {
   float* d = args.d;
   const float* bias = args.bias;
   long long piece = run.batch * run.m * args.n, n = args.n, ldd = args.ldd, rows = run.m,

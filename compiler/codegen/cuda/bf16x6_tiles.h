@@ -1,5 +1,5 @@
-// The kernels of products of f32 as six of bf16 on Hopper: the parts of operands, tiles and pieces of sums, of
-// matrices and of convolutions.
+// The kernels of products of f32 as six of bf16 on Hopper: the parts of operands, tiles and pieces of sums,
+// of matrices and of convolutions.
 #pragma once
 
 #include <cuda.h>
@@ -44,7 +44,8 @@ struct WindowArgs {
   int mirrored;          // the weight's places are read backwards
 };
 
-// `Args` of the source, member by member. Where A is pixels, B is a weight, whose map has its places as dim 1.
+// `Args` of the source, member by member. Where A is pixels, B is a weight, whose map has its places as
+// dim 1.
 struct TileArgs {
   CUtensorMap a, b;
   float* d;
@@ -80,8 +81,8 @@ struct PartsShape {
   int64_t bytes() const { return batch * rows * ld() * 6; }
 };
 double split_seconds(const PartsShape& parts);  // of an H200, a launch with it
-// Boxes of 64 columns, three parts, of so many rows: a tile's, or a step's where rows are what is summed over.
-// `parts` lies at a multiple of 16 bytes. InternalError where the driver does not take it.
+// Boxes of 64 columns, three parts, of so many rows: a tile's, or a step's where rows are what is summed
+// over. `parts` lies at a multiple of 16 bytes. InternalError where the driver does not take it.
 CUtensorMap tiled_map(std::byte* parts, const int64_t (&dims)[4], const int64_t (&strides)[3],
                       const int64_t (&box)[4], const std::string& what);  // strides in bytes, of dims 1 to 3
 CUtensorMap map_of(std::byte* parts, const PartsShape& shape, int64_t rows);
@@ -100,8 +101,8 @@ class Bf16x6Kernels {
   // stride_d, n (columns of d) and whether operands have batches; `pieces` is memory for piece_bytes().
   void multiply(const TileRun& run, const TileArgs& args, float* pieces, const std::string& what,
                 Stream& stream) const;
-  // Its halves: the sums in pieces [pieces, batch, m, columns]; and the sum of `count` pieces, in their order,
-  // into args.d, which may be the first of them.
+  // Its halves: the sums in pieces [pieces, batch, m, columns]; and the sum of `count` pieces, in their
+  // order, into args.d, which may be the first of them.
   void multiply_pieces(const TileRun& run, const TileArgs& args, float* pieces, const std::string& what,
                        Stream& stream) const;
   void sum_pieces(const TileRun& run, int64_t count, const TileArgs& args, const float* pieces,

@@ -31,6 +31,7 @@ int64_t reach(const ConvolutionShape& s, size_t d) { return s.dilation[d] * (s.s
 struct Windows {
   ConvolutionShape shape;  // forward, or the gradient of a weight
   bool mirrored = false;
+  TileForm form = {};  // of all samples
   PartsShape pixels() const { return {shape.n * shape.elements(), shape.channels}; }
   // Of the weight, as the caller has it; of the gradient of the windows.
   PartsShape other() const {
@@ -39,16 +40,11 @@ struct Windows {
                     : PartsShape{shape.outputs * shape.places(), shape.channels};
   }
   int64_t blocks() const { return over(shape.channels, kBf16x6Step); }
-  TileForm form() const {
-    if (shape.which == Which::weight)
-      return TileForm{true, true, TileForm::Pixels::b}.of(shape.outputs, shape.places() * shape.channels);
-    return TileForm{false, mirrored, TileForm::Pixels::a}.of(shape.n * shape.windows(), shape.outputs);
-  }
   TileRun run() const {
     const int64_t windows = shape.n * shape.windows(), terms = shape.places() * blocks();
     return shape.which == Which::weight
-               ? run_of(form(), shape.outputs, terms * kBf16x6Step, over(windows, kBf16x6Step), 1)
-               : run_of(form(), windows, shape.outputs, terms, 1);
+               ? run_of(form, shape.outputs, terms * kBf16x6Step, over(windows, kBf16x6Step), 1)
+               : run_of(form, windows, shape.outputs, terms, 1);
   }
 };
 Windows of_samples(Windows windows, int64_t samples) {
@@ -63,9 +59,14 @@ int64_t samples_at_a_time(const Windows& windows, int64_t most_parts = kBf16x6Pi
   return over(windows.shape.n, over(windows.shape.n, most));
 }
 std::optional<Windows> windows_of(const ConvolutionShape& s) {
-  if (s.which != Which::input) return Windows{s};
-  if (const auto mirrored = mirrored_convolution(s)) return Windows{*mirrored, true};
-  return {};
+  const bool input = s.which == Which::input;
+  const auto shape = input ? mirrored_convolution(s) : s;
+  if (!shape) return {};
+  if (s.which == Which::weight)
+    return Windows{*shape, false,
+                   TileForm{true, true, TileForm::Pixels::b}.of(s.outputs, s.places() * s.channels)};
+  return Windows{*shape, input,
+                 TileForm{false, input, TileForm::Pixels::a}.of(s.n * shape->windows(), shape->outputs)};
 }
 
 double seconds_of(const Windows& w) {
@@ -90,12 +91,12 @@ CUtensorMap pixel_map(std::byte* parts, const Windows& windows) {
             upper[2] = {static_cast<int>(s.hi[1] - reach(s, 1)), static_cast<int>(s.hi[0] - reach(s, 0))};
   const cuuint32_t steps[4] = {1, static_cast<cuuint32_t>(s.stride[1]), static_cast<cuuint32_t>(s.stride[0]),
                                1};
-  const auto count = static_cast<cuuint32_t>(s.which == Which::weight ? kBf16x6Step : windows.form().rows);
+  const auto count = static_cast<cuuint32_t>(s.which == Which::weight ? kBf16x6Step : windows.form.rows);
   CUtensorMap map;
-  check(driver().TensorMapEncodeIm2col(
-            &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, parts, dims, strides, lower, upper, kBf16x6Step, count,
-            steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+  check(driver().TensorMapEncodeIm2col(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, parts, dims, strides, lower,
+                                       upper, kBf16x6Step, count, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         str("tensor map of the pixels of ", convolution_text(s)));
   return map;
 }
@@ -103,8 +104,9 @@ CUtensorMap pixel_map(std::byte* parts, const Windows& windows) {
 CUtensorMap weight_map(std::byte* parts, const Windows& windows) {
   const PartsShape weight = windows.other();
   const int64_t places = windows.shape.places(), ld = weight.ld() * 2;
-  return tiled_map(parts, {weight.columns, places, weight.rows / places, 3}, {ld, places * ld, weight.rows * ld},
-                   {kBf16x6Step, 1, windows.mirrored ? kBf16x6Step : windows.form().columns, 3},
+  return tiled_map(parts, {weight.columns, places, weight.rows / places, 3},
+                   {ld, places * ld, weight.rows * ld},
+                   {kBf16x6Step, 1, windows.mirrored ? kBf16x6Step : windows.form.columns, 3},
                    "the weight of " + convolution_text(windows.shape));
 }
 WindowArgs args_of(const Windows& windows) {
@@ -126,7 +128,10 @@ class Bf16x6Convolution : public LibraryCall {
  public:
   Bf16x6Convolution(CudaDevice& device, const ConvolutionShape& shape, const Windows& windows,
                     const std::string& cache_dir, int64_t most_parts)
-      : shape_(shape), windows_(windows), kept_(samples_at_a_time(windows, most_parts)), kernels_(device, windows.form(), cache_dir) {
+      : shape_(shape),
+        windows_(windows),
+        kept_(samples_at_a_time(windows, most_parts)),
+        kernels_(device, windows.form, cache_dir) {
     for (int64_t first = 0; first < windows.shape.n; first += kept_)
       runs_.push_back(of_samples(windows, std::min(kept_, windows.shape.n - first)).run());
     places_ = places();
@@ -156,11 +161,13 @@ class Bf16x6Convolution : public LibraryCall {
     const size_t other = aligned(most.pixels().bytes()), sums = other + aligned(most.other().bytes());
     const bool weight = shape_.which == Which::weight;
     int64_t bytes = 0, pieces = 0;
-    for (const TileRun& run : runs_) bytes = std::max(bytes, run.piece_bytes()), pieces = std::max(pieces, run.pieces);
+    for (const TileRun& run : runs_)
+      bytes = std::max(bytes, run.piece_bytes()), pieces = std::max(pieces, run.pieces);
     if (weight) bytes = adds_up() ? (1 + pieces) * shape_.weights() * 4 : 0;
     return {other, sums, sums + aligned(bytes), sums + aligned(bytes) + 256};
   }
-  // Whether the gradient of a weight is a sum of pieces: one behind the other, behind what was added up before.
+  // Whether the gradient of a weight is a sum of pieces: one behind the other, behind what was added up
+  // before.
   bool adds_up() const { return runs_.size() > 1 || runs_[0].pieces > 1; }
   void split(const float* x, const PartsShape& shape, std::byte* to, int* ticket, Stream& stream) const {
     kernels_.split(x, shape.columns, 0, shape, to, ticket, stream);
