@@ -97,6 +97,12 @@ TEST(CudaBf16x6, PaysForConvolutionsOfManyChannels) {
     EXPECT_FALSE(pays_bf16x6(windows(which, 2, 16, 16, 8)));
   }
   EXPECT_FALSE(pays_bf16x6(windows(Which::input, 256, 64, 128, 56, 3, 2))) << "strides";
+  for (const Which which : {Which::forward, Which::input}) {
+    EXPECT_TRUE(pays_bf16x6(windows(which, 256, 64, 32, 96)));
+    EXPECT_TRUE(pays_bf16x6(windows(which, 256, 32, 64, 48)));
+    EXPECT_FALSE(pays_bf16x6(windows(which, 256, 32, 32, 96)));
+  }
+  EXPECT_TRUE(pays_bf16x6(windows(Which::weight, 256, 32, 32, 96)));
 }
 
 // Measured, docs/performance.md: where it does not pay, parts take as long as the product.

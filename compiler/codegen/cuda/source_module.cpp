@@ -51,13 +51,22 @@ std::string element_text(const std::string& prefix, DType dtype) {
              "_t store_", prefix, "(", sum, " x) {\n  ", store, "\n}\n");
 }
 
+namespace {
+void allow(CUfunction function, const std::string& name, int shared_bytes) {
+  check(driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes),
+        str("shared memory of ", name));
+}
+}  // namespace
+
 SourceModule::SourceModule(CudaDevice& device, std::shared_future<std::string> code)
     : device_(device), code_(std::move(code)) {}
 
 SourceModule::Kernel& SourceModule::kernel(const std::string& name, int shared_bytes) const {
   std::lock_guard lock(mutex_);
   Kernel& kernel = kernels_[name];
-  if (shared_bytes > kernel.shared_bytes) kernel.shared_bytes = shared_bytes, kernel.function = nullptr;
+  if (shared_bytes <= kernel.shared_bytes) return kernel;
+  kernel.shared_bytes = shared_bytes;
+  if (kernel.function) device_.enter(), allow(kernel.function, name, shared_bytes);
   return kernel;
 }
 
@@ -68,10 +77,7 @@ void SourceModule::finish() const {
   for (auto& [name, kernel] : kernels_) {
     if (kernel.function) continue;
     const CUfunction function = module_->function(name);
-    if (kernel.shared_bytes > 0)
-      check(driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                      kernel.shared_bytes),
-            str("shared memory of ", name));
+    if (kernel.shared_bytes > 0) allow(function, name, kernel.shared_bytes);
     kernel.function = function;
   }
 }

@@ -39,11 +39,12 @@ class SourceModule {
     int shared_bytes = 0;
   };
   SourceModule(CudaDevice& device, std::shared_future<std::string> code);
-  // A kernel that somebody will launch, with dynamic shared memory of so many bytes. Thread-safe.
+  // A kernel that somebody will launch, with dynamic shared memory of so many bytes; the most that was asked
+  // for counts. Thread-safe.
   Kernel& kernel(const std::string& name, int shared_bytes = 0) const;
-  // Waits until the source is compiled, loads it and finds the kernels that were asked for; those of the pool
-  // know no device. UserError when it does not compile; InternalError when it has no such kernel, or the
-  // device not as much shared memory for its blocks. Thread-safe.
+  // Waits until the source is compiled, loads it and finds the kernels that were asked for: on the caller's
+  // thread, since the pool's know no device. UserError when it does not compile; InternalError when it has no
+  // such kernel, or the device not as much shared memory for its blocks. Thread-safe.
   void finish() const;
   CUfunction function(const std::string& name) const;  // of one kernel; throws as finish()
 
