@@ -36,7 +36,9 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
   plan.phases = cut_phases(whole);
   stream_weights(plan.phases, streaming);
   const Graph plain_seed = plan.phases.seed.graph;
-  const bool cast = gather_float8(plan.phases);
+  const bool by_updates =
+      context.options.backend != Backend::reference && target_of(context.options).rounds_by_scales();
+  const bool cast = gather_float8(plan.phases, by_updates);
   for (const auto& input : whole.inputs)
     if (input.kind == InputKind::state) plan.layouts[input.name] = context.layout_of(input.name);
   auto lower = [&](const Graph& graph) {
@@ -48,6 +50,7 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
   plan.copies = lower(plan.phases.copies.graph);
   plan.maxima = lower(plan.phases.own_rows.maxima.graph);
   plan.cast = lower(plan.phases.own_rows.cast.graph);
+  plan.scales = lower(plan.phases.own_rows.scales.graph);
   if (cast) plan.plain_seed = std::make_shared<const Graph>(lower(plain_seed));
   for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
   return plan;
@@ -180,10 +183,11 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
       if (!known) sources.push_back(std::move(source));
     }
   };
-  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body, &plan.copies, &plan.maxima, &plan.cast})
+  for (const Graph* graph :
+       {&plan.count, &plan.seed, &plan.body, &plan.copies, &plan.maxima, &plan.cast, &plan.scales})
     add(kernels_of(*graph, plan.options));
   for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
-  add(update_kernels(plan.phases, plan.options, kept_gradients(plan)));
+  add(update_kernels(plan.phases, plan.options, kept_gradients(plan), true));
   return sources;
 }
 }  // namespace

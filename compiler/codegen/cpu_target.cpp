@@ -77,6 +77,7 @@ class CpuTarget : public Target {
     return compiler::accepts_strides(node, index);
   }
   KernelSource generate(const Graph& body) const override { return generate_kernel(body); }
+  bool rounds_by_scales() const override { return true; }
   KernelSource generate_multi_tensor(const Graph& body) const override {
     return compiler::generate_multi_tensor(body);
   }

@@ -16,9 +16,9 @@ namespace lockstep::compiler {
 using KernelFn = void (*)(void* const* args, int threads);
 
 // One launch updates many tensors of one dtype. `table` has, per tensor, the pointers of the per-element
-// inputs and then of the outputs, in body order; `numels` the elements per tensor; `per_tensor` the
-// per-tensor scalars (f32), as many per tensor as the body has; `scalars` points to the shared rank-0 inputs,
-// in body order.
+// inputs, then of its own scalars, then of the outputs, in body order; `numels` the elements per tensor;
+// `per_tensor` the per-tensor scalars (f32), as many per tensor as the body has; `scalars` points to the
+// shared rank-0 inputs, in body order.
 using MultiTensorFn = void (*)(void* const* table, const int64_t* numels, const float* per_tensor,
                                int64_t tensors, void* const* scalars, int threads);
 
@@ -71,8 +71,16 @@ Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype);
 Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector<DType>& gates);
 // The body with these inputs in bf16: each is widened, which is exact, before anything reads it.
 Graph body_of_halves(const Graph& body, const std::vector<int>& inputs);
+// The body that writes its first output (a convert: its only one) once more in `dtype`, float8: in bf16,
+// times a scale, and rounded. The scale, and the one that it has where `gates` let nothing be made, are
+// scalars of the tensor, appended in this order; the latter only where there are gates. A last output, f32,
+// is the largest magnitude in bf16 (kLargest).
+Graph body_by_scale(const Graph& body, DType dtype, size_t gates);
 // Kernel with the MultiTensorFn signature. Inputs of rank 1 are per element, rank-0 inputs of kind scalar are
-// shared, of kind value per tensor. The body is pointwise.
+// shared, of kind value per tensor, of kind state per tensor, too, by pointer. The body is pointwise. Of an
+// output of kind kLargest, whose elements are >= 0 or NaN, the largest element of all is left in one f32,
+// unless what stands there is larger; a NaN is larger than any.
+inline constexpr OutputKind kLargest = OutputKind::metric;
 KernelSource generate_multi_tensor(const Graph& body);
 
 }  // namespace lockstep::compiler

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/functions.h"
+#include "core/ops/functions/delayed_float8.h"
 #include "core/ops/op.h"
 #include "core/ops/updates.h"
 
@@ -10,6 +11,20 @@ namespace lockstep::compiler {
 
 namespace {
 constexpr double kDecayMark = 0.0078125001;  // stands for the weight decay while the row expands
+
+std::string gate_name(size_t k) { return str("gate", k); }
+std::string limit_name(size_t k) { return str("limit", k); }
+// Whether every gate of a body is within its limit; undefined without gates.
+Tensor is_made(const std::shared_ptr<Builder>& builder, size_t gates) {
+  Tensor within;
+  for (size_t k = 0; k < gates; ++k) {
+    const Tensor gate(builder, builder->graph.find_input(gate_name(k))),
+        limit(builder, builder->graph.find_input(limit_name(k)));
+    const Tensor one = less_equal(abs(gate.dtype() == DType::f32 ? gate : convert(gate, DType::f32)), limit);
+    within = within.defined() ? apply1(ops::and_, {within, one}) : one;
+  }
+  return within;
+}
 }  // namespace
 
 Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype) {
@@ -63,15 +78,11 @@ Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector
   std::vector<ValueId> elements;
   for (const auto& input : graph.inputs)
     if (!graph[input.value].shape.empty()) elements.push_back(input.value);
-  auto scalar_of = [&](const std::string& label, DType dtype) {
-    return Tensor(builder, graph.add_input(InputKind::scalar, label, dtype, {}));
-  };
-  Tensor within;
   for (size_t k = 0; k < gates.size(); ++k) {
-    Tensor gate = scalar_of(str("gate", k), gates[k]), limit = scalar_of(str("limit", k), DType::f32);
-    Tensor one = less_equal(abs(gates[k] == DType::f32 ? gate : convert(gate, DType::f32)), limit);
-    within = within.defined() ? apply1(ops::and_, {within, one}) : one;
+    graph.add_input(InputKind::scalar, gate_name(k), gates[k], {});
+    graph.add_input(InputKind::scalar, limit_name(k), DType::f32, {});
   }
+  const Tensor within = is_made(builder, gates.size());
   for (size_t o = 0; within.defined() && o < graph.outputs.size(); ++o) {
     if (replaced.at(o) == kReplacesNothing) continue;
     const ValueId old = elements.at(replaced.at(o));
@@ -80,6 +91,24 @@ Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector
     graph.outputs[o].value =
         where(broadcast_to(within, shape), Tensor(builder, made), Tensor(builder, old)).id();
   }
+  return graph;
+}
+
+Graph body_by_scale(const Graph& body, DType dtype, size_t gates) {
+  auto builder = std::make_shared<Builder>();
+  builder->graph = body;
+  Graph& graph = builder->graph;
+  auto scalar_of_tensor = [&](const char* label) {
+    return Tensor(builder, graph.add_input(InputKind::state, label, DType::f32, {}));
+  };
+  Tensor scale = scalar_of_tensor("scale");
+  if (gates > 0) scale = where(is_made(builder, gates), scale, scalar_of_tensor("scale_before"));
+  const Tensor made(builder, graph.outputs[0].value);
+  const Tensor half = made.dtype() == DType::bf16 ? made : convert(made, DType::bf16);
+  const Tensor copy = rounded_by_scale(half, scale, dtype), largest = abs(convert(half, DType::f32));
+  if (half.id() == made.id()) graph.outputs.clear();
+  graph.add_output(OutputKind::value, "copy", copy.id());
+  graph.add_output(kLargest, "largest", largest.id());
   return graph;
 }
 

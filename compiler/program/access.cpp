@@ -70,8 +70,9 @@ struct Finder {
     for (const auto& tensor : update.tensors) {
       for (const Span& span : tensor.inputs) read(span);
       read(tensor.ids), read(tensor.rows);
+      for (const Span& span : {tensor.scale, tensor.scale_before, tensor.largest}) read(span);
       for (const Span& span : tensor.outputs) write(span);
-      write(tensor.copy);
+      write(tensor.copy), write(tensor.largest);
     }
     for (const Span& span : update.gates) read(span);
     for (const Span& span : update.limits) read(span);

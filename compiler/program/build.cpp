@@ -22,6 +22,7 @@ StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const Prog
                     std::move(copies),
                     plan_block({plan.maxima}, plan.options),
                     plan_block({plan.cast}, plan.options),
+                    plan_block({plan.scales}, plan.options),
                     {}};
   return StepBuilder(plan, std::move(blocks), rank).build_inspection();
 }

@@ -1,5 +1,6 @@
 // What a step reads, and what it does once before its micro-batches.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "compiler/program/builder.h"
@@ -43,6 +44,7 @@ StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramR
   add_block("copies", std::move(blocks.copies));
   add_block("maxima", std::move(blocks.maxima));
   add_block("cast", std::move(blocks.cast));
+  add_block("scales", std::move(blocks.scales));
   for (size_t f = 0; f < blocks.fragments.size(); ++f)
     add_block(str("tail ", f), std::move(blocks.fragments[f]));
 }
@@ -181,12 +183,17 @@ Span StepBuilder::output_of(int b, size_t o, const std::vector<Span>& inputs, in
 }
 
 void StepBuilder::round_weights() {
+  find_scales(false);
   for (NodeId n : plan_.phases.head)
-    if (const Node& node = whole_.node(n); node.op == ops::convert)
-      updates_.tensors.push_back({.node = n,
-                                  .count = held_.of(whole_[node.inputs[0]]).count,
-                                  .inputs = {at_[node.inputs[0]]},
-                                  .outputs = {at_[node.outputs[0]]}});
+    if (const Node& node = whole_.node(n); node.op == ops::convert) {
+      UpdateTensors::Tensor tensor{
+          .node = n, .count = held_.of(whole_[node.inputs[0]]).count, .inputs = {at_[node.inputs[0]]}};
+      if (const auto found = updated_.find(state_input(node.inputs[0])); found != updated_.end())
+        round_by_scale(tensor, found->second);
+      else
+        tensor.outputs = {at_[node.outputs[0]]};
+      updates_.tensors.push_back(std::move(tensor));
+    }
   flush_updates();
 }
 
@@ -207,6 +214,33 @@ void StepBuilder::cast_own_rows() {
   run_phase(kMaximaBlock, own.maxima);
   for (NodeId n : own.gathers) node(n);
   run_phase(kCastBlock, own.cast);
+}
+
+// Of weights whose updates round them to float8: the scales that they have had, and those of the next step,
+// which are what they have had where the step is yet to run.
+void StepBuilder::find_scales(bool of_step) {
+  const Phases::OwnRows& own = plan_.phases.own_rows;
+  if (own.updated.empty()) return;
+  std::vector<Span> inputs = inputs_of(own.scales, -1);
+  const size_t histories = inputs.size() / 2;
+  if (!of_step) std::copy_n(inputs.begin(), histories, inputs.begin() + static_cast<ptrdiff_t>(histories));
+  for (const Span& span : inputs) LS_CHECK(span.there(), "a history is not known before the first update");
+  run_all(kScalesBlock, inputs);
+  const size_t groups = own.scales.outputs.size() / 2;
+  scales_.clear();
+  for (const auto& one : own.updated) {
+    const auto of = [&](size_t output) {
+      return output_of(kScalesBlock, output, inputs).part(static_cast<int64_t>(4 * one.place), 4);
+    };
+    scales_.push_back({of(one.group), of(groups + one.group)});
+  }
+  writer_.put(ZeroSpan{largest_});
+}
+void StepBuilder::round_by_scale(UpdateTensors::Tensor& tensor, size_t updated) const {
+  const auto& one = plan_.phases.own_rows.updated[updated];
+  tensor.copy = at_[one.rows], tensor.copy_dtype = whole_[one.rows].dtype;
+  std::tie(tensor.scale_before, tensor.scale) = scales_[updated];
+  tensor.largest = at_[one.largest];
 }
 
 void StepBuilder::counts() {

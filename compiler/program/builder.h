@@ -55,6 +55,7 @@ class StepBuilder {
   int64_t ranks_of(const Node& start) const { return held_.size(start.attrs.word("mesh_dim")); }
   const Node& start_of(const Node& wait) const { return whole_.producer(wait.inputs[0]); }
   bool ends_gather(const Node& node) const;
+  std::string state_input(ValueId v) const;
   std::string state_output(ValueId v) const;
   void own(ValueId v, const std::string& name, int64_t least = 0);  // a region of at least so many elements
 
@@ -72,6 +73,8 @@ class StepBuilder {
   void round_weights();
   void head();
   void cast_own_rows();
+  void find_scales(bool of_step);
+  void round_by_scale(UpdateTensors::Tensor& tensor, size_t updated) const;
   void counts();
   // Rows of sparse tables for micro-batches: their ids, as count gives them; those of split tables from their
   // owners, for all micro-batches at once; those of whole ones before each body.
@@ -209,7 +212,11 @@ class StepBuilder {
   int64_t answered_ = 0;      // of them, so far
   std::vector<Span> limits_;  // of the norms, of the loss
   std::vector<ValueId> gates_;
-  std::map<std::string, ValueId> rounded_;  // state: its rounded rows
+  std::map<std::string, ValueId> rounded_;     // state: its rounded rows
+  std::map<std::string, size_t> updated_;      // state: its place in OwnRows::updated
+  Span largest_;                               // of these weights
+  std::vector<std::pair<Span, Span>> scales_;  // theirs, before the step's updates and behind them
+  bool knows_scales_ = false;                  // of the step
   std::map<ValueId, ValueId> replaces_;
   std::map<ValueId, Gather> gathers_;
   std::set<std::pair<ValueId, size_t>> streamed_;  // a gather's handle, and its tensor

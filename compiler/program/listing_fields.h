@@ -53,8 +53,9 @@ void fields(auto& f, Is<ZeroSpan> auto& x) { f("", x.at); }
 void fields(auto& f, Is<AddCounts> auto& x) { f("addend", x.addend)("totals", x.totals); }
 void fields(auto& f, Is<UpdateTensors::Tensor> auto& x) {
   f("node", x.node)("count", x.count)("inputs", x.inputs)("outputs", x.outputs)("copy", x.copy)(
-      "copy_of", x.copy_dtype)("halves", x.halves)("by_rows", x.by_rows)("ids", x.ids)("rows", x.rows)(
-      "width", x.width)("first", x.first);
+      "copy_of", x.copy_dtype)("scale", x.scale)("before", x.scale_before)("largest", x.largest)(
+      "halves", x.halves)("by_rows", x.by_rows)("ids", x.ids)("rows", x.rows)("width", x.width)("first",
+                                                                                                x.first);
 }
 void fields(auto& f, Is<UpdateTensors> auto& x) {
   f("tensors", x.tensors)("gates", x.gates)("limits", x.limits);

@@ -20,6 +20,12 @@ std::string StepBuilder::state_output(ValueId v) const {
   return "";
 }
 
+std::string StepBuilder::state_input(ValueId v) const {
+  for (const auto& input : whole_.inputs)
+    if (input.value == v && input.kind == InputKind::state) return input.name;
+  return "";
+}
+
 void StepBuilder::own(ValueId v, const std::string& name, int64_t least) {
   const int64_t held = bytes_of(v);
   at_[v] = writer_.region(Kind::value, name, std::max(least * size_of_value(whole_[v]), held)).part(0, held);
@@ -33,17 +39,24 @@ std::vector<size_t> StepBuilder::tensors_of(const Node& start) const {
 }
 
 void StepBuilder::prepare_head() {
+  const auto& updated = plan_.phases.own_rows.updated;
+  if (!updated.empty())
+    largest_ = writer_.region(Kind::value, "largest of weights", static_cast<int64_t>(4 * updated.size()));
+  for (size_t i = 0; i < updated.size(); ++i) {
+    updated_[updated[i].state] = i;
+    own(updated[i].rows, "in float8 " + updated[i].state);
+    at_[updated[i].largest] = largest_.part(static_cast<int64_t>(4 * i), 4);
+  }
   for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
   for (NodeId n : plan_.phases.own_rows.gathers) prepare_head(whole_.node(n));
 }
 
 void StepBuilder::prepare_head(const Node& node) {
   if (node.op == ops::convert) {
-    std::string name = "rounded";
-    for (const auto& input : whole_.inputs)
-      if (input.value == node.inputs[0])
-        rounded_[input.name] = node.outputs[0], name = "rounded " + input.name;
-    own(node.outputs[0], name, 1);
+    const std::string state = state_input(node.inputs[0]);
+    if (updated_.count(state)) return;
+    if (!state.empty()) rounded_[state] = node.outputs[0];
+    own(node.outputs[0], state.empty() ? "rounded" : "rounded " + state, 1);
   } else if (ends_gather(node) && ranks_of(start_of(node)) == 1) {
     for (size_t i = 0; i < node.outputs.size(); ++i) at_[node.outputs[i]] = at_[start_of(node).inputs[i]];
   } else {
@@ -198,6 +211,7 @@ bool StepBuilder::meets_pending(const UpdateTensors::Tensor& tensor) const {
 }
 
 void StepBuilder::update(NodeId n, const Node& node) {
+  if (!knows_scales_) find_scales(true), knows_scales_ = true;
   UpdateTensors::Tensor tensor{.node = n, .count = held_.of(whole_[node.inputs[0]]).count};
   tensor.halves = halves_of(node, kept_);
   for (ValueId v : node.inputs) {
@@ -209,7 +223,9 @@ void StepBuilder::update(NodeId n, const Node& node) {
     if (const auto old = replaces_.find(v); old != replaces_.end()) at_[v] = at_[old->second];
     tensor.outputs.push_back(at_[v]);
   }
-  if (auto found = rounded_.find(state_output(node.outputs[0])); found != rounded_.end())
+  const std::string state = state_output(node.outputs[0]);
+  if (const auto found = updated_.find(state); found != updated_.end()) round_by_scale(tensor, found->second);
+  if (auto found = rounded_.find(state); found != rounded_.end())
     tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
   if (meets_pending(tensor) || is_always_made(node)) flush_updates();
   for (const Span& span : tensor.inputs)

@@ -123,6 +123,7 @@ struct Writer {
                       [](const UpdateTensors::Tensor& tensor) { return !tensor.halves.empty(); });
     return str(update.gates.empty() ? "convert " : "update ", counted(update.tensors.size(), "tensor"), ": ",
                at(first.outputs.at(0)), first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
+               first.scale.there() ? str(" by the scale ", at(first.scale)) : "",
                first.by_rows < 0 ? "" : str(", by the rows ", at(first.rows), " of ", at(first.ids)),
                and_more(update.tensors.size()),
                halves ? str(", of them ", halves, " by gradients in bf16") : std::string(),

@@ -7,7 +7,7 @@ namespace lockstep::compiler {
 
 int64_t StepBlocks::arena_bytes() const {
   int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes() + copies.arena_bytes() +
-                  maxima.arena_bytes() + cast.arena_bytes();
+                  maxima.arena_bytes() + cast.arena_bytes() + scales.arena_bytes();
   for (const auto& fragment : fragments) bytes += fragment.arena_bytes();
   return bytes;
 }
@@ -49,18 +49,16 @@ StepBlocks plan_blocks(const StepPlan& plan) {
   out.body = plan_body(plan);
   out.copies = plan_copies(plan, out.body.micro_batches);
   out.maxima = plan_block({plan.maxima}, plan.options), out.cast = plan_block({plan.cast}, plan.options);
+  out.scales = plan_block({plan.scales}, plan.options);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
   return out;
 }
 
 StepBlocks blocks_of(std::vector<ProgramBlock> all) {
-  StepBlocks out{std::move(all.at(kCountBlock)),
-                 std::move(all.at(kSeedBlock)),
-                 std::move(all.at(kBodyBlock)),
-                 std::move(all.at(kCopiesBlock)),
-                 std::move(all.at(kMaximaBlock)),
-                 std::move(all.at(kCastBlock)),
-                 {}};
+  StepBlocks out{std::move(all.at(kCountBlock)),  std::move(all.at(kSeedBlock)),
+                 std::move(all.at(kBodyBlock)),   std::move(all.at(kCopiesBlock)),
+                 std::move(all.at(kMaximaBlock)), std::move(all.at(kCastBlock)),
+                 std::move(all.at(kScalesBlock)), {}};
   for (size_t f = kTailBlocks; f < all.size(); ++f) out.fragments.push_back(std::move(all[f]));
   return out;
 }

@@ -11,7 +11,7 @@ namespace lockstep::compiler {
 
 // The planned blocks of a step's phases.
 struct StepBlocks {
-  ProgramBlock count, seed, body, copies, maxima, cast;
+  ProgramBlock count, seed, body, copies, maxima, cast, scales;
   std::vector<ProgramBlock> fragments;
   int64_t arena_bytes() const;
 };

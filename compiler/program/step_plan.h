@@ -37,7 +37,7 @@ struct Recompute {
 // What a step is built from: data only, made by compile().
 struct StepPlan {
   Phases phases;
-  Graph count, seed, body, copies, maxima, cast;  // lowered for the backend
+  Graph count, seed, body, copies, maxima, cast, scales;  // lowered for the backend
   Recompute recompute;
   std::shared_ptr<const Graph>
       plain_body;  // the body without recomputing, which the certificate names; null where it is `body`

@@ -35,6 +35,12 @@ class Walk : private Refusals {
       std::visit(*this, instr.what);
     }
   }
+  // What the refresh has run runs in the step again, whose scales are its own.
+  void begin_step() {
+    done_.clear();
+    for (const auto& [key, turn] : turns_)
+      if (key.first == kScalesBlock) bytes_.set(program_.whole(key.second), ByteState::none);
+  }
   void end() {
     if (const auto [flight, start] = flights_.open(); start)
       fail(*start, str("nothing waits for flight ", flight));
@@ -171,6 +177,7 @@ class Walk : private Refusals {
   void operator()(const ZeroSpan& zero) {
     write(zero.at, ByteState::once);
     added_.set(zero.at, ByteState::none);
+    raised_.set(zero.at, ByteState::plain);
   }
   void operator()(const AddCounts& add) {
     take(add.totals);
@@ -187,7 +194,7 @@ class Walk : private Refusals {
         if (staged_.count(span.region) && !to_update_.is_plain(span))
           fail(str("updates what ", stretch(span), " holds twice"));
       }
-      look(tensor.ids), look(tensor.rows);
+      look(tensor.ids), look(tensor.rows), look(tensor.scale), look(tensor.scale_before);
       for (const Span& span : tensor.outputs) {
         if (!span.there() || span.bytes == 0) continue;
         write(span, ByteState::plain);
@@ -196,6 +203,7 @@ class Walk : private Refusals {
         update_once(span);
       }
       write(tensor.copy, ByteState::plain);
+      raise(tensor.largest);
     }
     for (const Span& span : update.gates) look(span);
   }
@@ -287,6 +295,16 @@ class Walk : private Refusals {
       if (state == ByteState::spent) fail(str("reads ", stretch(span), " which was taken already"));
       return state == ByteState::plain ? state : ByteState::settled;
     });
+    raised_.set(span, ByteState::none);
+  }
+  // Keeps the larger of what a maximum holds and what is new: from zero on, until it is read.
+  void raise(const Span& most) {
+    if (!most.there()) return;
+    raised_.each(most, [&](ByteState state) {
+      if (state != ByteState::plain) fail(str("finds the largest of ", stretch(most), ", which is not zero"));
+      return state;
+    });
+    bytes_.set(most, ByteState::plain);
   }
   // Takes an addend; `over_ranks`: to sum it over ranks.
   void take(const Span& span, bool over_ranks = false) {
@@ -372,6 +390,7 @@ class Walk : private Refusals {
 
   ByteStates bytes_;
   ByteStates added_;       // plain: counts that something was added to since they were zeroed
+  ByteStates raised_;      // plain: zeroed, and read by nothing since
   std::set<int> counted_;  // regions of counts
   Tallies tallies_;
   std::vector<std::pair<Span, Span>> squared_;  // squares of rows, and of what
@@ -392,6 +411,7 @@ class Walk : private Refusals {
 void verify(const StepProgram& program) {
   Walk walk(program);
   walk.run(program.refresh);
+  walk.begin_step();
   walk.run(program.instrs);
   walk.end();
 }

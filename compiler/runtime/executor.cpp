@@ -225,7 +225,11 @@ Executor::Action Executor::bind(const UpdateTensors& update) {
     call.count = tensor.count;
     for (const Span& input : tensor.inputs) call.inputs.push_back(at(input));
     for (const Span& output : tensor.outputs) call.outputs.push_back(at(output));
-    if (parts_.kernels) call.copy = at(tensor.copy);
+    if (parts_.kernels) {
+      call.copy = at(tensor.copy);
+      call.scale = at(tensor.scale), call.scale_before = at(tensor.scale_before);
+      call.largest = at(tensor.largest);
+    }
     call.copy_dtype = tensor.copy_dtype;
     call.halves = tensor.halves;
     call.by_rows = tensor.by_rows;

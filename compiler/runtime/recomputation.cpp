@@ -12,13 +12,10 @@ namespace lockstep::compiler {
 namespace {
 // The body and what stands before it, as the step has them: equal blocks have equal arenas.
 StepBlocks front_of(const StepProgram& step) {
-  return {step.blocks[kCountBlock],
-          step.blocks[kSeedBlock],
-          step.blocks[kBodyBlock],
-          step.blocks[kCopiesBlock],
-          step.blocks[kMaximaBlock],
-          step.blocks[kCastBlock],
-          {}};
+  return {step.blocks[kCountBlock],  step.blocks[kSeedBlock],
+          step.blocks[kBodyBlock],   step.blocks[kCopiesBlock],
+          step.blocks[kMaximaBlock], step.blocks[kCastBlock],
+          step.blocks[kScalesBlock], {}};
 }
 
 // What the next step writes anew before it reads it, or what both read alone. Sample numbers are written

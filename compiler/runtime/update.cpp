@@ -62,19 +62,28 @@ Graph convert_body(DType from, DType to) {
                   body.append(ops::convert, {x}, {{"dtype", to}}, {{to, {kUpdateElements}}})[0]);
   return body;
 }
+// The dtypes of what decides whether an update is made.
+std::vector<DType> gates_of(const Graph& graph, const Node& node) {
+  std::vector<DType> gates;
+  if (node.op != ops::convert && !is_always_made(node))
+    for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
+  return gates;
+}
 // The body of an update or convert node, of which these inputs lie in bf16; with a copy, an update's first
 // output once more in another dtype.
 Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy,
               const std::vector<int>& halves) {
   const DType dtype = graph[node.inputs[0]].dtype;
-  if (node.op == ops::convert) return convert_body(dtype, graph[node.outputs[0]].dtype);
-  std::vector<DType> gates;
-  if (!is_always_made(node))
-    for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
+  const std::vector<DType> gates = gates_of(graph, node);
+  if (node.op == ops::convert) {
+    const Graph body = convert_body(dtype, graph[node.outputs[0]].dtype);
+    return copy ? body_by_scale(body, *copy, 0) : body;
+  }
   Graph body = gated_body(node.body ? *node.body : multi_tensor_body(node.op, node.attrs, dtype),
                           replaced_inputs(node), gates);
   body = body_of_halves(body, halves);
   if (!copy) return body;
+  if (is_float8(*copy)) return body_by_scale(body, *copy, gates.size());
   const ValueId first = body.outputs[0].value;
   const Shape shape = body[first].shape;
   body.add_output(OutputKind::value, "copy",
@@ -113,12 +122,16 @@ class Kernels {
 // has rows alone), in one launch.
 struct Launch : ByRows {
   const MultiTensorKernel* kernel = nullptr;
+  bool gated = false;
 
   void add(const UpdateCall& call, const std::vector<void*>& elements) {
     if (call.by_rows >= 0) tables.push_back(call.rows);
     table.insert(table.end(), elements.begin(), elements.end());
+    for (void* own : {call.scale, gated ? call.scale_before : nullptr})
+      if (own) table.push_back(own);
     for (void* output : call.outputs) table.push_back(output);
-    if (call.copy) table.push_back(call.copy);
+    for (void* output : {call.copy, call.largest})
+      if (output) table.push_back(output);
     numels.push_back(call.count);
     if (call.node->attrs.has("weight_decay"))
       per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
@@ -153,6 +166,7 @@ std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const Kern
     const std::string& kernel = sources.of(*call.graph, *call.node, copy, call.halves).name;
     Launch& launch = out[{kernel, scalars, call.by_rows}];
     launch.kernel = &kernels.find_multi_tensor(kernel);
+    launch.gated = !call.gates.empty();
     launch.scalars = scalars, launch.input = input, launch.element_size = std::move(sizes);
     launch.add(call, elements);
   }
@@ -188,14 +202,21 @@ std::map<std::string, DType> rounded_state(const Phases& phases) {
 }
 
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options,
-                                         const KeptGradients& kept) {
-  const auto rounded = rounded_state(phases);
+                                         const KeptGradients& kept, bool in_float8) {
+  auto rounded = rounded_state(phases);
+  std::map<NodeId, DType> converts;
+  if (in_float8)
+    for (const auto& updated : phases.own_rows.updated)
+      rounded[updated.state] = converts[updated.convert] = phases.whole[updated.rows].dtype;
   Kernels sources(target_of(options));
   auto add = [&](const Node& node, std::optional<DType> copy) {
     sources.of(phases.whole, node, copy, halves_of(node, kept));
   };
   for (NodeId n : phases.head)
-    if (const Node& node = phases.whole.node(n); node.op == ops::convert) add(node, std::nullopt);
+    if (const Node& node = phases.whole.node(n); node.op == ops::convert) {
+      const auto found = converts.find(n);
+      add(node, found == converts.end() ? std::nullopt : std::optional(found->second));
+    }
   for (const Node& node : phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update && node.op != ops::put_rows) {
       std::optional<DType> copy;

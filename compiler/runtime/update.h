@@ -25,6 +25,7 @@ struct UpdateCall {
   std::vector<void*> inputs, outputs;
   void* copy = nullptr;  // null: none
   DType copy_dtype = DType::f32;
+  void *scale = nullptr, *scale_before = nullptr, *largest = nullptr;  // of a copy in float8: body_by_scale()
   std::vector<int> halves;  // inputs that lie in bf16 and are f32 in the node
   int by_rows = -1;         // the input that is no memory but `rows`, with zeros between them; -1: none
   ByRows::Table rows;
@@ -41,8 +42,9 @@ std::function<void(Stream&)> bind_updates(const std::vector<UpdateCall>& calls,
 std::map<std::string, DType> rounded_state(const Phases& phases);
 
 // The kernels of the updates and head converts of a program, for compilation; and their names for the
-// certificate, as they are where no gradient is kept, since that decides no bit.
+// certificate, as they are where no gradient is kept and copies are those of bf16, since neither decides a
+// bit.
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options,
-                                         const KeptGradients& kept = {});
+                                         const KeptGradients& kept = {}, bool in_float8 = false);
 
 }  // namespace lockstep::compiler

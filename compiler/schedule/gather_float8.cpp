@@ -1,4 +1,4 @@
-// Finds amax and quantize of gathered weights, and cuts them at the gather.
+// Cuts amax and quantize of weights at their gather.
 #include "compiler/schedule/gather_float8.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "compiler/schedule/round_in_updates.h"
 #include "core/base/text.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
@@ -16,29 +17,14 @@ namespace lockstep::compiler {
 namespace {
 using Types = std::vector<std::pair<DType, Shape>>;
 
-// A weight, and the nodes of the seed that make float8 of it: amax() and quantize(), by its own maximum or by
-// one that follows from a history of the state.
-struct Weight {
-  Phases::Streamed* streamed = nullptr;
-  NodeId wide, absolute, of_rows, most, quantize;
-  bool delayed = false;
-  int64_t ranks = 1;
-};
-
 class Caster {
  public:
   explicit Caster(Phases& phases)
-      : phases_(phases),
-        whole_(phases.whole),
-        seed_(phases.seed.graph),
-        users_(users_of(seed_)),
-        is_output_(seed_.values.size()) {
-    for (const auto& output : seed_.outputs) is_output_[output.value] = true;
-  }
+      : phases_(phases), whole_(phases.whole), seed_(phases.seed.graph), weights_(float8_weights(phases)) {}
 
-  bool run() {
-    for (auto& streamed : phases_.seed_streamed)
-      if (const auto found = find(streamed)) weights_.push_back(*found);
+  bool run(bool by_updates) {
+    if (by_updates) round_in_updates(phases_, weights_);
+    std::erase_if(weights_, [](const Float8Weight& w) { return w.ranks == 1 && w.updated < 0; });
     if (weights_.empty()) return false;
     find_maxima();
     gather_maxima();
@@ -48,65 +34,6 @@ class Caster {
   }
 
  private:
-  // The only reader of a node's only output, where it is of this op.
-  NodeId reader(NodeId n, OpId op) const {
-    if (!n.valid()) return kNoNode;
-    const ValueId v = seed_.node(n).outputs[0];
-    if (is_output_[v] || users_[v].size() != 1 || seed_.node(users_[v][0]).op != op) return kNoNode;
-    return users_[v][0];
-  }
-  NodeId reader(ValueId v, OpId op) const {
-    for (NodeId n : users_[v])
-      if (seed_.node(n).op == op) return n;
-    return kNoNode;
-  }
-  std::optional<Weight> find(Phases::Streamed& streamed) const {
-    const ValueId v = seed_.inputs[streamed.input].value;
-    Weight out;
-    out.streamed = &streamed, out.ranks = ranks_of(streamed);
-    if (seed_[v].shape.size() != 2 || is_output_[v] || users_[v].size() != 2 || out.ranks < 2)
-      return std::nullopt;
-    out.wide = reader(v, ops::convert), out.quantize = reader(v, ops::quantize);
-    out.absolute = reader(out.wide, ops::abs), out.of_rows = reader(out.absolute, ops::max);
-    out.most = reader(out.of_rows, ops::max);
-    if (!out.quantize.valid() || !out.most.valid()) return std::nullopt;
-    const Node& of_rows = seed_.node(out.of_rows);
-    const bool rows_alone = of_rows.attrs.list("dims") == std::vector<int64_t>{1} &&
-                            seed_[of_rows.outputs[0]].shape == Shape{seed_[v].shape[0]};
-    const std::vector<ValueId>& read = seed_.node(out.quantize).inputs;
-    if (read.size() != 2 || !rows_alone) return std::nullopt;
-    out.delayed = read[1] != seed_.node(out.most).outputs[0];
-    if (out.delayed && !follows_from_state(read[1])) return std::nullopt;
-    return out;
-  }
-  // Whether every rank has what a value of the seed is made of before anything is gathered.
-  bool follows_from_state(ValueId v) const {
-    if (seed_[v].producer.valid()) {
-      const auto& inputs = seed_.producer(v).inputs;
-      return std::all_of(inputs.begin(), inputs.end(), [&](ValueId of) { return follows_from_state(of); });
-    }
-    const Value& value = whole_[input_of(v)];
-    return !value.producer.valid() && std::all_of(value.layout.splits.begin(), value.layout.splits.end(),
-                                                  [](const auto& one) { return one.second == Replicate(); });
-  }
-  // The value of the whole program that an input of the seed is.
-  ValueId input_of(ValueId v) const {
-    for (size_t i = 0; i < seed_.inputs.size(); ++i)
-      if (seed_.inputs[i].value == v) return phases_.seed.inputs[i];
-    throw InternalError(str("%", v, " of the seed is no input"));
-  }
-  // Over how many ranks its rows lie, as many on each; 1 where they do not lie so.
-  int64_t ranks_of(const Phases::Streamed& streamed) const {
-    const std::string& along = whole_.node(streamed.start).attrs.word("mesh_dim");
-    const Value& rows = whole_[streamed.rows];
-    for (const auto& [dim, placement] : rows.layout.splits)
-      if (placement.kind == Placement::Kind::shard && whole_.mesh.shape[dim] > 1 &&
-          whole_.mesh.dim_names[dim] != along)
-        return 1;
-    const int64_t ranks = whole_.mesh.size(along);
-    return rows.shape[0] % ranks ? 1 : ranks;
-  }
-
   // A node of the seed again: on a rank's rows in a graph of them, or on all in the whole program, where what
   // it makes lies as `rows` do.
   ValueId again(Graph& graph, NodeId n, std::vector<ValueId> inputs, const Shape& shape) const {
@@ -114,7 +41,7 @@ class Caster {
     return graph.append(node.op, std::move(inputs), node.attrs, {{seed_[node.outputs[0]].dtype, shape}},
                         node.at)[0];
   }
-  ValueId maxima(Graph& graph, const Weight& w, ValueId rows) const {
+  ValueId maxima(Graph& graph, const Float8Weight& w, ValueId rows) const {
     const Shape shape = graph[rows].shape;
     const ValueId wide = again(graph, w.wide, {rows}, shape);
     return again(graph, w.of_rows, {again(graph, w.absolute, {wide}, shape)}, {shape[0]});
@@ -123,13 +50,13 @@ class Caster {
   template <class Given>
   ValueId remade(Graph& graph, ValueId v, const Given& given, std::map<ValueId, ValueId>& made) const {
     if (const auto found = made.find(v); found != made.end()) return found->second;
-    if (!seed_[v].producer.valid()) return made[v] = given(input_of(v));
+    if (!seed_[v].producer.valid()) return made[v] = given(whole_value_of(phases_.seed, v));
     const Node& node = seed_.producer(v);
     std::vector<ValueId> inputs;
     for (ValueId of : node.inputs) inputs.push_back(remade(graph, of, given, made));
     return made[v] = again(graph, seed_[v].producer, inputs, seed_[v].shape);
   }
-  ValueId cast(Graph& graph, const Weight& w, ValueId rows, ValueId most) const {
+  ValueId cast(Graph& graph, const Float8Weight& w, ValueId rows, ValueId most) const {
     const Node& quantize = seed_.node(w.quantize);
     return graph.append(ops::quantize, {rows, most}, half_of(quantize, "cast"),
                         {{quantize.attrs.dtype("dtype"), graph[rows].shape}}, quantize.at)[0];
@@ -159,13 +86,27 @@ class Caster {
   void find_maxima() {
     Phase& phase = phases_.own_rows.maxima;
     for (size_t i = 0; i < weights_.size(); ++i) {
-      const Weight& w = weights_[i];
+      const Float8Weight& w = weights_[i];
       const size_t first = whole_.values.size();
-      of_rows_.push_back(maxima(whole_, w, w.streamed->rows));
-      lie_as(w.streamed->rows, first);
-      const ValueId rows = add_input(phase, str("rows", i), w.streamed->rows, w.ranks);
+      of_rows_.push_back(w.updated < 0 ? maxima(whole_, w, w.rows) : largest_of_ranks(w));
+      lie_as(w.rows, first);
+      if (w.updated >= 0) {
+        phases_.own_rows.updated[w.updated].largest = of_rows_[i];
+        continue;
+      }
+      const ValueId rows = add_input(phase, str("rows", i), w.rows, w.ranks);
       add_output(phase, maxima(phase.graph, w, rows), of_rows_[i]);
     }
+  }
+  // f32 [ranks]: of each rank's rows.
+  ValueId largest_of_ranks(const Float8Weight& w) {
+    const Node& of_rows = seed_.node(w.of_rows);
+    const Shape shape = whole_[w.rows].shape, by_rank{w.ranks, numel(shape) / w.ranks};
+    const ValueId wide = again(whole_, w.wide, {w.rows}, shape),
+                  absolute = again(whole_, w.absolute, {wide}, shape),
+                  parts = whole_.append(ops::reshape, {absolute}, {{"shape", by_rank}},
+                                        {{DType::f32, by_rank}}, of_rows.at)[0];
+    return again(whole_, w.of_rows, {parts}, {w.ranks});
   }
   // One gather along each mesh dim.
   void gather_maxima() {
@@ -173,8 +114,8 @@ class Caster {
                                    [](const Node& node) { return node.op == ops::all_gather_start; });
     std::map<std::string, std::vector<size_t>> along;
     for (size_t i = 0; i < weights_.size(); ++i)
-      along[whole_.node(weights_[i].streamed->start).attrs.word("mesh_dim")].push_back(i);
-    all_.resize(weights_.size());
+      if (weights_[i].ranks > 1) along[weights_[i].along].push_back(i);
+    all_ = of_rows_;
     for (const auto& [dim, members] : along) {
       std::vector<ValueId> inputs;
       std::vector<std::string> words;
@@ -197,23 +138,26 @@ class Caster {
   void cast() {
     Phase& phase = phases_.own_rows.cast;
     for (size_t i = 0; i < weights_.size(); ++i) {
-      const Weight& w = weights_[i];
-      const ValueId bf16_rows = w.streamed->rows,
-                    all_most = most_of(whole_, w, i, [](ValueId v) { return v; });
+      const Float8Weight& w = weights_[i];
+      const ValueId bf16_rows = w.rows, all_most = most_of(whole_, w, i, [](ValueId v) { return v; });
       const size_t first = whole_.values.size();
       const ValueId made = cast(whole_, w, bf16_rows, all_most);
       lie_as(bf16_rows, first);
+      (w.streamed ? w.streamed->rows : phases_.seed.inputs[w.input]) = made;
+      if (w.updated >= 0) {
+        phases_.own_rows.updated[w.updated].rows = made;
+        continue;
+      }
       const ValueId rows = add_input(phase, str("rows", i), bf16_rows, w.ranks);
       const ValueId most = most_of(phase.graph, w, i, [&](ValueId v) {
         return add_input(phase, str(w.delayed ? "history" : "maxima", i), v);
       });
       add_output(phase, cast(phase.graph, w, rows, most), made);
-      w.streamed->rows = made;
     }
   }
   // What the scale of a weight follows from.
   template <class Given>
-  ValueId most_of(Graph& graph, const Weight& w, size_t i, const Given& given) const {
+  ValueId most_of(Graph& graph, const Float8Weight& w, size_t i, const Given& given) const {
     if (!w.delayed) return again(graph, w.most, {given(all_[i])}, {});
     std::map<ValueId, ValueId> made;
     return remade(graph, seed_.node(w.quantize).inputs[1], given, made);
@@ -227,8 +171,8 @@ class Caster {
     std::set<NodeId> gone;
     std::map<NodeId, size_t> by_quantize, by_most;
     for (size_t i = 0; i < weights_.size(); ++i) {
-      const Weight& w = weights_[i];
-      cast_inputs[w.streamed->input] = seed_.node(w.quantize).attrs.dtype("dtype");
+      const Float8Weight& w = weights_[i];
+      cast_inputs[w.input] = seed_.node(w.quantize).attrs.dtype("dtype");
       gone.insert({w.wide, w.absolute, w.of_rows});
       by_quantize[w.quantize] = i, by_most[w.most] = i;
     }
@@ -267,14 +211,12 @@ class Caster {
   Phases& phases_;
   Graph& whole_;
   Graph& seed_;
-  const PerValue<std::vector<NodeId>> users_;
-  PerValue<bool> is_output_;
-  std::vector<Weight> weights_;
+  std::vector<Float8Weight> weights_;
   std::vector<ValueId> of_rows_,
-      all_;  // per weight, in the whole program: maxima of rows, split and gathered
+      all_;  // per weight, in the whole program: maxima of rows, or of ranks', split and gathered
 };
 }  // namespace
 
-bool gather_float8(Phases& phases) { return Caster(phases).run(); }
+bool gather_float8(Phases& phases, bool by_updates) { return Caster(phases).run(by_updates); }
 
 }  // namespace lockstep::compiler

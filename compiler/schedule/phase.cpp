@@ -3,7 +3,15 @@
 
 #include <map>
 
+#include "core/base/error.h"
+
 namespace lockstep::compiler {
+
+ValueId whole_value_of(const Phase& phase, ValueId input) {
+  for (size_t i = 0; i < phase.graph.inputs.size(); ++i)
+    if (phase.graph.inputs[i].value == input) return phase.inputs[i];
+  throw InternalError(str("%", input, " is no input of its phase"));
+}
 
 ValueId gathered_input(const Graph& whole, ValueId v) {
   while (whole[v].producer.valid()) {

@@ -15,6 +15,8 @@ struct Phase {
   std::vector<ValueId> outputs;  // per graph output: the value of the whole program
 };
 
+// The value of the whole program that an input of a phase is.
+ValueId whole_value_of(const Phase& phase, ValueId input);
 // The input that a value is, or is gathered from as it is; kNoValue for another value.
 ValueId gathered_input(const Graph& whole, ValueId v);
 // The nodes needed for `outputs`, stopping at values in `given` and at graph inputs.

@@ -2,6 +2,7 @@
 // begin and end.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compiler/pass.h"
@@ -60,6 +61,18 @@ struct Phases {
     Phase maxima;                 // rounded rows -> the largest magnitude of each
     std::vector<NodeId> gathers;  // in `whole`: starts and waits, of the maxima of all ranks
     Phase cast;                   // rounded rows, all maxima -> rows in float8
+    // A weight whose update writes its rows in float8 and their largest magnitude, since its scale is known
+    // before (round_in_updates); its own rows are rounded nowhere else.
+    struct Updated {
+      std::string state;            // its name
+      NodeId convert;               // in `whole`: what rounds its rows to bf16, of the head
+      ValueId rows, largest;        // of `whole`: its rows in float8; f32 [ranks], of each rank's rows
+      size_t group = 0, place = 0;  // its scale: this element of this half of the outputs of `scales`
+    };
+    std::vector<Updated> updated;
+    // Histories as the step finds them, and as many as it leaves them -> the scales of groups of `updated`
+    // by the former, and of as many by the latter: f32 [weights] each.
+    Phase scales;
   };
   OwnRows own_rows;
   std::vector<NodeId> counts;  // lane_count nodes in `whole`, in the order of count.outputs

@@ -193,12 +193,16 @@ Grads linear_float8_grad_vjp(const VjpContext& c) {
   return out;
 }
 
+double largest_of(DType dtype) { return dtype == DType::f8_e4m3 ? f8_e4m3::kMost : f8_e5m2::kMost; }
+Tensor most_of_entries(Tensor entries, DType dtype, Tensor at_first) {
+  const Tensor first =
+      at_first.defined() ? at_first * largest_of(dtype) : full_like(entries, largest_of(dtype));
+  return where(entries > 0.0, entries, first);
+}
 // What the scale of a row of a history follows from. `at_first`, f32 [], where the row has no entry: else its
 // scale is 1.
 Tensor most_of(Tensor history, AmaxRow row, DType dtype, Tensor at_first = {}) {
-  const Tensor entries = reshape(slice(max(history, {1}), 0, row, row + 1), {});
-  const double largest = dtype == DType::f8_e4m3 ? f8_e4m3::kMost : f8_e5m2::kMost;
-  return where(entries > 0.0, entries, at_first.defined() ? at_first * largest : full_like(entries, largest));
+  return most_of_entries(reshape(slice(max(history, {1}), 0, row, row + 1), {}), dtype, at_first);
 }
 std::vector<Tensor> linear_float8_expand(const ExpandContext& c) {
   Tensor x = c.in[0], bias = has_bias(c.attrs, c.in.size()) ? c.in[2] : Tensor();
@@ -334,22 +338,28 @@ Quantized quantize(Tensor x, DType dtype, bool columns, Here at) {
   return {made[0], made[1], made[2], made[2]};
 }
 namespace {
-// x as quantize rounds it, element by element: whatever makes x may do so.
-Tensor rounded_by(Tensor x, Tensor most, DType dtype, Here at) {
-  const double largest = dtype == DType::f8_e4m3 ? f8_e4m3::kMost : f8_e5m2::kMost;
-  const Tensor least = full_like(most, kLeastMost, at),
-               scale = full_like(most, largest, at) / where(less(most, least, at), least, most, at);
+Tensor scale_of(Tensor most, DType dtype, Here at) {
+  const Tensor least = full_like(most, kLeastMost, at);
+  return full_like(most, largest_of(dtype), at) / where(less(most, least, at), least, most, at);
+}
+}  // namespace
+Tensor rounded_by_scale(Tensor x, Tensor scale, DType dtype, Here at) {
   return apply1(ops::convert, {convert(x, DType::f32, at) * broadcast_to(scale, x.shape(), at)},
                 {{"dtype", dtype}}, at);
 }
-}  // namespace
+Tensor delayed_scales(const std::vector<Tensor>& histories, AmaxRow row, DType dtype, Here at) {
+  std::vector<Tensor> rows;
+  rows.reserve(histories.size());
+  for (const Tensor& history : histories) rows.push_back(slice(history, 0, row, row + 1, at));
+  return scale_of(most_of_entries(max(concat(rows, 0, at), {1}, false, at), dtype, {}), dtype, at);
+}
 // The inverse of the scale follows from the tensor in this alone: whatever is not finite saturates, and has
 // to be seen.
 Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns, bool where_made, Here at) {
   Quantized out;
   Attrs attrs{{"dtype", dtype}};
   if (where_made) {
-    out.rows = rounded_by(x, most, dtype, at);
+    out.rows = rounded_by_scale(x, scale_of(most, dtype, at), dtype, at);
     attrs.set("half", std::string("transpose"));
   }
   const std::vector<Tensor> made = apply(ops::quantize, {where_made ? out.rows : x, most}, attrs, at);

@@ -24,7 +24,8 @@ double rough_bytes(const StepPlan& plan, const State& state) {
     for (const Value& value : graph.values)
       out += static_cast<double>(numel(value.shape)) * static_cast<double>(size_of(value.dtype));
   };
-  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body, &plan.copies, &plan.maxima, &plan.cast})
+  for (const Graph* graph :
+       {&plan.count, &plan.seed, &plan.body, &plan.copies, &plan.maxima, &plan.cast, &plan.scales})
     add(*graph);
   for (const Graph& fragment : plan.fragments) add(fragment);
   return out + static_cast<double>(host_bounds().libraries);

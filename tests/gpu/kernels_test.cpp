@@ -364,6 +364,73 @@ TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
   }
 }
 
+// In float8 by scales of the tensors: what the CPU rounds by the same formula of what the update leaves, at
+// any offset; and the largest magnitude, over many blocks of a tensor.
+TEST_F(CudaKernels, a_multi_tensor_update_rounds_by_scales) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), most = std::numeric_limits<float>::max();
+  const Update& adamw = kUpdates[0];
+  const Graph plain =
+      gated_body(multi_tensor_body(adamw.op, adamw.attrs, DType::f32), {0, 2, 3}, {DType::f32, DType::f32});
+  const std::vector<int64_t> sizes{1, 15, 8192, 40001, 1 << 20};
+  const std::vector<float> decays(sizes.size(), 0.1f);
+  for (DType dtype : {DType::f8_e4m3, DType::f8_e5m2}) {
+    const KernelSource source = compiler::cuda::generate_multi_tensor(body_by_scale(plain, dtype, 2));
+    auto set = compiled({source});
+    for (const float gate : {1.0f, nan})
+      for (const bool poisoned : {false, true})
+        for (size_t offset : {0, 3}) {
+          std::vector<Place> places;
+          std::vector<void*> table;
+          auto add = [&](const HostTensor& tensor, size_t by = 0) {
+            places.push_back(place(tensor, by));
+            table.push_back(places.back().at);
+          };
+          for (size_t i = 0; i < sizes.size(); ++i) {
+            for (size_t k = 0; k < 4; ++k) {
+              HostTensor in = random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1);
+              if (k == 0 && poisoned) in.set(sizes[i] - 1, nan);
+              add(in);
+            }
+            for (const double scale : {3.0 + static_cast<double>(i), 20.0})
+              add(from_values(DType::f32, {}, {scale}));
+            for (size_t k = 0; k < 3; ++k) add(make_tensor(DType::f32, {sizes[i]}));
+            add(make_tensor(dtype, {sizes[i]}), offset);
+            add(from_values(DType::f32, {}, {i == 1 ? 1e30 : 0.0}));
+          }
+          std::vector<Place> scalars;
+          std::vector<void*> pointers;
+          for (double value : {3e-3, 0.1, 0.05, 0.7, static_cast<double>(gate), static_cast<double>(most),
+                               1.0, static_cast<double>(most)})
+            scalars.push_back(place(from_values(DType::f32, {}, {value}))),
+                pointers.push_back(scalars.back().at);
+          set->find_multi_tensor(source.name)
+              .enqueue(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()),
+                       pointers.data(), *stream_, 1);
+          stream_->synchronize();
+          for (size_t i = 0; i < sizes.size(); ++i) {
+            const size_t first = 11 * i;
+            const HostTensor made = fetched(places[first + 6], DType::f32, {sizes[i]}),
+                             copy = fetched(places[first + 9], dtype, {sizes[i]}),
+                             largest = fetched(places[first + 10], DType::f32, {});
+            const float scale = gate == 1 ? 3.0f + static_cast<float>(i) : 20.0f;
+            float magnitude = 0;
+            for (int64_t e = 0; e < sizes[i]; ++e) {
+              const auto half = static_cast<float>(bf16(static_cast<float>(made.at(e))));
+              if (std::isnan(half)) {
+                magnitude = half;
+                continue;
+              }
+              ASSERT_EQ(copy.at(e), from_values(dtype, {1}, {half * scale}).at(0)) << i << " " << e;
+              if (!std::isnan(magnitude)) magnitude = std::max(magnitude, std::fabs(half));
+            }
+            if (i == 1 && !std::isnan(magnitude)) magnitude = 1e30f;
+            EXPECT_EQ(std::isnan(largest.at(0)), std::isnan(magnitude)) << i;
+            if (!std::isnan(magnitude)) EXPECT_EQ(largest.at(0), magnitude) << i;
+          }
+        }
+  }
+}
+
 // An input that lies in bf16 is as good as what it is in f32, bit by bit; at any offset.
 TEST_F(CudaKernels, a_multi_tensor_update_widens_halves) {
   const Update& adamw = kUpdates[0];

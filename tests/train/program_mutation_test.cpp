@@ -134,9 +134,11 @@ class Symbols {
     for (const auto& tensor : update.tensors) {
       Digest digest = gates;
       for (const Span& input : tensor.inputs) digest.add(read(input));
-      digest.add(read(tensor.ids)).add(read(tensor.rows));
+      for (const Span& span : {tensor.ids, tensor.rows, tensor.scale, tensor.scale_before, tensor.largest})
+        digest.add(read(span));
       for (const Span& output : tensor.outputs) write(output, digest.add("out").value());
       write(tensor.copy, digest.add("copy").value());
+      write(tensor.largest, digest.add("largest").value());
     }
   }
   template <class Other>
@@ -213,6 +215,10 @@ constexpr const char* kSparse =
 constexpr const char* kGpt =
     R"("model": {"kind": "gpt", "vocab": 16, "context": 4, "width": 8, "depth": 1, "heads": 2},
     "data": {"paths": ["a.txt"], "kind": "tokens"})";
+constexpr const char* kFloat8 =
+    R"("model": {"kind": "gpt", "vocab": 16, "context": 16, "width": 16, "depth": 1, "heads": 2},
+    "data": {"paths": ["a.txt"], "kind": "tokens"})";
+constexpr const char* kDelayed = R"(, "precision": "float8", "float8": {"recipe": "delayed"})";
 
 std::vector<StepProgram> programs_of(const std::string& model, const std::string& mesh, int64_t ranks,
                                      int64_t micro_batches, const std::string& more = "",
@@ -294,6 +300,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
            {"adafactor tp", {{2}, {"tp"}}, 1, ""},
            {"offload", {{1}, {"dp_replicate"}}, 1, ""},
            {"offload zero 3", {{2}, {"dp_shard"}}, 2, ""},
+           {"float8", {{1}, {"dp_replicate"}}, 1, kDelayed},
+           {"float8 zero 3", {{2}, {"dp_shard"}}, 2, kDelayed},
            {"sparse", {{1}, {"dp_replicate"}}, 2, ""},
            {"sparse ddp", {{2}, {"dp_replicate"}}, 3, ""},
            {"sparse zero 3", {{2}, {"dp_shard"}}, 3, ""},
@@ -304,11 +312,13 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
     for (const auto& dim : mesh.dim_names) dims.push_back("\"" + dim + "\"");
     const bool sparse = name.starts_with("sparse");
     const bool away = name.starts_with("offload");
+    const bool float8 = name.starts_with("float8");
     const std::string optim = away ? R"(, "optim": {"offload": true})"
                                    : str(R"(, "optim": {"kind": ")", name.substr(0, name.find(' ')), "\"}"),
                       whole = away || name.starts_with("muon") || name.starts_with("adafactor") ? kGpt + optim
                                                                                                 : "";
     Mutations all{mesh, programs_of(sparse           ? kSparse
+                                    : float8         ? kFloat8
                                     : !whole.empty() ? whole
                                                      : kGpt,
                                     str("{\"shape\": ", mesh.shape, ", \"dim_names\": [", join(dims, ", "),
@@ -348,7 +358,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                             " weights gathered: run ",
                             "starts ",
                             " from before its update: start copies ",
-                            " holds twice: update "})
+                            " holds twice: update ",
+                            "finds the largest of "})
     EXPECT_TRUE(std::any_of(said.begin(), said.end(), [&](const std::string& text) {
       return text.find(words) != std::string::npos;
     })) << words;

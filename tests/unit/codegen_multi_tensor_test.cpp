@@ -176,5 +176,65 @@ TEST(multi_tensor, a_gated_update_is_made_or_not) {
   }
 }
 
+// In float8 by a scale of each tensor: the update's result in bf16 times the scale, or times the one before
+// where nothing is made; and the largest magnitude in bf16, which stays where it is smaller than what there
+// is.
+TEST(multi_tensor, rounds_by_the_scale_of_each_tensor) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), most = std::numeric_limits<float>::max();
+  const Graph plain =
+      gated_body(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
+                 {0, 2, 3}, {DType::f32, DType::f32});
+  const std::vector<int64_t> sizes{1, 15, 16, 17, 1000, 16384, 40001};
+  const std::vector<float> decays(sizes.size(), 0.1f);
+  ScratchFolder cache;
+  for (DType dtype : {DType::f8_e4m3, DType::f8_e5m2}) {
+    const KernelSource source = generate_multi_tensor(body_by_scale(plain, dtype, 2));
+    const KernelLibrary library = compile_kernels({source}, {.cache_dir = cache.path("")});
+    for (const float gate : {1.0f, nan})
+      for (const bool poisoned : {false, true})
+        for (int threads : {1, 3}) {
+          std::vector<std::vector<HostTensor>> in(sizes.size()), out(sizes.size());
+          std::vector<float> scales, largest(sizes.size(), 0.0f);
+          largest[1] = 1e30f;
+          for (size_t i = 0; i < 2 * sizes.size(); ++i) scales.push_back(3.0f + static_cast<float>(i));
+          std::vector<void*> table;
+          for (size_t i = 0; i < sizes.size(); ++i) {
+            for (size_t k = 0; k < 4; ++k)
+              in[i].push_back(random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1));
+            if (poisoned) set_double(DType::f32, in[i][0].data.data(), sizes[i] - 1, nan);
+            for (auto& t : in[i]) table.push_back(t.data.data());
+            table.push_back(&scales[2 * i]), table.push_back(&scales[2 * i + 1]);
+            for (size_t k = 0; k < 3; ++k) out[i].push_back(make_tensor(DType::f32, {sizes[i]}));
+            out[i].push_back(make_tensor(dtype, {sizes[i]}));
+            for (auto& t : out[i]) table.push_back(t.data.data());
+            table.push_back(&largest[i]);
+          }
+          std::vector<float> values{3e-3f, 0.1f, 0.05f, 0.7f, gate, most, 1.0f, most};
+          std::vector<void*> scalars;
+          for (float& value : values) scalars.push_back(&value);
+          library.find_multi_tensor(source.name)(table.data(), sizes.data(), decays.data(),
+                                                 static_cast<int64_t>(sizes.size()), scalars.data(), threads);
+          for (size_t i = 0; i < sizes.size(); ++i) {
+            const float scale = scales[2 * i + (gate == 1 ? 0 : 1)];
+            float magnitude = 0;
+            for (int64_t e = 0; e < sizes[i]; ++e) {
+              const float half = static_cast<float>(bf16(static_cast<float>(out[i][0].at(e))));
+              const HostTensor want = from_values(dtype, {1}, {half * scale});
+              if (std::isnan(half))
+                magnitude = half;
+              else
+                ASSERT_EQ(out[i][3].at(e), want.at(0)) << i << " " << e;
+              if (!std::isnan(magnitude)) magnitude = std::max(magnitude, std::fabs(half));
+            }
+            if (i == 1 && !std::isnan(magnitude)) magnitude = 1e30f;
+            if (std::isnan(magnitude))
+              EXPECT_TRUE(std::isnan(largest[i])) << i;
+            else
+              EXPECT_EQ(largest[i], magnitude) << i;
+          }
+        }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

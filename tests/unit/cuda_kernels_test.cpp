@@ -107,7 +107,8 @@ TEST(cuda_kernels, multi_tensor_updates_compile) {
       compiler::cuda::generate_multi_tensor(
           compiler::multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32)),
       compiler::cuda::generate_multi_tensor(gated),
-      compiler::cuda::generate_multi_tensor(compiler::body_of_halves(gated, {1}))};
+      compiler::cuda::generate_multi_tensor(compiler::body_of_halves(gated, {1})),
+      compiler::cuda::generate_multi_tensor(compiler::body_by_scale(gated, DType::f8_e4m3, 2))};
   EXPECT_GT(compiler::cuda::compile_cubin(compiler::cuda::kernel_unit(sources), "sm_90").size(), 0u);
 }
 

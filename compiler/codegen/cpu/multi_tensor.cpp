@@ -5,6 +5,7 @@
 #include "compiler/codegen/loops/kernel_body.h"
 #include "compiler/codegen/statements/statements.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 
 namespace lockstep::compiler {
 
@@ -14,14 +15,33 @@ using codegen::TensorInput;
 
 namespace {
 constexpr int64_t kChunk = 16384;  // elements of a unit of work
+
+bool is_largest(const Graph& body, const codegen::Store& store) {
+  return body.outputs[store.output].kind == kLargest;
+}
+// Numbers that are not negative stand in the order of their words, and NaN behind them.
+void find_largest(codegen::Text& text, const codegen::Store& store, bool tail) {
+  const std::string most = str("most", store.output), lane = tail ? "[l]" : "",
+                    kept = str(most, lane, " = words", lane, " > ", most, lane, " ? words", lane, " : ", most,
+                               lane);
+  text.line(str("{ const vi words = (vi)t", store.item, "; ", tail ? "for (int l = 0; l < m; ++l) " : "",
+                kept, "; }"));
+}
+// Chunks of one tensor are work of many threads.
+void keep_largest(codegen::Text& text, const std::string& output) {
+  text.line(str("i32 own", output, " = 0; for (int l = 0; l < LS_W; ++l) own", output, " = most", output,
+                "[l] > own", output, " ? most", output, "[l] : own", output, ";"));
+  text.line(str("i32 held", output, " = __atomic_load_n((i32*)o", output, ", __ATOMIC_RELAXED);"));
+  text.line(str("while (held", output, " < own", output, " && !__atomic_compare_exchange_n((i32*)o", output,
+                ", &held", output, ", own", output, ", 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}"));
+}
 }  // namespace
 
 KernelSource generate_multi_tensor(const Graph& body) {
   const TensorBody made = codegen::tensor_body(body, "m_");
   const Graph& own = made.graph;
   const codegen::Plan& plan = made.plan;
-  const int elements = made.count(Given::per_element), per_tensor = made.count(Given::per_tensor),
-            columns = made.columns();
+  const int per_tensor = made.count(Given::per_tensor), columns = made.columns();
 
   KernelSource out;
   out.multi_tensor = true;
@@ -47,6 +67,8 @@ KernelSource generate_multi_tensor(const Graph& body) {
     switch (input.given) {
       case Given::per_element:
         return str("table[i * ", columns, " + ", input.number, "]");
+      case Given::own:
+        return str("table[i * ", columns, " + ", made.first_own() + input.number, "]");
       case Given::shared:
         return str("scalars[", input.number, "]");
       case Given::per_tensor:
@@ -57,7 +79,10 @@ KernelSource generate_multi_tensor(const Graph& body) {
   for (size_t k = 0; k < made.inputs.size(); ++k)
     text.line(str("const void* const a", k, " = ", pointer(made.inputs[k]), ";"));
   for (size_t k = 0; k < own.outputs.size(); ++k)
-    text.line(str("void* const o", k, " = table[i * ", columns, " + ", elements + static_cast<int>(k), "];"));
+    text.line(str("void* const o", k, " = table[i * ", columns, " + ",
+                  made.first_output() + static_cast<int>(k), "];"));
+  for (const auto& store : plan.stores)
+    if (is_largest(own, store)) text.line(str("vi most", store.output, " = {};"));
   std::vector<int> roots;
   for (const auto& store : plan.stores) roots.push_back(store.item);
   auto needed = items.closure(roots);
@@ -70,12 +95,18 @@ KernelSource generate_multi_tensor(const Graph& body) {
     for (int id : needed)
       if (plan.items[id].varies) items.write(text, id, "c", tail);
     for (const auto& store : plan.stores) {
+      if (is_largest(own, store)) {
+        find_largest(text, store, tail);
+        continue;
+      }
       DType dtype = own[own.outputs[store.output].value].dtype;
       text.line(str(tail ? "ls_store_n_" : "ls_store_", name(dtype), "(o", store.output, ", c, t", store.item,
                     tail ? ", m);" : ");"));
     }
     text.close();
   }
+  for (const auto& store : plan.stores)
+    if (is_largest(own, store)) keep_largest(text, str(store.output));
   text.close();
   text.line("__builtin_free(first);");
   text.close();

@@ -63,13 +63,24 @@ class TensorKernel {
     const ChunkStatements statements(body_.graph, body_.plan.items, *body_.plan.indexer, dialect_, width);
     for (int id : statements.closure(roots_))
       if (!statements.item(id).varies) statements.row(text_, id);
+    for (const auto& store : body_.plan.stores)
+      if (is_largest(store.output)) text_.line(str("u32 most", store.output, " = 0;"));
     loop(width, "lo", "whole");
     loop(1, "whole", "hi");
+    for (const auto& store : body_.plan.stores)
+      if (is_largest(store.output)) keep_largest(str(store.output));
     text_.close();
     return text_.take();
   }
 
  private:
+  bool is_largest(size_t output) const { return body_.graph.outputs[output].kind == kLargest; }
+  // Numbers that are not negative stand in the order of their words, and NaN behind them.
+  void keep_largest(const std::string& output) {
+    text_.line(str("for (int d = 16; d > 0; d >>= 1) most", output, " = max(most", output,
+                   ", __shfl_xor_sync(0xffffffffu, most", output, ", d));"));
+    text_.line(str("if (threadIdx.x % 32 == 0) atomicMax((u32*)o", output, ", most", output, ");"));
+  }
   DType dtype(const codegen::Store& store) const {
     return body_.graph[body_.graph.outputs[store.output].value].dtype;
   }
@@ -89,6 +100,8 @@ class TensorKernel {
     switch (input.given) {
       case Given::per_element:
         return str("p.pointers[i * ", layout_.columns, " + ", input.number, "]");
+      case Given::own:
+        return str("p.pointers[i * ", layout_.columns, " + ", body_.first_own() + input.number, "]");
       case Given::shared:
         return str("p.shared[", input.number, "]");
       case Given::per_tensor:
@@ -110,8 +123,8 @@ class TensorKernel {
     }
     for (size_t k = 0; k < graph.outputs.size(); ++k) {
       text_.line(str("void* const o", k, " = p.pointers[i * ", layout_.columns, " + ",
-                     body_.count(Given::per_element) + static_cast<int>(k), "];"));
-      any += str("(u64)o", k, " | ");
+                     body_.first_output() + static_cast<int>(k), "];"));
+      if (!is_largest(k)) any += str("(u64)o", k, " | ");
     }
     const int width = std::clamp(16 / widest, 2, 8);
     text_.line(str("const bool aligned = ((", any, "0) & 15) == 0;"));
@@ -129,6 +142,7 @@ class TensorKernel {
                    "; c0 += ", kTensorThreads * width, ") {"));
     statements.before_elements(text_, varying);
     for (const auto& store : body_.plan.stores) {
+      if (is_largest(store.output)) continue;
       std::string type = str("ls_raw<", size_of(dtype(store)), ", ", width, ">");
       text_.line(str(type, " y", store.output, " = ", type, "::zeros();"));
     }
@@ -136,10 +150,14 @@ class TensorKernel {
     text_.line("const i64 c = c0 + j; (void)c;");
     for (int id : varying) statements.element(text_, id);
     for (const auto& store : body_.plan.stores)
-      text_.line(str("y", store.output, ".set(j, ls_into_", name(dtype(store)), "(t", store.item, "));"));
+      if (is_largest(store.output))
+        text_.line(
+            str("most", store.output, " = max(most", store.output, ", __float_as_uint(t", store.item, "));"));
+      else
+        text_.line(str("y", store.output, ".set(j, ls_into_", name(dtype(store)), "(t", store.item, "));"));
     text_.close();
     for (const auto& store : body_.plan.stores)
-      text_.line(str("y", store.output, ".store(o", store.output, ", c0);"));
+      if (!is_largest(store.output)) text_.line(str("y", store.output, ".store(o", store.output, ", c0);"));
     text_.close();
   }
 

@@ -51,7 +51,8 @@ Given given(const Graph& body, const GraphInput& input) {
   if (value.shape.size() == 1) return Given::per_element;
   LS_CHECK(value.shape.empty(), "multi-tensor input \"", input.name, "\" is ",
            shape_text(value.dtype, value.shape));
-  return input.kind == InputKind::scalar ? Given::shared : Given::per_tensor;
+  if (input.kind == InputKind::scalar) return Given::shared;
+  return input.kind == InputKind::state ? Given::own : Given::per_tensor;
 }
 }  // namespace
 

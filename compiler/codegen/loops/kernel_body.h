@@ -25,8 +25,9 @@ struct KernelBody {
 // InternalError naming the reason where no kernel holds the body.
 KernelBody kernel_body(const Graph& body, std::string_view prefix);
 
-// How an input of a multi-tensor body is given: per element, once for all tensors, or per tensor.
-enum class Given { per_element, shared, per_tensor };
+// How an input of a multi-tensor body is given: per element, once for all tensors, per tensor as a number, or
+// per tensor by pointer.
+enum class Given { per_element, shared, per_tensor, own };
 struct TensorInput {
   Given given = Given::per_element;
   int number = 0;  // among those that are given so
@@ -34,8 +35,10 @@ struct TensorInput {
 struct TensorBody : KernelBody {
   std::vector<TensorInput> inputs;  // as the graph's
   int count(Given given) const;
-  // Pointers per tensor: inputs per element, then outputs.
-  int columns() const { return count(Given::per_element) + static_cast<int>(graph.outputs.size()); }
+  // Pointers per tensor: inputs per element, then its own scalars, then outputs.
+  int first_own() const { return count(Given::per_element); }
+  int first_output() const { return first_own() + count(Given::own); }
+  int columns() const { return first_output() + static_cast<int>(graph.outputs.size()); }
 };
 TensorBody tensor_body(const Graph& body, std::string_view prefix);
 

@@ -28,4 +28,11 @@ Tensor delayed_linear_float8(Tensor x, Tensor weight, Tensor history, Tensor bia
 Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns = false, bool where_made = true,
                       Here at = Here::current());
 
+// The same of rows alone, element by element, by a scale, f32 []: what stands in any kernel that makes x.
+Tensor rounded_by_scale(Tensor x, Tensor scale, DType dtype, Here at = Here::current());
+// The scales of tensors by this row of their histories, f32 [3, steps] each, of as many steps -> f32
+// [histories]: of a tensor without entries 1.
+Tensor delayed_scales(const std::vector<Tensor>& histories, AmaxRow row, DType dtype,
+                      Here at = Here::current());
+
 }  // namespace lockstep
