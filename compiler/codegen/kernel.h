@@ -71,16 +71,18 @@ Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype);
 Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector<DType>& gates);
 // The body with these inputs in bf16: each is widened, which is exact, before anything reads it.
 Graph body_of_halves(const Graph& body, const std::vector<int>& inputs);
+// An output of a multi-tensor body, f32, of which a kernel leaves the largest element alone, in one f32,
+// unless what stands there is larger. Elements are >= 0, or NaN, which is larger than any.
+inline constexpr OutputKind kLargest = OutputKind::metric;
 // The body that writes its first output (a convert: its only one) once more in `dtype`, float8: in bf16,
 // times a scale, and rounded. The scale, and the one that it has where `gates` let nothing be made, are
 // scalars of the tensor, appended in this order; the latter only where there are gates. A last output, f32,
 // is the largest magnitude in bf16 (kLargest).
 Graph body_by_scale(const Graph& body, DType dtype, size_t gates);
+// The body with one more output, the largest magnitude of its last one (kLargest).
+Graph body_with_largest(const Graph& body);
 // Kernel with the MultiTensorFn signature. Inputs of rank 1 are per element, rank-0 inputs of kind scalar are
-// shared, of kind value per tensor, of kind state per tensor, too, by pointer. The body is pointwise. Of an
-// output of kind kLargest, whose elements are >= 0 or NaN, the largest element of all is left in one f32,
-// unless what stands there is larger; a NaN is larger than any.
-inline constexpr OutputKind kLargest = OutputKind::metric;
+// shared, of kind value per tensor, of kind state per tensor, too, by pointer. The body is pointwise.
 KernelSource generate_multi_tensor(const Graph& body);
 
 }  // namespace lockstep::compiler

@@ -238,7 +238,7 @@ class Target {
   virtual void finish_library_calls() const {}
   virtual bool sums_rows() const { return false; }   // whether its Reductions have sum_rows and put_rows
   virtual bool takes_rows() const { return false; }  // and take_rows, and sums those of owners
-  // Whether its MultiTensorKernels take scalars of each tensor by pointer, and leave its largest element.
+  // Whether its MultiTensorKernels take a tensor's own scalars by pointer, and leave its largest element.
   virtual bool rounds_by_scales() const { return false; }
   // Whether its MultiTensorKernels have enqueue_by_rows, and its Reductions sum_rows.
   virtual bool updates_by_rows() const { return false; }

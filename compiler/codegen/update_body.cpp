@@ -112,6 +112,14 @@ Graph body_by_scale(const Graph& body, DType dtype, size_t gates) {
   return graph;
 }
 
+Graph body_with_largest(const Graph& body) {
+  auto builder = std::make_shared<Builder>();
+  builder->graph = body;
+  const Tensor last(builder, body.outputs.back().value);
+  builder->graph.add_output(kLargest, "largest", abs(convert(last, DType::f32)).id());
+  return builder->graph;
+}
+
 Graph body_of_halves(const Graph& body, const std::vector<int>& inputs) {
   if (inputs.empty()) return body;
   Rewriter rewriter(body);

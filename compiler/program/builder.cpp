@@ -183,15 +183,13 @@ Span StepBuilder::output_of(int b, size_t o, const std::vector<Span>& inputs, in
 }
 
 void StepBuilder::round_weights() {
-  find_scales(false);
+  prepare_rounding(false);
   for (NodeId n : plan_.phases.head)
     if (const Node& node = whole_.node(n); node.op == ops::convert) {
       UpdateTensors::Tensor tensor{
           .node = n, .count = held_.of(whole_[node.inputs[0]]).count, .inputs = {at_[node.inputs[0]]}};
-      if (const auto found = updated_.find(state_input(node.inputs[0])); found != updated_.end())
-        round_by_scale(tensor, found->second);
-      else
-        tensor.outputs = {at_[node.outputs[0]]};
+      if (at_[node.outputs[0]].there()) tensor.outputs = {at_[node.outputs[0]]};
+      round_for_float8(tensor, state_input(node.inputs[0]));
       updates_.tensors.push_back(std::move(tensor));
     }
   flush_updates();
@@ -216,11 +214,12 @@ void StepBuilder::cast_own_rows() {
   run_phase(kCastBlock, own.cast);
 }
 
-// Of weights whose updates round them to float8: the scales that they have had, and those of the next step,
-// which are what they have had where the step is yet to run.
-void StepBuilder::find_scales(bool of_step) {
+// Before weights are rounded for products in float8: the scales of those whose updates round them so, that
+// they have had, and those of the next step, which are what they have had where the step is yet to run.
+void StepBuilder::prepare_rounding(bool of_step) {
   const Phases::OwnRows& own = plan_.phases.own_rows;
-  if (own.updated.empty()) return;
+  if (!own.updated.empty()) writer_.put(ZeroSpan{largest_});
+  if (own.scales.outputs.empty()) return;
   std::vector<Span> inputs = inputs_of(own.scales, -1);
   const size_t histories = inputs.size() / 2;
   if (!of_step) std::copy_n(inputs.begin(), histories, inputs.begin() + static_cast<ptrdiff_t>(histories));
@@ -229,18 +228,21 @@ void StepBuilder::find_scales(bool of_step) {
   const size_t groups = own.scales.outputs.size() / 2;
   scales_.clear();
   for (const auto& one : own.updated) {
+    if (!one.by_scale()) continue;
     const auto of = [&](size_t output) {
       return output_of(kScalesBlock, output, inputs).part(static_cast<int64_t>(4 * one.place), 4);
     };
-    scales_.push_back({of(one.group), of(groups + one.group)});
+    scales_[one.state] = {of(one.group), of(groups + one.group)};
   }
-  writer_.put(ZeroSpan{largest_});
 }
-void StepBuilder::round_by_scale(UpdateTensors::Tensor& tensor, size_t updated) const {
-  const auto& one = plan_.phases.own_rows.updated[updated];
-  tensor.copy = at_[one.rows], tensor.copy_dtype = whole_[one.rows].dtype;
-  std::tie(tensor.scale_before, tensor.scale) = scales_[updated];
+void StepBuilder::round_for_float8(UpdateTensors::Tensor& tensor, const std::string& state) const {
+  const auto found = updated_.find(state);
+  if (found == updated_.end()) return;
+  const auto& one = plan_.phases.own_rows.updated[found->second];
   tensor.largest = at_[one.largest];
+  if (!one.by_scale()) return;
+  tensor.copy = at_[one.rows], tensor.copy_dtype = whole_[one.rows].dtype;
+  std::tie(tensor.scale_before, tensor.scale) = scales_.at(state);
 }
 
 void StepBuilder::counts() {

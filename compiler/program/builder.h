@@ -73,8 +73,8 @@ class StepBuilder {
   void round_weights();
   void head();
   void cast_own_rows();
-  void find_scales(bool of_step);
-  void round_by_scale(UpdateTensors::Tensor& tensor, size_t updated) const;
+  void prepare_rounding(bool of_step);
+  void round_for_float8(UpdateTensors::Tensor& tensor, const std::string& state) const;
   void counts();
   // Rows of sparse tables for micro-batches: their ids, as count gives them; those of split tables from their
   // owners, for all micro-batches at once; those of whole ones before each body.
@@ -212,11 +212,12 @@ class StepBuilder {
   int64_t answered_ = 0;      // of them, so far
   std::vector<Span> limits_;  // of the norms, of the loss
   std::vector<ValueId> gates_;
-  std::map<std::string, ValueId> rounded_;     // state: its rounded rows
-  std::map<std::string, size_t> updated_;      // state: its place in OwnRows::updated
-  Span largest_;                               // of these weights
-  std::vector<std::pair<Span, Span>> scales_;  // theirs, before the step's updates and behind them
-  bool knows_scales_ = false;                  // of the step
+  std::map<std::string, ValueId> rounded_;  // state: its rounded rows
+  std::map<std::string, size_t> updated_;   // state: its place in OwnRows::updated
+  Span largest_;                            // of these weights
+  std::map<std::string, std::pair<Span, Span>>
+      scales_;                // by state, before the step's updates and behind them
+  bool tail_rounds_ = false;  // prepare_rounding() was done for the tail
   std::map<ValueId, ValueId> replaces_;
   std::map<ValueId, Gather> gathers_;
   std::set<std::pair<ValueId, size_t>> streamed_;  // a gather's handle, and its tensor

@@ -44,7 +44,7 @@ void StepBuilder::prepare_head() {
     largest_ = writer_.region(Kind::value, "largest of weights", static_cast<int64_t>(4 * updated.size()));
   for (size_t i = 0; i < updated.size(); ++i) {
     updated_[updated[i].state] = i;
-    own(updated[i].rows, "in float8 " + updated[i].state);
+    if (updated[i].by_scale()) own(updated[i].rows, "in float8 " + updated[i].state);
     at_[updated[i].largest] = largest_.part(static_cast<int64_t>(4 * i), 4);
   }
   for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
@@ -54,7 +54,9 @@ void StepBuilder::prepare_head() {
 void StepBuilder::prepare_head(const Node& node) {
   if (node.op == ops::convert) {
     const std::string state = state_input(node.inputs[0]);
-    if (updated_.count(state)) return;
+    if (const auto found = updated_.find(state);
+        found != updated_.end() && plan_.phases.own_rows.updated[found->second].by_scale())
+      return;
     if (!state.empty()) rounded_[state] = node.outputs[0];
     own(node.outputs[0], state.empty() ? "rounded" : "rounded " + state, 1);
   } else if (ends_gather(node) && ranks_of(start_of(node)) == 1) {
@@ -211,7 +213,7 @@ bool StepBuilder::meets_pending(const UpdateTensors::Tensor& tensor) const {
 }
 
 void StepBuilder::update(NodeId n, const Node& node) {
-  if (!knows_scales_) find_scales(true), knows_scales_ = true;
+  if (!std::exchange(tail_rounds_, true)) prepare_rounding(true);
   UpdateTensors::Tensor tensor{.node = n, .count = held_.of(whole_[node.inputs[0]]).count};
   tensor.halves = halves_of(node, kept_);
   for (ValueId v : node.inputs) {
@@ -224,7 +226,7 @@ void StepBuilder::update(NodeId n, const Node& node) {
     tensor.outputs.push_back(at_[v]);
   }
   const std::string state = state_output(node.outputs[0]);
-  if (const auto found = updated_.find(state); found != updated_.end()) round_by_scale(tensor, found->second);
+  round_for_float8(tensor, state);
   if (auto found = rounded_.find(state); found != rounded_.end())
     tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
   if (meets_pending(tensor) || is_always_made(node)) flush_updates();

@@ -140,9 +140,10 @@ struct UpdateTensors {
     std::vector<Span> inputs = {}, outputs = {};
     Span copy = {};
     DType copy_dtype = DType::f32;
-    // A copy in float8 is the result in bf16 times a scale, f32 []: the former where nothing is updated. The
-    // largest magnitude of the result in bf16 is left in `largest`, f32 [], unless what it holds is larger.
-    Span scale = {}, scale_before = {}, largest = {};
+    // A copy in float8 is the result in bf16 times a scale, f32 []: the one before where nothing is updated.
+    Span scale = {}, scale_before = {};
+    Span largest =
+        {};  // f32 [], where the largest magnitude of the result in bf16 stays, unless it holds more
     std::vector<int> halves = {};  // inputs that lie in bf16 and are f32 in the node: the kernel widens them
     // Input `by_rows` (-1: none) is no span but the rows of some ids, as SumRows leaves them, and 0
     // elsewhere; the tensor's first row is that of id `first`.

@@ -69,40 +69,46 @@ std::vector<DType> gates_of(const Graph& graph, const Node& node) {
     for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
   return gates;
 }
-// The body of an update or convert node, of which these inputs lie in bf16; with a copy, an update's first
-// output once more in another dtype.
-Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy,
-              const std::vector<int>& halves) {
+// What a kernel leaves beside a node's outputs: an update's first one once more in another dtype, and the
+// largest magnitude of that, or of a convert's.
+struct Beside {
+  std::optional<DType> copy;
+  bool largest = false;
+};
+// The body of an update or convert node, of which these inputs lie in bf16.
+Graph body_of(const Graph& graph, const Node& node, const Beside& beside, const std::vector<int>& halves) {
   const DType dtype = graph[node.inputs[0]].dtype;
   const std::vector<DType> gates = gates_of(graph, node);
   if (node.op == ops::convert) {
     const Graph body = convert_body(dtype, graph[node.outputs[0]].dtype);
-    return copy ? body_by_scale(body, *copy, 0) : body;
+    if (beside.copy) return body_by_scale(body, *beside.copy, 0);
+    return beside.largest ? body_with_largest(body) : body;
   }
   Graph body = gated_body(node.body ? *node.body : multi_tensor_body(node.op, node.attrs, dtype),
                           replaced_inputs(node), gates);
   body = body_of_halves(body, halves);
-  if (!copy) return body;
-  if (is_float8(*copy)) return body_by_scale(body, *copy, gates.size());
+  if (!beside.copy) return body;
+  if (is_float8(*beside.copy)) return body_by_scale(body, *beside.copy, gates.size());
   const ValueId first = body.outputs[0].value;
   const Shape shape = body[first].shape;
   body.add_output(OutputKind::value, "copy",
-                  body.append(ops::convert, {first}, {{"dtype", *copy}}, {{*copy, shape}})[0]);
-  return body;
+                  body.append(ops::convert, {first}, {{"dtype", *beside.copy}}, {{*beside.copy, shape}})[0]);
+  return beside.largest ? body_with_largest(body) : body;
 }
 
 // Kernels by what their bodies follow from: many tensors have one, and to write it takes time.
 class Kernels {
  public:
   explicit Kernels(const Target& target) : target_(target) {}
-  const KernelSource& of(const Graph& graph, const Node& node, std::optional<DType> copy,
+  const KernelSource& of(const Graph& graph, const Node& node, const Beside& beside,
                          const std::vector<int>& halves) {
-    std::string key = str(node.op, text(node.attrs), copy ? name(*copy) : "", halves);
+    std::string key = str(node.op, text(node.attrs), beside.copy ? name(*beside.copy) : "",
+                          beside.largest ? " largest" : "", halves);
     for (ValueId v : node.inputs) key += str(" ", name(graph[v].dtype));
     for (ValueId v : node.outputs) key += str(" ", name(graph[v].dtype));
     if (node.body) key += print(*node.body, {.source_lines = false});
     auto [made, fresh] = made_.try_emplace(std::move(key));
-    if (fresh) made->second = target_.generate_multi_tensor(body_of(graph, node, copy, halves));
+    if (fresh) made->second = target_.generate_multi_tensor(body_of(graph, node, beside, halves));
     return made->second;
   }
   std::vector<KernelSource> all() const {  // each once, by name
@@ -161,9 +167,9 @@ std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const Kern
     for (ValueId v : call.node->outputs) sizes.push_back(size_of((*call.graph)[v].dtype));
     if (call.copy) sizes.push_back(size_of(call.copy_dtype));
     scalars.insert(scalars.end(), call.gates.begin(), call.gates.end());
-    std::optional<DType> copy;
-    if (call.copy) copy = call.copy_dtype;
-    const std::string& kernel = sources.of(*call.graph, *call.node, copy, call.halves).name;
+    Beside beside{.largest = call.largest != nullptr};
+    if (call.copy) beside.copy = call.copy_dtype;
+    const std::string& kernel = sources.of(*call.graph, *call.node, beside, call.halves).name;
     Launch& launch = out[{kernel, scalars, call.by_rows}];
     launch.kernel = &kernels.find_multi_tensor(kernel);
     launch.gated = !call.gates.empty();
@@ -202,28 +208,29 @@ std::map<std::string, DType> rounded_state(const Phases& phases) {
 }
 
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options,
-                                         const KeptGradients& kept, bool in_float8) {
-  auto rounded = rounded_state(phases);
-  std::map<NodeId, DType> converts;
-  if (in_float8)
-    for (const auto& updated : phases.own_rows.updated)
-      rounded[updated.state] = converts[updated.convert] = phases.whole[updated.rows].dtype;
+                                         const KeptGradients& kept, bool for_float8) {
+  std::map<std::string, Beside> updates;
+  std::map<NodeId, Beside> converts;
+  for (const auto& [state, dtype] : rounded_state(phases)) updates[state].copy = dtype;
+  if (for_float8)
+    for (const auto& updated : phases.own_rows.updated) {
+      Beside &update = updates[updated.state], &convert = converts[updated.convert];
+      update.largest = convert.largest = true;
+      if (updated.by_scale()) update.copy = convert.copy = phases.whole[updated.rows].dtype;
+    }
   Kernels sources(target_of(options));
-  auto add = [&](const Node& node, std::optional<DType> copy) {
-    sources.of(phases.whole, node, copy, halves_of(node, kept));
+  auto add = [&](const Node& node, const auto& besides, const auto& key) {
+    const auto found = besides.find(key);
+    sources.of(phases.whole, node, found == besides.end() ? Beside{} : found->second, halves_of(node, kept));
   };
   for (NodeId n : phases.head)
-    if (const Node& node = phases.whole.node(n); node.op == ops::convert) {
-      const auto found = converts.find(n);
-      add(node, found == converts.end() ? std::nullopt : std::optional(found->second));
-    }
+    if (const Node& node = phases.whole.node(n); node.op == ops::convert) add(node, converts, n);
   for (const Node& node : phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update && node.op != ops::put_rows) {
-      std::optional<DType> copy;
+      std::string state;
       for (const auto& output : phases.whole.outputs)
-        if (output.kind == OutputKind::state && output.value == node.outputs[0])
-          if (auto found = rounded.find(output.name); found != rounded.end()) copy = found->second;
-      add(node, copy);
+        if (output.kind == OutputKind::state && output.value == node.outputs[0]) state = output.name;
+      add(node, updates, state);
     }
   return sources.all();
 }

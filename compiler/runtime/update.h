@@ -25,7 +25,9 @@ struct UpdateCall {
   std::vector<void*> inputs, outputs;
   void* copy = nullptr;  // null: none
   DType copy_dtype = DType::f32;
-  void *scale = nullptr, *scale_before = nullptr, *largest = nullptr;  // of a copy in float8: body_by_scale()
+  void *scale = nullptr, *scale_before = nullptr;  // of a copy in float8: body_by_scale()
+  void* largest =
+      nullptr;  // where the largest magnitude of the copy, or of the convert, stays; null: nowhere
   std::vector<int> halves;  // inputs that lie in bf16 and are f32 in the node
   int by_rows = -1;         // the input that is no memory but `rows`, with zeros between them; -1: none
   ByRows::Table rows;
@@ -45,6 +47,6 @@ std::map<std::string, DType> rounded_state(const Phases& phases);
 // certificate, as they are where no gradient is kept and copies are those of bf16, since neither decides a
 // bit.
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options,
-                                         const KeptGradients& kept = {}, bool in_float8 = false);
+                                         const KeptGradients& kept = {}, bool for_float8 = false);
 
 }  // namespace lockstep::compiler

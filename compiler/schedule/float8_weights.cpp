@@ -91,7 +91,7 @@ class Finder {
     const std::vector<ValueId>& read = seed_.node(out.quantize).inputs;
     if (read.size() != 2 || !rows_alone) return std::nullopt;
     out.delayed = read[1] != seed_.node(out.most).outputs[0];
-    if (out.delayed ? !follows_from_state(read[1]) : out.ranks == 1) return std::nullopt;
+    if (out.delayed && !follows_from_state(read[1])) return std::nullopt;
     return out;
   }
   // Whether every rank has what a value of the seed is made of before anything is gathered.

@@ -19,9 +19,11 @@ struct Float8Weight {
   NodeId wide, absolute, of_rows, most, quantize;
   bool delayed = false;
   int updated = -1;  // in OwnRows::updated; -1: not there
+  // Whether rows are cast before the seed has them; else one rank quantizes them in one pass.
+  bool casts() const { return delayed || ranks > 1; }
 };
 
-// Those whose rows lie evenly along one mesh dim, delayed ones of one rank among them.
+// Those whose rows lie evenly along one mesh dim.
 std::vector<Float8Weight> float8_weights(Phases& phases);
 
 }  // namespace lockstep::compiler

@@ -139,12 +139,13 @@ class Caster {
     Phase& phase = phases_.own_rows.cast;
     for (size_t i = 0; i < weights_.size(); ++i) {
       const Float8Weight& w = weights_[i];
+      if (!w.casts()) continue;
       const ValueId bf16_rows = w.rows, all_most = most_of(whole_, w, i, [](ValueId v) { return v; });
       const size_t first = whole_.values.size();
       const ValueId made = cast(whole_, w, bf16_rows, all_most);
       lie_as(bf16_rows, first);
       (w.streamed ? w.streamed->rows : phases_.seed.inputs[w.input]) = made;
-      if (w.updated >= 0) {
+      if (w.updated >= 0 && w.delayed) {
         phases_.own_rows.updated[w.updated].rows = made;
         continue;
       }
@@ -172,9 +173,11 @@ class Caster {
     std::map<NodeId, size_t> by_quantize, by_most;
     for (size_t i = 0; i < weights_.size(); ++i) {
       const Float8Weight& w = weights_[i];
-      cast_inputs[w.input] = seed_.node(w.quantize).attrs.dtype("dtype");
       gone.insert({w.wide, w.absolute, w.of_rows});
-      by_quantize[w.quantize] = i, by_most[w.most] = i;
+      by_most[w.most] = i;
+      if (!w.casts()) continue;
+      cast_inputs[w.input] = seed_.node(w.quantize).attrs.dtype("dtype");
+      by_quantize[w.quantize] = i;
     }
     for (size_t i = 0; i < seed_.inputs.size(); ++i) {
       const GraphInput& input = seed_.inputs[i];

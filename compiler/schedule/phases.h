@@ -61,13 +61,15 @@ struct Phases {
     Phase maxima;                 // rounded rows -> the largest magnitude of each
     std::vector<NodeId> gathers;  // in `whole`: starts and waits, of the maxima of all ranks
     Phase cast;                   // rounded rows, all maxima -> rows in float8
-    // A weight whose update writes its rows in float8 and their largest magnitude, since its scale is known
-    // before (round_in_updates); its own rows are rounded nowhere else.
+    // A weight whose update finds the largest magnitude of its rows, and writes them in float8 where the
+    // scale is known before (round_in_updates).
     struct Updated {
       std::string state;            // its name
       NodeId convert;               // in `whole`: what rounds its rows to bf16, of the head
-      ValueId rows, largest;        // of `whole`: its rows in float8; f32 [ranks], of each rank's rows
+      ValueId largest;              // of `whole`: f32 [ranks], of each rank's rows
+      ValueId rows;                 // of `whole`: its rows in float8; kNoValue: the update writes bf16
       size_t group = 0, place = 0;  // its scale: this element of this half of the outputs of `scales`
+      bool by_scale() const { return rows != kNoValue; }
     };
     std::vector<Updated> updated;
     // Histories as the step finds them, and as many as it leaves them -> the scales of groups of `updated`

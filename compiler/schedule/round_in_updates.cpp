@@ -39,11 +39,10 @@ class Rounder {
 
   void run(std::vector<Float8Weight>& weights) {
     for (Float8Weight& weight : weights) {
-      if (!weight.delayed) continue;
       std::optional<Phases::OwnRows::Updated> updated = updated_by(weight);
-      const std::optional<History> history = history_of(weight);
-      if (!updated || !history) continue;
-      place(*updated, *history, phases_.seed.graph.node(weight.quantize).attrs.dtype("dtype"));
+      const std::optional<History> history = weight.delayed ? history_of(weight) : std::nullopt;
+      if (!updated || history.has_value() != weight.delayed) continue;
+      if (history) place(*updated, *history, phases_.seed.graph.node(weight.quantize).attrs.dtype("dtype"));
       weight.updated = static_cast<int>(phases_.own_rows.updated.size());
       phases_.own_rows.updated.push_back(std::move(*updated));
     }
@@ -72,7 +71,7 @@ class Rounder {
     if (!is_gated_update(update) || update.outputs[0] != made) return std::nullopt;
     for (ValueId v : update.inputs)
       if (whole_[v].producer.valid() && whole_.producer(v).op == ops::spread_rows) return std::nullopt;
-    return Phases::OwnRows::Updated{.state = name, .convert = convert, .rows = {}, .largest = {}};
+    return Phases::OwnRows::Updated{.state = name, .convert = convert, .largest = {}, .rows = kNoValue};
   }
   // What a gather along a dim of one rank gathers; kNoValue for another value.
   ValueId gathered_on_one(ValueId v) const {

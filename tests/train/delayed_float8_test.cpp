@@ -179,52 +179,6 @@ TEST(DelayedFloat8, ASkippedStepLeavesHistoriesAsTheyWere) {
     EXPECT_EQ(one.read(std::string(layer) + ".amax_history"), two.read(std::string(layer) + ".amax_history"));
 }
 
-// The update of a weight writes it in float8 for the step after, by a scale that it knows; nothing reads the
-// weight in 16 bits.
-TEST(DelayedFloat8, WeightsAreRoundedByTheirUpdates) {
-  for (const auto& mesh :
-       {Mesh{{1}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}}, Mesh{{1, 2}, {"dp_replicate", "dp_shard"}}}) {
-    SCOPED_TRACE(text(mesh));
-    TinyRun run = delayed(mesh, 1);
-    run.zero = 3;
-    run.observe = [&](const LiveMesh&, const compiler::Step& step) {
-      const compiler::StepPlan& plan = step.plan();
-      EXPECT_EQ(plan.phases.own_rows.updated.size(), 8u) << "four layers in two blocks";
-      EXPECT_TRUE(plan.maxima.nodes.empty() && plan.cast.nodes.empty());
-      for (const auto& input : plan.seed.inputs)
-        if (plan.seed[input.value].shape.size() == 2 && input.kind != InputKind::state)
-          EXPECT_EQ(plan.seed[input.value].dtype, DType::f8_e4m3) << input.name;
-      int64_t written = 0, rounded = 0;
-      for (const auto* list : {&step.program().refresh, &step.program().instrs})
-        for (const compiler::Instr& instr : *list)
-          if (const auto* update = std::get_if<compiler::UpdateTensors>(&instr.what))
-            for (const auto& tensor : update->tensors)
-              (update->gates.empty() ? rounded : written) += is_float8(tensor.copy_dtype);
-      EXPECT_EQ(written, 8);
-      EXPECT_EQ(rounded, 8) << "before the first step";
-    };
-    train_tiny(run);
-  }
-}
-
-// A step that counts for nothing leaves weights as they were, by the scales that they had. On three ranks
-// most weights lie unevenly, and are rounded anew in each step.
-TEST(DelayedFloat8, ASkippedStepLeavesWeightsInFloat8AsTheyWere) {
-  TinyRun one = delayed(), three = delayed({{3}, {"dp_shard"}});
-  three.zero = 3;
-  one.blocked = three.blocked = {2, 4};
-  const TinyResult alone = train_tiny(one);
-  EXPECT_NE(alone.hash, train_tiny(delayed()).hash);
-  expect_same(train_tiny(three), alone, "three ranks");
-}
-
-// Where moments lie on the host, a weight is updated in pieces, and all of them find its largest.
-TEST(DelayedFloat8, WeightsAreRoundedPieceByPiece) {
-  TinyRun away = delayed();
-  away.options.offload_moments = true;
-  expect_same_bits(train_tiny(away), train_tiny(delayed()), "moments on the host");
-}
-
 TEST(DelayedFloat8, GoesOnOnOtherRanks) {
   const TinyResult whole = train_tiny(delayed());
   const Left half(delayed({{3}, {"dp_shard"}}, 2));
