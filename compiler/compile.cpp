@@ -14,6 +14,7 @@
 #include "compiler/runtime/executable.h"
 #include "compiler/runtime/update.h"
 #include "compiler/schedule/gather_float8.h"
+#include "compiler/schedule/join_maxima.h"
 #include "compiler/schedule/stream_weights.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -38,7 +39,8 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
   const Graph plain_seed = plan.phases.seed.graph;
   const bool by_updates =
       context.options.backend != Backend::reference && target_of(context.options).rounds_by_scales();
-  const bool cast = gather_float8(plan.phases, by_updates);
+  const bool in_float8 = gather_float8(plan.phases, by_updates);
+  if (in_float8) plan.phases.seed.graph = join_maxima(plan.phases.seed.graph);
   for (const auto& input : whole.inputs)
     if (input.kind == InputKind::state) plan.layouts[input.name] = context.layout_of(input.name);
   auto lower = [&](const Graph& graph) {
@@ -51,7 +53,7 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
   plan.maxima = lower(plan.phases.own_rows.maxima.graph);
   plan.cast = lower(plan.phases.own_rows.cast.graph);
   plan.scales = lower(plan.phases.own_rows.scales.graph);
-  if (cast) plan.plain_seed = std::make_shared<const Graph>(lower(plain_seed));
+  if (in_float8) plan.plain_seed = std::make_shared<const Graph>(lower(plain_seed));
   for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
   return plan;
 }

@@ -74,10 +74,10 @@ Graph body_of_halves(const Graph& body, const std::vector<int>& inputs);
 // An output of a multi-tensor body, f32, of which a kernel leaves the largest element alone, in one f32,
 // unless what stands there is larger. Elements are >= 0, or NaN, which is larger than any.
 inline constexpr OutputKind kLargest = OutputKind::metric;
-// The body that writes its first output (a convert: its only one) once more in `dtype`, float8: in bf16,
-// times a scale, and rounded. The scale, and the one that it has where `gates` let nothing be made, are
-// scalars of the tensor, appended in this order; the latter only where there are gates. A last output, f32,
-// is the largest magnitude in bf16 (kLargest).
+// The body that writes its first output, in f32 or bf16, once more in `dtype`, float8: in bf16, times a
+// scale, and rounded. The scale, and the one that it has where `gates` let nothing be made, are scalars of
+// the tensor, appended in this order; the latter only where there are gates. A last output, f32, is the
+// largest magnitude in bf16 (kLargest).
 Graph body_by_scale(const Graph& body, DType dtype, size_t gates);
 // The body with one more output, the largest magnitude of its last one (kLargest).
 Graph body_with_largest(const Graph& body);

@@ -142,9 +142,9 @@ class Recorder {
       const auto found = static_cast<int64_t>(rows.size());
       const bool all = found == kAmaxRows;
       const Tensor before = all ? history.entries : slice(history.entries, 0, 0, found);
-      Tensor entries = reshape(concat(rows, 0), {found, 1});
-      if (const int64_t steps = before.size(1); steps > 1)
-        entries = concat({entries, slice(before, 1, 0, steps - 1)}, 1);
+      // The slice comes last: behind the sums, with all else.
+      const Tensor newest = reshape(concat(rows, 0), {found, 1});
+      Tensor entries = slice(concat({newest, before}, 1), 1, 0, before.size(1));
       if (!all) entries = concat({entries, slice(history.entries, 0, found, kAmaxRows)}, 0);
       builder_->graph.add_output(OutputKind::state, history.fqn, entries.id());
     }

@@ -1,6 +1,5 @@
 // What a step reads, and what it does once before its micro-batches.
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "compiler/program/builder.h"
@@ -189,7 +188,7 @@ void StepBuilder::round_weights() {
       UpdateTensors::Tensor tensor{
           .node = n, .count = held_.of(whole_[node.inputs[0]]).count, .inputs = {at_[node.inputs[0]]}};
       if (at_[node.outputs[0]].there()) tensor.outputs = {at_[node.outputs[0]]};
-      round_for_float8(tensor, state_input(node.inputs[0]));
+      round_for_float8(tensor, state_input(node.inputs[0]), false);
       updates_.tensors.push_back(std::move(tensor));
     }
   flush_updates();
@@ -214,8 +213,9 @@ void StepBuilder::cast_own_rows() {
   run_phase(kCastBlock, own.cast);
 }
 
-// Before weights are rounded for products in float8: the scales of those whose updates round them so, that
-// they have had, and those of the next step, which are what they have had where the step is yet to run.
+// Before weights are rounded for products in float8: zeros where their largest stay, and the scales of those
+// that updates round so, both that they have had and that of the next step. Before the first step both are
+// one.
 void StepBuilder::prepare_rounding(bool of_step) {
   const Phases::OwnRows& own = plan_.phases.own_rows;
   if (!own.updated.empty()) writer_.put(ZeroSpan{largest_});
@@ -235,14 +235,17 @@ void StepBuilder::prepare_rounding(bool of_step) {
     scales_[one.state] = {of(one.group), of(groups + one.group)};
   }
 }
-void StepBuilder::round_for_float8(UpdateTensors::Tensor& tensor, const std::string& state) const {
+void StepBuilder::round_for_float8(UpdateTensors::Tensor& tensor, const std::string& state,
+                                   bool gated) const {
   const auto found = updated_.find(state);
   if (found == updated_.end()) return;
   const auto& one = plan_.phases.own_rows.updated[found->second];
   tensor.largest = at_[one.largest];
   if (!one.by_scale()) return;
   tensor.copy = at_[one.rows], tensor.copy_dtype = whole_[one.rows].dtype;
-  std::tie(tensor.scale_before, tensor.scale) = scales_.at(state);
+  const auto& [before, scale] = scales_.at(state);
+  tensor.scale = scale;
+  if (gated) tensor.scale_before = before;
 }
 
 void StepBuilder::counts() {

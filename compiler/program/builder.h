@@ -74,7 +74,7 @@ class StepBuilder {
   void head();
   void cast_own_rows();
   void prepare_rounding(bool of_step);
-  void round_for_float8(UpdateTensors::Tensor& tensor, const std::string& state) const;
+  void round_for_float8(UpdateTensors::Tensor& tensor, const std::string& state, bool gated) const;
   void counts();
   // Rows of sparse tables for micro-batches: their ids, as count gives them; those of split tables from their
   // owners, for all micro-batches at once; those of whole ones before each body.

@@ -37,7 +37,7 @@ void StepBuilder::find_replicas() {
       const bool split =
           std::any_of(value.layout.splits.begin(), value.layout.splits.end(),
                       [](const auto& one) { return one.second.kind != Placement::Kind::replicate; });
-      if (!state.empty() && !split && at_[node.outputs[i]].there())
+      if (!state.empty() && !split)
         add(state, plan_.layouts.at(state), at_[node.outputs[i]],
             str(" (", name(value.dtype), ", gathered)"));
     }

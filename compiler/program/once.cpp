@@ -226,7 +226,7 @@ void StepBuilder::update(NodeId n, const Node& node) {
     tensor.outputs.push_back(at_[v]);
   }
   const std::string state = state_output(node.outputs[0]);
-  round_for_float8(tensor, state);
+  round_for_float8(tensor, state, !gates_.empty());
   if (auto found = rounded_.find(state); found != rounded_.end())
     tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
   if (meets_pending(tensor) || is_always_made(node)) flush_updates();

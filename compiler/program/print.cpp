@@ -122,7 +122,8 @@ struct Writer {
         std::count_if(update.tensors.begin(), update.tensors.end(),
                       [](const UpdateTensors::Tensor& tensor) { return !tensor.halves.empty(); });
     return str(update.gates.empty() ? "convert " : "update ", counted(update.tensors.size(), "tensor"), ": ",
-               at(first.outputs.at(0)), first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
+               at(first.outputs.empty() ? first.copy : first.outputs[0]),
+               first.copy.there() && !first.outputs.empty() ? str(", rounded into ", at(first.copy)) : "",
                first.scale.there() ? str(" by the scale ", at(first.scale)) : "",
                first.by_rows < 0 ? "" : str(", by the rows ", at(first.rows), " of ", at(first.ids)),
                and_more(update.tensors.size()),
@@ -294,9 +295,10 @@ N" goes to wait on the host, "activation N back" comes to be read again. In the 
 of other ranks come first, in their order, and this rank's last. Gradients are added in pieces, one per tensor
 and owner. "count" sums token counts, votes to stop, and a word about replicas (0 over all ranks, where the
 checksums of the last compared step were alike), each an i64. "and N more": the same for N further tensors.
-seed: 1 / count, with which backward begins. tail N: small arithmetic on whole values, as the mean loss and the
-clipping factor. Calls are those of the phase's list above. ~ is the layer above. Blocks and rows of a library
-call: the shares of threads; chunk: how many products are added before they join the sum.
+seed: 1 / count, with which backward begins. tail N: small arithmetic on whole values, as the mean loss and
+the clipping factor. maxima, cast, scales: of weights that are read in float8. Calls are those of the phase's
+list above. ~ is the layer above. Blocks and rows of a library call: the shares of threads; chunk: how many
+products are added before they join the sum.
 
 memory (arena: what phases compute; value: what outlives a phase; partial: sums of gradients, own and
 received; staging: what is packed to travel)

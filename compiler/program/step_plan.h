@@ -41,7 +41,7 @@ struct StepPlan {
   Recompute recompute;
   std::shared_ptr<const Graph>
       plain_body;  // the body without recomputing, which the certificate names; null where it is `body`
-  std::shared_ptr<const Graph> plain_seed;  // alike, where weights travel in float8: that of whole weights
+  std::shared_ptr<const Graph> plain_seed;  // alike, where weights come in float8: that of whole ones
   std::vector<Graph> fragments;
   std::shared_ptr<const KernelSet> kernels;  // null for the reference backend
   CompileOptions options;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/program/block_turns.h"
 #include "compiler/program/byte_states.h"
 #include "compiler/program/flights.h"
 #include "compiler/program/refusals.h"
@@ -19,7 +20,8 @@ using Verb = StartCollective::Verb;
 
 class Walk : private Refusals {
  public:
-  explicit Walk(const StepProgram& program) : Refusals(program), flights_(program), away_(program) {
+  explicit Walk(const StepProgram& program)
+      : Refusals(program), flights_(program), away_(program), turns_(program) {
     for (size_t r = 0; r < program.regions.size(); ++r)
       if (const auto kind = program.regions[r].kind;
           kind == Region::Kind::state || kind == Region::Kind::input)
@@ -37,16 +39,14 @@ class Walk : private Refusals {
   }
   // What the refresh has run runs in the step again, whose scales are its own.
   void begin_step() {
-    done_.clear();
-    for (const auto& [key, turn] : turns_)
-      if (key.first == kScalesBlock) bytes_.set(program_.whole(key.second), ByteState::none);
+    turns_.begin_anew();
+    for (int arena : turns_.arenas_of(kScalesBlock)) bytes_.set(program_.whole(arena), ByteState::none);
   }
   void end() {
     if (const auto [flight, start] = flights_.open(); start)
       fail(*start, str("nothing waits for flight ", flight));
-    for (const auto& [key, turn] : turns_)
-      if (turn.reached < calls_of(key.first))
-        fail(*turn.newest, str("calls from ", turn.reached, " on are never run"));
+    int from = 0;
+    if (const Instr* run = turns_.unfinished(from)) fail(*run, str("calls from ", from, " on are never run"));
     if (program_.votes.there()) counted_.insert(program_.votes.region);
     for (int region : counted_)
       refuse_none(added_, works() ? program_.whole(region) : program_.votes, "adds to a part of ");
@@ -68,7 +68,7 @@ class Walk : private Refusals {
   }
   void operator()(const RunBlock& run) {
     const ProgramBlock& block = program_.blocks[run.block];
-    follow(run);
+    refuse(turns_.run(run, *now_));
     refuse(away_.run(run));
     for (int c = run.first; c < run.last; ++c) {
       const BlockCall& call = block.calls[c];
@@ -82,7 +82,7 @@ class Walk : private Refusals {
         // Inside of its arena a block's own plan says what is written before it is read; a gradient that was
         // handed over may be what another one is made of.
         if (call.args[i].base >= 0)
-          look(span);
+          refuse(turns_.read(span)), look(span);
         else if (!given_.is_plain(span))
           touch(span);
       }
@@ -113,13 +113,14 @@ class Walk : private Refusals {
     if (!ended.start) fail(str("flight ", wait.flight, " is not under way"));
     away_.end(wait.flight);
     const Span& to = ended.to.at(0);
-    if (std::holds_alternative<StartCollective>(ended.start->what) && in_arena(to)) ++arrived_[to.region];
+    if (std::holds_alternative<StartCollective>(ended.start->what) && in_arena(to))
+      turns_.weights_arrive(to.region);
   }
   // Each moment that lies on the host comes, is updated where it came to, and goes back.
   void operator()(const StartCopies& start) {
     Flights::Flight flight{now_, start.label, {}, {}};
     const int arena = away_.arena_of(start);
-    if (arena >= 0) refuse(away_.start(start, turns_[{kBodyBlock, arena}].reached));
+    if (arena >= 0) refuse(away_.start(start, turns_.reached(arena)));
     for (const auto& [to, from] : start.copies) {
       flight.from.push_back(from), flight.to.push_back(to);
       const Span& there = start.to_host ? to : from;
@@ -259,17 +260,10 @@ class Walk : private Refusals {
 
  private:
   // Whether the rank has micro-batches; they are counted before weights are gathered.
-  bool works() const {
-    return std::any_of(done_.begin(), done_.end(), [](const auto& block) { return block.second >= 0; });
-  }
+  bool works() const { return turns_.has_micro_batches(); }
   bool in_arena(const Span& span) const {
     return span.there() && program_.regions[span.region].kind == Region::Kind::arena;
   }
-  // How far a block is in one of its arenas.
-  struct Turn {
-    int reached = 0, micro_batch = -1;
-    const Instr* newest = nullptr;
-  };
   void refuse_none(ByteStates& bytes, const Span& span, const char* what) {
     if (!span.there()) return;
     bytes.each(span, [&](ByteState state) {
@@ -341,33 +335,6 @@ class Walk : private Refusals {
       return ByteState::plain;
     });
   }
-  // The calls of a block run in order, all of them, once for a micro-batch; those that read gathered weights
-  // behind the waits for them and before the next ones.
-  void follow(const RunBlock& run) {
-    Turn& turn = turns_[{run.block, run.own.region}];
-    const int calls = calls_of(run.block);
-    if (run.first == 0) {
-      if (turn.newest && turn.reached < calls)
-        fail(str("begins anew where calls from ", turn.reached, " on are due"));
-      if (!done_.insert({run.block, now_->micro_batch}).second) fail("runs a second time");
-    } else if (turn.reached != run.first || turn.micro_batch != now_->micro_batch) {
-      fail(str("calls from ", turn.reached, turn.newest ? str(" on of micro-batch ", turn.micro_batch) : "",
-               " are due"));
-    }
-    turn = {run.last, now_->micro_batch, now_};
-    const auto& buckets = program_.blocks[run.block].gathers.buckets;
-    if (buckets.empty()) return;
-    size_t due = 0, all = 0;
-    for (const auto& bucket : buckets) {
-      if (bucket.wait <= run.first) due += bucket.segments.size();
-      all += bucket.segments.size();
-    }
-    const bool own = program_.blocks[run.block].segment_at[0].base == BlockPlace::own_arena;
-    size_t& arrived = arrived_[own ? run.own.region : run.shared.region];
-    // A new pass over the block.
-    if (arrived > all || (arrived == all && due == 0)) arrived -= all;
-    if (arrived != due) fail(str("runs with ", arrived, " of ", due, " weights gathered"));
-  }
   // What the run gives to sums: each group where it is ready; of a block without groups all outputs. A slot
   // without a micro-batch gives nothing.
   void hand_over(const RunBlock& run) {
@@ -400,11 +367,9 @@ class Walk : private Refusals {
   std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
   Flights flights_;
   ValuesAway away_;
-  ByteStates to_update_;                       // plain: moments that were brought and not updated yet
-  std::set<int> staged_;                       // regions that moments are brought to
-  std::map<std::pair<int, int>, Turn> turns_;  // by block and its own arena
-  std::set<std::pair<int, int>> done_;         // block and micro-batch
-  std::map<int, size_t> arrived_;              // per arena: weights that a pass over its block gathered
+  ByteStates to_update_;  // plain: moments that were brought and not updated yet
+  std::set<int> staged_;  // regions that moments are brought to
+  BlockTurns turns_;
 };
 }  // namespace
 

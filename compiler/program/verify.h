@@ -16,8 +16,10 @@ namespace lockstep::compiler {
 //   partial sums, and what ranks send of them; so each is added exactly once, and none is lost. A gradient
 //   may be read by later calls of its block, two tensors may have one where it is their sum, and a count may
 //   go to several totals;
-// - runs calls of a block out of order, a second time for a micro-batch, not to their end, or without the
-//   weights that they read;
+// - finds the largest of what is not zero, or was read since it was;
+// - runs calls of a block out of order, a second time for a micro-batch (the refresh apart), not to their
+// end,
+//   without the weights that they read, or before the seed has made what they read;
 // - reaches memory of the host but by copies, or updates in a copy what was not brought there or is updated;
 // - runs a call of the body where a value that waits on the host is not gone, or not back (ValuesAway);
 // - updates a tensor twice, brings weights from before their update, or compares replicas behind it;

@@ -53,7 +53,7 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
   };
   // Recomputing repeats nodes and changes no bit: the certificate is that of the step without it.
   const Graph& body = plan.plain_body ? *plan.plain_body : plan.body;
-  // What travels in float8 has the bits of quantize: the certificate is that of whole weights.
+  // What comes in float8 has the bits of quantize: the certificate is that of whole weights in bf16.
   const Graph& seed = plan.plain_seed ? *plan.plain_seed : plan.seed;
   for (const Graph* graph : {&plan.count, &seed, &body}) add(*graph);
   // Copies of rows change no bit, and only where a table is whole a phase makes them.

@@ -70,7 +70,7 @@ std::vector<DType> gates_of(const Graph& graph, const Node& node) {
   return gates;
 }
 // What a kernel leaves beside a node's outputs: an update's first one once more in another dtype, and the
-// largest magnitude of that, or of a convert's.
+// largest magnitude of it in bf16.
 struct Beside {
   std::optional<DType> copy;
   bool largest = false;
@@ -80,13 +80,16 @@ Graph body_of(const Graph& graph, const Node& node, const Beside& beside, const 
   const DType dtype = graph[node.inputs[0]].dtype;
   const std::vector<DType> gates = gates_of(graph, node);
   if (node.op == ops::convert) {
-    const Graph body = convert_body(dtype, graph[node.outputs[0]].dtype);
-    if (beside.copy) return body_by_scale(body, *beside.copy, 0);
-    return beside.largest ? body_with_largest(body) : body;
+    Graph body = convert_body(dtype, graph[node.outputs[0]].dtype);
+    if (!beside.copy) return beside.largest ? body_with_largest(body) : body;
+    body = body_by_scale(body, *beside.copy, 0);
+    body.outputs.erase(body.outputs.begin());  // nothing reads bf16
+    return body;
   }
   Graph body = gated_body(node.body ? *node.body : multi_tensor_body(node.op, node.attrs, dtype),
                           replaced_inputs(node), gates);
   body = body_of_halves(body, halves);
+  LS_CHECK(beside.copy || !beside.largest, "the largest of a copy in bf16 that is not made");
   if (!beside.copy) return body;
   if (is_float8(*beside.copy)) return body_by_scale(body, *beside.copy, gates.size());
   const ValueId first = body.outputs[0].value;
@@ -128,12 +131,11 @@ class Kernels {
 // has rows alone), in one launch.
 struct Launch : ByRows {
   const MultiTensorKernel* kernel = nullptr;
-  bool gated = false;
 
   void add(const UpdateCall& call, const std::vector<void*>& elements) {
     if (call.by_rows >= 0) tables.push_back(call.rows);
     table.insert(table.end(), elements.begin(), elements.end());
-    for (void* own : {call.scale, gated ? call.scale_before : nullptr})
+    for (void* own : {call.scale, call.scale_before})
       if (own) table.push_back(own);
     for (void* output : call.outputs) table.push_back(output);
     for (void* output : {call.copy, call.largest})
@@ -172,7 +174,6 @@ std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const Kern
     const std::string& kernel = sources.of(*call.graph, *call.node, beside, call.halves).name;
     Launch& launch = out[{kernel, scalars, call.by_rows}];
     launch.kernel = &kernels.find_multi_tensor(kernel);
-    launch.gated = !call.gates.empty();
     launch.scalars = scalars, launch.input = input, launch.element_size = std::move(sizes);
     launch.add(call, elements);
   }

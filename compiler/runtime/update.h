@@ -26,8 +26,7 @@ struct UpdateCall {
   void* copy = nullptr;  // null: none
   DType copy_dtype = DType::f32;
   void *scale = nullptr, *scale_before = nullptr;  // of a copy in float8: body_by_scale()
-  void* largest =
-      nullptr;  // where the largest magnitude of the copy, or of the convert, stays; null: nowhere
+  void* largest = nullptr;  // where the largest magnitude of the result in bf16 stays; null: nowhere
   std::vector<int> halves;  // inputs that lie in bf16 and are f32 in the node
   int by_rows = -1;         // the input that is no memory but `rows`, with zeros between them; -1: none
   ByRows::Table rows;

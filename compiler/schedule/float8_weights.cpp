@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 

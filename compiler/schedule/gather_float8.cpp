@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 
 #include "compiler/schedule/round_in_updates.h"
 #include "core/base/text.h"
-#include "core/ir/walk.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {

@@ -55,7 +55,7 @@ struct Phases {
   };
   std::vector<Streamed> streamed;       // of each body
   std::vector<Streamed> seed_streamed;  // of the seed
-  // What a rank makes of the rows that it owns of weights that travel in float8 (gather_float8). The graphs
+  // What a rank makes of the rows that it owns of weights that are read in float8 (gather_float8). The graphs
   // are of its rows.
   struct OwnRows {
     Phase maxima;                 // rounded rows -> the largest magnitude of each

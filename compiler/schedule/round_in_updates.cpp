@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/schedule/join_maxima.h"
 #include "core/ir/walk.h"
 #include "core/ops/functions/delayed_float8.h"
 #include "core/ops/op.h"
@@ -20,7 +21,6 @@ struct History {
 };
 // Histories of as many steps, of weights of one format: one kernel finds their scales.
 struct Group {
-  static constexpr size_t kMost = 64;  // that a kernel may read
   int64_t steps = 0;
   DType dtype = DType::f8_e4m3;
   std::vector<History> histories = {};
@@ -134,7 +134,7 @@ class Rounder {
   void place(Phases::OwnRows::Updated& updated, const History& history, DType dtype) {
     const int64_t steps = whole_[history.before].shape[1];
     auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) {
-      return one.steps == steps && one.dtype == dtype && one.histories.size() < Group::kMost;
+      return one.steps == steps && one.dtype == dtype && one.histories.size() < kMostJoined;
     });
     if (group == groups_.end()) group = groups_.insert(group, Group{.steps = steps, .dtype = dtype});
     updated.group = group - groups_.begin(), updated.place = group->histories.size();
@@ -163,7 +163,6 @@ class Rounder {
       phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), scale.id());
       phase.outputs.push_back(kNoValue);  // of no value of the whole program
     }
-    phase.graph.mesh = Mesh{};
   }
 
   Phases& phases_;

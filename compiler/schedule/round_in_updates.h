@@ -12,8 +12,9 @@ namespace lockstep::compiler {
 // soon as the step has found the maxima that enter the history: by it the update rounds the rows to float8,
 // too, and no pass over the weight stands between it and what turns it. Fills OwnRows::updated and
 // OwnRows::scales, and names in each weight its place there. Not so for weights of which something else reads
-// the rows in bf16, which an update does not replace, or which are updated before their history is known. The
-// bits are those of amax() and quantize().
+// the rows in bf16, which an update does not replace, or which are updated before their history is known.
+// Every scale that follows from a history alone is taken for delayed_scales() of it, as delayed_linear_float8
+// has it. The bits are those of amax() and quantize().
 void round_in_updates(Phases& phases, std::vector<Float8Weight>& weights);
 
 }  // namespace lockstep::compiler

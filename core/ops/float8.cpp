@@ -348,10 +348,9 @@ Tensor rounded_by_scale(Tensor x, Tensor scale, DType dtype, Here at) {
                 {{"dtype", dtype}}, at);
 }
 Tensor delayed_scales(const std::vector<Tensor>& histories, AmaxRow row, DType dtype, Here at) {
-  std::vector<Tensor> rows;
-  rows.reserve(histories.size());
-  for (const Tensor& history : histories) rows.push_back(slice(history, 0, row, row + 1, at));
-  return scale_of(most_of_entries(max(concat(rows, 0, at), {1}, false, at), dtype, {}), dtype, at);
+  const auto rows = static_cast<int64_t>(histories.size()) * kAmaxRows;
+  const Tensor entries = slice(max(concat(histories, 0, at), {1}, false, at), 0, row, rows, kAmaxRows, at);
+  return scale_of(most_of_entries(entries, dtype, {}), dtype, at);
 }
 // The inverse of the scale follows from the tensor in this alone: whatever is not finite saturates, and has
 // to be seen.

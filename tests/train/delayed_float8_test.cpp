@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
+#include "compiler/program/print.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
 #include "core/ops/functions.h"
@@ -224,6 +225,7 @@ class TwoLayers {
           return loss;
         },
         options);
+    program_ = print(step.program());
     if (!std::exchange(started_, true)) state_.materialize();
     double last = 0;
     for (int64_t i = 0; i < steps; ++i)
@@ -237,6 +239,7 @@ class TwoLayers {
     const auto* data = state_.find(fqn)->data.as<float>();
     return {data, data + count};
   }
+  const std::string& program() const { return program_; }  // in words
   float first_input = NAN;  // instead of the first number of a micro-batch, where it is one
 
  private:
@@ -252,6 +255,7 @@ class TwoLayers {
   State state_{mesh_, 3};
   std::optional<Linear> layer_, head_;
   std::optional<AdamW> adamw_;
+  std::string program_;
   bool started_ = false;
   int64_t done_ = 0;
 };
@@ -264,6 +268,18 @@ TEST(DelayedFloat8, AStepThatUpdatesNothingAddsNoEntry) {
   EXPECT_GT(before[1], 0) << "the step before the last";
   model.run(false, 2);
   EXPECT_EQ(model.history(), before);
+}
+
+// The first weight of all is one that a convert leaves in float8 alone.
+TEST(DelayedFloat8, AProgramSaysWhatRoundsItsWeights) {
+  TwoLayers model;
+  model.run(true, 1);
+  EXPECT_NE(model.program().find("convert 4 tensors: [in float8 layer.weight] by the scale [scales"),
+            std::string::npos)
+      << model.program();
+  EXPECT_NE(model.program().find(", rounded into [in float8 layer.weight] by the scale [scales"),
+            std::string::npos)
+      << model.program();
 }
 
 // An infinity would be rounded to the largest number and be lost: it is a NaN of the loss, and the step

@@ -1,7 +1,16 @@
 // Weights of products in float8: what the updates that make them do for the step after.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
 #include "core/ops/op.h"
+#include "core/optim/lion.h"
+#include "core/optim/muon.h"
 #include "tests/support/tiny_run.h"
 
 namespace lockstep::tests {
@@ -76,6 +85,23 @@ TEST_P(Float8Updates, HaveTheBitsOfPassesOverWeights) {
     const TinyResult alone = train_tiny(one);
     expect_same(train_tiny(two), alone, "two ranks");
     expect_same(train_tiny(three), alone, "three ranks");
+  }
+}
+
+// Whatever arithmetic an update is of: bodies of its own, several rounds, another rule for each parameter.
+TEST_P(Float8Updates, AreThoseOfAnyOptimizer) {
+  const std::map<std::string, std::function<std::unique_ptr<Optimizer>(State&)>> optimizers{
+      {"muon", [](State& state) { return std::make_unique<Muon>(state / "optim", MuonOptions{}); }},
+      {"lion", [](State& state) { return std::make_unique<Lion>(state / "optim", LionOptions{}); }}};
+  for (const auto& [name, make] : optimizers) {
+    SCOPED_TRACE(name);
+    TinyRun one = run_of(GetParam(), {{1}, {"dp_replicate"}}, 3),
+            three = run_of(GetParam(), {{3}, {"dp_shard"}}, 3);
+    one.optimizer = three.optimizer = make;
+    one.observe = [](const LiveMesh&, const compiler::Step& step) {
+      EXPECT_EQ(step.plan().phases.own_rows.updated.size(), 8u);
+    };
+    expect_same(train_tiny(three), train_tiny(one), "three ranks");
   }
 }
 

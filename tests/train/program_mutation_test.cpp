@@ -359,7 +359,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                             "starts ",
                             " from before its update: start copies ",
                             " holds twice: update ",
-                            "finds the largest of "})
+                            "finds the largest of ",
+                            " of the seed is yet to make: run "})
     EXPECT_TRUE(std::any_of(said.begin(), said.end(), [&](const std::string& text) {
       return text.find(words) != std::string::npos;
     })) << words;

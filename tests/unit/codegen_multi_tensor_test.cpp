@@ -1,5 +1,6 @@
 // Multi-tensor updates: one launch over tensors of many sizes equals the update row on each, with a weight
 // decay per tensor.
+#include "core/ops/updates.h"
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
@@ -234,6 +235,33 @@ TEST(multi_tensor, rounds_by_the_scale_of_each_tensor) {
           }
         }
   }
+}
+
+// Beside what it writes in bf16 a kernel leaves the largest magnitude of it; NaNs of either sign are larger.
+TEST(multi_tensor, leaves_the_largest) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Graph convert;
+  const ValueId wide = convert.add_input(InputKind::value, "x", DType::f32, {kUpdateElements});
+  convert.add_output(
+      OutputKind::value, "y",
+      convert.append(ops::convert, {wide}, {{"dtype", DType::bf16}}, {{DType::bf16, {kUpdateElements}}})[0]);
+  const KernelSource source = generate_multi_tensor(body_with_largest(convert));
+  ScratchFolder cache;
+  const KernelLibrary library = compile_kernels({source}, {.cache_dir = cache.path("")});
+  for (int64_t size : {1, 15, 16, 40001})
+    for (const float last : {0.5f, -7.03f, nan, -nan}) {
+      HostTensor in = random_tensor(DType::f32, {size}, 3, -1, 1), out = make_tensor(DType::bf16, {size});
+      in.set(size - 1, last);
+      float largest = 0, want = 0;
+      std::vector<void*> table{in.data.data(), out.data.data(), &largest};
+      library.find_multi_tensor(source.name)(table.data(), &size, nullptr, 1, nullptr, 3);
+      for (int64_t e = 0; e < size && !std::isnan(want); ++e) {
+        const auto magnitude = static_cast<float>(std::fabs(out.at(e)));
+        want = std::isnan(magnitude) ? magnitude : std::max(want, magnitude);
+      }
+      EXPECT_EQ(std::isnan(largest), std::isnan(last)) << size;
+      if (!std::isnan(last)) EXPECT_EQ(largest, want) << size;
+    }
 }
 
 }  // namespace

@@ -75,13 +75,11 @@ class TensorKernel {
 
  private:
   bool is_largest(size_t output) const { return body_.graph.outputs[output].kind == kLargest; }
-  // Numbers that are not negative stand in the order of their words, and NaN behind them. Once a tensor's
-  // largest is nearly found, most warps need not change it.
+  // Numbers that are not negative stand in the order of their words, and NaN behind them.
   void keep_largest(const std::string& output) {
     text_.line(str("for (int d = 16; d > 0; d >>= 1) most", output, " = max(most", output,
                    ", __shfl_xor_sync(0xffffffffu, most", output, ", d));"));
-    text_.line(str("if (threadIdx.x % 32 == 0 && most", output, " > *(const volatile u32*)o", output,
-                   ") atomicMax((u32*)o", output, ", most", output, ");"));
+    text_.line(str("if (threadIdx.x % 32 == 0) atomicMax((u32*)o", output, ", most", output, ");"));
   }
   DType dtype(const codegen::Store& store) const {
     return body_.graph[body_.graph.outputs[store.output].value].dtype;

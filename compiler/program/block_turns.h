@@ -1,0 +1,48 @@
+// BlockTurns: how far the runs of blocks are, in a walk over a program.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/program/program.h"
+
+namespace lockstep::compiler {
+
+// The calls of a block run in order, all of them, once for a micro-batch; those that read gathered weights
+// behind the waits for them and before the next ones. What is wrong comes back in words, "" where nothing is.
+class BlockTurns {
+ public:
+  explicit BlockTurns(const StepProgram& program) : program_(program) {}
+  std::string run(const RunBlock& run, const Instr& instr);
+  // What is read of an arena that is another block's: where the seed is yet to make it, whatever lies there
+  // before.
+  std::string read(const Span& span) const;
+  void weights_arrive(int arena) { ++arrived_[arena]; }  // those of a gather that a block reads
+  void begin_anew() { done_.clear(); }                   // each block may run once more
+  bool has_micro_batches() const;                        // whether a block has run for one
+  // Calls of the body that have run in this arena.
+  int reached(int arena) const;
+  // A run whose calls from here on nothing runs; null: none.
+  const Instr* unfinished(int& from) const;
+  std::vector<int> arenas_of(int block) const;  // regions, of what has run
+
+ private:
+  // How far a block is in one of its arenas.
+  struct Turn {
+    int reached = 0, micro_batch = -1;
+    const Instr* newest = nullptr;
+    RunBlock run = {};  // the newest
+  };
+  int calls_of(int block) const { return static_cast<int>(program_.blocks[block].calls.size()); }
+  std::string gathered(const RunBlock& run);
+
+  const StepProgram& program_;
+  std::map<std::pair<int, int>, Turn> turns_;  // by block and its own arena
+  std::set<std::pair<int, int>> done_;         // block and micro-batch
+  std::map<int, size_t> arrived_;              // per arena: weights that a pass over its block gathered
+};
+
+}  // namespace lockstep::compiler
