@@ -310,20 +310,15 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
     const std::string gather = name == "zero 3" ? R"(, "gather": "micro_batch")" : "";
     std::vector<std::string> dims;
     for (const auto& dim : mesh.dim_names) dims.push_back("\"" + dim + "\"");
-    const bool sparse = name.starts_with("sparse");
-    const bool away = name.starts_with("offload");
-    const bool float8 = name.starts_with("float8");
-    const std::string optim = away ? R"(, "optim": {"offload": true})"
-                                   : str(R"(, "optim": {"kind": ")", name.substr(0, name.find(' ')), "\"}"),
-                      whole = away || name.starts_with("muon") || name.starts_with("adafactor") ? kGpt + optim
-                                                                                                : "";
-    Mutations all{mesh, programs_of(sparse           ? kSparse
-                                    : float8         ? kFloat8
-                                    : !whole.empty() ? whole
-                                                     : kGpt,
-                                    str("{\"shape\": ", mesh.shape, ", \"dim_names\": [", join(dims, ", "),
-                                        "]", gather, "}"),
-                                    mesh.size(), micro_batches, more)};
+    const std::string kind = name.substr(0, name.find(' '));
+    const std::string optim =
+        kind == "offload" ? R"(, "optim": {"offload": true})" : str(R"(, "optim": {"kind": ")", kind, "\"}");
+    const bool of_optim = kind == "offload" || kind == "muon" || kind == "adafactor";
+    const std::string model = kind == "sparse" ? kSparse : kind == "float8" ? kFloat8 : kGpt;
+    const std::string place =
+        str("{\"shape\": ", mesh.shape, ", \"dim_names\": [", join(dims, ", "), "]", gather, "}");
+    Mutations all{mesh,
+                  programs_of(of_optim ? model + optim : model, place, mesh.size(), micro_batches, more)};
     all.rank = all.programs.size() - 1;
     const std::string listed = listing(all.programs[all.rank]);
     EXPECT_EQ(listing(parse_program(listed)), listed);
