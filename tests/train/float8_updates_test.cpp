@@ -105,6 +105,21 @@ TEST_P(Float8Updates, AreThoseOfAnyOptimizer) {
   }
 }
 
+// Weights that nothing trains are looked through by kernels of their own, beside those that updates know.
+TEST_P(Float8Updates, StandBesideFrozenWeights) {
+  TinyRun one = run_of(GetParam(), {{1}, {"dp_replicate"}}, 3),
+          two = run_of(GetParam(), {{2}, {"dp_shard"}}, 3);
+  one.optimizer = two.optimizer = [](State& state) {
+    state.freeze({"blocks.0.**"});
+    return std::make_unique<Lion>(state / "optim", LionOptions{});
+  };
+  two.observe = [](const LiveMesh&, const compiler::Step& step) {
+    EXPECT_EQ(step.plan().phases.own_rows.updated.size(), 4u);
+    EXPECT_EQ(step.plan().phases.own_rows.maxima.outputs.size(), 4u);
+  };
+  expect_same(train_tiny(two), train_tiny(one), "two ranks");
+}
+
 // Where moments lie on the host, a weight is updated in pieces, and all of them find its largest.
 TEST_P(Float8Updates, GoPieceByPiece) {
   TinyRun away = run_of(GetParam());
