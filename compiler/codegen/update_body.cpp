@@ -14,6 +14,9 @@ constexpr double kDecayMark = 0.0078125001;  // stands for the weight decay whil
 
 std::string gate_name(size_t k) { return str("gate", k); }
 std::string limit_name(size_t k) { return str("limit", k); }
+void add_largest(Tensor of) {
+  of.builder()->graph.add_output(kLargest, "largest", abs(convert(of, DType::f32)).id());
+}
 // Whether every gate of a body is within its limit; undefined without gates.
 Tensor is_made(const std::shared_ptr<Builder>& builder, size_t gates) {
   Tensor within;
@@ -105,17 +108,15 @@ Graph body_by_scale(const Graph& body, DType dtype, size_t gates) {
   if (gates > 0) scale = where(is_made(builder, gates), scale, scalar_of_tensor("scale_before"));
   const Tensor made(builder, graph.outputs[0].value);
   const Tensor half = made.dtype() == DType::bf16 ? made : convert(made, DType::bf16);
-  const Tensor copy = rounded_by_scale(half, scale, dtype), largest = abs(convert(half, DType::f32));
-  graph.add_output(OutputKind::value, "copy", copy.id());
-  graph.add_output(kLargest, "largest", largest.id());
+  graph.add_output(OutputKind::value, "copy", rounded_by_scale(half, scale, dtype).id());
+  add_largest(half);
   return graph;
 }
 
 Graph body_with_largest(const Graph& body) {
   auto builder = std::make_shared<Builder>();
   builder->graph = body;
-  const Tensor last(builder, body.outputs.back().value);
-  builder->graph.add_output(kLargest, "largest", abs(convert(last, DType::f32)).id());
+  add_largest(Tensor(builder, body.outputs.back().value));
   return builder->graph;
 }
 

@@ -55,15 +55,10 @@ class Rounder {
     ValueId rows = weight.rows;
     while (users_[rows].size() == 1 && gathered_on_one(rows) != kNoValue) rows = gathered_on_one(rows);
     const NodeId convert = whole_[rows].producer;
-    if (!convert.valid() || users_[rows].size() != 1) return std::nullopt;
-    const ValueId state = whole_.node(convert).inputs[0];
-    for (NodeId n : phases_.head)
-      if (const Node& node = whole_.node(n);
-          node.op == ops::convert && node.inputs[0] == state && n != convert)
-        return std::nullopt;
-    if (std::find(phases_.head.begin(), phases_.head.end(), convert) == phases_.head.end() ||
-        whole_.node(convert).op != ops::convert)
+    if (!convert.valid() || whole_.node(convert).op != ops::convert || users_[rows].size() != 1)
       return std::nullopt;
+    const ValueId state = whole_.node(convert).inputs[0];
+    if (roundings_of(state) != std::vector<NodeId>{convert}) return std::nullopt;
     const std::string name = state_of(state);
     const ValueId made = name.empty() ? kNoValue : whole_.find_output(name);
     if (made == kNoValue || !whole_[made].producer.valid()) return std::nullopt;
@@ -72,6 +67,14 @@ class Rounder {
     for (ValueId v : update.inputs)
       if (whole_[v].producer.valid() && whole_.producer(v).op == ops::spread_rows) return std::nullopt;
     return Phases::OwnRows::Updated{.state = name, .convert = convert, .largest = {}, .rows = kNoValue};
+  }
+  // The head's converts of a state.
+  std::vector<NodeId> roundings_of(ValueId state) const {
+    std::vector<NodeId> out;
+    for (NodeId n : phases_.head)
+      if (const Node& node = whole_.node(n); node.op == ops::convert && node.inputs[0] == state)
+        out.push_back(n);
+    return out;
   }
   // What a gather along a dim of one rank gathers; kNoValue for another value.
   ValueId gathered_on_one(ValueId v) const {
