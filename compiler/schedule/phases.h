@@ -68,7 +68,7 @@ struct Phases {
       NodeId convert;               // in `whole`: what rounds its rows to bf16, of the head
       ValueId largest;              // of `whole`: f32 [ranks], of each rank's rows
       ValueId rows;                 // of `whole`: its rows in float8; kNoValue: the update writes bf16
-      size_t group = 0, place = 0;  // its scale: this element of this half of the outputs of `scales`
+      size_t group = 0, place = 0;  // of `scales`: the output of its scale, and the element there
       bool by_scale() const { return rows != kNoValue; }
     };
     std::vector<Updated> updated;
