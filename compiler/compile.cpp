@@ -59,14 +59,19 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
 }
 
 // Over which mesh dim the body gathers weights while it computes, "" for none: dp_shard of ZeRO 3; and
-// dp_replicate where weights that are computed with rounded lie split along it alone, and each rank has one
-// micro-batch, for which each is gathered once. Fewer lanes leave ranks without one, which take part in no
-// body.
-std::string body_dim(const State& state, const Mesh& mesh, const StepPlan& plan) {
+// dp_replicate where weights that are computed with rounded lie split along it alone, and each rank runs one
+// body, for which each is gathered once: it has one micro-batch, or runs all that it has together. Fewer
+// lanes leave ranks without one, which take part in no body.
+std::string body_dim(const State& state, const Mesh& mesh, const StepPlan& plan, const Graph& traced) {
   if (mesh.size("dp_shard") > 1) return state.zero() == 3 ? "dp_shard" : "";
   const int64_t ranks = mesh.size("dp_replicate");
-  const bool one_each = plan.micro_batches == ranks && plan.lanes == ranks;
-  return ranks > 1 && one_each && state.compute_dtype() != DType::f32 ? "dp_replicate" : "";
+  if (ranks < 2 || plan.lanes % ranks || state.compute_dtype() == DType::f32) return "";
+  const int64_t each = plan.micro_batches / ranks;
+  const bool by_rows = std::any_of(traced.nodes.begin(), traced.nodes.end(),
+                                   [](const Node& node) { return node.op == ops::lane_rows; });
+  const bool one_body = each == 1 || (plan.options.together >= each && mesh.size("tp") == 1 && !by_rows &&
+                                      plan.options.memory_budget == kRecomputeNothing);
+  return one_body ? "dp_replicate" : "";
 }
 
 bool is_sparse(const State& state, const std::string& fqn) {
@@ -130,6 +135,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
                         "); choose a divisor"));
   need_split_on_tp(state, mesh);
   plan.order = lane_order(mesh, state.zero());
+  plan.options.together = std::min(options.together, plan.micro_batches);
   for (const auto& field : batch) {
     LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name,
              " is not a micro-batch of ", shape.micro);
@@ -160,7 +166,8 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads
   // whole values.
   Streaming streaming{.seed = options.backend != Backend::reference};
-  if (streaming.seed && options.gather != GatherWhen::step) streaming.body_dim = body_dim(state, mesh, plan);
+  if (streaming.seed && options.gather != GatherWhen::step)
+    streaming.body_dim = body_dim(state, mesh, plan, traced);
   if (streaming.body_dim == "dp_replicate")
     plan.options.gather = GatherWhen::micro_batch, plan.options.reshard_after_forward = false;
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);

@@ -83,6 +83,11 @@ struct CompileOptions {
   // Moments that updates alone read lie in the host's memory and come to the device bucket by bucket while
   // they are updated. No bit depends on it.
   bool offload_moments = false;
+  // Neighbouring micro-batches of a rank run as one, call by call, up to so many (a divisor of theirs), where
+  // one of them needs no other: no tables by rows, no rounds, no model dims. It takes as many arenas. On a
+  // GPU products take algorithms that are good for so many, and the certificate names them; on one of any
+  // number of ranks the bits are the same.
+  int64_t together = 1;
   bool sequence_parallel =
       true;  // on tp: what lies between sharded weights is cut along the tokens, not whole on each rank
   // On tp: into how many pieces the rows of a forward product are cut beside the gather of its input or the

@@ -36,7 +36,8 @@ PyType_Slot kOwnStepSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_fu
 
 OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64_t global_batch,
                      int64_t micro_batch, int64_t lanes, int64_t threads, int64_t memory_budget,
-                     int64_t max_shapes, bool offload_moments, bool offload_activations) {
+                     int64_t max_shapes, bool offload_moments, bool offload_activations, int64_t together) {
+  if (together < 1) throw UserError(str("together is ", together, "; at least 1 micro-batch runs at a time"));
   FieldTypes types = field_types(fields);
   std::vector<compiler::BatchField> batch;
   for (const auto& field : types) {
@@ -49,6 +50,7 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
   if (memory_budget >= 0) options.memory_budget = memory_budget;
   options.offload_moments = offload_moments;
   options.offload_activations = offload_activations;
+  options.together = together;
   options.precision = launcher::precision_of(state);
   auto held = std::make_shared<nb::callable>(function);
   compiler::StepFunction traced = [held](const std::vector<Tensor>& tensors) {
@@ -296,7 +298,8 @@ void bind_steps(nb::module_& m) {
       "compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
       nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes") = 0, nb::arg("threads") = 0,
       nb::arg("memory_budget") = -1, nb::arg("max_shapes") = compiler::kMostShapes,
-      nb::arg("offload_moments") = false, nb::arg("offload_activations") = false, nb::keep_alive<0, 1>(),
+      nb::arg("offload_moments") = false, nb::arg("offload_activations") = false, nb::arg("together") = 1,
+      nb::keep_alive<0, 1>(),
       "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
       "backward, communication and update to one "
       "step. function(x, ...) returns the Loss. threads: 0 takes the cores of the host over its ranks; "
@@ -305,7 +308,8 @@ void bind_steps(nb::module_& m) {
       "each of which is compiled when it first comes; offload_moments: those of the optimizer lie in the "
       "host's "
       "memory; offload_activations: of what is beyond memory_budget, what is cheaper to copy waits in the "
-      "host's memory between forward and backward. Collective.");
+      "host's memory between forward and backward; together: up to so many of a rank's micro-batches run as "
+      "one, nearly as fast as one larger micro-batch, with DDP and ZeRO 1. Collective.");
   nb::class_<Checkpoint>(m, "Checkpoint", "Checkpoints of a run folder: DIR/ckpt/step-N.")
       .def(
           "__init__",

@@ -132,6 +132,7 @@ TargetOptions target_options(const CompileOptions& options) {
   out.threads = options.threads;
   out.cache_dir = options.cache_dir;
   out.tf32 = options.precision == "tf32";
+  out.together = options.together;
   return out;
 }
 

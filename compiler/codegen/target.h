@@ -23,6 +23,8 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual size_t workspace() const { return 0; }  // bytes, 256-byte aligned; need not be zeroed
   virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
+  // As LibraryCall::enqueue_together.
+  virtual bool enqueue_together(void* const*, void*, const Repeats&, Stream&, int) const { return false; }
 };
 
 struct ByRows;
@@ -194,6 +196,9 @@ struct TargetOptions {
   int threads = 1;
   std::string cache_dir;  // of kernels; "" = the default folder
   bool tf32 = false;      // products of f32 may round their operands to TF32 (only where the device has it)
+  // Runs of a call that may go together, at most: products take algorithms that are good for so many, and
+  // that each of any number of them may have. It decides bits.
+  int64_t together = 1;
 };
 
 // What lengths of rows do to matrix products: those whose rows are multiples of `multiple` elements run at
@@ -223,6 +228,8 @@ class Target {
   virtual bool sums_both_ways(int64_t /*rows*/, int64_t /*columns*/) const { return true; }
   virtual KernelSource generate(
       const Graph& body) const = 0;  // as generate_kernel; any body that fits_one_kernel
+  // The same kernel, whose runs may go together (Kernel::enqueue_together); of the same name.
+  virtual KernelSource generate_together(const Graph& body) const { return generate(body); }
   virtual KernelSource generate_multi_tensor(
       const Graph& body) const = 0;  // as compiler::generate_multi_tensor
   // Kernels compiled (or from the cache) and loaded. UserError with the compiler's first lines.

@@ -19,6 +19,9 @@ struct Finder {
     if (span.there() && span.bytes > 0) out.writes.push_back(span);
   }
   void operator()(const RunBlock& run) {
+    for (int64_t j = 0; j < run.micro_batches; ++j) one(of_micro_batch(run, j));
+  }
+  void one(const RunBlock& run) {
     const ProgramBlock& block = program.blocks[run.block];
     for (int c = run.first; c < run.last; ++c) {
       const BlockCall& call = block.calls[c];
@@ -113,6 +116,15 @@ struct Finder {
 
 Span output_of(const ProgramBlock& block, const RunBlock& run, size_t output) {
   return span_of(run, block.outputs[output], bytes_of(block.graph[block.graph.outputs[output].value]));
+}
+
+RunBlock of_micro_batch(const RunBlock& run, int64_t j) {
+  if (run.micro_batches == 1) return run;
+  RunBlock out{
+      run.block, run.first, run.last, run.inputs, run.own.part(j * run.own_stride(), run.own_stride()),
+      run.shared};
+  for (size_t i = 0; i < out.inputs.size(); ++i) out.inputs[i].offset += j * run.strides[i];
+  return out;
 }
 
 Span span_of(const RunBlock& run, const BlockPlace& at, int64_t bytes) {

@@ -68,6 +68,7 @@ struct BlockSource {
   std::vector<int> streamed = {};             // inputs that are gathered while it runs
   GatherOptions gather = {};
   int64_t micro_batches = 1;  // that run part by part at once, at most
+  bool together = false;      // or call by call (RunBlock::micro_batches): they share whole weights
   int64_t within = 0;  // bytes of its arenas that copies to the host bring it down to, as near as they can;
                        // 0: nothing is copied
 };

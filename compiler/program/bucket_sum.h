@@ -51,6 +51,10 @@ class BucketSum {
   // In the order of slots of the rank's LanePlan: the gradients of a slot's micro-batch, one per tensor; none
   // for an idle slot. Then end, wait, and tree_of for each tensor.
   virtual void add(int64_t slot, const std::vector<Span>& gradients) = 0;
+  // Of neighbouring slots from `slot` on, which are ready at the same time.
+  virtual void add_all(int64_t slot, const std::vector<std::vector<Span>>& gradients) {
+    for (size_t j = 0; j < gradients.size(); ++j) add(slot + static_cast<int64_t>(j), gradients[j]);
+  }
   virtual void end() {}  // no more slots
   virtual void wait() = 0;
   // What is left to add for the rows that this rank owns. Without `out` the sum takes the place of its first

@@ -49,6 +49,9 @@ StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramR
 }
 
 StepProgram StepBuilder::build() {
+  together_ = find_together();
+  if (together_ > 1)
+    writer_.fit(arenas_[kBodyBlock].own[0], together_ * slot_stride(block(kBodyBlock).own_bytes));
   declare_inputs();
   prepare_head();
   make_buckets();
@@ -166,10 +169,49 @@ std::vector<Span> StepBuilder::inputs_of(const Phase& phase, int64_t slot) const
   return out;
 }
 
+std::vector<int64_t> StepBuilder::strides_of(const Phase& phase) const {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < phase.graph.inputs.size(); ++i)
+    out.push_back(phase.graph.inputs[i].kind == InputKind::batch
+                      ? batch_.at(phase.graph.inputs[i].name).stride
+                  : sample_ != kNoValue && phase.inputs[i] == sample_ ? size_of_value(whole_[sample_])
+                                                                      : 0);
+  return out;
+}
+
+// Rows that are fetched or gathered and values that wait elsewhere are of a micro-batch each, as are
+// collectives of model dims.
+bool StepBuilder::can_run_together() const {
+  const ProgramBlock& body = block(kBodyBlock);
+  const auto& phases = plan_.phases;
+  const auto is_start = [](const BlockCall& call) { return call.kind == BlockCall::Kind::start; };
+  return sum_.lanes.order == LaneOrder::contiguous && phases.rows.empty() && phases.fetches.empty() &&
+         body.micro_batches == 1 && body.away.empty() &&
+         std::none_of(body.calls.begin(), body.calls.end(), is_start);
+}
+
+int64_t StepBuilder::find_together() const {
+  if (slots_ < 2 || !can_run_together()) return 1;
+  int64_t most = std::min(plan_.options.together, slots_), others = 0;
+  for (size_t b = 0; b < program_.blocks.size(); ++b)
+    if (b != kBodyBlock) others += program_.blocks[b].arena_bytes();
+  const int64_t each = slot_stride(block(kBodyBlock).own_bytes), budget = plan_.options.memory_budget;
+  if (budget != kRecomputeFull && each > 0) most = std::min(most, (budget - others) / each);
+  while (most > 1 && slots_ % most) --most;
+  return std::max<int64_t>(1, most);
+}
+
+RunBlock StepBuilder::run_of(int b, const std::vector<Span>& inputs, int first, int last,
+                             int64_t turn) const {
+  RunBlock out{b, first, last, inputs, arenas_[b].own[turn], arenas_[b].shared};
+  if (b == kBodyBlock && together_ > 1)
+    out.micro_batches = together_, out.strides = strides_of(plan_.phases.body);
+  return out;
+}
+
 // The calls [first, last) of a block; `turn`: which of its arenas.
 void StepBuilder::run(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn) {
-  if (first == last) return;
-  writer_.put(RunBlock{b, first, last, inputs, arenas_[b].own[turn], arenas_[b].shared});
+  if (first < last) writer_.put(run_of(b, inputs, first, last, turn));
 }
 
 void StepBuilder::run_all(int b, const std::vector<Span>& inputs) {
@@ -177,8 +219,7 @@ void StepBuilder::run_all(int b, const std::vector<Span>& inputs) {
 }
 
 Span StepBuilder::output_of(int b, size_t o, const std::vector<Span>& inputs, int64_t turn) const {
-  return lockstep::compiler::output_of(block(b), {b, 0, 0, inputs, arenas_[b].own[turn], arenas_[b].shared},
-                                       o);
+  return lockstep::compiler::output_of(block(b), run_of(b, inputs, 0, 0, turn), o);
 }
 
 void StepBuilder::round_weights() {

@@ -43,11 +43,16 @@ class StepBuilder {
   void find_replicas();
   void name_outputs();
 
+  // How many of the rank's micro-batches run as one: a divisor of its slots, at most what is asked for.
+  int64_t find_together() const;
+  bool can_run_together() const;
   // Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
   std::vector<Span> inputs_of(const Phase& phase, int64_t slot) const;
+  std::vector<int64_t> strides_of(const Phase& phase) const;  // from one slot's to the next one's
   // The calls [first, last) of a block; `turn`: which of its arenas.
   void run(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn = 0);
   void run_all(int b, const std::vector<Span>& inputs);
+  RunBlock run_of(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn) const;
   Span output_of(int b, size_t o, const std::vector<Span>& inputs, int64_t turn = 0) const;
   int64_t micro_batch(int64_t slot) const { return sum_.lanes.micro_batch(sum_.lanes.rank, slot); }
 
@@ -88,7 +93,7 @@ class StepBuilder {
   void all_reduce(const std::string& along, Span at, const std::string& label);
   ValueId summed_count(NodeId count) const;
 
-  // A micro-batch that runs.
+  // A micro-batch that runs, or as many as run together, from this slot on.
   struct Turn {
     int64_t slot = 0, arena = 0;
     bool idle = false;
@@ -172,7 +177,7 @@ class StepBuilder {
   std::vector<Arenas> arenas_;
   SumPlan sum_;
   SumTurns turns_;
-  int64_t slots_ = 0;
+  int64_t slots_ = 0, together_ = 1;
   std::vector<std::unique_ptr<BucketSum>> buckets_;
   // Rows of a sparse table: those of this rank's micro-batches, one behind another, and of all ranks'. On one
   // data rank there is `all` alone.

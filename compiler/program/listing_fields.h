@@ -29,7 +29,8 @@ void fields(auto& f, Is<Region> auto& x) {
 }
 
 void fields(auto& f, Is<RunBlock> auto& x) {
-  f("", x.block)("from", x.first)("to", x.last)("inputs", x.inputs)("own", x.own)("shared", x.shared);
+  f("", x.block)("from", x.first)("to", x.last)("inputs", x.inputs)("own", x.own)("shared", x.shared)(
+      "micro_batches", x.micro_batches)("strides", x.strides);
 }
 void fields(auto& f, Is<StartCollective> auto& x) {
   f("", x.verb)("", x.label)("along", x.along)("of", x.dtype)("sends", x.send)("receives", x.receive)(

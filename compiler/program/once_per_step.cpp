@@ -37,6 +37,45 @@ class OncePerStep : public BucketSum {
     writer_.put(std::move(out));
   }
 
+  // Each piece of the gradients of all slots in one pass, in the order of add().
+  void add_all(int64_t slot, const std::vector<std::vector<Span>>& gradients) override {
+    if (gradients.size() == 1 || gradients.size() + counter_.blocks().size() >= plan_.limits.sources)
+      return BucketSum::add_all(slot, gradients);
+    const LanePlan& lanes = plan_.lanes;
+    const int64_t first = lanes.micro_batch(lanes.rank, slot),
+                  begun = lanes.micro_batch_range(lanes.rank).first;
+    const bool open = plan_.invariant ? first % lanes.per_lane() > 0 : first > begun;
+    const size_t held = (plan_.invariant ? counter_.blocks().size() : 0) + open;
+    std::vector<std::vector<Accumulate::Piece>> pieces;  // per slot
+    std::vector<int> merges;                             // behind each slot's gradient
+    for (size_t j = 0; j < gradients.size(); ++j) {
+      pieces.push_back(pieces_of(gradients[j]));
+      const int64_t micro_batch = first + static_cast<int64_t>(j), in_lane = micro_batch % lanes.per_lane();
+      merges.push_back(plan_.invariant ? in_lane > 0 : micro_batch > begun);
+      if (plan_.invariant && in_lane == lanes.per_lane() - 1)
+        merges.back() += counter_.push({micro_batch / lanes.per_lane(), 1});
+    }
+    std::vector<SumTrees> sums;  // per partial
+    for (size_t k = 0; k < pieces[0].size(); ++k) {
+      const auto part = [&](const Span& partial) {
+        return floats(partial, pieces[0][k].at,
+                      pieces[0][k].from.bytes / static_cast<int64_t>(size_of(pieces[0][k].dtype)));
+      };
+      std::vector<Tree> trees;
+      for (size_t i = 0; i < held; ++i) trees.push_back({.sources = {{part(partial(i))}}, .merges = {0}});
+      for (size_t j = 0; j < pieces.size(); ++j)
+        push_addend(trees, {pieces[j][k].from, pieces[j][k].dtype}, merges[j]);
+      sums.resize(trees.size());
+      for (size_t i = 0; i < trees.size(); ++i) {
+        Tree& tree = trees[i];
+        tree.out = part(partial(i)), tree.rows = 1, tree.width = tree.out.bytes / kFloat;
+        if (!tree.stays()) sums[i].trees.push_back(std::move(tree));
+      }
+    }
+    for (SumTrees& sum : sums)
+      if (!sum.trees.empty()) writer_.put(std::move(sum));
+  }
+
   void end() override {
     const LanePlan& lanes = plan_.lanes;
     if (!plan_.invariant) {

@@ -257,7 +257,8 @@ void Planner::place_all() {
     while (in_turns() && until + 1 < end() && part_of(until + 1) == part_of(segment.last))
       ++until;  // the next micro-batch reads it, too
     const auto& bucket = block_.gathers.buckets[segment.bucket];
-    segments.push_back(live(std::max(0, bucket.start - ahead), until, segment.bytes, !in_turns()));
+    segments.push_back(
+        live(std::max(0, bucket.start - ahead), until, segment.bytes, !in_turns() && !source_.together));
   }
   own_.plan = plan_arena(own_.lives), shared_.plan = plan_arena(shared_.lives);
   if (source_.within > 0 && shares() && !in_turns()) let_wait();

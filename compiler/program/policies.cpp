@@ -31,13 +31,15 @@ void StepBuilder::add(const Turn& turn, size_t g) {
     return;
   }
   if (g >= buckets_.size()) return add_rows(turn, g - buckets_.size());
-  std::vector<Span> gradients;
-  if (micro_batch(turn.slot) >= 0)
+  std::vector<std::vector<Span>> gradients(static_cast<size_t>(together_));
+  const RunBlock run = run_of(kBodyBlock, turn.inputs, 0, 0, turn.arena);
+  for (int64_t j = 0; j < together_ && micro_batch(turn.slot + j) >= 0; ++j)
     for (int output : plan_.phases.buckets[g])
-      gradients.push_back(output_of(kBodyBlock, output, turn.inputs, turn.arena));
-  buckets_[g]->add(turn.slot, gradients);
+      gradients[j].push_back(
+          lockstep::compiler::output_of(block(kBodyBlock), of_micro_batch(run, j), output));
+  buckets_[g]->add_all(turn.slot, gradients);
   // The last micro-batch's gradients travel while the rest of its backward runs.
-  if (turn.slot + 1 == slots_) buckets_[g]->end();
+  if (turn.slot + together_ == slots_) buckets_[g]->end();
 }
 
 void StepBuilder::answer(const Turn& turn, size_t g) {
@@ -57,7 +59,7 @@ void StepBuilder::bodies() {
   else if (by_layer())
     by_layers();
   else
-    for (int64_t j = 0; j < slots_; ++j) by_weights({turn_of(j)});
+    for (int64_t j = 0; j < slots_; j += together_) by_weights({turn_of(j)});
   if (slots_ == 0)
     for (auto& bucket : buckets_) bucket->end();
   seed_to(static_cast<int>(block(kSeedBlock).calls.size()));
@@ -68,9 +70,9 @@ StepBuilder::Turn StepBuilder::turn_of(int64_t slot, int64_t arena) {
   return {slot, arena, micro_batch(slot) < 0, inputs_of(plan_.phases.body, slot), 0, 0};
 }
 
-// Policy: one micro-batch after another, gradients added as they are ready.
+// Policy: one micro-batch after another, or as many as run together, gradients added as they are ready.
 void StepBuilder::accumulate() {
-  for (int64_t j = 0; j < slots_; ++j) {
+  for (int64_t j = 0; j < slots_; j += together_) {
     Turn turn = turn_of(j);
     advance(turn, static_cast<int>(block(kBodyBlock).calls.size()));
   }

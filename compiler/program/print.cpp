@@ -62,6 +62,7 @@ struct Writer {
     const ProgramBlock& block = program.blocks[run.block];
     const bool all = run.first == 0 && run.last == static_cast<int>(block.calls.size());
     return str("run ", program.block_names[run.block],
+               run.micro_batches > 1 ? str(" for ", run.micro_batches, " micro-batches") : std::string(),
                all ? std::string() : str(" calls ", run.first, " to ", run.last - 1));
   }
   std::string operator()(const StartCollective& start) const {

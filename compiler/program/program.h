@@ -34,14 +34,21 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-// The calls [first, last) of a block, for one micro-batch.
+// The calls [first, last) of a block, for one micro-batch, or for neighbouring ones together: each call for
+// all of them, before the next call.
 struct RunBlock {
   int block = 0;
   int first = 0, last = 0;
-  std::vector<Span> inputs;  // per graph input of the block; not there: gathered into an arena
-  Span own, shared;          // its arenas
+  std::vector<Span> inputs;    // per graph input of the block, of the first micro-batch; not there: gathered
+                               // into an arena
+  Span own = {}, shared = {};  // its arenas; of several micro-batches own ones stand one behind another
+  int64_t micro_batches = 1;
+  std::vector<int64_t> strides = {};  // of several: per input, bytes from one micro-batch's to the next one's
+  int64_t own_stride() const { return own.bytes / micro_batches; }
   bool operator==(const RunBlock&) const = default;
 };
+// What a run of several is for the j-th of them.
+RunBlock of_micro_batch(const RunBlock& run, int64_t j);
 
 // A collective begins after everything before it; spans stay untouched until its wait.
 struct StartCollective {

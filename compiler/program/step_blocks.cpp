@@ -38,6 +38,7 @@ ProgramBlock plan_body(const StepPlan& plan) {
                      .streamed = streamed,
                      .gather = gather_options(plan.options),
                      .micro_batches = layers ? lanes.slots(0) : 1,
+                     .together = plan.options.together > 1,
                      .within = plan.body_within},
                     plan.options);
 }

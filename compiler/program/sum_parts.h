@@ -32,6 +32,14 @@ SumTrees sums_over(const std::vector<BlockTree>& trees, int64_t elements, Source
   return sums;
 }
 
+// Behind trees that end in the subtrees of a counter: one more addend, after which the last two merge so
+// often.
+inline void push_addend(std::vector<SumTrees::Tree>& trees, const SumTrees::Tree::Source& addend,
+                        int merges) {
+  trees.push_back({.sources = {addend}, .merges = {0}});
+  for (; merges > 0; --merges) merge_last(trees);
+}
+
 // Subtrees on their way to the owners of their rows: one all_to_all per subtree that some member has. A
 // member's own chunk is the last of its subtrees and stays there.
 class SubtreeExchange {
@@ -127,7 +135,7 @@ class Fold {
           if (in_lane == per_lane - 1) merges += counter_.push({added_ / per_lane, 1});
         }
         ++added_;
-        add(trees, leaves[i], merges);
+        push_addend(trees, leaves[i], merges);
       }
       write(trees);
     }
@@ -136,7 +144,7 @@ class Fold {
     for (size_t from = 0; from < blocks.size(); from += most_) {
       std::vector<Tree> trees = held();
       for (size_t i = from; i < std::min(blocks.size(), from + most_); ++i) {
-        add(trees, {sums[i], DType::f32}, counter_.push(blocks[i]));
+        push_addend(trees, {sums[i], DType::f32}, counter_.push(blocks[i]));
         added_ += blocks[i].size * plan_.lanes.per_lane();
       }
       write(trees);
@@ -165,10 +173,6 @@ class Fold {
     std::vector<Tree> trees;
     for (size_t i = 0; i < count; ++i) trees.push_back({.sources = {{partial(i)}}, .merges = {0}});
     return trees;
-  }
-  static void add(std::vector<Tree>& trees, const Tree::Source& addend, int merges) {
-    trees.push_back({.sources = {addend}, .merges = {0}});
-    for (; merges > 0; --merges) merge_last(trees);
   }
   // In order: a tree may take the place of a partial that stands in one before it.
   void write(std::vector<Tree>& trees) {

@@ -67,30 +67,16 @@ class Walk : private Refusals {
     });
   }
   void operator()(const RunBlock& run) {
-    const ProgramBlock& block = program_.blocks[run.block];
+    if (run.micro_batches < 1 || (run.micro_batches > 1 && run.strides.size() != run.inputs.size()))
+      fail(str("runs ", run.micro_batches, " micro-batches, with ", run.strides.size(), " strides of ",
+               run.inputs.size(), " inputs"));
     refuse(turns_.run(run, *now_));
     refuse(away_.run(run));
-    for (int c = run.first; c < run.last; ++c) {
-      const BlockCall& call = block.calls[c];
-      const Node& node = block.graph.node(call.node);
-      if (call.kind == BlockCall::Kind::wait) {
-        write(argument(run, block.start_of(call.flight), 1, block.graph[node.outputs[0]]), ByteState::plain);
-        continue;
-      }
-      for (size_t i = 0; i < call.inputs; ++i) {
-        const Span span = argument(run, call, i, block.graph[node.inputs[i]]);
-        // Inside of its arena a block's own plan says what is written before it is read; a gradient that was
-        // handed over may be what another one is made of.
-        if (call.args[i].base >= 0)
-          refuse(turns_.read(span)), look(span);
-        else if (!given_.is_plain(span))
-          touch(span);
-      }
-      if (call.kind == BlockCall::Kind::start) continue;  // its result is the block's own until the wait
-      for (size_t i = call.inputs; i < call.args.size(); ++i)
-        write(argument(run, call, i, block.graph[node.outputs[i - call.inputs]]), ByteState::plain);
-    }
-    hand_over(run);
+    std::vector<RunBlock> each;
+    for (int64_t j = 0; j < run.micro_batches; ++j) each.push_back(of_micro_batch(run, j));
+    for (int c = run.first; c < run.last; ++c)
+      for (const RunBlock& one : each) call(one, program_.blocks[run.block].calls[c]);
+    for (const RunBlock& one : each) hand_over(one);
   }
   void operator()(const StartCollective& start) {
     if (!flights_.begin(start.flight, {now_, start.label, {start.from}, {start.to}}))
@@ -272,6 +258,26 @@ class Walk : private Refusals {
     });
   }
   int calls_of(int block) const { return static_cast<int>(program_.blocks[block].calls.size()); }
+  // A call of a block, for one micro-batch.
+  void call(const RunBlock& run, const BlockCall& call) {
+    const ProgramBlock& block = program_.blocks[run.block];
+    const Node& node = block.graph.node(call.node);
+    if (call.kind == BlockCall::Kind::wait)
+      return write(argument(run, block.start_of(call.flight), 1, block.graph[node.outputs[0]]),
+                   ByteState::plain);
+    for (size_t i = 0; i < call.inputs; ++i) {
+      const Span span = argument(run, call, i, block.graph[node.inputs[i]]);
+      // Inside of its arena a block's own plan says what is written before it is read; a gradient that was
+      // handed over may be what another one is made of.
+      if (call.args[i].base >= 0)
+        refuse(turns_.read(span)), look(span);
+      else if (!given_.is_plain(span))
+        touch(span);
+    }
+    if (call.kind == BlockCall::Kind::start) return;  // its result is the block's own until the wait
+    for (size_t i = call.inputs; i < call.args.size(); ++i)
+      write(argument(run, call, i, block.graph[node.outputs[i - call.inputs]]), ByteState::plain);
+  }
   Span argument(const RunBlock& run, const BlockCall& call, size_t i, const Value& value) const {
     return span_of(run, call.args[i], numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
   }

@@ -42,6 +42,12 @@ std::byte* BlockRunner::at(const BlockPlace& slot, const Memory& memory) {
   return base + slot.offset;
 }
 
+int64_t BlockRunner::stride(const BlockPlace& slot, const Memory& memory) {
+  return slot.base == BlockPlace::own_arena      ? memory.own_stride
+         : slot.base == BlockPlace::shared_arena ? 0
+                                                 : memory.strides[slot.base];
+}
+
 void BlockRunner::run(int first, int last, const Memory& memory, Stream& stream) {
   for (int c = first; c < last; ++c) {
     if (recorder_) recorder_->enter_call(c, stream);
@@ -56,19 +62,38 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
   for (const BlockPlace& slot : call.args) args_.push_back(at(slot, memory));
   for (size_t i = 0; i < call.begins.size(); ++i)
     args_[i] = static_cast<std::byte*>(args_[i]) + call.begins[i];
+  Repeats repeats{.count = memory.micro_batches};
+  if (repeats.count > 1) {
+    strides_.clear();
+    for (const BlockPlace& slot : call.args) strides_.push_back(stride(slot, memory));
+    repeats.strides = strides_.data(), repeats.args = strides_.size();
+    repeats.workspace = stride(call.workspace, memory);
+  }
   const auto began = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   switch (call.kind) {
     case BlockCall::Kind::kernel:
       LS_CHECK(kernel_of_[c], "this block was made for a plan; it has no kernels");
-      kernel_of_[c]->enqueue(args_.data(), at(call.workspace, memory), stream, options_.threads);
+      if (repeats.count == 1 || !kernel_of_[c]->enqueue_together(args_.data(), at(call.workspace, memory),
+                                                                 repeats, stream, options_.threads))
+        for (int64_t j = 0; j < repeats.count; ++j) {
+          if (j > 0) repeats.step(args_.data());
+          kernel_of_[c]->enqueue(args_.data(), at(call.workspace, memory) + j * repeats.workspace, stream,
+                                 options_.threads);
+        }
       break;
     case BlockCall::Kind::library:
-      call.library->enqueue(args_.data(), at(call.workspace, memory), stream, options_.threads);
+      if (repeats.count == 1 || !call.library->enqueue_together(args_.data(), at(call.workspace, memory),
+                                                                repeats, stream, options_.threads))
+        run_each(*call.library, at(call.workspace, memory), repeats, memory.device, stream);
       break;
     case BlockCall::Kind::evaluate:
-      evaluate(call, stream);
+      for (int64_t j = 0; j < repeats.count; ++j) {
+        if (j > 0) repeats.step(args_.data());
+        evaluate(call, stream);
+      }
       break;
     case BlockCall::Kind::start: {
+      LS_CHECK(repeats.count == 1, "a collective along a model dim is of one micro-batch, ", call.what);
       const BoundCollective bound = collectives_->bind(starts_[call.flight], args_[0], args_[1]);
       auto& work = memory.flights->at(call.flight) = bound.start(stream);
       if (recorder_) recorder_->started(bound, *work, stream);
@@ -84,7 +109,25 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
   if (!timing()) return;
   stream.synchronize();  // times of calls are of each alone
   times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  ++times_[c].runs;
+  times_[c].runs += repeats.count;
+}
+
+void BlockRunner::run_each(const LibraryCall& call, std::byte* workspace, const Repeats& repeats,
+                           Device* device, Stream& stream) {
+  constexpr size_t kSides = 3;  // beside the stream itself
+  size_t sides = 0;
+  if (repeats.count > 1 && device && !device->addressable() && call.runs_side_by_side())
+    sides = std::min<size_t>(kSides, static_cast<size_t>(repeats.count) - 1);
+  while (sides_.size() < sides) sides_.push_back(device->make_stream());
+  const std::shared_ptr<Event> begun = sides ? stream.record() : nullptr;
+  for (size_t s = 0; s < sides; ++s) sides_[s]->wait(begun);
+  for (int64_t j = 0; j < repeats.count; ++j) {
+    if (j > 0) repeats.step(args_.data());
+    const size_t lane = static_cast<size_t>(j) % (sides + 1);
+    call.enqueue(args_.data(), workspace + j * repeats.workspace, lane ? *sides_[lane - 1] : stream,
+                 options_.threads);
+  }
+  for (size_t s = 0; s < sides; ++s) stream.wait(sides_[s]->record());
 }
 
 void BlockRunner::evaluate(const BlockCall& call, Stream& stream) const {

@@ -38,26 +38,37 @@ class BlockRunner {
     std::vector<void*> inputs;  // per graph input; null for what is gathered into an arena
     std::byte* own = nullptr;
     std::byte* shared = nullptr;
+    // Of a run of several micro-batches: bytes from one's arena to the next one's, and from its inputs.
+    int64_t micro_batches = 1, own_stride = 0;
+    std::vector<int64_t> strides = {};
+    Device* device = nullptr;                               // of the memory
     std::vector<std::shared_ptr<Work>>* flights = nullptr;  // by BlockCall::flight
   };
   void run(int first, int last, const Memory& memory, Stream& stream);
   static std::byte* at(const BlockPlace& slot, const Memory& memory);
+  static int64_t stride(const BlockPlace& slot, const Memory& memory);
   const std::vector<CallTime>& times() const { return times_; }
   void record(StepRecorder* recorder) { recorder_ = recorder; }  // null: no more
   int flights() const { return static_cast<int>(starts_.size()); }
 
  private:
   void run_call(size_t call, const Memory& memory, Stream& stream);
+  // The runs of a library call that cannot go together: side by side on streams of their own, which fill what
+  // each leaves idle at its end, or one after another.
+  void run_each(const LibraryCall& call, std::byte* workspace, const Repeats& repeats, Device* device,
+                Stream& stream);
   void evaluate(const BlockCall& call, Stream& stream) const;
 
   const ProgramBlock& block_;
   std::shared_ptr<const KernelSet> kernels_;
   const CompileOptions& options_;
   const Collectives* collectives_;
-  std::vector<const Kernel*> kernel_of_;  // per call; null for other calls
-  std::vector<StartCollective> starts_;   // by flight
-  std::vector<CallTime> times_;           // per call
-  std::vector<void*> args_;               // of the call that is enqueued
+  std::vector<const Kernel*> kernel_of_;        // per call; null for other calls
+  std::vector<StartCollective> starts_;         // by flight
+  std::vector<CallTime> times_;                 // per call
+  std::vector<void*> args_;                     // of the call that is enqueued
+  std::vector<int64_t> strides_;                // of its arguments
+  std::vector<std::unique_ptr<Stream>> sides_;  // of runs side by side
   StepRecorder* recorder_ = nullptr;
 };
 

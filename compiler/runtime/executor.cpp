@@ -138,6 +138,8 @@ Executor::Action Executor::bind(const RunBlock& run) {
   BlockRunner::Memory memory;
   for (const Span& input : run.inputs) memory.inputs.push_back(at(input));
   memory.own = at(run.own), memory.shared = at(run.shared);
+  memory.micro_batches = run.micro_batches, memory.own_stride = run.own_stride();
+  memory.strides = run.strides, memory.device = &parts_.device;
   auto& flights = block_flights_[{run.block, run.own.region}];
   flights.resize(runner.flights());
   memory.flights = &flights;

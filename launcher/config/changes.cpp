@@ -120,6 +120,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.bucket_bytes", Effect::none},
       {"compile.memory_budget", Effect::none},
       {"compile.offload_activations", Effect::none},
+      {"compile.together", Effect::rounding},
       {"compile.tp_pieces", Effect::rounding},
       {"compile.capture", Effect::none},
       {"compile.fusion", Effect::rounding},

@@ -310,6 +310,13 @@ struct CompileConfig {
       "of what does not fit in the bytes of compile.memory_budget, what is cheaper to copy than to recompute "
       "waits in the host's memory, pinned, between forward and backward; copies travel beside the "
       "computation. Same bits: trainrun plan says what is copied");
+  int64_t together = key(
+      &together, "compile.together", 1,
+      "neighbouring micro-batches of a rank that run as one, kernel by kernel: the largest divisor of the "
+      "rank's micro-batches that is at most this; nearly as fast as one larger micro-batch, and as much "
+      "memory, with DDP and mesh.zero 1 (no tp, no sparse tables). On a GPU products take the algorithms "
+      "that are good for so many",
+      between(1, 4096));
   int64_t tp_pieces = key(
       &tp_pieces, "compile.tp_pieces", 0,
       "on tp: pieces into which the rows of forward products are cut, so that one piece's gather or "

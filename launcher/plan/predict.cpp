@@ -53,9 +53,10 @@ TimeShares shares_of(const StepProgram& program, const Timeline& timeline, const
   for (const auto& work : timeline.work) {
     if (const auto* run = std::get_if<RunBlock>(&program.instrs[work.instr].what)) {
       const TimeShares &from = until[run->block][work.first], &to = until[run->block][work.last];
-      out.arithmetic += to.arithmetic - from.arithmetic;
-      out.memory += to.memory - from.memory;
-      out.launches += to.launches - from.launches;
+      const auto times = static_cast<double>(run->micro_batches);
+      out.arithmetic += times * (to.arithmetic - from.arithmetic);
+      out.memory += times * (to.memory - from.memory);
+      out.launches += times * (to.launches - from.launches);
     } else {
       const double launch = std::min(roofline.launch, work.end - work.begin);
       out.launches += launch;

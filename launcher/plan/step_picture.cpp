@@ -125,7 +125,7 @@ class Rows {
     if (!run) return compute(work.begin, work.end, kSums, str(kSums.words, of));
     const auto& until = timeline_.until[run->block];
     const int cut = std::clamp(first_backward_, work.first, work.last);
-    const double at = work.begin + until[cut] - until[work.first];
+    const double at = work.begin + static_cast<double>(run->micro_batches) * (until[cut] - until[work.first]);
     if (cut > work.first) compute(work.begin, at, kForward, str(kForward.words, of));
     if (cut < work.last) compute(at, work.end, kBackward, str(kBackward.words, of));
   }

@@ -83,7 +83,8 @@ class Clocks {
     const auto& until = out_.until[run.block];
     int from = run.first;
     auto up_to = [&](int call) {
-      if (call > from) compute(until[call] - until[from], from, call);
+      if (call > from)
+        compute(static_cast<double>(run.micro_batches) * (until[call] - until[from]), from, call);
       from = call;
     };
     const auto& all = collectives_[run.block];

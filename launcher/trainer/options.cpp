@@ -87,6 +87,7 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
                                          : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
   options.memory_budget = parse_memory_budget(config.compile.memory_budget);
   options.offload_activations = config.compile.offload_activations;
+  options.together = config.compile.together;
   options.offload_moments = config.optim.offload;
   options.invariant = config.train.numerics == "invariant";
   options.skip_passes = config.compile.skip_passes;

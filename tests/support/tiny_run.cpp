@@ -115,8 +115,10 @@ TinyResult train_tiny(const TinyRun& run) {
     if (run.observe) run.observe(mesh, step);
     results[static_cast<size_t>(mesh.rank)] = mine;
   });
-  for (const auto& result : results)
+  for (TinyResult result : results) {
+    result.arena = results[0].arena;  // ranks may have different numbers of micro-batches
     if (!(result == results[0])) throw InternalError("ranks report different losses, hashes or certificates");
+  }
   return results[0];
 }
 

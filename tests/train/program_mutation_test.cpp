@@ -62,6 +62,9 @@ class Symbols {
   }
 
   void operator()(const RunBlock& run) {
+    for (int64_t j = 0; j < run.micro_batches; ++j) one(of_micro_batch(run, j));
+  }
+  void one(const RunBlock& run) {
     const ProgramBlock& block = program_.blocks[run.block];
     for (int c = run.first; c < run.last; ++c) {
       const BlockCall& call = block.calls[c];
@@ -292,6 +295,7 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
            {"ddp", {{2}, {"dp_replicate"}}, 4, ""},
            {"ddp bf16", {{2}, {"dp_replicate"}}, 2, R"(, "precision": "bf16")"},
            {"one micro-batch bf16", {{1}, {"dp_replicate"}}, 1, R"(, "precision": "bf16")"},
+           {"together bf16", {{2}, {"dp_replicate"}}, 4, R"(, "precision": "bf16")"},
            {"zero 3", {{2}, {"dp_shard"}}, 3, ""},
            {"hsdp", {{2, 2}, {"dp_replicate", "dp_shard"}}, 4, ""},
            {"tp", {{2}, {"tp"}}, 2, ""},
@@ -317,8 +321,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
     const std::string model = kind == "sparse" ? kSparse : kind == "float8" ? kFloat8 : kGpt;
     const std::string place =
         str("{\"shape\": ", mesh.shape, ", \"dim_names\": [", join(dims, ", "), "]", gather, "}");
-    Mutations all{mesh,
-                  programs_of(of_optim ? model + optim : model, place, mesh.size(), micro_batches, more)};
+    Mutations all{mesh, programs_of(of_optim ? model + optim : model, place, mesh.size(), micro_batches, more,
+                                    kind == "together" ? R"(, "together": 2)" : "")};
     all.rank = all.programs.size() - 1;
     const std::string listed = listing(all.programs[all.rank]);
     EXPECT_EQ(listing(parse_program(listed)), listed);

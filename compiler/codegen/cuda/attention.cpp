@@ -36,6 +36,7 @@ class CudnnAttention : public LibraryCall {
                   pieces_[0].kv_heads, " key heads");
     return text;
   }
+  bool runs_side_by_side() const override { return true; }
   double flops() const override { return attention_flops(shape_); }
 
  private:

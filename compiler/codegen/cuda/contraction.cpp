@@ -54,6 +54,7 @@ class Contraction : public LibraryCall {
     return str(gemm_->algorithm(), at_.size() > 1 ? str(" x", at_.size()) : "",
                bias_after_ ? " then bias" : "");
   }
+  bool runs_side_by_side() const override { return true; }
   double flops() const override { return gemm_->flops() * static_cast<double>(at_.size()); }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
     auto byte = [](void* base, int64_t elements, size_t size) {
@@ -69,6 +70,14 @@ class Contraction : public LibraryCall {
     }
     if (bias_after_) bias_after_->enqueue(d, args[2], count_, n_, stream);
   }
+  bool enqueue_together(void* const* args, void* workspace, const Repeats& repeats, Stream& stream,
+                        int) const override {
+    const size_t d = bias_ ? 3 : 2;
+    if (at_.size() > 1 || bias_after_ || (bias_ && repeats.strides[2] != 0)) return false;
+    return gemm_->enqueue_together(
+        {.a = args[0], .b = args[1], .d = args[d], .bias = bias_ ? args[2] : nullptr},
+        {repeats.count, repeats.strides[0], repeats.strides[1], repeats.strides[d]}, workspace, stream);
+  }
 
  private:
   std::unique_ptr<Gemm> gemm_;
@@ -78,6 +87,11 @@ class Contraction : public LibraryCall {
   size_t size_in_, size_out_;
   int64_t count_, n_;
 };
+// Whether B is the same for all micro-batches: it is not that of a weight's gradient, which sums over the
+// rows of both.
+bool reads_weight(const Node& node) {
+  return node.op == ops::linear || node.attrs.list("lhs_contract") != node.attrs.list("rhs_contract");
+}
 }  // namespace
 
 ProductRows product_rows(DType dtype, const TargetOptions& options) {
@@ -107,6 +121,8 @@ std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& no
     return call;
   };
   if (!plan.matrix) return loop(plan.reason);
+  if (plan.gemm.batch == 1 && plan.at.size() == 1)
+    plan.gemm.together = options.together, plan.gemm.share_b = reads_weight(node);
   if (auto gemm = make_product(device, plan.gemm, options.cache_dir))
     return std::make_unique<Contraction>(plan, std::move(gemm), nullptr);
   if (plan.bias && (plan.out == DType::f32 ||

@@ -21,7 +21,7 @@ struct CublasLt {
   X(GetVersion) X(GetStatusString) X(Create) X(Matmul) X(MatmulDescInit_internal) \
   X(MatmulDescSetAttribute) X(MatrixLayoutInit_internal) X(MatrixLayoutSetAttribute) \
   X(MatmulPreferenceInit_internal) X(MatmulPreferenceSetAttribute) X(MatmulAlgoGetHeuristic) \
-  X(MatmulAlgoConfigGetAttribute) X(MatmulAlgoCapGetAttribute)
+  X(MatmulAlgoConfigGetAttribute) X(MatmulAlgoCapGetAttribute) X(MatmulAlgoCheck)
 // clang-format on
 #define LS_CUBLASLT_DECLARE(name) decltype(&::cublasLt##name) name = nullptr;
   LS_CUBLASLT(LS_CUBLASLT_DECLARE)

@@ -50,6 +50,9 @@ class CudaTarget : public Target {
     return cuda::sums_both_ways(rows, columns);
   }
   KernelSource generate(const Graph& body) const override { return cuda::generate_kernel(body); }
+  KernelSource generate_together(const Graph& body) const override {
+    return cuda::generate_kernel(body, true);
+  }
   bool rounds_by_scales() const override { return true; }
   KernelSource generate_multi_tensor(const Graph& body) const override {
     return cuda::generate_multi_tensor(body);

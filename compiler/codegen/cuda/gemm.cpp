@@ -78,19 +78,22 @@ struct Description {
   }
 };
 
-void set_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows, int64_t cols, int64_t ld,
-                int64_t batch, int64_t stride) {
+void set_batch(cublasLtMatrixLayoutOpaque_t& layout, int64_t batch, int64_t stride) {
   const CublasLt& lt = cublaslt();
-  check(lt.MatrixLayoutInit_internal(&layout, sizeof layout, data_type(dtype), static_cast<uint64_t>(rows),
-                                     static_cast<uint64_t>(cols), ld),
-        "cublasLtMatrixLayoutInit");
-  if (batch == 1) return;
   auto count = static_cast<int32_t>(batch);
   check(lt.MatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
         "batch count");
   check(lt.MatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                                     sizeof stride),
         "batch stride");
+}
+
+void set_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows, int64_t cols, int64_t ld,
+                int64_t batch, int64_t stride) {
+  check(cublaslt().MatrixLayoutInit_internal(&layout, sizeof layout, data_type(dtype),
+                                             static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), ld),
+        "cublasLtMatrixLayoutInit");
+  if (batch > 1) set_batch(layout, batch, stride);
 }
 
 Description describe(const GemmOptions& o) {
@@ -173,7 +176,8 @@ class LtGemm : public Gemm {
         options_(options),
         description_(description),
         algo_(choice.algo),
-        workspace_(choice.workspaceSize),
+        workspace_(options.together > 1 ? std::max(choice.workspaceSize, kTogetherWorkspace)
+                                        : choice.workspaceSize),
         text_(str("cublaslt ", text(options), " ", algorithm_text(choice.algo),
                   " workspace=", choice.workspaceSize)) {}
 
@@ -184,13 +188,45 @@ class LtGemm : public Gemm {
            static_cast<double>(options_.n) * static_cast<double>(options_.k);
   }
   void enqueue(const GemmArgs& args, void* workspace, Stream& stream) const override {
+    Description call = description_;
+    point(call, args);
+    multiply(call, args, workspace, stream);
+  }
+  // The same algorithm, batched: a tile of a product is added in the order that it has alone.
+  bool enqueue_together(const GemmArgs& args, const Distances& apart, void* workspace,
+                        Stream& stream) const override {
+    if (options_.batch > 1 || has_aux(options_.epilogue) || has_sums(options_.epilogue) ||
+        is_float8(options_.in) || apart.count > INT32_MAX)
+      return false;
+    const auto elements = [&](int64_t bytes, DType dtype) {
+      return bytes / static_cast<int64_t>(size_of(dtype));
+    };
+    for (int64_t bytes : {apart.a, apart.b, apart.d})
+      if (bytes % options_.alignment) return false;
+    Description call = description_;
+    set_batch(call.a, apart.count, elements(apart.b, b_type(options_)));
+    set_batch(call.b, apart.count, elements(apart.a, options_.in));
+    set_batch(call.d, apart.count, elements(apart.d, options_.out));
+    point(call, args);
+    cublasLtMatmulHeuristicResult_t result{};
+    const auto status = cublaslt().MatmulAlgoCheck(handle_, &call.matmul, &call.a, &call.b, &call.d, &call.d,
+                                                   &algo_, &result);
+    if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS ||
+        result.workspaceSize > workspace_)
+      return false;
+    multiply(call, args, workspace, stream);
+    return true;
+  }
+
+ private:
+  // The pointers that a description holds.
+  void point(Description& call, const GemmArgs& args) const {
     auto aligned = [&](const void* pointer, const char* which) {
       LS_CHECK(reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(options_.alignment) == 0, which,
                " lies at ", pointer, ", the product was made for multiples of ", options_.alignment,
                " bytes: ", text_);
     };
     aligned(args.a, "A"), aligned(args.b, "B"), aligned(args.d, "D");
-    Description call = description_;
     if (has_bias(options_.epilogue))
       aligned(args.bias, "bias"), call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias);
     if (has_sums(options_.epilogue))
@@ -202,6 +238,8 @@ class LtGemm : public Gemm {
       call.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, args.scale_b);
       call.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, args.scale_a);
     }
+  }
+  void multiply(Description& call, const GemmArgs& args, void* workspace, Stream& stream) const {
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
     bool wide = options_.in == DType::f64;
@@ -212,7 +250,6 @@ class LtGemm : public Gemm {
         text_);
   }
 
- private:
   cublasLtHandle_t handle_;
   GemmOptions options_;
   Description description_;
@@ -239,6 +276,7 @@ std::string text(const GemmOptions& o) {
   if (o.rowwise) out += " rowwise";
   if (o.epilogue != Epilogue::none) out += str(" +", name(o.epilogue));
   if (has_aux(o.epilogue)) out += str(" aux/", o.ld_aux);
+  if (o.together > 1) out += str(" together=", o.together, o.share_b ? " of one B" : "");
   if (o.alignment != 16) out += str(" align=", o.alignment);
   return out;
 }
@@ -251,10 +289,20 @@ size_t preferred_choice(const GemmOptions& o, std::span<const int> clusters) {
   return 0;
 }
 
-std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options,
-                                                   int count) {
+namespace {
+// Of one product's options: as many, one behind another.
+GemmOptions all_together(const GemmOptions& one) {
+  GemmOptions out = one;
+  out.batch = one.together, out.together = 1;
+  out.stride_a = one.lda * (one.ta ? one.k : one.m), out.stride_d = one.ldd * one.m;
+  out.stride_b = one.share_b ? 0 : one.ldb * (one.tb ? one.n : one.k);
+  return out;
+}
+
+// cuBLASLt's choices for a product, in its order but for the preferred one.
+std::vector<cublasLtMatmulHeuristicResult_t> choices_for(CudaDevice& device, const GemmOptions& options,
+                                                         int count, size_t workspace) {
   const CublasLt& lt = cublaslt();
-  device.enter();
   Description description = describe(options);
   cublasLtMatmulPreferenceOpaque_t preference;
   check(lt.MatmulPreferenceInit_internal(&preference, sizeof preference), "cublasLtMatmulPreferenceInit");
@@ -262,7 +310,7 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
     check(lt.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
           str("preference ", attribute));
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kGemmWorkspace});
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{workspace});
   // Partial sums in the compute type, or none: with an epilogue the sum would be rounded before the epilogue
   // reads it. In place they are added one after the other, in the output's dtype, which f32 is.
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;
@@ -279,8 +327,7 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
   auto status =
       lt.MatmulAlgoGetHeuristic(cublaslt_handle(device), &description.matmul, &description.a, &description.b,
                                 &description.d, &description.d, &preference, asked, found.data(), &returned);
-  std::vector<std::unique_ptr<Gemm>> out;
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return out;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, str("cublasLtMatmulAlgoGetHeuristic for ", text(options)));
   found.resize(returned);
   std::erase_if(found, [](const auto& choice) { return choice.state != CUBLAS_STATUS_SUCCESS; });
@@ -290,6 +337,18 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
   const auto first = found.begin() + static_cast<std::ptrdiff_t>(preferred_choice(options, clusters));
   if (first != found.end()) std::rotate(found.begin(), first, first + 1);
   if (found.size() > static_cast<size_t>(count)) found.resize(count);
+  return found;
+}
+}  // namespace
+
+std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options,
+                                                   int count) {
+  device.enter();
+  std::vector<cublasLtMatmulHeuristicResult_t> found;
+  if (options.together > 1) found = choices_for(device, all_together(options), count, kTogetherWorkspace);
+  if (found.empty()) found = choices_for(device, options, count, kGemmWorkspace);
+  const Description description = describe(options);
+  std::vector<std::unique_ptr<Gemm>> out;
   for (const auto& choice : found)
     out.push_back(std::make_unique<LtGemm>(device, options, description, choice));
   return out;

@@ -46,7 +46,11 @@ struct GemmOptions {
   bool tf32 = false;     // f32 operands may be rounded to TF32
   Epilogue epilogue = Epilogue::none;
   int64_t ld_aux = 0, stride_aux = 0;  // aux is [m,n] of the output type; multiples of 8, at least n
-  int alignment = 16;                  // bytes: every pointer given to enqueue is a multiple
+  // How many of these products may run together (enqueue_together), of one B where `share_b`: the algorithm
+  // is chosen for so many, with little workspace, where there is one. Of batch 1.
+  int64_t together = 1;
+  bool share_b = false;
+  int alignment = 16;  // bytes: every pointer given to enqueue is a multiple
   bool operator==(const GemmOptions&) const = default;
 };
 
@@ -71,6 +75,12 @@ class Gemm {
   virtual size_t workspace() const = 0;  // bytes, 256-byte aligned; of cuBLASLt's at most kGemmWorkspace
   // Thread-safe: may be called at the same time from several threads with different workspaces and streams.
   virtual void enqueue(const GemmArgs& args, void* workspace, Stream& stream) const = 0;
+  // Products of several A, or B, at equal distances, in one launch, with the bits that each has alone; false,
+  // and nothing is enqueued, where it cannot. A distance of 0 reads the same one for all.
+  struct Distances {
+    int64_t count = 1, a = 0, b = 0, d = 0;  // bytes
+  };
+  virtual bool enqueue_together(const GemmArgs&, const Distances&, void*, Stream&) const { return false; }
   // Options and the algorithm's whole configuration: equal text on equal devices and library versions means
   // equal bits.
   virtual const std::string& algorithm() const = 0;
@@ -78,6 +88,7 @@ class Gemm {
 };
 
 inline constexpr size_t kGemmWorkspace = size_t{32} << 20;
+inline constexpr size_t kTogetherWorkspace = size_t{64} << 10;  // of products that may run together
 
 // Of cuBLASLt's choices in its order, by their clusters (cublasLtClusterShape_t), the one that is taken
 // first: in tf32, of results that are few waves of tiles, the first of clusters 1 x 1 or 1 x 2 where it sets

@@ -25,7 +25,8 @@ class CudaKernel : public Kernel {
   CudaKernel(std::string name, const nlohmann::json& launch, size_t workspace, const Module& module)
       : name_(std::move(name)),
         aligned_(launch.at("aligned").get<std::vector<uintptr_t>>()),
-        workspace_(workspace) {
+        workspace_(workspace),
+        together_(launch.contains("together")) {
     for (const auto& one : launch.at("functions")) {
       steps_.push_back({module.function(one.at("name").get<std::string>()), one.at("grid").get<unsigned>(),
                         one.at("block").get<unsigned>(), one.at("shared").get<unsigned>()});
@@ -38,6 +39,18 @@ class CudaKernel : public Kernel {
   }
   size_t workspace() const override { return workspace_; }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
+    run(args, workspace, {}, stream);
+  }
+  bool enqueue_together(void* const* args, void* workspace, const Repeats& repeats, Stream& stream,
+                        int) const override {
+    constexpr int64_t kMostRuns = 65535;  // blockIdx.y
+    if (!together_ || repeats.count > kMostRuns) return false;
+    run(args, workspace, repeats, stream);
+    return true;
+  }
+
+ private:
+  void run(void* const* args, void* workspace, const Repeats& repeats, Stream& stream) const {
     std::vector<void*> parameters;
     for (size_t i = 0; i < aligned_.size() && !steps_.empty(); ++i) {
       LS_CHECK(reinterpret_cast<uintptr_t>(args[i]) % aligned_[i] == 0, "argument ", i, " of kernel ", name_,
@@ -47,15 +60,20 @@ class CudaKernel : public Kernel {
     LS_CHECK(workspace || workspace_ == 0 || steps_.empty(), "kernel ", name_, " needs ", workspace_,
              " bytes of workspace");
     parameters.push_back(&workspace);
+    std::vector<int64_t> apart(aligned_.size() + 1, 0);
+    std::copy_n(repeats.strides, repeats.args, apart.begin());
+    apart.back() = repeats.workspace;
+    if (together_) parameters.push_back(apart.data());
     for (const Step& step : steps_)
-      launch(step.function, step.grid, 1, 1, step.block, step.shared, stream, parameters.data(), name_);
+      launch(step.function, step.grid, static_cast<unsigned>(repeats.count), 1, step.block, step.shared,
+             stream, parameters.data(), name_);
   }
 
- private:
   std::string name_;
   std::vector<Step> steps_;
   std::vector<uintptr_t> aligned_;
   size_t workspace_ = 0;
+  bool together_;  // takes the distances between runs
 };
 
 class CudaMultiTensorKernel : public MultiTensorKernel {

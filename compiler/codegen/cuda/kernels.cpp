@@ -17,7 +17,7 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-KernelSource own_kernel(const Graph& body) {
+KernelSource own_kernel(const Graph& body, bool together) {
   constexpr int64_t kBlock = 128;
   const std::string& source = op_row(body.nodes[0].op).own->definition.cuda;
   std::vector<std::string> pointers, parameters;
@@ -29,13 +29,15 @@ KernelSource own_kernel(const Graph& body) {
   out.name = str("c_", hash_hex(print(body, {.source_lines = false}) + source));
   const codegen::OwnText text =
       codegen::own_text(body, source, out.name, "static __device__ inline", pointers);
-  out.text = str(text.definitions, "extern \"C\" __global__ void ", out.name, "(", join(parameters, ""),
-                 "void* workspace) {\n", text.arguments,
+  const RunParameter runs = run_parameter(out.name, pointers, "workspace", together);
+  out.text = str(text.definitions, runs.type, "extern \"C\" __global__ void ", out.name, "(",
+                 join(parameters, ""), "void* workspace", runs.parameter, ") {\n", runs.moves, text.arguments,
                  "  const long item = (long)blockIdx.x * blockDim.x + threadIdx.x;\n  if (item < ",
                  text.items, ") ", text.call, "\n}\n");
   out.flops = static_cast<double>(text.items);
   nlohmann::json launch{{"functions", nlohmann::json::array()},
                         {"aligned", std::vector<int>(pointers.size(), 1)}};
+  if (together) launch["together"] = true;
   if (text.items > 0)
     launch["functions"].push_back(
         {{"name", out.name}, {"grid", (text.items + kBlock - 1) / kBlock}, {"block", kBlock}, {"shared", 0}});
@@ -44,18 +46,19 @@ KernelSource own_kernel(const Graph& body) {
 }
 }  // namespace
 
-KernelSource generate_kernel(const Graph& body) {
-  if (codegen::own_node(body)) return own_kernel(body);
+KernelSource generate_kernel(const Graph& body, bool together) {
+  if (codegen::own_node(body)) return own_kernel(body, together);
   const codegen::KernelBody made = codegen::kernel_body(body, "c_");
-  auto written = [&](const std::string& name) {
+  auto written = [&](const std::string& name, bool for_runs) {
     KernelSource out;
     out.name = name;
-    KernelText kernel = kernel_text(made.graph, made.plan, name);
+    KernelText kernel = kernel_text(made.graph, made.plan, name, for_runs);
     out.text = std::move(kernel.text);
     out.workspace = kernel.workspace;
     out.begins = made.begins;
     out.flops = made.flops();
     nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
+    if (for_runs) launch["together"] = true;
     for (const Function& function : kernel.functions)
       launch["functions"].push_back({{"name", function.name},
                                      {"grid", function.grid},
@@ -66,10 +69,10 @@ KernelSource generate_kernel(const Graph& body) {
   };
   std::string name = made.name;
   if (made.reads_parts()) {
-    const KernelSource nameless = written("");
+    const KernelSource nameless = written("", false);
     name = str("c_", hash_hex(nameless.text + nameless.launch));
   }
-  KernelSource out = written(name);
+  KernelSource out = written(name, together);
   if (logs::enabled("source")) logs::topic("source", made.described + out.text);
   return out;
 }

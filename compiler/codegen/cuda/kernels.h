@@ -20,7 +20,10 @@ using namespace lockstep::cuda;  // the device and its driver, of core
 // always met by whole rows or leading-dim slices of an aligned buffer, because chunks divide the rows. The
 // order of every sum is a function of the shape alone, stated in form.h; neither the device nor what else is
 // fused plays a part. InternalError naming the reason where no kernel fits.
-KernelSource generate_kernel(const Graph& body);
+// `together`: the functions have one parameter more, behind the workspace: for each argument, and for the
+// workspace, the bytes from one run's to the next one's, 64-bit integers; run j of a launch is that of
+// blockIdx.y j. `launch` says "together" then. The name is the same: so are the bits.
+KernelSource generate_kernel(const Graph& body, bool together = false);
 
 // As compiler::generate_multi_tensor: a pointwise body over a table of tensors, which is a parameter of at
 // most 4 KiB by value; longer tables are several launches. Pointers need only be aligned to their elements;

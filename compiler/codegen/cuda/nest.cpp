@@ -68,8 +68,15 @@ void Nest::open_function(const std::string& name, int64_t grid, int block, int r
   std::string parameters;
   for (size_t i = 0; i < body_.inputs.size(); ++i) parameters += str("const void* a", i, ", ");
   for (size_t i = 0; i < body_.outputs.size(); ++i) parameters += str("void* o", i, ", ");
+  std::vector<std::string> pointers;
+  for (size_t i = 0; i < body_.inputs.size(); ++i) pointers.push_back(str("a", i));
+  for (size_t i = 0; i < body_.outputs.size(); ++i) pointers.push_back(str("o", i));
+  const RunParameter runs = run_parameter(name, pointers, "w", together_);
+  if (together_) text_.line(runs.type);
   text_.open(str("extern \"C\" __global__ void __launch_bounds__(", block,
-                 resident > 1 ? str(", ", resident) : "", ") ", name, "(", parameters, "void* w) {"));
+                 resident > 1 ? str(", ", resident) : "", ") ", name, "(", parameters, "void* w",
+                 runs.parameter, ") {"));
+  if (together_) text_.line(runs.moves);
   if (shared > 0) text_.line("extern __shared__ __align__(16) char ls_rows[];");
 }
 
@@ -185,8 +192,20 @@ std::vector<std::vector<int>> Nest::roots(const ChunkStatements& statements) con
   return out;
 }
 
-KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& name) {
-  return Nest(body, plan, name).write();
+KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& name, bool together) {
+  return Nest(body, plan, name, together).write();
+}
+
+RunParameter run_parameter(const std::string& kernel, const std::vector<std::string>& pointers,
+                           const std::string& workspace, bool together) {
+  if (!together) return {};
+  RunParameter out{str("struct ", kernel, "_runs { long long apart[", pointers.size() + 1, "]; };\n"),
+                   str(", const ", kernel, "_runs runs"), ""};
+  for (size_t i = 0; i < pointers.size(); ++i)
+    out.moves += str(pointers[i], " = (char*)", pointers[i], " + runs.apart[", i, "] * blockIdx.y;\n");
+  out.moves +=
+      str(workspace, " = (char*)", workspace, " + runs.apart[", pointers.size(), "] * blockIdx.y;\n");
+  return out;
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -27,6 +27,14 @@ struct KernelText {
   size_t workspace = 0;
 };
 
+// What a kernel has beside its arguments where runs go together (generate_kernel): the parameter's type, the
+// parameter, and the statements that move the pointers to a run's; "" else.
+struct RunParameter {
+  std::string type, parameter, moves;
+};
+RunParameter run_parameter(const std::string& kernel, const std::vector<std::string>& pointers,
+                           const std::string& workspace, bool together);
+
 // "int" where every index of the plan fits it, else "long".
 std::string index_type(const Graph& body, const codegen::Plan& plan);
 
@@ -34,10 +42,11 @@ std::string index_type(const Graph& body, const codegen::Plan& plan);
 // reduction k has the sums s<k> of a lane and q<k> of the row, e<k> and q<k> of the columns.
 class Nest {
  public:
-  Nest(const Graph& body, const codegen::Plan& plan, std::string name)
+  Nest(const Graph& body, const codegen::Plan& plan, std::string name, bool together)
       : body_(body),
         plan_(plan),
         name_(std::move(name)),
+        together_(together),
         number_(index_type(body, plan)),
         dialect_(number_),
         folding_(body, dialect_),
@@ -188,7 +197,9 @@ class Nest {
 
   const Graph& body_;
   const codegen::Plan& plan_;
-  std::string name_, number_;
+  std::string name_;
+  bool together_;
+  std::string number_;
   CudaDialect dialect_;
   codegen::Folding folding_;
   Form form_;
@@ -205,6 +216,6 @@ class Nest {
   int depth_ = 0, staged_threads_ = 0, staged_steps_ = 0, staged_bytes_ = 0, last_loop_ = 0;
 };
 
-KernelText kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name);
+KernelText kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name, bool together);
 
 }  // namespace lockstep::compiler::cuda

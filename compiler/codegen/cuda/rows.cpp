@@ -46,6 +46,7 @@ class RowSums : public LibraryCall {
   }
 
   size_t workspace(int) const override { return at_[7]; }
+  bool runs_side_by_side() const override { return true; }
   double flops() const override { return static_cast<double>(count_ * width_); }
   std::string algorithm() const override { return text_; }
 

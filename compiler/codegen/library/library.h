@@ -21,6 +21,19 @@ struct Operand {
 Operand dense_operand(DType dtype, const Shape& shape);
 bool is_dense(const Operand& operand);
 
+// Several runs of one call on memory at equal distances: what neighbouring micro-batches are to a call that
+// is made for one of them.
+struct Repeats {
+  int64_t count = 1;
+  const int64_t* strides = nullptr;  // per argument, bytes from one run's to the next one's
+  size_t args = 0;                   // how many
+  int64_t workspace = 0;             // bytes from one run's workspace to the next one's
+  // The next run's arguments.
+  void step(void** all) const {
+    for (size_t i = 0; i < args; ++i) all[i] = static_cast<char*>(all[i]) + strides[i];
+  }
+};
+
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
@@ -29,6 +42,17 @@ class LibraryCall {
   }  // bytes; its address is 256-byte aligned
   // args: inputs, then outputs; pointers of the device, read before enqueue returns.
   virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
+  // All runs in fewer launches, with the bits that each has alone; false, and nothing is enqueued, where it
+  // cannot.
+  virtual bool enqueue_together(void* const* args, void* workspace, const Repeats& repeats, Stream& stream,
+                                int threads) const {
+    static_cast<void>(args), static_cast<void>(workspace), static_cast<void>(repeats);
+    static_cast<void>(stream), static_cast<void>(threads);
+    return false;
+  }
+  // Whether several runs may be under way at once, on streams of one device, each with a workspace of its
+  // own.
+  virtual bool runs_side_by_side() const { return false; }
   virtual std::string algorithm() const = 0;  // for the numerics certificate
   virtual double flops() const { return 0; }
 };
