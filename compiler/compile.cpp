@@ -118,10 +118,31 @@ Mesh with_data_dim(Mesh mesh) {
   mesh.dim_names.push_back("dp_replicate");
   return mesh;
 }
-}  // namespace
 
-StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
-                   const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
+PlanObserver g_observer;
+
+std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
+  std::vector<KernelSource> sources;
+  auto add = [&](std::vector<KernelSource> more) {
+    for (auto& source : more) {
+      bool known = false;
+      for (const auto& have : sources) known = known || have.name == source.name;
+      if (!known) sources.push_back(std::move(source));
+    }
+  };
+  for (const Graph* graph :
+       {&plan.count, &plan.seed, &plan.body, &plan.copies, &plan.maxima, &plan.cast, &plan.scales})
+    add(kernels_of(*graph, plan.options));
+  for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
+  add(update_kernels(plan.phases, plan.options, kept_gradients(plan), true));
+  return sources;
+}
+
+// plan_step; `on_lowered` is called with a plan that nothing is recomputed in, before its libraries' plans
+// are made.
+StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
+                   const BatchShape& shape, const StepFunction& function, const CompileOptions& options,
+                   const std::function<void(const StepPlan&)>& on_lowered) {
   if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
     throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro,
                         "; choose a divisor"));
@@ -176,30 +197,16 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
     const Graph whole = run_passes(joint, rows.subspan(again), context);
     StepPlan made = lowered(plan, whole, streaming, context);
     if (options.offload_moments) made.on_host = moments_on_host(whole, state, context.mesh);
+    if (recomputed.empty() && on_lowered) on_lowered(made);
     return made;
   });
 }
-
-namespace {
-PlanObserver g_observer;
-
-std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
-  std::vector<KernelSource> sources;
-  auto add = [&](std::vector<KernelSource> more) {
-    for (auto& source : more) {
-      bool known = false;
-      for (const auto& have : sources) known = known || have.name == source.name;
-      if (!known) sources.push_back(std::move(source));
-    }
-  };
-  for (const Graph* graph :
-       {&plan.count, &plan.seed, &plan.body, &plan.copies, &plan.maxima, &plan.cast, &plan.scales})
-    add(kernels_of(*graph, plan.options));
-  for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
-  add(update_kernels(plan.phases, plan.options, kept_gradients(plan), true));
-  return sources;
-}
 }  // namespace
+
+StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
+                   const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
+  return plan_with(state, mesh, batch, shape, function, options, {});
+}
 
 void set_plan_observer(PlanObserver observer) { g_observer = std::move(observer); }
 
@@ -209,11 +216,20 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   Group& world = *mesh.world;
   if (const std::string whole = state.allocated() ? "" : whole_on_tp(state, mesh.words); !whole.empty())
     logs::info(whole);
-  StepPlan plan =
-      together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
+  const bool compiles = options.backend != Backend::reference;
+  // Kernels compile while the plans of libraries are made.
+  std::function<void(const StepPlan&)> begin;
+  if (compiles && world.rank() == 0 && options.memory_budget == kRecomputeNothing)
+    begin = [](const StepPlan& plan) {
+      target_of(plan.options).begin_compile(kernel_sources(plan), target_options(plan.options));
+    };
+  StepPlan plan = together(world, [&] {
+    if (compiles) target_of(options).begin_reductions(target_options(options));
+    return plan_with(state, mesh.words, batch, shape, function, options, begin);
+  });
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (g_observer) together(world, [&] { g_observer(plan, state); });
-  if (options.backend != Backend::reference) {
+  if (compiles) {
     const auto sources = together(
         world, [&] { return world.rank() == 0 ? kernel_sources(plan) : std::vector<KernelSource>{}; });
     plan.kernels = distribute_kernels(world, plan.options, sources);

@@ -111,6 +111,11 @@ class Reductions {
   virtual size_t most_sources() const { return SIZE_MAX; }
   virtual size_t most_lefts() const { return SIZE_MAX; }
 
+  // Begin to prepare, beside the caller, what accumulate() with so many lefts and sum() over such sources
+  // will need: of all that are begun before the first of them runs, one waits for the longest alone.
+  virtual void begin_accumulate(size_t /*lefts*/) {}
+  virtual void begin_sum(const std::vector<int>& /*merges*/, const std::vector<DType>& /*sources*/) {}
+
   // words[8] (int64, see Limbs in compiler/codegen/sums/exact_norm.h) = the exact sum of all non-negative
   // doubles, normalised, so that words of ranks can be added as integers.
   struct Doubles {
@@ -228,13 +233,17 @@ class Target {
   virtual bool sums_both_ways(int64_t /*rows*/, int64_t /*columns*/) const { return true; }
   virtual KernelSource generate(
       const Graph& body) const = 0;  // as generate_kernel; any body that fits_one_kernel
-  // The same kernel, whose runs may go together (Kernel::enqueue_together); of the same name.
-  virtual KernelSource generate_together(const Graph& body) const { return generate(body); }
+  // The same for a kernel of which so many runs may go together (Kernel::enqueue_together).
+  virtual KernelSource generate_together(const Graph& body, int64_t /*together*/) const {
+    return generate(body);
+  }
   virtual KernelSource generate_multi_tensor(
       const Graph& body) const = 0;  // as compiler::generate_multi_tensor
   // Kernels compiled (or from the cache) and loaded. UserError with the compiler's first lines.
   virtual std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
                                                    const TargetOptions& options) const = 0;
+  // Begins what compile() of the same sources waits for, beside its caller.
+  virtual void begin_compile(const std::vector<KernelSource>&, const TargetOptions&) const {}
   virtual std::shared_ptr<const KernelSet> load(const std::string& binary) const = 0;
   virtual std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                          const std::vector<Operand>& out,
@@ -249,6 +258,8 @@ class Target {
   virtual bool rounds_by_scales() const { return false; }
   // Whether its MultiTensorKernels have enqueue_by_rows, and its Reductions sum_rows.
   virtual bool updates_by_rows() const { return false; }
+  // Begins to compile what every Reductions has, beside its caller.
+  virtual void begin_reductions(const TargetOptions&) const {}
   virtual std::unique_ptr<Reductions> make_reductions(
       const TargetOptions& options) const = 0;  // with scratch of its own: one per step
   virtual std::string library_version()

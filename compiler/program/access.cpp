@@ -120,6 +120,10 @@ Span output_of(const ProgramBlock& block, const RunBlock& run, size_t output) {
 
 RunBlock of_micro_batch(const RunBlock& run, int64_t j) {
   if (run.micro_batches == 1) return run;
+  LS_CHECK(run.micro_batches > 1 && run.strides.size() == run.inputs.size() &&
+               run.own.bytes % run.micro_batches == 0,
+           "a run of ", run.micro_batches, " micro-batches in an arena of ", run.own.bytes, " bytes, with ",
+           run.strides.size(), " strides of ", run.inputs.size(), " inputs");
   RunBlock out{
       run.block, run.first, run.last, run.inputs, run.own.part(j * run.own_stride(), run.own_stride()),
       run.shared};

@@ -65,7 +65,8 @@ std::vector<BlockCall> Caller::run() {
     call.inputs = node.inputs.size();
     if (node.body) {
       auto [made, fresh] = kernels.try_emplace(lockstep::print(*node.body, {.source_lines = false}));
-      const KernelSource& source = fresh ? made->second = target_.generate(*node.body) : made->second;
+      const KernelSource& source =
+          fresh ? made->second = target_.generate_together(*node.body, options_.together) : made->second;
       call.name = source.name;
       call.workspace_bytes = source.workspace;
       call.flops = source.flops;

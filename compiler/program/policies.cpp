@@ -33,7 +33,7 @@ void StepBuilder::add(const Turn& turn, size_t g) {
   if (g >= buckets_.size()) return add_rows(turn, g - buckets_.size());
   std::vector<std::vector<Span>> gradients(static_cast<size_t>(together_));
   const RunBlock run = run_of(kBodyBlock, turn.inputs, 0, 0, turn.arena);
-  for (int64_t j = 0; j < together_ && micro_batch(turn.slot + j) >= 0; ++j)
+  for (int64_t j = 0; j < together_ && !turn.idle; ++j)
     for (int output : plan_.phases.buckets[g])
       gradients[j].push_back(
           lockstep::compiler::output_of(block(kBodyBlock), of_micro_batch(run, j), output));

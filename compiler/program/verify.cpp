@@ -67,9 +67,9 @@ class Walk : private Refusals {
     });
   }
   void operator()(const RunBlock& run) {
-    if (run.micro_batches < 1 || (run.micro_batches > 1 && run.strides.size() != run.inputs.size()))
-      fail(str("runs ", run.micro_batches, " micro-batches, with ", run.strides.size(), " strides of ",
-               run.inputs.size(), " inputs"));
+    if (run.micro_batches > 1 && run.own_stride() < program_.blocks[run.block].own_bytes)
+      fail(str("gives each of ", run.micro_batches, " micro-batches ", run.own_stride(), " of ",
+               program_.blocks[run.block].own_bytes, " bytes"));
     refuse(turns_.run(run, *now_));
     refuse(away_.run(run));
     std::vector<RunBlock> each;

@@ -33,8 +33,7 @@ std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& o
   std::set<std::string> bodies;
   for (const Node& node : graph.nodes)
     if (node.body && bodies.insert(print(*node.body, {.source_lines = false})).second)
-      out.push_back(options.together > 1 ? target_of(options).generate_together(*node.body)
-                                         : target_of(options).generate(*node.body));
+      out.push_back(target_of(options).generate_together(*node.body, options.together));
   return out;
 }
 

@@ -37,6 +37,22 @@ Executor::Executor(Parts parts)
                                       other ? *parts_.body_options : parts_.options, &collectives_));
   }
   refresh_ = bound(program_.refresh);
+  begin_sums();
+}
+
+// What adds gradients is compiled side by side, beside the caller.
+void Executor::begin_sums() {
+  for (const Instr& instr : program_.instrs) {
+    if (const auto* add = std::get_if<Accumulate>(&instr.what))
+      parts_.reductions.begin_accumulate(add->lefts.size());
+    const auto* sums = std::get_if<SumTrees>(&instr.what);
+    for (size_t t = 0; sums && t < sums->trees.size(); ++t) {
+      const SumTrees::Tree& tree = sums->trees[t];
+      std::vector<DType> dtypes;
+      for (const auto& source : tree.sources) dtypes.push_back(source.dtype);
+      parts_.reductions.begin_sum(tree.merges, dtypes);
+    }
+  }
 }
 
 // Sums and what is packed of them are needed once a step runs, and not while a checkpoint is loaded.
@@ -138,6 +154,7 @@ Executor::Action Executor::bind(const RunBlock& run) {
   BlockRunner::Memory memory;
   for (const Span& input : run.inputs) memory.inputs.push_back(at(input));
   memory.own = at(run.own), memory.shared = at(run.shared);
+  (void)of_micro_batch(run, 0);  // checked
   memory.micro_batches = run.micro_batches, memory.own_stride = run.own_stride();
   memory.strides = run.strides, memory.device = &parts_.device;
   auto& flights = block_flights_[{run.block, run.own.region}];

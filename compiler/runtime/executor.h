@@ -83,6 +83,7 @@ class Executor {
   static bool is_of_steps(const Region& region);
   void take_memory(bool of_steps);
   void find_groups();
+  void begin_sums();
   void enqueue(const std::vector<Bound>& list, Stream& stream);
   template <class T>
   T* as(const Span& span) const {

@@ -68,7 +68,8 @@ TracedStep StepRecorder::resolve(const StepProgram& program, int64_t step) const
     span.kind = call.kind == BlockCall::Kind::start  ? "start"
                 : call.kind == BlockCall::Kind::wait ? "wait"
                                                      : call.family;
-    span.flops = call.flops, span.bytes = call.bytes;
+    span.flops = call.flops * static_cast<double>(run->micro_batches);
+    span.bytes = call.bytes * run->micro_batches;
   }
   for (const Flight& flight : flights_) {
     out.flights.push_back(flight.said);

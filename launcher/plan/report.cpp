@@ -216,7 +216,14 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.state = state.bytes_per_rank();
   out.arena = step.held.arena;
   out.reduction = step.held.reduction();
-  const int64_t body = program.blocks[kBodyBlock].arena_bytes() + program.blocks[kCopiesBlock].arena_bytes(),
+  int64_t together = 1, own = program.blocks[kBodyBlock].own_bytes;
+  for (const Instr& instr : program.instrs)
+    if (const auto* run = std::get_if<RunBlock>(&instr.what); run && run->micro_batches > 1)
+      together = run->micro_batches, own = run->own.bytes;
+  if (plan.options.together > 1) out.together = together;
+  const ProgramBlock& of_body = program.blocks[kBodyBlock];
+  const int64_t body = of_body.micro_batches * own + of_body.shared_bytes +
+                       program.blocks[kCopiesBlock].arena_bytes(),
                 seed = program.blocks[kSeedBlock].arena_bytes() + program.blocks[kMaximaBlock].arena_bytes() +
                        program.blocks[kCastBlock].arena_bytes(),
                 count = program.blocks[kCountBlock].arena_bytes();

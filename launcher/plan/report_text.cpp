@@ -130,6 +130,9 @@ std::string plan_text(const PlanReport& r) {
       row("micro-batches", str(r.micro_batches, " of ", r.micro,
                                r.unit == "tokens" ? " sequences, in " : " samples, in ", r.lanes, " lanes")) +
       row(r.unit, str(r.units));
+  if (r.together > 1) out += row("together", str(r.together, " micro-batches of a rank at a time"));
+  if (r.together == 1)
+    out += row("together", "one at a time: see compile.together (trainrun explain compile.together)");
   out += row("contractions", formatted("%.4g", r.flops / 1e9) + " Gflop, all ranks together");
   if (r.buckets)
     out += row("buckets", str(r.buckets, " of about ", bytes_text(static_cast<double>(r.bucket_bytes))));
@@ -150,8 +153,8 @@ std::string plan_text(const PlanReport& r) {
     out += str(
         "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro ",
         r.advised_micro,
-        " gives that,\n          with DDP and ZeRO 1 as fast as this one with compile.together ",
-        r.micro / r.advised_micro, "\n");
+        " gives that,\n          with DDP and ZeRO 1 nearly as fast as this one with compile.together ",
+        (r.micro + r.advised_micro - 1) / r.advised_micro, "\n");
   out += prediction_table(r);
   out += str("numerics certificate", r.missing.empty() ? "" : " of the CPU, since the device is not here",
              " (equal certificates promise equal bits, on ", r.invariant ? "any" : "this",

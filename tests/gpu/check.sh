@@ -55,7 +55,7 @@ train() {  # NAME RANKS [--key=value ...]
 fresh() { rm -rf "${@/#/runs/}"; }
 
 if wants units; then
-  for test in device contents reductions contraction bf16x6 float8 rows table_rows kernels attention; do
+  for test in device contents reductions contraction bf16x6 float8 rows table_rows kernels attention together; do
     timeout 400 "$bin/gpu_${test}_test" > "$work/$test.log" 2>&1 && echo "PASS gpu_${test}_test" || { tail -n 5 "$work/$test.log"; fail "gpu_${test}_test"; }
   done
 fi
@@ -100,6 +100,14 @@ if wants bits; then
   wide="$wide --model.width=768 --model.heads=12 --model.depth=1"
   train c_wide_1 1 $wide; train c_wide_2 $two $wide; train c_wide_shard $two $wide "--mesh.dim_names=[dp_shard]"
   compare equal c_wide_1 c_wide_2 c_wide_shard
+  # Micro-batches that run together: eight at a time, all that a rank has; and one at a time, with ZeRO 3.
+  for precision in bf16 float8; do
+    t="--train.precision=$precision --compile.together=8" r=c_together_$precision
+    fresh ${r}_{1,2,4,shard,stop}
+    train ${r}_1 1 $t; train ${r}_2 $two $t; train ${r}_4 $four $t; train ${r}_shard $two $t "--mesh.dim_names=[dp_shard]"
+    train ${r}_stop $four $t --train.steps=12; train ${r}_stop 1 $t
+    compare equal ${r}_1 ${r}_2 ${r}_4 ${r}_shard ${r}_stop
+  done
   # One micro-batch on one rank: gradients are their own sums.
   fresh c_whole c_whole_cpu
   train c_whole 1 --batch.micro=32; train c_whole_cpu 1 --batch.micro=32 --train.device=cpu

@@ -17,13 +17,13 @@
 namespace lockstep {
 namespace {
 
-void expect_compiles(const std::vector<BodyCase>& bodies) {
+void expect_compiles(const std::vector<BodyCase>& bodies, int64_t together = 1) {
   std::string why;
   if (!compiler::cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
   std::vector<compiler::KernelSource> sources;
   for (const auto& one : bodies) {
     try {
-      sources.push_back(compiler::cuda::generate_kernel(one.body));
+      sources.push_back(compiler::cuda::generate_kernel(one.body, together));
     } catch (const std::exception& error) { ADD_FAILURE() << one.title << ": " << error.what(); }
   }
   ScratchFolder cache;
@@ -93,6 +93,25 @@ OWN_FN void run(const Tensor* in, const Tensor* out, const double* attrs, i64 ro
   OpDefinition other = rows;  // in one unit with it
   other.name = "mine::scale_rows_again";
   expect_compiles({own_body(scalar), own_body(rows), own_body(other)});
+  expect_compiles({own_body(scalar), own_body(rows), own_body(other)}, 4);
+}
+
+// A kernel of which runs go together is another text of one name; where it sums over columns, in an order
+// that is of so many, the name says so.
+TEST(cuda_kernels, runs_that_go_together_have_one_name) {
+  size_t columns = 0;
+  for (const auto& one : large_bodies()) {
+    const auto alone = compiler::cuda::generate_kernel(one.body),
+               joined = compiler::cuda::generate_kernel(one.body, 16);
+    EXPECT_EQ(alone.text.find("blockIdx.y"), std::string::npos);
+    EXPECT_NE(joined.text.find("blockIdx.y"), std::string::npos) << one.title;
+    const bool sums_columns = joined.workspace > 0;
+    EXPECT_EQ(joined.name, alone.name + (sums_columns ? "_of_16" : "")) << one.title;
+    EXPECT_LE(joined.workspace, alone.workspace) << one.title;
+    columns += sums_columns;
+  }
+  EXPECT_GT(columns, 0u);
+  expect_compiles(large_bodies(), 16);
 }
 
 TEST(cuda_kernels, multi_tensor_updates_compile) {
@@ -112,21 +131,23 @@ TEST(cuda_kernels, multi_tensor_updates_compile) {
   EXPECT_GT(compiler::cuda::compile_cubin(compiler::cuda::kernel_unit(sources), "sm_90").size(), 0u);
 }
 
-// Every chunk has one lane, every row one team, and no form depends on anything but the two sizes.
+// Every chunk has one lane, every row one team, and no form depends on anything but the two sizes and how
+// many go together.
 TEST(cuda_kernels, forms_cover_the_space) {
   for (int64_t rows : {1, 2, 3, 31, 64, 1000, 4096, 65536, 1 << 20})
     for (int64_t columns : {0,    1,    2,    3,    8,    31,   64,    77,    768,   1001,   1024,
-                            1025, 1600, 3072, 4096, 6400, 8192, 12288, 50257, 50304, 1 << 20}) {
-      auto form = compiler::cuda::form_of(rows, columns);
-      EXPECT_EQ(form.chunks * form.width, columns);
-      EXPECT_GE(static_cast<int64_t>(form.lanes) * form.steps, form.chunks) << columns;
-      EXPECT_LE(form.lanes * form.teams, 1024) << columns;
-      EXPECT_TRUE(form.lanes <= 32 || (form.lanes % 32 == 0 && form.teams == 1)) << columns;
-      EXPECT_GE(form.block_rows * form.row_blocks, rows) << columns;
-      EXPECT_LT(form.block_rows * (form.row_blocks - 1), rows) << columns;
-      EXPECT_LE(form.segments, form.row_blocks) << columns;
-      EXPECT_EQ(form.block_rows % form.teams, 0) << columns;
-    }
+                            1025, 1600, 3072, 4096, 6400, 8192, 12288, 50257, 50304, 1 << 20})
+      for (int64_t together : {1, 4, 16}) {
+        auto form = compiler::cuda::form_of(rows, columns, together);
+        EXPECT_EQ(form.chunks * form.width, columns);
+        EXPECT_GE(static_cast<int64_t>(form.lanes) * form.steps, form.chunks) << columns;
+        EXPECT_LE(form.lanes * form.teams, 1024) << columns;
+        EXPECT_TRUE(form.lanes <= 32 || (form.lanes % 32 == 0 && form.teams == 1)) << columns;
+        EXPECT_GE(form.block_rows * form.row_blocks, rows) << columns;
+        EXPECT_LT(form.block_rows * (form.row_blocks - 1), rows) << columns;
+        EXPECT_LE(form.segments, form.row_blocks) << columns;
+        EXPECT_EQ(form.block_rows % form.teams, 0) << columns;
+      }
 }
 
 }  // namespace

@@ -299,7 +299,7 @@ micro-batches per rank, by number of data ranks
   2                         4 on the fullest, 100 % of the slots are used  <- this plan
   3                         3 on the fullest, 89 % of the slots are used
   advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro 1 gives that,
-          with DDP and ZeRO 1 as fast as this one with compile.together 2
+          with DDP and ZeRO 1 nearly as fast as this one with compile.together 2
 predicted step time, by the roofline simple (paper)
   micro-batches             4 x 25.0 ms
   once a step               2.00 ms

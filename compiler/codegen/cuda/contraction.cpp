@@ -87,8 +87,8 @@ class Contraction : public LibraryCall {
   size_t size_in_, size_out_;
   int64_t count_, n_;
 };
-// Whether B is the same for all micro-batches: it is not that of a weight's gradient, which sums over the
-// rows of both.
+// Whether B is the same for all micro-batches, as it is but where a weight's gradient sums over the rows of
+// both. A choice of algorithm follows it, nothing else.
 bool reads_weight(const Node& node) {
   return node.op == ops::linear || node.attrs.list("lhs_contract") != node.attrs.list("rhs_contract");
 }

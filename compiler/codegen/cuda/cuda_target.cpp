@@ -12,6 +12,7 @@
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/cuda/reductions.h"
+#include "compiler/codegen/cuda/reductions_source.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "compiler/codegen/cuda/table_rows.h"
 #include "core/base/error.h"
@@ -50,8 +51,8 @@ class CudaTarget : public Target {
     return cuda::sums_both_ways(rows, columns);
   }
   KernelSource generate(const Graph& body) const override { return cuda::generate_kernel(body); }
-  KernelSource generate_together(const Graph& body) const override {
-    return cuda::generate_kernel(body, true);
+  KernelSource generate_together(const Graph& body, int64_t together) const override {
+    return cuda::generate_kernel(body, together);
   }
   bool rounds_by_scales() const override { return true; }
   KernelSource generate_multi_tensor(const Graph& body) const override {
@@ -60,6 +61,9 @@ class CudaTarget : public Target {
   std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
                                            const TargetOptions& options) const override {
     return cuda::compile_kernels(*device_, std::move(sources), options.cache_dir);
+  }
+  void begin_compile(const std::vector<KernelSource>& sources, const TargetOptions& options) const override {
+    cuda::begin_kernels(*device_, sources, options.cache_dir);
   }
   std::shared_ptr<const KernelSet> load(const std::string& binary) const override {
     return cuda::load_kernels(*device_, binary);
@@ -86,6 +90,9 @@ class CudaTarget : public Target {
   }
   void finish_library_calls() const override { cuda::finish_source_modules(*device_); }
   bool sums_rows() const override { return true; }
+  void begin_reductions(const TargetOptions& options) const override {
+    (void)cuda::source_module(*device_, cuda::common_source(), options.cache_dir);
+  }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return cuda::make_reductions(*device_, options.cache_dir);
   }

@@ -11,10 +11,11 @@ constexpr int64_t kMostLanes =
     512;  // several blocks of them fit a multiprocessor, so that one computes while another loads
 constexpr int64_t kManySteps = 64;      // of very long rows, which are few
 constexpr int kColumnThreads = 256;     // of a block of warp teams that keeps column sums
-constexpr int64_t kColumnBlocks = 528;  // of a kernel that keeps column sums, all tiles together
+constexpr int64_t kColumnBlocks = 528,  // of a kernel that keeps column sums, all tiles together
+    kLeastColumnBlocks = 132;           // where several go together
 }  // namespace
 
-Form form_of(int64_t rows, int64_t columns) {
+Form form_of(int64_t rows, int64_t columns, int64_t together) {
   Form out;
   out.width = 8;
   while (columns % out.width != 0) out.width /= 2;
@@ -32,7 +33,8 @@ Form form_of(int64_t rows, int64_t columns) {
   }
   const int64_t tiles = std::max<int64_t>(1, over(out.chunks, kColumnThreads));
   const int64_t most = std::max<int64_t>(1, over(rows, 4 * out.teams));
-  out.row_blocks = std::clamp<int64_t>(kColumnBlocks / tiles, 1, most);
+  const int64_t blocks = std::max(kColumnBlocks / together, kLeastColumnBlocks);
+  out.row_blocks = std::clamp<int64_t>(blocks / tiles, 1, most);
   out.block_rows = std::max<int64_t>(1, over(over(rows, out.row_blocks), out.teams) * out.teams);
   out.row_blocks = std::max<int64_t>(1, over(rows, out.block_rows));
   while (out.segments < kMostSegments && out.segments * 2 <= out.row_blocks) out.segments *= 2;

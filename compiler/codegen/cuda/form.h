@@ -17,7 +17,8 @@ namespace lockstep::compiler::cuda {
 // The order of a column sum, in every kernel that holds it: block b owns rows [b * block_rows, (b + 1) *
 // block_rows); of these team t sums the rows t, t + teams, t + 2 teams, ... in order; teams are added in
 // order; then segment s of the combining kernel adds the blocks s, s + segments, ... in order, and the
-// segments are added in order. All of it is a function of the rows and columns.
+// segments are added in order. All of it is a function of the rows and columns, and of
+// `together`.
 struct Form {
   int width = 1;           // columns of a chunk: 8, 4, 2 or 1, a divisor of the columns
   int64_t chunks = 0;      // of a row
@@ -31,7 +32,9 @@ struct Form {
   bool whole_warps() const { return lanes > 32; }  // the team is the block
   int warps() const { return (lanes + 31) / 32; }
 };
-Form form_of(int64_t rows, int64_t columns);
+// `together`: how many spaces may be summed at once; each takes its share of the blocks, but one for each
+// multiprocessor of an H200.
+Form form_of(int64_t rows, int64_t columns, int64_t together = 1);
 // Whether a kernel that sums over rows and over columns keeps its column sums in registers and has a block
 // for each multiprocessor: a block owns whole rows, so wide rows leave few of them.
 bool sums_both_ways(int64_t rows, int64_t columns);

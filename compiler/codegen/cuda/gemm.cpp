@@ -345,9 +345,18 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
                                                    int count) {
   device.enter();
   std::vector<cublasLtMatmulHeuristicResult_t> found;
-  if (options.together > 1) found = choices_for(device, all_together(options), count, kTogetherWorkspace);
+  Description description = describe(options);
+  if (options.together > 1) {  // and that one of them may have alone
+    found = choices_for(device, all_together(options), count, kTogetherWorkspace);
+    std::erase_if(found, [&](const auto& choice) {
+      cublasLtMatmulHeuristicResult_t alone{};
+      return cublaslt().MatmulAlgoCheck(cublaslt_handle(device), &description.matmul, &description.a,
+                                        &description.b, &description.d, &description.d, &choice.algo,
+                                        &alone) != CUBLAS_STATUS_SUCCESS ||
+             alone.workspaceSize > kTogetherWorkspace;
+    });
+  }
   if (found.empty()) found = choices_for(device, options, count, kGemmWorkspace);
-  const Description description = describe(options);
   std::vector<std::unique_ptr<Gemm>> out;
   for (const auto& choice : found)
     out.push_back(std::make_unique<LtGemm>(device, options, description, choice));

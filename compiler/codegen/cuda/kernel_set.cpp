@@ -44,6 +44,10 @@ class CudaKernel : public Kernel {
   bool enqueue_together(void* const* args, void* workspace, const Repeats& repeats, Stream& stream,
                         int) const override {
     constexpr int64_t kMostRuns = 65535;  // blockIdx.y
+    LS_CHECK(repeats.args >= aligned_.size(), repeats.args, " distances for the ", aligned_.size(),
+             " arguments of kernel ", name_);
+    for (size_t i = 0; i < aligned_.size(); ++i)
+      if (repeats.strides[i] % static_cast<int64_t>(aligned_[i])) return false;
     if (!together_ || repeats.count > kMostRuns) return false;
     run(args, workspace, repeats, stream);
     return true;
@@ -61,7 +65,7 @@ class CudaKernel : public Kernel {
              " bytes of workspace");
     parameters.push_back(&workspace);
     std::vector<int64_t> apart(aligned_.size() + 1, 0);
-    std::copy_n(repeats.strides, repeats.args, apart.begin());
+    if (repeats.count > 1) std::copy_n(repeats.strides, aligned_.size(), apart.begin());
     apart.back() = repeats.workspace;
     if (together_) parameters.push_back(apart.data());
     for (const Step& step : steps_)
@@ -205,10 +209,19 @@ std::shared_ptr<const KernelSet> compile_kernels(CudaDevice& device, std::vector
                                              {"workspace", source.workspace},
                                              {"multi", source.multi_tensor}};
   }
-  Cubins cubins = cached_cubins(texts, device.target(), cache_dir, {}, threads);
+  Cubins cubins = begun_cubins(texts, device.target(), cache_dir, threads);
   for (const auto& code : cubins.code) description["bytes"].push_back(code.size());
   return std::make_shared<CudaKernelSet>(device, pack(description, cubins.code, device.target()),
                                          cubins.compiled == 0);
+}
+
+void begin_kernels(CudaDevice& device, std::vector<KernelSource> sources, const std::string& cache_dir) {
+  std::vector<std::string> texts;
+  for (const auto& unit : kernel_units(std::move(sources))) texts.push_back(kernel_unit(unit));
+  // The largest first, so that the threads end together.
+  std::stable_sort(texts.begin(), texts.end(),
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  begin_cubins(texts, device.target(), cache_dir);
 }
 
 std::shared_ptr<const KernelSet> load_kernels(CudaDevice& device, const std::string& binary) {

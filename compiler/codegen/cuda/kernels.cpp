@@ -17,7 +17,7 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-KernelSource own_kernel(const Graph& body, bool together) {
+KernelSource own_kernel(const Graph& body, int64_t together) {
   constexpr int64_t kBlock = 128;
   const std::string& source = op_row(body.nodes[0].op).own->definition.cuda;
   std::vector<std::string> pointers, parameters;
@@ -37,7 +37,7 @@ KernelSource own_kernel(const Graph& body, bool together) {
   out.flops = static_cast<double>(text.items);
   nlohmann::json launch{{"functions", nlohmann::json::array()},
                         {"aligned", std::vector<int>(pointers.size(), 1)}};
-  if (together) launch["together"] = true;
+  if (together > 1) launch["together"] = true;
   if (text.items > 0)
     launch["functions"].push_back(
         {{"name", out.name}, {"grid", (text.items + kBlock - 1) / kBlock}, {"block", kBlock}, {"shared", 0}});
@@ -46,19 +46,19 @@ KernelSource own_kernel(const Graph& body, bool together) {
 }
 }  // namespace
 
-KernelSource generate_kernel(const Graph& body, bool together) {
+KernelSource generate_kernel(const Graph& body, int64_t together) {
   if (codegen::own_node(body)) return own_kernel(body, together);
   const codegen::KernelBody made = codegen::kernel_body(body, "c_");
-  auto written = [&](const std::string& name, bool for_runs) {
+  auto written = [&](const std::string& name, int64_t runs) {
     KernelSource out;
     out.name = name;
-    KernelText kernel = kernel_text(made.graph, made.plan, name, for_runs);
+    KernelText kernel = kernel_text(made.graph, made.plan, name, runs);
     out.text = std::move(kernel.text);
     out.workspace = kernel.workspace;
     out.begins = made.begins;
     out.flops = made.flops();
     nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
-    if (for_runs) launch["together"] = true;
+    if (runs > 1) launch["together"] = true;
     for (const Function& function : kernel.functions)
       launch["functions"].push_back({{"name", function.name},
                                      {"grid", function.grid},
@@ -69,9 +69,10 @@ KernelSource generate_kernel(const Graph& body, bool together) {
   };
   std::string name = made.name;
   if (made.reads_parts()) {
-    const KernelSource nameless = written("", false);
+    const KernelSource nameless = written("", 1);
     name = str("c_", hash_hex(nameless.text + nameless.launch));
   }
+  if (together > 1 && made.plan.column_reductions) name += str("_of_", together);
   KernelSource out = written(name, together);
   if (logs::enabled("source")) logs::topic("source", made.described + out.text);
   return out;

@@ -20,10 +20,11 @@ using namespace lockstep::cuda;  // the device and its driver, of core
 // always met by whole rows or leading-dim slices of an aligned buffer, because chunks divide the rows. The
 // order of every sum is a function of the shape alone, stated in form.h; neither the device nor what else is
 // fused plays a part. InternalError naming the reason where no kernel fits.
-// `together`: the functions have one parameter more, behind the workspace: for each argument, and for the
-// workspace, the bytes from one run's to the next one's, 64-bit integers; run j of a launch is that of
-// blockIdx.y j. `launch` says "together" then. The name is the same: so are the bits.
-KernelSource generate_kernel(const Graph& body, bool together = false);
+// `together` > 1: for a kernel of which so many runs may go together. The functions have one parameter more,
+// behind the workspace: for each argument, and for the workspace, the bytes from one run's to the next one's,
+// 64-bit integers; run j of a launch is that of blockIdx.y j. `launch` says "together" then. Sums over
+// columns have an order of their own (form.h), and a name of their own tells so.
+KernelSource generate_kernel(const Graph& body, int64_t together = 1);
 
 // As compiler::generate_multi_tensor: a pointwise body over a table of tensors, which is a parameter of at
 // most 4 KiB by value; longer tables are several launches. Pointers need only be aligned to their elements;
@@ -48,6 +49,8 @@ std::vector<std::vector<KernelSource>> kernel_units(std::vector<KernelSource> so
 // first lines.
 std::shared_ptr<const KernelSet> compile_kernels(CudaDevice& device, std::vector<KernelSource> sources,
                                                  const std::string& cache_dir = {}, int threads = 0);
+// Begins to compile what compile_kernels of the same sources waits for.
+void begin_kernels(CudaDevice& device, std::vector<KernelSource> sources, const std::string& cache_dir = {});
 // The same from KernelSet::binary(). UserError when it is for another target than the device's; InternalError
 // when it is damaged.
 std::shared_ptr<const KernelSet> load_kernels(CudaDevice& device, const std::string& binary);

@@ -72,11 +72,11 @@ void Nest::open_function(const std::string& name, int64_t grid, int block, int r
   for (size_t i = 0; i < body_.inputs.size(); ++i) pointers.push_back(str("a", i));
   for (size_t i = 0; i < body_.outputs.size(); ++i) pointers.push_back(str("o", i));
   const RunParameter runs = run_parameter(name, pointers, "w", together_);
-  if (together_) text_.line(runs.type);
+  if (together_ > 1) text_.line(runs.type);
   text_.open(str("extern \"C\" __global__ void __launch_bounds__(", block,
                  resident > 1 ? str(", ", resident) : "", ") ", name, "(", parameters, "void* w",
                  runs.parameter, ") {"));
-  if (together_) text_.line(runs.moves);
+  if (together_ > 1) text_.line(runs.moves);
   if (shared > 0) text_.line("extern __shared__ __align__(16) char ls_rows[];");
 }
 
@@ -192,13 +192,13 @@ std::vector<std::vector<int>> Nest::roots(const ChunkStatements& statements) con
   return out;
 }
 
-KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& name, bool together) {
+KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& name, int64_t together) {
   return Nest(body, plan, name, together).write();
 }
 
 RunParameter run_parameter(const std::string& kernel, const std::vector<std::string>& pointers,
-                           const std::string& workspace, bool together) {
-  if (!together) return {};
+                           const std::string& workspace, int64_t together) {
+  if (together == 1) return {};
   RunParameter out{str("struct ", kernel, "_runs { long long apart[", pointers.size() + 1, "]; };\n"),
                    str(", const ", kernel, "_runs runs"), ""};
   for (size_t i = 0; i < pointers.size(); ++i)

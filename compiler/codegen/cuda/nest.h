@@ -33,7 +33,7 @@ struct RunParameter {
   std::string type, parameter, moves;
 };
 RunParameter run_parameter(const std::string& kernel, const std::vector<std::string>& pointers,
-                           const std::string& workspace, bool together);
+                           const std::string& workspace, int64_t together);
 
 // "int" where every index of the plan fits it, else "long".
 std::string index_type(const Graph& body, const codegen::Plan& plan);
@@ -42,7 +42,7 @@ std::string index_type(const Graph& body, const codegen::Plan& plan);
 // reduction k has the sums s<k> of a lane and q<k> of the row, e<k> and q<k> of the columns.
 class Nest {
  public:
-  Nest(const Graph& body, const codegen::Plan& plan, std::string name, bool together)
+  Nest(const Graph& body, const codegen::Plan& plan, std::string name, int64_t together)
       : body_(body),
         plan_(plan),
         name_(std::move(name)),
@@ -50,7 +50,7 @@ class Nest {
         number_(index_type(body, plan)),
         dialect_(number_),
         folding_(body, dialect_),
-        form_(form_of(plan.rows, plan.columns)),
+        form_(form_of(plan.rows, plan.columns, together)),
         of_columns_(find_columns()) {}
   KernelText write();
 
@@ -198,7 +198,7 @@ class Nest {
   const Graph& body_;
   const codegen::Plan& plan_;
   std::string name_;
-  bool together_;
+  int64_t together_;
   std::string number_;
   CudaDialect dialect_;
   codegen::Folding folding_;
@@ -216,6 +216,7 @@ class Nest {
   int depth_ = 0, staged_threads_ = 0, staged_steps_ = 0, staged_bytes_ = 0, last_loop_ = 0;
 };
 
-KernelText kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name, bool together);
+KernelText kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name,
+                       int64_t together);
 
 }  // namespace lockstep::compiler::cuda

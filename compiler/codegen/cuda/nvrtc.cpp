@@ -7,7 +7,11 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <exception>
+#include <future>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -184,6 +188,71 @@ std::string compile_cubin(const std::string& source, const std::string& target,
   std::string code(size, '\0');
   check(rtc.GetCUBIN(program.handle, code.data()), "nvrtcGetCUBIN");
   return code;
+}
+
+namespace {
+// What is compiled beside its callers, until it is asked for. Its threads end before what they use does:
+// NVRTC is opened and logs are set up before it.
+class Begun {
+ public:
+  Begun() { (void)nvrtc_available(), (void)logs::enabled("source"); }
+  void begin(const std::string& key, const std::string& source, const std::string& target,
+             const std::string& cache_dir, const std::vector<std::string>& flags) {
+    auto task = std::make_shared<std::packaged_task<Cubins()>>(
+        [=] { return cached_cubins({source}, target, cache_dir, flags, 1); });
+    std::lock_guard lock(mutex_);
+    if (!under_way_.emplace(key, task->get_future()).second) return;
+    if (!threads_) threads_.emplace(std::max(1u, std::thread::hardware_concurrency()));
+    boost::asio::post(*threads_, [task] { (*task)(); });
+  }
+  std::optional<std::future<Cubins>> take(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    const auto found = under_way_.find(key);
+    if (found == under_way_.end()) return std::nullopt;
+    std::future<Cubins> out = std::move(found->second);
+    under_way_.erase(found);
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::future<Cubins>> under_way_;
+  std::optional<boost::asio::thread_pool> threads_;
+};
+Begun& begun() {
+  static Begun of_process;
+  return of_process;
+}
+std::string key_in(const std::string& cache_dir, const std::string& source, const std::string& target,
+                   const std::vector<std::string>& extra_flags) {
+  return cache_dir + "\n" + key_of(source, target, flags_of(target, extra_flags));
+}
+}  // namespace
+
+void begin_cubins(const std::vector<std::string>& sources, const std::string& target,
+                  const std::string& cache_dir) {
+  (void)nvrtc();
+  for (const std::string& source : sources)
+    begun().begin(key_in(cache_dir, source, target, {}), source, target, cache_dir, {});
+}
+
+Cubins begun_cubins(const std::vector<std::string>& sources, const std::string& target,
+                    const std::string& cache_dir, int threads) {
+  Cubins out;
+  out.code.resize(sources.size());
+  std::vector<std::string> others;
+  std::vector<size_t> place;
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (auto future = begun().take(key_in(cache_dir, sources[i], target, {}))) {
+      Cubins one = future->get();
+      out.code[i] = std::move(one.code.at(0)), out.compiled += one.compiled;
+    } else {
+      others.push_back(sources[i]), place.push_back(i);
+    }
+  Cubins rest = cached_cubins(others, target, cache_dir, {}, threads);
+  for (size_t i = 0; i < others.size(); ++i) out.code[place[i]] = std::move(rest.code[i]);
+  out.compiled += rest.compiled;
+  return out;
 }
 
 Cubins cached_cubins(const std::vector<std::string>& sources, const std::string& target,

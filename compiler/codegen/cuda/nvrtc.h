@@ -32,4 +32,11 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
                      const std::string& cache_dir = {}, const std::vector<std::string>& extra_flags = {},
                      int threads = 0);
 
+// Begins the same for each source on threads of the process, and returns. begun_cubins takes what was begun,
+// where it was, and compiles the rest. Thread-safe.
+void begin_cubins(const std::vector<std::string>& sources, const std::string& target,
+                  const std::string& cache_dir = {});
+Cubins begun_cubins(const std::vector<std::string>& sources, const std::string& target,
+                    const std::string& cache_dir = {}, int threads = 0);
+
 }  // namespace lockstep::compiler::cuda

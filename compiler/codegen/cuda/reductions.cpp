@@ -60,8 +60,7 @@ class CudaReductions : public Reductions {
  public:
   CudaReductions(CudaDevice& device, const std::string& cache_dir) : device_(device), cache_dir_(cache_dir) {
     device_.enter();
-    const auto module = source_module(device_, reductions_source(), cache_dir_);
-    for (int l = 0; l <= kMaxLefts; ++l) accumulate_[l] = {module, str("accumulate_", l)};
+    const auto module = source_module(device_, common_source(), cache_dir_);
     totals_ = {module, "row_totals"};
     limbs_ = {module, "limbs"}, limbs_finish_ = {module, "limbs_finish"}, norm_ = {module, "norm_of_limbs"};
     copy_ = {module, "copy"};
@@ -92,6 +91,7 @@ class CudaReductions : public Reductions {
                   Stream& stream) override {
     LS_CHECK(lefts.size() <= kMaxLefts, lefts.size(), " partials to the left of a gradient, at most ",
              int{kMaxLefts}, " fit a kernel");
+    begin_accumulate(lefts.size());
     Batch<RunTable> batch(accumulate_[lefts.size()], stream, "accumulate");
     batch.table.to = to;
     std::copy(lefts.begin(), lefts.end(), batch.table.lefts);
@@ -134,7 +134,7 @@ class CudaReductions : public Reductions {
     for (size_t i = 0; i < sums.size();) {
       const std::vector<int>& merges = sums[i].merges;
       const std::vector<bool> halves = halves_of(sums[i]);
-      Batch<SumTable> batch(sum_function(merges, halves), stream, "sum");
+      Batch<SumTable> batch(sum_kernel(merges, halves), stream, "sum");
       size_t deltas = 0;  // in the table
       for (; i < sums.size() && sums[i].merges == merges && halves_of(sums[i]) == halves; ++i) {
         const Sum& sum = sums[i];
@@ -160,6 +160,17 @@ class CudaReductions : public Reductions {
     }
     for (const TotalEntry& entry : long_rows) totals.add(entry, entry.rows);
     totals.launch();
+  }
+
+  void begin_accumulate(size_t lefts) override {
+    if (lefts > kMaxLefts || begun_[lefts]) return;
+    const auto module = source_module(device_, accumulate_source(static_cast<int>(lefts)), cache_dir_);
+    accumulate_[lefts] = {module, str("accumulate_", lefts)}, begun_[lefts] = true;
+  }
+  void begin_sum(const std::vector<int>& merges, const std::vector<DType>& sources) override {
+    std::vector<bool> halves;
+    for (DType dtype : sources) halves.push_back(is_bf16(dtype));
+    (void)sum_kernel(merges, halves);
   }
 
   size_t most_sources() const override { return kSumDeltas + 1; }
@@ -222,7 +233,7 @@ class CudaReductions : public Reductions {
     for (const Source& source : sum.sources) out.push_back(is_bf16(source.dtype));
     return out;
   }
-  CUfunction sum_function(const std::vector<int>& merges, const std::vector<bool>& halves) {
+  const SourceKernel& sum_kernel(const std::vector<int>& merges, const std::vector<bool>& halves) {
     LS_CHECK(merges.size() <= kSumDeltas + 1, "a sum over ", merges.size(), " sources, at most ",
              kSumDeltas + 1, " fit a kernel");
     auto at = sums_.find({merges, halves});
@@ -302,7 +313,8 @@ class CudaReductions : public Reductions {
 
   CudaDevice& device_;
   std::string cache_dir_;
-  std::array<SourceKernel, kMaxLefts + 1> accumulate_;
+  std::array<SourceKernel, kMaxLefts + 1> accumulate_;  // where begun_
+  std::array<bool, kMaxLefts + 1> begun_{};
   SourceKernel totals_, limbs_, limbs_finish_, norm_, copy_, add_, checksums_;
   std::map<std::pair<std::vector<int>, std::vector<bool>>, SourceKernel> sums_;
   std::vector<Buffer> scratch_;

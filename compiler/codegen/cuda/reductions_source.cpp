@@ -256,12 +256,23 @@ extern "C" __global__ void norm_of_limbs(const long long* words, float* norm) {
 )";
 }  // namespace
 
+namespace {
+std::string accumulate_kernel(int lefts) {
+  return str("extern \"C\" __global__ void __launch_bounds__(kThreads) accumulate_", lefts,
+             "(const __grid_constant__ RunTable table) { accumulate<", lefts, ">(table); }\n");
+}
+}  // namespace
+
+std::string common_source() { return str(kReductionTables, "\n", kFindEntry, kTotals, kCopy, kLimbs); }
+
+std::string accumulate_source(int lefts) {
+  return str(kReductionTables, "\n", kFindEntry, kWiden, kFour, kAccumulate, accumulate_kernel(lefts));
+}
+
 std::string reductions_source() {
   std::string text =
       str(kReductionTables, "\n", kFindEntry, kWiden, kTotals, kFour, kAccumulate, kCopy, kLimbs);
-  for (int l = 0; l <= kMaxLefts; ++l)
-    text += str("extern \"C\" __global__ void __launch_bounds__(kThreads) accumulate_", l,
-                "(const __grid_constant__ RunTable table) { accumulate<", l, ">(table); }\n");
+  for (int l = 0; l <= kMaxLefts; ++l) text += accumulate_kernel(l);
   return text;
 }
 
