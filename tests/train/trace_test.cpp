@@ -103,5 +103,23 @@ TEST(Trace, HasEveryInstructionCallAndCollective) {
   }
 }
 
+// Runs of several micro-batches do what each does alone.
+TEST(Trace, CountsTheWorkOfMicroBatchesThatRunTogether) {
+  double flops[2] = {};
+  size_t spans[2] = {};
+  for (int together : {0, 1}) {
+    TinyRun run{.global = 24, .micro = 4, .steps = 2};  // 6 micro-batches
+    run.options.together = together ? 3 : 1;
+    run.traced = [&](const Step&, const TracedStep& traced) {
+      for (const auto& span : traced.spans) flops[together] += span.call >= 0 ? span.flops : 0;
+      spans[together] = traced.spans.size();
+    };
+    train_tiny(run);
+  }
+  EXPECT_GT(flops[0], 0);
+  EXPECT_EQ(flops[0], flops[1]);
+  EXPECT_LT(spans[1], spans[0] / 2);
+}
+
 }  // namespace
 }  // namespace lockstep::tests

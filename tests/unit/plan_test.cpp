@@ -315,6 +315,13 @@ numerics certificate of the CPU, since the device is not here (equal certificate
   fits.predicted = false, fits.no_prediction = "no words";
   EXPECT_NE(plan_text(fits).find("predicted step time: none (no words)\n"), std::string::npos);
   EXPECT_NE(plan_text(fits).find("    all_reduce              8 x, 1.00 KiB\n"), std::string::npos);
+  PlanReport joined = by_hand();
+  joined.together = 4;
+  EXPECT_NE(plan_text(joined).find("  together                  4 micro-batches of a rank at a time\n"),
+            std::string::npos);
+  joined.together = 1;
+  EXPECT_NE(plan_text(joined).find("  together                  one at a time: see compile.together"),
+            std::string::npos);
   PlanReport none = by_hand();
   none.nearest.reset();
   EXPECT_NE(plan_text(none).find("  it does not fit, and neither does any mesh of up to 8 times the ranks\n"),
