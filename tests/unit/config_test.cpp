@@ -49,7 +49,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
               "groups": [{"params": "**.bias", "weight_decay": 0}],
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
-                "fusion": false, "tp_pieces": 4, "capture": false, "skip_passes": ["simplify"],
+                "fusion": false, "together": 4, "tp_pieces": 4, "capture": false, "skip_passes": ["simplify"],
                 "load_ops": ["./mine.so"], "extra_passes": ["mine::fold"], "memory_budget": "2GiB", "offload_activations": true},
     "checkpoint": {"dir": "s3://bucket/prefix", "every": 100, "async": false, "memory_every": 10, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
     "resume": {"allow": ["model"]}, "load": {"partial": true},
