@@ -218,10 +218,12 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
     logs::info(whole);
   const bool compiles = options.backend != Backend::reference;
   // Kernels compile while the plans of libraries are made.
+  std::vector<KernelSource> sources;
   std::function<void(const StepPlan&)> begin;
   if (compiles && world.rank() == 0 && options.memory_budget == kRecomputeNothing)
-    begin = [](const StepPlan& plan) {
-      target_of(plan.options).begin_compile(kernel_sources(plan), target_options(plan.options));
+    begin = [&sources](const StepPlan& plan) {
+      sources = kernel_sources(plan);
+      target_of(plan.options).begin_compile(sources, target_options(plan.options));
     };
   StepPlan plan = together(world, [&] {
     if (compiles) target_of(options).begin_reductions(target_options(options));
@@ -230,8 +232,9 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (g_observer) together(world, [&] { g_observer(plan, state); });
   if (compiles) {
-    const auto sources = together(
-        world, [&] { return world.rank() == 0 ? kernel_sources(plan) : std::vector<KernelSource>{}; });
+    together(world, [&] {
+      if (world.rank() == 0 && !begin) sources = kernel_sources(plan);
+    });
     plan.kernels = distribute_kernels(world, plan.options, sources);
   }
   // Memory that is out or a library that is missing on one rank must not leave the others waiting for it

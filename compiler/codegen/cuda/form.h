@@ -1,5 +1,5 @@
-// How threads share the rows and columns of a space: a function of the two sizes alone, so that every sum
-// over them has one order.
+// How threads share the rows and columns of a space: a function of the two sizes, and of how many spaces may
+// go together, so that every sum over them has one order.
 #pragma once
 
 #include <cstdint>
