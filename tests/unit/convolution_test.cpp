@@ -35,7 +35,8 @@ std::vector<double> run(const test::ConvolutionCase& c, OpId op, DType dtype, bo
   for (const Operand& operand : in) {
     std::vector<double> drawn(numel(operand.shape));
     for (double& x : drawn) x = uniform(random);
-    memory.emplace_back(numel(operand.shape) * size_of(dtype));
+    // Behind it stands what nobody may read: NaN.
+    memory.emplace_back(numel(operand.shape) * size_of(dtype) + 4096, std::byte{0xff});
     for (int64_t i = 0; i < numel(operand.shape); ++i) {
       std::byte rounded[2];
       set_double(DType::bf16, rounded, 0, drawn[element_at(operand.shape, i, last)]);
@@ -76,6 +77,30 @@ TEST(Convolution, Bf16IsF32RoundedOverAnyChannels) {
             c.stride = c.dilation = {1, 1}, c.padding = {size / 2, size / 2}, c.groups = groups;
             const std::vector<double> halves = run(c, op, DType::bf16), floats = run(c, op, DType::f32);
             EXPECT_LE(difference(halves, floats), 0.005) << op << " " << str(c.x) << " by " << str(c.w);
+          }
+}
+
+// Planes of few pixels and of one, where oneDNN multiplies pixels in pairs and the last has no other half.
+TEST(Convolution, Bf16IsF32RoundedOverSmallPlanes) {
+  for (int64_t height : {1, 2, 3})
+    for (int64_t width : {1, 2, 3, 5})
+      for (int64_t stride : {1, 2})
+        for (const auto& [channels, outputs] : {std::pair<int64_t, int64_t>{64, 128}, {16, 32}, {17, 16}})
+          for (int64_t samples : {1, 2, 3}) {
+            const test::ConvolutionCase c{{samples, channels, height, width},
+                                          {outputs, channels, 3, 3},
+                                          {stride, stride},
+                                          {1, 1},
+                                          {1, 1}};
+            for (OpId op : test::kConvolutionOps)
+              for (bool last : {false, true}) {
+                const Graph graph = c.graph(op, DType::bf16);
+                if (last && !wants_channels_last(graph, graph.nodes[0])) continue;
+                const std::vector<double> halves = run(c, op, DType::bf16, last),
+                                          floats = run(c, op, DType::f32);
+                EXPECT_LE(difference(halves, floats), 0.005) << op << " " << str(c.x) << " by " << str(c.w)
+                                                             << " stride " << stride << " last " << last;
+              }
           }
 }
 

@@ -46,11 +46,17 @@ bool takes_columns(const ConvolutionShape& s) {
 bool has_odd_outputs_of_one_place(const ConvolutionShape& s) {
   return s.which == Which::input && s.places() == 1 && s.outputs / s.groups % 2 == 1;
 }
+// For a weight's gradient it multiplies bf16 in pairs of neighbouring windows, and where a row has one, and
+// they step by more than a pixel, the other half is what lies behind it in memory: wrong sums, or none.
+bool has_rows_of_one_window(const ConvolutionShape& s) {
+  return s.which == Which::weight && s.counts.back() == 1 && s.stride.back() > 1;
+}
 }  // namespace
 
 bool widens_halves(const ConvolutionShape& s) {
   return s.dtype == DType::f16 ||
-         (s.dtype == DType::bf16 && (!multiplies_bf16() || has_odd_outputs_of_one_place(s)));
+         (s.dtype == DType::bf16 &&
+          (!multiplies_bf16() || has_odd_outputs_of_one_place(s) || has_rows_of_one_window(s)));
 }
 
 // Columns want channels first; halves that are widened are, too.
