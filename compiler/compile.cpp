@@ -20,6 +20,7 @@
 #include "core/base/log.h"
 #include "core/ir/print.h"
 #include "core/mesh/together.h"
+#include "core/ops/functions/float8.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
@@ -138,6 +139,24 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   return sources;
 }
 
+// UserError where layers multiply in float8 (State::float8) and no product of the step does: of every input
+// the rows do not fit.
+void check_float8(const Graph& traced, const State& state) {
+  const auto is = [](OpId op) { return [op](const Node& node) { return node.op == op; }; };
+  const auto& nodes = traced.nodes;
+  if (!state.float8_products() || std::any_of(nodes.begin(), nodes.end(), is(ops::linear_float8))) return;
+  const auto plain = std::find_if(nodes.begin(), nodes.end(), is(ops::linear));
+  if (plain == nodes.end()) return;
+  const Shape& x = traced[plain->inputs[0]].shape;
+  throw UserError(str("[linear] ", plain->at.text(),
+                      ": no product of this step runs in float8: rows of an "
+                      "input are multiples of ",
+                      kFloat8Multiple, " there, and this one is ", str(x), ", ",
+                      numel(x) / std::max<int64_t>(1, x.back()),
+                      " rows (samples of a micro-batch, times tokens); choose such a batch.micro, or "
+                      "train.precision bf16"));
+}
+
 // plan_step; `on_lowered` is called with a plan that nothing is recomputed in, before its libraries' plans
 // are made.
 StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
@@ -176,6 +195,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
       },
       state.policy(), plan.micro_batches);
   check_sparse(traced, state, mesh, options);
+  check_float8(traced, state);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   plan.ids = id_bounds(traced);
@@ -210,32 +230,42 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
 
 void set_plan_observer(PlanObserver observer) { g_observer = std::move(observer); }
 
+BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
+                     const StepFunction& function, const CompileOptions& options) {
+  const LiveMesh& mesh = state.mesh();
+  const bool compiles = options.backend != Backend::reference;
+  if (compiles) target_of(options).begin_reductions(target_options(options));
+  BegunStep out;
+  // Kernels compile while the plans of libraries are made.
+  std::function<void(const StepPlan&)> begin;
+  if (compiles && mesh.world->rank() == 0 && options.memory_budget == kRecomputeNothing)
+    begin = [&out](const StepPlan& plan) {
+      out.sources = kernel_sources(plan);
+      target_of(plan.options).begin_compile(out.sources, target_options(plan.options));
+    };
+  out.plan = plan_with(state, mesh.words, batch, shape, function, options, begin);
+  return out;
+}
+
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
              const StepFunction& function, const CompileOptions& options) {
+  return compile(state, together(*state.mesh().world,
+                                 [&] { return begin_step(state, batch, shape, function, options); }));
+}
+
+Step compile(State& state, BegunStep begun) {
   const LiveMesh& mesh = state.mesh();
   Group& world = *mesh.world;
+  StepPlan plan = std::move(begun.plan);
   if (const std::string whole = state.allocated() ? "" : whole_on_tp(state, mesh.words); !whole.empty())
     logs::info(whole);
-  const bool compiles = options.backend != Backend::reference;
-  // Kernels compile while the plans of libraries are made.
-  std::vector<KernelSource> sources;
-  std::function<void(const StepPlan&)> begin;
-  if (compiles && world.rank() == 0 && options.memory_budget == kRecomputeNothing)
-    begin = [&sources](const StepPlan& plan) {
-      sources = kernel_sources(plan);
-      target_of(plan.options).begin_compile(sources, target_options(plan.options));
-    };
-  StepPlan plan = together(world, [&] {
-    if (compiles) target_of(options).begin_reductions(target_options(options));
-    return plan_with(state, mesh.words, batch, shape, function, options, begin);
-  });
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (g_observer) together(world, [&] { g_observer(plan, state); });
-  if (compiles) {
+  if (plan.options.backend != Backend::reference) {
     together(world, [&] {
-      if (world.rank() == 0 && !begin) sources = kernel_sources(plan);
+      if (world.rank() == 0 && begun.sources.empty()) begun.sources = kernel_sources(plan);
     });
-    plan.kernels = distribute_kernels(world, plan.options, sources);
+    plan.kernels = distribute_kernels(world, plan.options, begun.sources);
   }
   // Memory that is out or a library that is missing on one rank must not leave the others waiting for it
   // below.

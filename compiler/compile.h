@@ -9,7 +9,7 @@
 namespace lockstep::compiler {
 
 struct BatchShape {
-  int64_t global = 0;  // sequences per step, over all ranks
+  int64_t global = 0;  // samples per step, over all ranks
   int64_t micro = 0;   // per micro-batch
   int64_t lanes = 0;   // 0: default_lanes(global / micro)
 };
@@ -19,9 +19,21 @@ struct BatchShape {
 StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
                    const BatchShape& shape, const StepFunction& function, const CompileOptions& options);
 
+// A step on its way: planned for its state's own mesh, its kernels begun on rank 0.
+struct BegunStep {
+  StepPlan plan;
+  std::vector<KernelSource> sources;  // of rank 0; none where compile() still has to write them
+};
+// plan_step; what its kernels and sums wait for begins to compile beside the caller, who looks at the plan
+// and hands it to compile(). Needs no peers.
+BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
+                     const StepFunction& function, const CompileOptions& options);
+
 // plan_step, then kernels: rank 0 of the state's mesh compiles (or finds them in the cache), the others load
 // its machine code. Collective over the mesh. UserError, on every rank, when something does not compile.
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
              const StepFunction& function, const CompileOptions& options);
+// The same of what begin_step made of this state on every rank.
+Step compile(State& state, BegunStep begun);
 
 }  // namespace lockstep::compiler

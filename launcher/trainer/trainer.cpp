@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/nn/layers.h"
@@ -267,7 +268,18 @@ Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
 StepFunction Trainer::training_function() const {
   return [this](const std::vector<Tensor>& batch) { return traced(batch, true); };
 }
+const StepPlan& Trainer::begin_training() {
+  training_ = begin_step(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
+                         training_function(), options_);
+  return training_->plan;
+}
+const StepPlan& Trainer::begin_evaluation(int64_t sequences) {
+  evaluation_ =
+      begin_step(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
+  return evaluation_->plan;
+}
 Step Trainer::compile_training() {
+  if (training_) return compile(state_, *std::exchange(training_, std::nullopt));
   return compile(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
                  training_function(), options_);
 }
@@ -293,6 +305,7 @@ CompileOptions Trainer::evaluation_options() const {
   return out;
 }
 Step Trainer::compile_evaluation(int64_t sequences) {
+  if (evaluation_) return compile(state_, *std::exchange(evaluation_, std::nullopt));
   return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
 }
 StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {

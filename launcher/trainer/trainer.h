@@ -25,7 +25,11 @@ class Trainer {
   // config names.
   Trainer(const RunConfig& config, int64_t local_ranks, State& state,
           const compiler::Target& target = compiler::cpu_target(), const Roofline* roofline = nullptr);
-  // Collective over the state's mesh; allocates the state.
+  // Plans of what is compiled next, whose kernels begin to compile meanwhile: no peers, nothing allocated.
+  // The caller looks at them; compile_training() and compile_evaluation() of as many go on from there.
+  const compiler::StepPlan& begin_training();
+  const compiler::StepPlan& begin_evaluation(int64_t sequences);
+  // Collective over the state's mesh; allocates the state. Every rank has begun it, or none.
   compiler::Step compile_training();
   compiler::Step compile_evaluation(
       int64_t sequences);  // of at least this many sequences; what is beyond must be masked by the caller
@@ -66,6 +70,7 @@ class Trainer {
   const tasks::Task& task_;
   std::vector<models::Field> sample_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<compiler::BegunStep> training_, evaluation_;
   std::unique_ptr<Plateau> plateau_;  // null: the schedule is of the step alone
 };
 

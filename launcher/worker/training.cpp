@@ -63,10 +63,14 @@ void Training::check_memory() {
   }
   std::string refused;
   try {
-    PaperStep step(trainer_.plan_training(live_.words), live_);
+    // What is looked at here is what is compiled then.
+    const PaperStep step(trainer_.begin_training(), live_);
+    std::optional<PaperStep> evaluation;
+    if (validation_sequences() > 0)
+      evaluation.emplace(trainer_.begin_evaluation(validation_sequences()), live_);
     LibraryBounds bounds = library_bounds(config_, target_);
     bounds.context = 0;  // taken already
-    MemoryNeeds needs = device_needs(config_, state_, trainer_, step, validation_sequences(), bounds);
+    MemoryNeeds needs = device_needs(config_, state_, step, evaluation ? &*evaluation : nullptr, bounds);
     const int64_t free = device.memory_info().free;
     const std::string table = memory_table(needs, free, "free on the device");
     if (needs.exact() > free) {
