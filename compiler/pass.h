@@ -94,6 +94,8 @@ struct CompileOptions {
   // exchange of its output, so that one piece travels while another is computed. 1: whole; kPiecesByRates.
   int64_t tp_pieces = 1;
   TravelRates travel;
+  bool stands_in = false;  // the target stands for a device that is not here, in a plan that nobody runs:
+                           // workspaces of products are not counted, which are the device's own
   std::string precision = "fp32";  // fp32, tf32, bf16, fp16: of compute; named in the numerics certificate
 };
 

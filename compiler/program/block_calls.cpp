@@ -42,10 +42,11 @@ void Caller::make_library_call(const Node& node, BlockCall& call) const {
            node.at.text());
   call.kind = BlockCall::Kind::library;
   call.library = target_.make_library_call(node, in, out, target_options(options_));
-  call.workspace_bytes = call.library->workspace(options_.threads);
+  const Library family = op_row(node.op).library;
+  const bool product = family == Library::contraction || family == Library::float8;
+  if (!product || !options_.stands_in) call.workspace_bytes = call.library->workspace(options_.threads);
   call.name = call.what = call.library->algorithm();
   call.flops = call.library->flops();
-  const Library family = op_row(node.op).library;
   call.family = family == Library::attention     ? "attention"
                 : family == Library::convolution ? "convolution"
                 : family == Library::contraction ? "contraction"

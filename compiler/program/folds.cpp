@@ -47,6 +47,13 @@ HeldBytes held_bytes(const StepProgram& program) {
         break;
     }
   }
+  if (program.blocks.empty()) return out;  // of sums alone
+  const ProgramBlock& body = program.blocks[kBodyBlock];
+  int64_t own = body.own_bytes;
+  for (const Instr& instr : program.instrs)
+    if (const auto* run = std::get_if<RunBlock>(&instr.what); run && run->micro_batches > 1)
+      out.together = run->micro_batches, own = run->own.bytes;
+  out.body = body.micro_batches * own + body.shared_bytes + program.blocks[kCopiesBlock].arena_bytes();
   return out;
 }
 

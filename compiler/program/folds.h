@@ -12,11 +12,14 @@ namespace lockstep::compiler {
 
 // Bytes of a rank's regions, without its state and its inputs.
 struct HeldBytes {
-  int64_t arena = 0;   // of all blocks
-  int64_t sums = 0;    // partial sums of gradients, and what is packed and received of them
-  int64_t update = 0;  // sums over ranks, norms, weights in other dtypes, and gathers of new weights
-  int64_t host = 0;    // of the arena, in the host's memory, beside it: values that wait there
+  int64_t arena = 0;  // of all blocks
+  int64_t body = 0;   // of it: of the body, of all micro-batches that run at once, and what is copied for it
+  int64_t together = 1;  // micro-batches that run as one
+  int64_t sums = 0;      // partial sums of gradients, and what is packed and received of them
+  int64_t update = 0;    // sums over ranks, norms, weights in other dtypes, and gathers of new weights
+  int64_t host = 0;      // of the arena, in the host's memory, beside it: values that wait there
   int64_t reduction() const { return sums + update; }
+  int64_t total() const { return arena + reduction(); }
 };
 HeldBytes held_bytes(const StepProgram& program);
 

@@ -206,6 +206,8 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.tensors = tensor_rows(state);
   out.whole_on_tp = whole_on_tp(state, mesh);
   if (plan.options.memory_budget != kRecomputeNothing) out.recomputed = text(plan.recompute);
+  if (!out.recomputed.empty() && step.held.together > 1)
+    out.recomputed += str("; that of each of the ", step.held.together, " micro-batches that run together");
   const StepProgram& program = step.program;
   if (plan.options.offload_activations) out.offloaded = away_text(program.blocks[kBodyBlock], plan.recompute);
   // The body is a rank's share of what the ranks outside the data dims compute together.
@@ -216,14 +218,8 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.state = state.bytes_per_rank();
   out.arena = step.held.arena;
   out.reduction = step.held.reduction();
-  int64_t together = 1, own = program.blocks[kBodyBlock].own_bytes;
-  for (const Instr& instr : program.instrs)
-    if (const auto* run = std::get_if<RunBlock>(&instr.what); run && run->micro_batches > 1)
-      together = run->micro_batches, own = run->own.bytes;
-  if (plan.options.together > 1) out.together = together;
-  const ProgramBlock& of_body = program.blocks[kBodyBlock];
-  const int64_t body = of_body.micro_batches * own + of_body.shared_bytes +
-                       program.blocks[kCopiesBlock].arena_bytes(),
+  if (plan.options.together > 1) out.together = step.held.together;
+  const int64_t body = step.held.body,
                 seed = program.blocks[kSeedBlock].arena_bytes() + program.blocks[kMaximaBlock].arena_bytes() +
                        program.blocks[kCastBlock].arena_bytes(),
                 count = program.blocks[kCountBlock].arena_bytes();

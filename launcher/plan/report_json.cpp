@@ -119,6 +119,7 @@ std::string plan_json(const PlanReport& r) {
   out["tensors"] = tensors_json(r);
   out["memory"] = memory_json(r);
   out["step"] = step_json(r);
+  if (r.together) out["step"]["together"] = r.together;
   out["collectives"] = collectives_json(r);
   out["utilisation"] = Json::array();
   for (const auto& use : r.uses)

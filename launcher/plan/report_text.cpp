@@ -122,8 +122,8 @@ std::string plan_text(const PlanReport& r) {
     if (r.host.bytes) out += host_words(r);
     if (!r.missing.empty())
       out += str("  planned without the device (", r.missing,
-                 "):\n  contractions and attention are counted with the CPU's workspaces, and the library "
-                 "workspaces are the device's bound\n");
+                 "):\n  kernels and attention's workspaces are counted as the CPU's, and the workspaces of "
+                 "products are the device's bound\n");
   }
   out += "step\n";
   out +=

@@ -94,6 +94,7 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
   options.extra_passes = config.compile.extra_passes;
   options.precision = config.train.precision;
   // A plan for a GPU that the config names may be made where there is none.
+  options.stands_in = device_choice(config.train.device).kind == "cuda" && target.device().addressable();
   std::string device =
       device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;
   if (auto wrong = precision_error(options.precision, device); !wrong.empty()) throw UserError(wrong);

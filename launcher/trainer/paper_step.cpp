@@ -94,7 +94,7 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
     const int64_t rank = of_data[data_rank];
     program = build_program(plan, std::move(blocks), {mesh.words, rank, seats});
     const HeldBytes holds = held_bytes(program);
-    if (holds.reduction() >= held.reduction()) held = holds;
+    if (holds.total() >= held.total()) held = holds;
     const auto sends = sent_by(program, mesh.words, seats);
     sent.resize(sends.size());
     for (size_t i = 0; i < sends.size(); ++i) sent[i] = std::max(sent[i], sends[i]);

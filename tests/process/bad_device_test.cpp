@@ -132,11 +132,27 @@ TEST_F(BadDevice, PlanWithoutTheGpu) {
        {"\n  copies of weights         ",
         "\n  library workspaces        at most 33619968 bytes (32.06 MiB)\n",
         "\n  driver and libraries      at most ", "planned without the device (no CUDA driver: ",
-        "contractions and attention are counted with the CPU's workspaces",
+        "kernels and attention's workspaces are counted as the CPU's, and the workspaces of products are",
         "\nnumerics certificate of the CPU, since the device is not here (equal certificates promise equal "
         "bits, on any "
         "number of data ranks)\n"})
     EXPECT_HAS(plan.output, part);
+  // Products in float8 are the device's own: what the CPU takes to multiply so is not counted.
+  const auto activations = [&](const std::string& device) {
+    const auto result =
+        trainrun({"plan", "--json", "c.json", "--train.precision=float8", "--train.float8.head=true",
+                  "--model.vocab=4096", "--train.device=" + device},
+                 none());
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    const Json plan = Json::parse(result.output);
+    int64_t out = 0;
+    for (const Json& part : plan["memory"]["device"]["parts"])
+      if (part["name"] == "activations" || part["name"] == "evaluation") out += part["bytes"].get<int64_t>();
+    return out;
+  };
+  const int64_t of_gpu = activations("cuda"), of_cpu = activations("cpu");
+  EXPECT_GT(of_gpu, 0);
+  EXPECT_LT(of_gpu, of_cpu);
   auto full = trainrun({"plan", "--memory", "1GiB", "c.json", "--train.device=cuda"}, none());
   EXPECT_EQ(full.code, kExitUser) << full.output;
   EXPECT_HAS(full.output, "run does not fit on 1 rank: the fullest one needs ");

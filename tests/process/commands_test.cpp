@@ -45,6 +45,37 @@ TEST_F(Commands, PlanKeepsItsWord) {
   }
 }
 
+// Ranks with more micro-batches may run fewer of them together: the fullest is who holds most of all.
+TEST_F(Commands, PlanOfRanksThatRunOtherNumbersTogether) {
+  write_tiny(32);  // 16 micro-batches, of which 3 ranks run 6, 5, 5
+  const auto planned = [&](const std::string& together) {
+    return Json::parse(said({"plan", "--json", "--nproc", "3", "c.json", "--compile.together=" + together}));
+  };
+  const Json apart = planned("1"), joined = planned("5");
+  const auto body = [](const Json& plan) {
+    for (const Json& region : plan["memory"]["regions"]) {
+      EXPECT_GE(region["bytes"], 0) << region;
+      if (region["name"] == "forward and backward") return region["bytes"].get<int64_t>();
+    }
+    return int64_t{0};
+  };
+  EXPECT_EQ(joined["step"]["together"], 5);
+  EXPECT_GT(body(joined), 4 * body(apart));
+}
+
+// Rows of every input that are no multiple of 16 leave nothing to multiply in float8.
+TEST_F(Commands, Float8OfRowsThatDoNotFitIsRefused) {
+  write_tiny();
+  const auto refused =
+      trainrun({"plan", "c.json", "--model.context=17", "--batch.micro=1", "--train.precision=float8"});
+  EXPECT_EQ(refused.code, kExitUser);
+  EXPECT_HAS(
+      refused.output,
+      ": no product of this step runs in float8: rows of an input are multiples of 16 there, and this "
+      "one is [1,17,32], 17 rows (samples of a micro-batch, times tokens); choose such a batch.micro, or "
+      "train.precision bf16");
+}
+
 TEST_F(Commands, ShowPrintsAConfigThatRerunsTheRun) {
   write_tiny();
   auto shown = said({"show", "c.json", "--train.steps=7", "--name=first"});
@@ -108,6 +139,10 @@ TEST_F(Commands, GenerateContinuesAPrompt) {
 TEST_F(Commands, ExplainAndEnv) {
   EXPECT_HAS(said({"explain", "optim.clip"}), "optim.clip: largest global norm of the gradients");
   EXPECT_HAS(said({"explain", "width"}), "model.width: features per token");
+  EXPECT_HAS(said({"explain", "model.eps"}),
+             ", more than 0, default 1e-05; 1e-06 of qwen, gemma, t5, vit; 1e-12 of bert, ");
+  EXPECT_HAS(said({"explain", "model.classes"}), "model.classes: classes of a text\n  of vit");
+  EXPECT_HAS(said({"explain", "body"}), "A part of the typed program: head (gathers of weights)");
   EXPECT_HAS(said({"explain", "75"}), "Exit code 75");
   EXPECT_HAS(said({"explain", "cross_entropy"}), "op cross_entropy\n");
   EXPECT_HAS(said({"explain", "plateau"}), "optim.schedule.kind=plateau: how the learning rate falls");

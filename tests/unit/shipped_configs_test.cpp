@@ -11,6 +11,7 @@
 #include "core/optim/adamw.h"
 #include "launcher/config/config.h"
 #include "launcher/memory/needs.h"
+#include "launcher/trainer/options.h"
 
 namespace lockstep {
 
@@ -32,6 +33,7 @@ Sizes sizes(const RunConfig& config, int64_t nproc) {
   models::Model model = models::build(state.root(), config.model.kind, model_options(config));
   AdamW adamw(state / "optim", {.lr = config.optim.lr});
   state.place_by_default(model.placements);
+  set_precision(state, config);
   Sizes out;
   for (const auto& spec : state.specs())
     if (spec.role == Role::parameter) out.parameters += numel(spec.shape);
@@ -79,8 +81,8 @@ TEST(ShippedConfigs, SizesAreAsStated) {
       EXPECT_EQ(micro_batches(config), ranks);
       Sizes here = sizes(config, ranks);
       EXPECT_EQ(here.parameters, row.parameters);
-      // Weights on every rank; moments are split by rows, which 4 divides in every tensor.
-      EXPECT_EQ(here.state, row.parameters * 4 + 2 * row.parameters * 4 / ranks);
+      // In bf16 all are split by rows, which 4 divides in every tensor.
+      EXPECT_EQ(here.state, 3 * row.parameters * 4 / ranks);
       std::string stated = str("| `", name, ".json` | ", row.parameters, " | ", config.batch.global, " | ",
                                config.batch.micro, " | ", here.state, " |");
       EXPECT_NE(readme().find(stated), std::string::npos) << "missing in configs/README.md: " << stated;
