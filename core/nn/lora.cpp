@@ -16,7 +16,7 @@ bool names_weight(const std::string& glob, const std::string& fqn) {
 
 std::vector<std::string> no_hidden_matrices() {
   return {"{token,position,head,lm_head,classifier}.**", "**.{token,position,head,lm_head,classifier}.**",
-          "**embed**"};
+          "**embed**", "{decoder,fc,shared}.{weight,bias}"};
 }
 
 }  // namespace lockstep

@@ -13,7 +13,8 @@ struct LoraOptions {
   int64_t rank = 8;
   double alpha = 16;                      // what is added is times alpha / rank
   double dropout = 0;                     // of what adapters read, in training: 0 <= dropout < 1
-  std::vector<std::string> targets = {};  // empty: all but embeddings and heads (no_hidden_matrices)
+  std::vector<std::string> targets = {};  // empty: all but embeddings and heads
+                                          // (no_hidden_matrices), which alone where there is no other
   std::vector<std::string> also = {};     // weights that are trained as a whole beside the adapters
 };
 

@@ -85,13 +85,14 @@ void State::lora(const LoraOptions& options, const SourceLine& at) {
   if (allocated_)
     throw UserError(
         str(who, ": the state is already materialised; add adapters before materialize() or resume()"));
-  std::vector<std::string> targets, trained;
+  std::vector<std::string> targets, heads, trained;
   for (const Spec& spec : specs_) {
     if (spec.low_rank) throw UserError(str(who, ": \"", spec.fqn, "\" has an adapter already"));
     if (spec.trainable) trained.push_back(spec.fqn);
     const bool head = among(no_hidden_matrices(), spec.fqn);
-    if (spec.projection && !(options.targets.empty() && head)) targets.push_back(spec.fqn);
+    if (spec.projection) (options.targets.empty() && head ? heads : targets).push_back(spec.fqn);
   }
+  if (targets.empty()) targets = std::move(heads);
   if (targets.empty()) throw UserError(str(who, ": the model has no weights that adapters stand beside"));
   const auto also = named_by(options.also, trained, who + ": also", "weight that is trained; there are");
   auto chosen = named_by(options.targets.empty() ? std::vector<std::string>{"**"} : options.targets, targets,
@@ -133,19 +134,31 @@ void State::float8(const Float8Options& options, const SourceLine& at) {
     throw UserError(str(who, ": the mesh has tp ", tp, ", and a weight that tp splits has no scale yet; ",
                         "use dp_shard instead, or train in bf16"));
   std::vector<std::string> linear;
+  std::string ragged;  // the first linear layer whose sizes do not fit
+  int64_t all = 0;
   for (const Spec& spec : specs_) {
     const bool head = among(no_hidden_matrices(), spec.fqn);
     const bool tied = head && spec.shape.size() == 2 && spec.role == Role::parameter && !spec.sparse;
     const bool sizes = spec.shape.size() == 2 && spec.shape[0] % kFloat8Multiple == 0 &&
                        spec.shape[1] % kFloat8Multiple == 0;
-    if (sizes && (spec.projection || tied) && (options.head || !head)) linear.push_back(spec.fqn);
+    if (!(spec.projection || tied) || (head && !options.head)) continue;
+    ++all;
+    if (sizes)
+      linear.push_back(spec.fqn);
+    else if (ragged.empty())
+      ragged = str(spec.fqn, " is ", str(spec.shape));
   }
   const auto skipped =
       named_by(options.skip, linear, who + ": skip", "weight that float8 multiplies; there are");
   if (linear.size() == skipped.size())
-    throw UserError(str(
-        who, ": no linear layer is left to multiply in float8; the sizes of a weight must be multiples of ",
-        kFloat8Multiple, ", and ", skipped.size(), " are skipped"));
+    throw UserError(
+        str(who, ": no linear layer is left to multiply in float8: ",
+            all == 0 ? "the model has none but heads and embeddings; set train.float8.head, or "
+                       "train.precision to bf16"
+            : linear.empty()
+                ? str("the sizes of a weight must be multiples of ", kFloat8Multiple, ", and ", ragged,
+                      "; choose such a model.width, or train.precision bf16")
+                : str("all ", skipped.size(), " are skipped; skip fewer, or set train.precision to bf16")));
   if (options.recipe == Float8Recipe::delayed && (options.history < 1 || options.history > kMostAmaxSteps))
     throw UserError(
         str(who, ": history is ", options.history, "; it must be between 1 and ", kMostAmaxSteps, " steps"));

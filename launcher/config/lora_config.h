@@ -18,7 +18,8 @@ struct LoraConfig {
                        "share of what adapters read that is dropped in training", from_below(0, 1));
   std::vector<std::string> targets =
       key(&targets, "train.lora.targets", {},
-          "globs of the weights of linear layers, or of the layers, that have adapters; none: all but heads");
+          "globs of the weights of linear layers, or of the layers, that have adapters; none: all but heads, "
+          "or heads where a model has no other");
   std::vector<std::string> also =
       key(&also, "train.lora.also", {}, "globs of weights that are trained as a whole beside the adapters");
 };

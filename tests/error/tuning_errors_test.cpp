@@ -122,9 +122,10 @@ TEST(TuningErrors, Float8) {
             0u)
       << "a head takes no part by itself";
   EXPECT_EQ(float8({{"skip", {"token"}}, {"head", true}}), "accepted");
-  EXPECT_EQ(float8({{"skip", {"**"}}}),
-            "train.float8: no linear layer is left to multiply in float8; the sizes of a weight must be "
-            "multiples of 16, and 8 are skipped");
+  EXPECT_EQ(
+      float8({{"skip", {"**"}}}),
+      "train.float8: no linear layer is left to multiply in float8: all 8 are skipped; skip fewer, or set "
+      "train.precision to bf16");
 }
 
 TEST(TuningErrors, Float8OfAProgram) {
@@ -148,10 +149,22 @@ TEST(TuningErrors, Float8OfAProgram) {
         state.float8({.skip = {"odd"}});
       }).find("skip names \"odd\", which matches no weight that float8 multiplies; there are: a.weight"),
       std::string::npos);
+  EXPECT_NE(refusal([&] {
+              state.float8({.skip = {"a"}});
+            }).find("no linear layer is left to multiply in float8: all 1 are skipped"),
+            std::string::npos);
+  State ragged(solo_mesh(), 1), heads(solo_mesh(), 1);
+  const Linear small(ragged / "up", 16, 24), decoder(heads / "decoder", 16, 32);
+  ragged.compute_dtype(DType::bf16), heads.compute_dtype(DType::bf16);
   EXPECT_NE(
-      refusal([&] { state.float8({.skip = {"a"}}); })
-          .find("no linear layer is left to multiply in float8; the sizes of a weight must be multiples "
-                "of 16, and 1 are skipped"),
+      refusal([&] { ragged.float8(); })
+          .find("no linear layer is left to multiply in float8: the sizes of a weight must be multiples of "
+                "16, and up.weight is [24,16]; choose such a model.width, or train.precision bf16"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal([&] { heads.float8(); })
+          .find("the model has none but heads and embeddings; set train.float8.head, or train.precision "
+                "to bf16"),
       std::string::npos);
   const int word = __LINE__ + 1;
   const std::string unknown = refusal([] { parse_float8_recipe("blockwise"); });
