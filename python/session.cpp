@@ -154,6 +154,8 @@ TrainOptions options_of(nb::dict given) {
   };
   take("run", out.run), take("steps", out.steps), take("global_batch", out.global_batch);
   take("micro_batch", out.micro_batch), take("lanes", out.lanes), take("save_every", out.save_every);
+  take("memory_budget", out.memory_budget), take("together", out.together);
+  take("offload_moments", out.offload_moments), take("offload_activations", out.offload_activations);
   take("save_async", out.save_async);
   take("memory_every", out.memory_every);
   take("report_every", out.report_every), take("keep", out.keep);

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 struct TokenFileOptions {
-  int64_t global_batch = 8;  // sequences per step, over all ranks
+  int64_t global_batch = 8;  // samples per step, over all ranks
   int64_t micro_batch = 1;
   int64_t context = 128;  // tokens per sequence
   int64_t vocab = 65536;  // every token read must be below it

@@ -43,7 +43,12 @@ struct TrainOptions {
   int64_t steps = 100;
   int64_t global_batch = 16;  // samples per step, over all ranks
   int64_t micro_batch = 4;
-  int64_t lanes = 0;                          // of the reduction; 0: default_lanes
+  int64_t lanes = 0;  // of the reduction; 0: default_lanes
+  // How the step is compiled (compiler::CompileOptions): bytes of activations, beyond which they are computed
+  // again, -1: all are kept; so many of a rank's micro-batches as one; what waits in the host's memory.
+  int64_t memory_budget = -1;
+  int64_t together = 1;
+  bool offload_moments = false, offload_activations = false;
   int64_t save_every = 0;                     // 0: at the end only
   bool save_async = true;                     // checkpoint.async
   int64_t memory_every = 0;                   // checkpoint.memory_every; 0: none

@@ -95,6 +95,9 @@ Planned planned(const HeldStep& source, const CkptReshardArguments& arguments) {
   const bool named = !arguments.mesh.empty();
   if (!named && arguments.ranks < 1) throw UserError("reshard: give --ranks N or --mesh JSON");
   if (named) out.mesh = mesh_of(arguments.mesh);
+  if (const int64_t ranks = named ? out.mesh.size() : arguments.ranks; ranks > kMostRanks)
+    throw UserError(str("reshard: ", named ? "--mesh names " : "--ranks is ", ranks, named ? " ranks" : "",
+                        "; at most ", kMostRanks));
   if (!out.why_rows.empty()) {
     if (!named) out.mesh = Mesh{{arguments.ranks}, {"dp_shard"}};
     return out;

@@ -19,7 +19,14 @@ namespace lockstep::launcher::cli {
 namespace {
 
 void explain_key(const ConfigKey& row, std::ostream& out) {
-  out << row.path << ": " << row.help << "\n  " << row.type << ", default " << row.fallback.dump() << "\n";
+  out << row.path << ": " << row.help << "\n";
+  for (const auto& other : other_meanings(row))
+    out << "  of " << join(other.kinds, ", ") << ": " << other.text << "\n";
+  const std::string range = range_text(row.rule);
+  out << "  " << row.type << (range.empty() ? "" : ", " + range) << ", default " << row.fallback.dump();
+  for (const auto& other : other_defaults(row))
+    out << "; " << other.text << " of " << join(other.kinds, ", ");
+  out << "\n";
   if (!row.kinds.empty())
     out << "  of " << (row.path.starts_with("model.") ? "model.kind " : "task.kind ") << join(row.kinds, ", ")
         << "\n";

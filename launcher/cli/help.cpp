@@ -19,7 +19,7 @@ std::string help_text() {
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH|diff A B|prune RUN|...   trainrun ckpt --help
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
   trainrun import-hf DIR --name=mine                       a model of Hugging Face   trainrun export-hf runs/mine OUT --dtype=bf16   back
-  trainrun replay --step 40 runs/quickstart                computes a step again     trainrun report RUN    one HTML page: curves, plan beside measured
+  trainrun replay --step 40 runs/quickstart                computes a step again     trainrun report RUN    a page: curves, plan, measured   trainrun bisect A B   where two runs part
   trainrun top runs/quickstart                             a running job, live       trainrun autopsy RUN   after a failure: who was where
   trainrun flight runs/quickstart/logs/attempt-1           last collectives          trainrun doctor        whether this machine is fit for runs
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables

@@ -31,10 +31,10 @@ constexpr HouseWord kWords[] = {
      "How a tensor lies on a mesh dim: Replicate, Shard(dim), Partial (sums to be added), or PerLane (one "
      "value per micro-batch)."},
     {"global batch",
-     "The sequences of a step on all ranks together: batch.global. It does not change with the number of "
+     "The samples of a step on all ranks together: batch.global. It does not change with the number of "
      "ranks."},
     {"micro-batch | micro_batch",
-     "The sequences that a rank computes at a time: batch.micro. A step has batch.global / batch.micro of "
+     "The samples that a rank computes at a time: batch.micro. A step has batch.global / batch.micro of "
      "them."},
     {"lane | lanes",
      "A run of consecutive micro-batches, a leaf of the tree by which gradients are summed: batch.lanes. "
@@ -69,7 +69,7 @@ constexpr HouseWord kWords[] = {
     {"typed program",
      "The graph of a whole step, with a layout on each value and its collectives as nodes: "
      "LOCKSTEP_LOGS=partition."},
-    {"phase",
+    {"phase | head | count | seed | body | tail",
      "A part of the typed program: head (gathers of weights), count (of tokens), seed (1 / count), body "
      "(forward and backward of a micro-batch), tail (sums, norm, updates)."},
     {"target", "What a device gives to the compiler: kernels, library calls, sums. train.device chooses it."},

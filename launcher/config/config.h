@@ -68,6 +68,15 @@ std::string precision_error(const std::string& precision, const std::string& dev
 // the nearest mesh that works.
 Mesh validate(const RunConfig& config, int64_t world_size);
 
+// What kinds of models or tasks have a key otherwise than `key` says, which is the first one's: their default
+// or their meaning, and those that have it in common.
+struct OtherKinds {
+  std::string text;  // `1e-06`; "classes of a picture"
+  std::vector<std::string> kinds;
+};
+std::vector<OtherKinds> other_defaults(const ConfigKey& key);
+std::vector<OtherKinds> other_meanings(const ConfigKey& key);
+
 // The resolved config: every key with its value, in the struct's order. parse_config(config_text(c)) equals
 // c.
 Json config_json(const RunConfig& config);

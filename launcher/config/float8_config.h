@@ -21,7 +21,7 @@ struct Float8Config {
           one_of({"tensorwise", "rowwise", "delayed"}));
   int64_t history =
       key(&history, "train.float8.history", int64_t{16},
-          "recipe delayed: how many steps' largest magnitudes a scale follows from", at_least(1));
+          "recipe delayed: how many steps' largest magnitudes a scale follows from", between(1, 0x1p16));
   std::vector<std::string> skip =
       key(&skip, "train.float8.skip", {},
           "globs of linear layers that stay in bf16 under train.precision float8");

@@ -148,6 +148,35 @@ Json default_of(const RunConfig& config, const ConfigKey& key) {
   return own ? own->fallback : key.fallback;
 }
 
+namespace {
+// Texts of a key by kind, those of the first one left out.
+std::vector<OtherKinds> otherwise(const ConfigKey& key, std::string (*text)(const ConfigKey& row)) {
+  std::vector<OtherKinds> out;
+  if (key.kinds.empty()) return out;
+  const Section& section = key.path.starts_with("model.") ? table().model : table().task;
+  const std::string option = key.path.substr(section.name.size() + 1);
+  const std::string first = text(*own_row(key.kinds[0], section.kinds, option));
+  for (const std::string& kind : key.kinds) {
+    const std::string own = text(*own_row(kind, section.kinds, option));
+    if (own == first) continue;
+    const auto same =
+        std::find_if(out.begin(), out.end(), [&](const OtherKinds& one) { return one.text == own; });
+    if (same == out.end())
+      out.push_back({own, {kind}});
+    else
+      same->kinds.push_back(kind);
+  }
+  return out;
+}
+}  // namespace
+
+std::vector<OtherKinds> other_defaults(const ConfigKey& key) {
+  return otherwise(key, [](const ConfigKey& row) { return row.fallback.dump(); });
+}
+std::vector<OtherKinds> other_meanings(const ConfigKey& key) {
+  return otherwise(key, [](const ConfigKey& row) { return row.help; });
+}
+
 bool has_meaning(const RunConfig& config, const ConfigKey& key) {
   if (key.kinds.empty()) return true;
   const std::string kind = key.path.starts_with("model.") ? config.model.kind : task_kind(config);

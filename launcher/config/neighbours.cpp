@@ -14,7 +14,7 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"batch_size bs global_batch_size train_batch_size",
-     "batch.global is sequences per step on all ranks together, batch.micro those of a micro-batch"},
+     "batch.global is samples per step on all ranks together, batch.micro those of a micro-batch"},
     {"micro_batch_size per_device_train_batch_size per_device_batch_size local_batch_size "
      "train_micro_batch_size_per_gpu",
      "did you mean batch.micro?"},

@@ -7,7 +7,7 @@
 
 namespace lockstep::launcher {
 
-// What a key or flag of another framework is called here, as advice: "batch.global is sequences per step,
+// What a key or flag of another framework is called here, as advice: "batch.global is samples per step,
 // ...". Case, dashes and underscores do not matter; of a dotted path the last part is looked up. "" for a
 // word that is not in the table.
 std::string neighbour(std::string_view word);

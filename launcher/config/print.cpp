@@ -63,8 +63,13 @@ std::string config_reference() {
       out += str("\n", own.empty() ? "## Top level" : "## " + own,
                  "\n\n| key | type | default | values | meaning |\n| --- | --- | --- | --- | --- |\n");
     }
-    out += str("| `", row.path, "` | ", row.type, " | `", row.fallback.dump(), "` | ", range(row), " | ",
-               row.kinds.empty() ? "" : join(row.kinds, ", ") + ": ", row.help, " |\n");
+    out += str("| `", row.path, "` | ", row.type, " | `", row.fallback.dump(), "`");
+    for (const auto& other : other_defaults(row))
+      out += str("; `", other.text, "` of ", join(other.kinds, ", "));
+    out += str(" | ", range(row), " | ", row.kinds.empty() ? "" : join(row.kinds, ", ") + ": ", row.help);
+    for (const auto& other : other_meanings(row))
+      out += str("; of ", join(other.kinds, ", "), ": ", other.text);
+    out += " |\n";
   }
   return out;
 }

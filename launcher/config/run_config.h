@@ -93,9 +93,9 @@ struct PlacementsConfig {
 
 struct BatchConfig {
   int64_t global =
-      key(&global, "batch.global", 32, "sequences per step, on any number of ranks", between(1, 0x1p24));
-  int64_t micro = key(&micro, "batch.micro", 4, "sequences per micro-batch; a divisor of batch.global",
-                      between(1, 0x1p20));
+      key(&global, "batch.global", 32, "samples per step, on any number of ranks", between(1, 0x1p24));
+  int64_t micro =
+      key(&micro, "batch.micro", 4, "samples per micro-batch; a divisor of batch.global", between(1, 0x1p20));
   int64_t lanes = key(
       &lanes, "batch.lanes", 0,
       "lanes of the reduction tree, a divisor of global / micro; 0: the largest divisor that is at most 16",
@@ -252,10 +252,14 @@ struct AdafactorConfig {
 struct OptimConfig {
   std::string kind = key(&kind, "optim.kind", "adamw", "optimizer", one_of(optimizer_names()));
   double lr = key(&lr, "optim.lr", 3e-4, "learning rate after warm-up", at_least(0));
-  std::vector<double> betas = key(&betas, "optim.betas", {0.9, 0.95},
-                                  "adamw, lion, muon's adamw: decay of the two moments", from_below(0, 1));
-  double eps = key(&eps, "optim.eps", 1e-8,
-                   "adamw, rmsprop, adagrad, muon's adamw: added to the root of the second moment", above(0));
+  std::vector<double> betas =
+      key(&betas, "optim.betas", {0.9, 0.95},
+          "adamw, lion, sparse_adam, muon's adamw: decay of the two moments", from_below(0, 1));
+  double eps =
+      key(&eps, "optim.eps", 1e-8,
+          "adamw, sparse_adam, rmsprop, adagrad, rowwise_adagrad, muon's adamw: added to the root of "
+          "the second moment",
+          above(0));
   std::string moments =
       key(&moments, "optim.moments", "fp32",
           "adamw, lion, muon's adamw: what moments are kept in; bf16 halves them: each is rounded up or "
@@ -289,7 +293,9 @@ struct CompileConfig {
   std::string dynamic = key(&dynamic, "compile.dynamic", "auto",
                             "batches of a config never change their shape, so auto and off are the same here",
                             one_of({"auto", "off"}));
-  bool fullgraph = key(&fullgraph, "compile.fullgraph", true, "a step that is not one graph is an error");
+  bool fullgraph =
+      key(&fullgraph, "compile.fullgraph", true,
+          "a step is one graph always, as torch.compile with fullgraph=True; false changes nothing");
   std::string backend = key(&backend, "compile.backend", "native",
                             "native: generated kernels; eager: op by op; reference: the slow evaluator",
                             one_of({"native", "eager", "reference"}));
@@ -314,8 +320,9 @@ struct CompileConfig {
       &together, "compile.together", 1,
       "neighbouring micro-batches of a rank that run as one, kernel by kernel: the largest divisor of the "
       "rank's micro-batches that is at most this; nearly as fast as one larger micro-batch, and as much "
-      "memory, with DDP and mesh.zero 1 (no tp, no sparse tables). On a GPU products take the algorithms "
-      "that are good for so many",
+      "memory, with DDP and mesh.zero 1 (no tp, no sparse tables; in the bytes of "
+      "compile.memory_budget as many as fit). On a GPU products take the algorithms "
+      "that are good for so many: another number may be other bits there, any number of ranks is not",
       between(1, 4096));
   int64_t tp_pieces = key(
       &tp_pieces, "compile.tp_pieces", 0,

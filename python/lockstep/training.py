@@ -107,6 +107,10 @@ def train(
     global_batch=16,
     micro_batch=4,
     lanes=0,
+    memory_budget=-1,
+    together=1,
+    offload_moments=False,
+    offload_activations=False,
     save_every=0,
     save_async=True,
     memory_every=0,
@@ -145,7 +149,8 @@ def train(
     monitor_mode="max"), best=True keeps the state of the best validation in RUN/best, and patience=N ends the
     run after N in a row that were not better by more than `min_delta`. on_nonfinite says what a step does
     whose loss or gradient norm is no number: "stop", "skip" or "rewind"; on_spike the same of one far above
-    its median, "warn" or "off", too. tensorboard=True writes event files into RUN. The other options are keys
+    its median, "warn" or "off", too. memory_budget, together, offload_moments and offload_activations are
+    those of compile(). tensorboard=True writes event files into RUN. The other options are keys
     of a config, behind the dot: `trainrun explain train.spike_window` tells more.
     """
     options = {

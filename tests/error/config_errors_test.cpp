@@ -126,9 +126,9 @@ TEST(ConfigErrors, MemoryBudgets) {
 TEST(ConfigErrors, WordsOfTheNeighbours) {
   for (const auto& [word, advice] : std::vector<std::pair<std::string, std::string>>{
            {"batch_size",
-            "batch.global is sequences per step on all ranks together, batch.micro those of a micro-batch"},
-           {"bs", "batch.global is sequences per step"},
-           {"batch.size", "batch.global is sequences per step"},
+            "batch.global is samples per step on all ranks together, batch.micro those of a micro-batch"},
+           {"bs", "batch.global is samples per step"},
+           {"batch.size", "batch.global is samples per step"},
            {"mesh.sizes", "did you mean mesh.shape?"},
            {"learning_rate", "did you mean optim.lr?"},
            {"n_layer", "did you mean model.depth?"},

@@ -134,7 +134,7 @@ TEST_F(HostileInput, Row53ControlCharacters) {
 TEST_F(HostileInput, Row54WordsOfTheNeighbours) {
   write_tiny();
   refused({"c.json", "--batch-size=8"},
-          "batch.global is sequences per step on all ranks together, batch.micro those of a micro-batch");
+          "batch.global is samples per step on all ranks together, batch.micro those of a micro-batch");
   refused({"c.json", "--learning_rate=1"}, "did you mean optim.lr?");
   refused({"c.json", "--train.device=gpu"}, "did you mean cuda?");
   refused({"c.json", "--mesh.dim_names=[fsdp]"}, "nearest: dp_shard");

@@ -48,6 +48,10 @@ TEST_F(CkptTools, ReshardedFilesAreThoseOfTheRanksThemselves) {
   refused({"reshard", "runs/two", "runs/made", "--ranks", "2"},
           "runs/made/ckpt/step-60 is there already, and is left as it is; name another OUT");
   refused({"reshard", "runs/two", "runs/x"}, "reshard: give --ranks N or --mesh JSON");
+  refused({"reshard", "runs/two", "runs/x", "--ranks", "99999999999"},
+          "reshard: --ranks is 99999999999; at most 16384");
+  refused({"reshard", "runs/two", "runs/x", "--mesh", R"({"dp_shard": 99999999999})"},
+          "reshard: --mesh names 99999999999 ranks; at most 16384");
   refused({"reshard", "runs/two", "runs/x", "--mesh", "[2]"},
           "--mesh is [2]; write an object of sizes, as in '{\"dp_shard\": 2, \"tp\": 2}'");
   refused({"reshard", "runs/two", "runs/x", "--mesh", R"({"dp_shard": 0})"},

@@ -283,6 +283,7 @@ TEST_F(Trainrun, ShowPrintsTheResolvedConfigAndTheReference) {
   result = trainrun({"show", "--reference"});
   EXPECT_EQ(result.code, kExitOk);
   EXPECT_HAS(result.output, "| `optim.lr` | number | `0.0003` |");
+  EXPECT_HAS(result.output, "| `model.rope_theta` | number | `10000.0`; `1000000.0` of qwen | ");
 }
 
 TEST_F(Trainrun, HelpShowsExamplesFirstAndEverySubcommand) {
@@ -291,7 +292,7 @@ TEST_F(Trainrun, HelpShowsExamplesFirstAndEverySubcommand) {
   EXPECT_LT(std::count(result.output.begin(), result.output.end(), '\n'), 25);
   for (const char* part :
        {"trainrun --nproc 2 configs/quickstart.json", "trainrun plan", "trainrun show", "trainrun ckpt ls",
-        "ckpt verify", "trainrun generate", "trainrun explain", "trainrun env"})
+        "ckpt verify", "trainrun generate", "trainrun explain", "trainrun env", "trainrun bisect"})
     EXPECT_HAS(result.output, part);
   EXPECT_EQ(trainrun({}).code, kExitUser);
   result = trainrun({"run", "--help"});
