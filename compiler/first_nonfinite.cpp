@@ -127,7 +127,10 @@ FirstNonFinite settled(const Seen& mine, Group& world) {
     if (size > largest || (size == largest && one[5].get<std::string>() < of)) largest = size, of = one[5];
     if (minus.empty()) minus = one[3];
   }
-  if (!minus.empty()) return {str("the first value that is not finite: ", minus)};
+  if (!minus.empty())
+    return {str("the first value that is not finite: ", minus,
+                " (computed again, its micro-batches have no NaN and no +infinity; masks and paddings are "
+                "-infinity on purpose)")};
   return {
       str("every value of its micro-batches is finite, and the sum of the gradients, or of their squares, is "
           "not; the largest gradient of one "

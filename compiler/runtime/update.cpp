@@ -72,7 +72,7 @@ std::vector<DType> gates_of(const Graph& graph, const Node& node) {
 // What a kernel leaves beside a node's outputs: an update's first one once more in another dtype, and the
 // largest magnitude of it in bf16.
 struct Beside {
-  std::optional<DType> copy;
+  std::optional<DType> copy = {};
   bool largest = false;
 };
 // The body of an update or convert node, of which these inputs lie in bf16.

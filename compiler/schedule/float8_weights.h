@@ -16,7 +16,7 @@ struct Float8Weight {
   ValueId rows;                          // of `whole`: rows in bf16, as they lie on the ranks
   std::string along;                     // the mesh dim that they lie along
   int64_t ranks = 1;                     // as many rows on each of so many
-  NodeId wide, absolute, of_rows, most, quantize;
+  NodeId wide = {}, absolute = {}, of_rows = {}, most = {}, quantize = {};
   bool delayed = false;
   int updated = -1;  // in OwnRows::updated; -1: not there
   // Whether rows are cast before the seed has them; else one rank quantizes them in one pass.
