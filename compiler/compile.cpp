@@ -20,7 +20,6 @@
 #include "core/base/log.h"
 #include "core/ir/print.h"
 #include "core/mesh/together.h"
-#include "core/ops/functions/float8.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
@@ -139,24 +138,6 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   return sources;
 }
 
-// UserError where layers multiply in float8 (State::float8) and no product of the step does: of every input
-// the rows do not fit.
-void check_float8(const Graph& traced, const State& state) {
-  const auto is = [](OpId op) { return [op](const Node& node) { return node.op == op; }; };
-  const auto& nodes = traced.nodes;
-  if (!state.float8_products() || std::any_of(nodes.begin(), nodes.end(), is(ops::linear_float8))) return;
-  const auto plain = std::find_if(nodes.begin(), nodes.end(), is(ops::linear));
-  if (plain == nodes.end()) return;
-  const Shape& x = traced[plain->inputs[0]].shape;
-  throw UserError(str("[linear] ", plain->at.text(),
-                      ": no product of this step runs in float8: rows of an "
-                      "input are multiples of ",
-                      kFloat8Multiple, " there, and this one is ", str(x), ", ",
-                      numel(x) / std::max<int64_t>(1, x.back()),
-                      " rows (samples of a micro-batch, times tokens); choose such a batch.micro, or "
-                      "train.precision bf16"));
-}
-
 // plan_step; `on_lowered` is called with a plan that nothing is recomputed in, before its libraries' plans
 // are made.
 StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
@@ -195,7 +176,6 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
       },
       state.policy(), plan.micro_batches);
   check_sparse(traced, state, mesh, options);
-  check_float8(traced, state);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   plan.ids = id_bounds(traced);

@@ -37,6 +37,8 @@ Mesh mesh_of(const std::string& text) {
     for (const auto& [name, size] : json.items()) {
       if (!size.is_number_integer() || size.get<int64_t>() < 1)
         throw UserError(str("--mesh: ", name, " is ", size.dump(), "; a mesh dim's size is 1 or more"));
+      if (size.get<int64_t>() > kMostRanks)
+        throw UserError(str("--mesh: ", name, " is ", size.dump(), "; at most ", kMostRanks));
       out.dim_names.push_back(name), out.shape.push_back(size.get<int64_t>());
     }
   if (out.shape.empty())

@@ -120,10 +120,14 @@ std::string plan_text(const PlanReport& r) {
                        : "memory of the fullest rank, with its libraries\n";
     out += memory_table(r.needs, r.available) + fit_words(r);
     if (r.host.bytes) out += host_words(r);
-    if (!r.missing.empty())
+    if (!r.missing.empty()) {
+      const bool bound = std::any_of(r.needs.parts.begin(), r.needs.parts.end(), [](const MemoryPart& part) {
+        return part.name == "library workspaces";
+      });
       out += str("  planned without the device (", r.missing,
-                 "):\n  kernels and attention's workspaces are counted as the CPU's, and the workspaces of "
-                 "products are the device's bound\n");
+                 "):\n  kernels and workspaces of attention and convolutions are counted as the CPU's",
+                 bound ? ", those of products by the device's bound" : "", "\n");
+    }
   }
   out += "step\n";
   out +=

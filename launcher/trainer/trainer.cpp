@@ -143,6 +143,26 @@ std::vector<models::Field> sample_fields_of(const RunConfig& config, const tasks
   return out;
 }
 
+// UserError where layers multiply in float8 and no product of the step does: of every input the rows do not
+// fit.
+void check_float8(const Graph& step, const State& state) {
+  if (!state.float8_products()) return;
+  const Node* ragged = nullptr;
+  for (const Node& node : step.nodes) {
+    if (node.op == ops::linear_float8) return;
+    if (node.op == ops::linear && !ragged && !fits_float8(step[node.inputs[0]].shape, {16, 16}))
+      ragged = &node;
+  }
+  if (!ragged) return;
+  const Shape& x = step[ragged->inputs[0]].shape;
+  throw UserError(str("[linear] ", ragged->at.text(),
+                      ": no product of this step runs in float8: rows of an "
+                      "input are multiples of ",
+                      kFloat8Multiple, " there, and this one is ", str(x), ", ", numel(x) / x.back(),
+                      " rows (samples of a micro-batch, times tokens); choose such a "
+                      "batch.micro, or train.precision bf16"));
+}
+
 // By the rates of the device, whatever a plan is predicted with: they decide what the program is.
 void set_travel(CompileOptions& options, const RunConfig& config, const Target& target) {
   const Roofline rates = roofline_for(config, target);
@@ -266,7 +286,11 @@ Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
   return objectives[0].loss;
 }
 StepFunction Trainer::training_function() const {
-  return [this](const std::vector<Tensor>& batch) { return traced(batch, true); };
+  return [this](const std::vector<Tensor>& batch) {
+    const Loss loss = traced(batch, true);
+    check_float8(batch[0].builder()->graph, state_);
+    return loss;
+  };
 }
 const StepPlan& Trainer::begin_training() {
   training_ = begin_step(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
@@ -305,7 +329,11 @@ CompileOptions Trainer::evaluation_options() const {
   return out;
 }
 Step Trainer::compile_evaluation(int64_t sequences) {
-  if (evaluation_) return compile(state_, *std::exchange(evaluation_, std::nullopt));
+  if (evaluation_) {
+    LS_CHECK(evaluation_->plan.micro_batches * config_.batch.micro == evaluation_shape(sequences).global,
+             "another evaluation was begun");
+    return compile(state_, *std::exchange(evaluation_, std::nullopt));
+  }
   return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
 }
 StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {

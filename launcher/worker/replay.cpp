@@ -13,8 +13,9 @@ class ReplayedTraining : public Training {
                    std::shared_ptr<distributed::World> world, const std::string& device)
       : Training(asked.config, at, std::move(world), device), evaluates_(asked.task.evaluate) {}
   void check() override {
-    if (evaluates_ || follows_validations()) check_validation();
-    check_memory();
+    const bool evaluates = evaluates_ || follows_validations();
+    if (evaluates) check_validation();
+    check_memory(evaluates);
   }
   std::string fingerprint() const { return data_->fingerprint(); }
 

@@ -51,13 +51,14 @@ void Training::check_validation() const {
   for (int64_t i = 0; i < validation_sequences(); ++i) data_->fill_validation(i, 1, fields);
 }
 
-void Training::check_memory() {
+void Training::check_memory(bool evaluates) {
+  const int64_t sequences = evaluates ? validation_sequences() : 0;
   Device& device = target_.device();
   if (trainer_.options().backend == compiler::Backend::reference) return;
   if (device.addressable()) {
     std::string refused;
     try {
-      refused = check_host_memory(config_, state_, trainer_, validation_sequences(), at_);
+      refused = check_host_memory(config_, state_, trainer_, sequences, at_);
     } catch (const UserError& error) { refused = error.what(); }
     return agree(*live_.world, refused);
   }
@@ -66,15 +67,14 @@ void Training::check_memory() {
     // What is looked at here is what is compiled then.
     const PaperStep step(trainer_.begin_training(), live_);
     std::optional<PaperStep> evaluation;
-    if (validation_sequences() > 0)
-      evaluation.emplace(trainer_.begin_evaluation(validation_sequences()), live_);
+    if (sequences > 0) evaluation.emplace(trainer_.begin_evaluation(sequences), live_);
     LibraryBounds bounds = library_bounds(config_, target_);
     bounds.context = 0;  // taken already
     MemoryNeeds needs = device_needs(config_, state_, step, evaluation ? &*evaluation : nullptr, bounds);
     const int64_t free = device.memory_info().free;
     const std::string table = memory_table(needs, free, "free on the device");
     if (needs.exact() > free) {
-      auto fit = nearest_config(config_, live_.words.size(), target_, validation_sequences(), bounds, free);
+      auto fit = nearest_config(config_, live_.words.size(), target_, sequences, bounds, free);
       refused = does_not_fit(config_.name, config_.batch.micro, live_.words.size(), needs, free, fit) + "\n" +
                 table;
       refused.pop_back();

@@ -65,7 +65,8 @@ class Training : public Workload {
   // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known
   // to the byte decides; where only the bounds of what libraries take do not fit, the run is warned and
   // tried. On the CPU the same of all ranks of the host (host_check.h). Collective. UserError on every rank.
-  void check_memory();
+  // `evaluates`: whether it holds an evaluation, too.
+  void check_memory(bool evaluates = true);
   // Whether a step folder is what an import wrote: no step was computed of it. The same on all ranks.
   bool is_import(const std::string& step_dir) const;
   // Loads the weights of such a folder; the optimizer, adapters and all else are new, as the config says.

@@ -122,10 +122,9 @@ TEST(TuningErrors, Float8) {
             0u)
       << "a head takes no part by itself";
   EXPECT_EQ(float8({{"skip", {"token"}}, {"head", true}}), "accepted");
-  EXPECT_EQ(
-      float8({{"skip", {"**"}}}),
-      "train.float8: no linear layer is left to multiply in float8: all 8 are skipped; skip fewer, or set "
-      "train.precision to bf16");
+  EXPECT_EQ(float8({{"skip", {"**"}}}),
+            "train.float8: no linear layer is left to multiply in float8: all 8 are skipped; skip fewer, or "
+            "train.precision bf16");
 }
 
 TEST(TuningErrors, Float8OfAProgram) {
@@ -159,13 +158,12 @@ TEST(TuningErrors, Float8OfAProgram) {
   EXPECT_NE(
       refusal([&] { ragged.float8(); })
           .find("no linear layer is left to multiply in float8: the sizes of a weight must be multiples of "
-                "16, and up.weight is [24,16]; choose such a model.width, or train.precision bf16"),
+                "16, and up.weight is [24,16]; choose such sizes, or compute in bf16"),
       std::string::npos);
-  EXPECT_NE(
-      refusal([&] { heads.float8(); })
-          .find("the model has none but heads and embeddings; set train.float8.head, or train.precision "
-                "to bf16"),
-      std::string::npos);
+  EXPECT_NE(refusal([&] {
+              heads.float8();
+            }).find("the model has none but heads and embeddings; set head, or compute in bf16"),
+            std::string::npos);
   const int word = __LINE__ + 1;
   const std::string unknown = refusal([] { parse_float8_recipe("blockwise"); });
   EXPECT_EQ(unknown, str("[float8] tuning_errors_test.cpp:", word,

@@ -132,7 +132,8 @@ TEST_F(BadDevice, PlanWithoutTheGpu) {
        {"\n  copies of weights         ",
         "\n  library workspaces        at most 33619968 bytes (32.06 MiB)\n",
         "\n  driver and libraries      at most ", "planned without the device (no CUDA driver: ",
-        "kernels and attention's workspaces are counted as the CPU's, and the workspaces of products are",
+        "kernels and workspaces of attention and convolutions are counted as the CPU's, those of products by "
+        "the device's bound\n",
         "\nnumerics certificate of the CPU, since the device is not here (equal certificates promise equal "
         "bits, on any "
         "number of data ranks)\n"})

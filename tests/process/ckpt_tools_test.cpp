@@ -51,7 +51,9 @@ TEST_F(CkptTools, ReshardedFilesAreThoseOfTheRanksThemselves) {
   refused({"reshard", "runs/two", "runs/x", "--ranks", "99999999999"},
           "reshard: --ranks is 99999999999; at most 16384");
   refused({"reshard", "runs/two", "runs/x", "--mesh", R"({"dp_shard": 99999999999})"},
-          "reshard: --mesh names 99999999999 ranks; at most 16384");
+          "--mesh: dp_shard is 99999999999; at most 16384");
+  refused({"reshard", "runs/two", "runs/x", "--mesh", R"({"dp_shard": 1024, "tp": 1024})"},
+          "reshard: --mesh names 1048576 ranks; at most 16384");
   refused({"reshard", "runs/two", "runs/x", "--mesh", "[2]"},
           "--mesh is [2]; write an object of sizes, as in '{\"dp_shard\": 2, \"tp\": 2}'");
   refused({"reshard", "runs/two", "runs/x", "--mesh", R"({"dp_shard": 0})"},

@@ -281,7 +281,7 @@ memory of the fullest rank's device
   the device has            4096 bytes (4.00 KiB), 125.0 % of it is needed
   it does not fit; nearest that does: batch.micro 1 on 32 ranks, mesh [dp_shard=4, tp=8] (3.91 KiB)
   planned without the device (no driver):
-  kernels and attention's workspaces are counted as the CPU's, and the workspaces of products are the device's bound
+  kernels and workspaces of attention and convolutions are counted as the CPU's
 step
   micro-batches             8 of 2 sequences, in 8 lanes
   tokens                    4096
