@@ -146,6 +146,8 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
   if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
     throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro,
                         "; choose a divisor"));
+  if (options.together < 1)
+    throw UserError(str("together is ", options.together, "; at least 1 micro-batch runs at a time"));
   StepPlan plan;
   plan.options = options;
   plan.micro_batches = shape.global / shape.micro;

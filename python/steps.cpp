@@ -37,7 +37,6 @@ PyType_Slot kOwnStepSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_fu
 OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64_t global_batch,
                      int64_t micro_batch, int64_t lanes, int64_t threads, int64_t memory_budget,
                      int64_t max_shapes, bool offload_moments, bool offload_activations, int64_t together) {
-  if (together < 1) throw UserError(str("together is ", together, "; at least 1 micro-batch runs at a time"));
   FieldTypes types = field_types(fields);
   std::vector<compiler::BatchField> batch;
   for (const auto& field : types) {

@@ -150,17 +150,16 @@ void State::float8(const Float8Options& options, const SourceLine& at) {
   }
   const auto skipped =
       named_by(options.skip, linear, who + ": skip", "weight that float8 multiplies; there are");
-  const bool of_config = at.file.empty();
-  const std::string bf16 = of_config ? "train.precision bf16" : "compute in bf16";
-  if (linear.size() == skipped.size())
+  if (linear.size() == skipped.size()) {
+    std::string why = str("all ", skipped.size(), " are skipped; skip fewer");
+    if (all == 0)
+      why = "the model has none but heads and embeddings; set head";
+    else if (linear.empty())
+      why = str("the sizes of a weight must be multiples of ", kFloat8Multiple, ", and ", ragged,
+                "; choose such sizes");
     throw UserError(
-        str(who, ": no linear layer is left to multiply in float8: ",
-            all == 0 ? str("the model has none but heads and embeddings; set ",
-                           of_config ? "train.float8." : "", "head, or ", bf16)
-            : linear.empty()
-                ? str("the sizes of a weight must be multiples of ", kFloat8Multiple, ", and ", ragged,
-                      "; choose such ", of_config ? "a model.width, or " : "sizes, or ", bf16)
-                : str("all ", skipped.size(), " are skipped; skip fewer, or ", bf16)));
+        str(who, ": no linear layer is left to multiply in float8: ", why, ", or compute in bf16"));
+  }
   if (options.recipe == Float8Recipe::delayed && (options.history < 1 || options.history > kMostAmaxSteps))
     throw UserError(
         str(who, ": history is ", options.history, "; it must be between 1 and ", kMostAmaxSteps, " steps"));

@@ -73,8 +73,6 @@ FunctionWorkload::FunctionWorkload(const Session& session, State& state, const S
     : session_(session), state_(state), data_(data), function_(function), options_(options) {
   how_.precision = precision;
   if (options.memory_budget >= 0) how_.memory_budget = options.memory_budget;
-  if (options.together < 1)
-    throw UserError(str("[train] together is ", options.together, "; at least 1 micro-batch runs at a time"));
   how_.together = options.together;
   how_.offload_moments = options.offload_moments, how_.offload_activations = options.offload_activations;
 }

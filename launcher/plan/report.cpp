@@ -218,6 +218,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.state = state.bytes_per_rank();
   out.arena = step.held.arena;
   out.reduction = step.held.reduction();
+  out.stands_in = plan.options.stands_in;
   if (plan.options.together > 1) out.together = step.held.together;
   const int64_t body = step.held.body,
                 seed = program.blocks[kSeedBlock].arena_bytes() + program.blocks[kMaximaBlock].arena_bytes() +

@@ -70,6 +70,7 @@ struct PlanReport {
   std::string hosts;  // how an exchange goes over hosts, in words; "" where all ranks exchange with all
   std::string
       gathers;  // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
+  bool stands_in = false;      // workspaces of products are the device's bound, not the CPU's
   int64_t together = 0;        // micro-batches that run as one on the rank that is planned; 0: not asked for
   int64_t tp_pieces = 1;       // of forward products on tp, which travel beside each other; 1: whole
   std::string whole_updates;   // what is gathered for updates that read whole tensors, in words; "" for none

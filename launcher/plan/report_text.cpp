@@ -120,14 +120,10 @@ std::string plan_text(const PlanReport& r) {
                        : "memory of the fullest rank, with its libraries\n";
     out += memory_table(r.needs, r.available) + fit_words(r);
     if (r.host.bytes) out += host_words(r);
-    if (!r.missing.empty()) {
-      const bool bound = std::any_of(r.needs.parts.begin(), r.needs.parts.end(), [](const MemoryPart& part) {
-        return part.name == "library workspaces";
-      });
+    if (!r.missing.empty())
       out += str("  planned without the device (", r.missing,
                  "):\n  kernels and workspaces of attention and convolutions are counted as the CPU's",
-                 bound ? ", those of products by the device's bound" : "", "\n");
-    }
+                 r.stands_in ? ", those of products by the device's bound" : "", "\n");
   }
   out += "step\n";
   out +=

@@ -124,7 +124,7 @@ TEST(TuningErrors, Float8) {
   EXPECT_EQ(float8({{"skip", {"token"}}, {"head", true}}), "accepted");
   EXPECT_EQ(float8({{"skip", {"**"}}}),
             "train.float8: no linear layer is left to multiply in float8: all 8 are skipped; skip fewer, or "
-            "train.precision bf16");
+            "compute in bf16");
 }
 
 TEST(TuningErrors, Float8OfAProgram) {

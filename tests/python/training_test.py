@@ -262,7 +262,7 @@ print(f"step {compiled.done}: state {state.hash()}")
             program = self.write("how.py", CLASSIFIER + trained.replace("run=run", "run=run, " + option))
             self.assertEqual(self.state_of(self.alone(program, "runs/" + option)), want, option)
         none = self.write("none.py", CLASSIFIER + trained.replace("run=run", "run=run, together=0"))
-        self.assertIn("[train] together is 0; at least 1 micro-batch", self.alone(none, "runs/i", code=2))
+        self.assertIn("together is 0; at least 1 micro-batch runs at a time", self.alone(none, "runs/i", code=2))
         # Moments lie on the host in the second half, then in all of it.
         offloaded = loop.replace("micro_batch=4)", "micro_batch=4, offload_moments=True)")
         away = self.write("away.py", CLASSIFIER + offloaded)
