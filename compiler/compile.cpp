@@ -230,19 +230,20 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
 }
 
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
-             const StepFunction& function, const CompileOptions& options) {
-  return compile(state, together(*state.mesh().world,
-                                 [&] { return begin_step(state, batch, shape, function, options); }));
+             const StepFunction& function, const CompileOptions& options, const Step* lender) {
+  BegunStep begun =
+      together(*state.mesh().world, [&] { return begin_step(state, batch, shape, function, options); });
+  return compile(state, std::move(begun), lender);
 }
 
-Step compile(State& state, BegunStep begun) {
+Step compile(State& state, BegunStep begun, const Step* lender) {
   const LiveMesh& mesh = state.mesh();
   Group& world = *mesh.world;
   StepPlan plan = std::move(begun.plan);
   if (const std::string whole = state.allocated() ? "" : whole_on_tp(state, mesh.words); !whole.empty())
     logs::info(whole);
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
-  if (g_observer) together(world, [&] { g_observer(plan, state); });
+  if (g_observer) together(world, [&] { g_observer(plan, state, lender); });
   if (plan.options.backend != Backend::reference) {
     together(world, [&] {
       if (world.rank() == 0 && begun.sources.empty()) begun.sources = kernel_sources(plan);
@@ -255,7 +256,7 @@ Step compile(State& state, BegunStep begun) {
     state.allocate();
     return Step(
         std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
-        [&state](int64_t step) { return state.scalars(step); });
+        [&state](int64_t step) { return state.scalars(step); }, lender);
   });
   // Another processor or library on one rank would give other bits: better said now than found in the losses.
   if (world.size() > 1) compare(world, "before step 1", artifact_parts(step));

@@ -67,7 +67,7 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
   if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
   if (steps_.size() >= most_)
     refuse(str("a batch of ", words(key), " is shape ", steps_.size() + 1, " of this step, and at most ",
-               most_, " are kept, since each is compiled for itself and has memory of its own (the first is ",
+               most_, " are kept, since each is compiled for itself and takes memory (the first is ",
                words(first_), "); pad batches to fewer shapes, or raise max_shapes"));
   return compiled(key);
 }
@@ -92,7 +92,8 @@ Step& StepsByShape::compiled(const Key& key) {
   if (state_.mesh().world->rank() == 0)
     logs::info(str("the step is compiled for a batch of ", words(key), ", in micro-batches of ", shape.micro,
                    ": shape ", steps_.size() + 1, " of at most ", most_));
-  return steps_.emplace(key, compile(state_, fields_of(key, shape.micro), shape, function_, options))
+  return steps_
+      .emplace(key, compile(state_, fields_of(key, shape.micro), shape, function_, options, &first()))
       .first->second;
 }
 

@@ -67,10 +67,11 @@ class Clocks:
                     pass  # [N/A]
 
     def summary(self):
-        """Medians over the samples at work (the upper half of power), and the most memory of one GPU."""
+        """Medians over the samples at work (of at least 0.8 of the most power seen), and the most memory of one GPU."""
         if not self.rows:
             return {}
-        busy = sorted(self.rows, key=lambda row: -row[3])[: max(1, len(self.rows) // 2)]
+        most = max(row[3] for row in self.rows)
+        busy = [row for row in self.rows if row[3] >= 0.8 * most]
         middle = lambda i: statistics.median(row[i] for row in busy)
         return {"sm_mhz": middle(1), "mem_mhz": middle(2), "watts": middle(3), "celsius": middle(4),
                 "memory_mib": max(row[5] for row in self.rows)}
@@ -206,4 +207,5 @@ def main():
     print(text)
 
 
-main()
+if __name__ == "__main__":
+    main()

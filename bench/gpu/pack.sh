@@ -32,7 +32,7 @@ mkdir -p "$out/bin" "$out/configs" "$out/peers" "$out/data"
 for binary in "$@"; do strip -o "$out/bin/$(basename "$binary")" "$binary"; done
 cp "$source_root"/configs/*.json "$out/configs/"
 cp "$source_root"/bench/peers/*.py "$out/peers/"
-cp "$source_root"/bench/gpu/{run.sh,tables.sh,measure.py,floor.py,curve.py,checkpoint_times.py,host_memory.py} "$out/"
+cp "$source_root"/bench/gpu/{run.sh,tables.sh,measure.py,rows.py,rows.json,floor.py,curve.py,checkpoint_times.py,host_memory.py} "$out/"
 [ -z "$tokens" ] || cp -L "$tokens" "$out/data/tokens.bin"
 if [ -n "$runtime" ]; then
   rm -rf "$out/rt"

@@ -65,7 +65,7 @@ void Executor::take_memory(bool of_steps) {
   for (size_t r = 0; r < program_.regions.size(); ++r) {
     const Region& region = program_.regions[r];
     if (is_of_steps(region) != of_steps) continue;
-    if (parts_.given) memory_[r] = parts_.given(region);
+    if (parts_.given) memory_[r] = parts_.given(r);
     if (memory_[r]) continue;
     owned_.emplace_back(static_cast<size_t>(region.bytes),
                         region.on_host ? parts_.device.staging() : parts_.device.memory());
@@ -103,7 +103,7 @@ void Executor::prepare() {
 }
 void Executor::rebind() {
   for (size_t r = 0; r < program_.regions.size(); ++r)
-    if (std::byte* now = parts_.given ? parts_.given(program_.regions[r]) : nullptr) memory_[r] = now;
+    if (std::byte* now = parts_.given ? parts_.given(r) : nullptr) memory_[r] = now;
   refresh_ = bound(program_.refresh);
   if (!step_.empty()) step_ = bound(program_.instrs);
 }

@@ -24,8 +24,9 @@ class Executor {
     const LiveMesh& mesh;
     Device& device;
     Reductions& reductions;
-    // Memory of regions that others own; null: it is taken here. UserError where memory is out.
-    std::function<std::byte*(const Region&)> given;
+    // Memory of the program's regions, by number, that others own; null: it is taken here. UserError where
+    // memory is out.
+    std::function<std::byte*(size_t region)> given;
     // Of inspections: another block body's kernels and options, and who looks at what it shows.
     std::shared_ptr<const KernelSet> body_kernels = nullptr;
     const CompileOptions* body_options = nullptr;

@@ -34,7 +34,8 @@ Recomputation::Recomputation(const StepPlan& plan, const StepProgram& step, cons
     : plan_(plan), device_(device), program_(build_recomputation(plan, front_of(step), rank)) {
   executor_ = std::make_unique<Executor>(
       Executor::Parts{program_, plan.phases.whole, plan.options, plan.kernels, mesh, device, reductions,
-                      [&step, &memory](const Region& region) -> std::byte* {
+                      [this, &step, &memory](size_t r) -> std::byte* {
+                        const Region& region = program_.regions[r];
                         const Span span = is_shared(region) ? step.find(region.kind, region.name) : Span{};
                         return span.there() && span.bytes >= region.bytes ? memory.at(span) : nullptr;
                       }});

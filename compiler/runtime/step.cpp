@@ -6,6 +6,7 @@
 
 #include "compiler/program/build.h"
 #include "compiler/program/folds.h"
+#include "compiler/program/lent_memory.h"
 #include "compiler/program/verify.h"
 #include "compiler/runtime/certificate.h"
 #include "compiler/runtime/executor.h"
@@ -21,7 +22,8 @@ namespace lockstep::compiler {
 
 struct Step::Impl {
   Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in,
-       std::function<Array*(const std::string&)> arrays, std::function<Scalars(int64_t)> scalars)
+       std::function<Array*(const std::string&)> arrays, std::function<Scalars(int64_t)> scalars,
+       const Impl* lends)
       : plan(std::move(given)),
         target(plan.options.backend == Backend::reference ? cpu_target() : target_of(plan.options)),
         device(target.device()),
@@ -30,7 +32,9 @@ struct Step::Impl {
         seed(seed_in),
         array_of(std::move(arrays)),
         scalars_of(std::move(scalars)),
-        lanes{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank(), plan.order} {
+        lanes{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank(), plan.order},
+        lender(lends) {
+    LS_CHECK(!lender || &lender->device == &device, "a step lies in the memory of another device");
     device.enter();
     compute = device.make_stream();
     reductions = target.make_reductions(target_options(plan.options));
@@ -39,9 +43,10 @@ struct Step::Impl {
     certificate = certificate_of(plan, blocks, lanes.ranks);
     program = build_program(plan, std::move(blocks), rank());
     if (env_flag("LOCKSTEP_VERIFY")) verify(program);
+    if (lender) lent = lent_places(program, lender->program);
     executor = std::make_unique<Executor>(
         Executor::Parts{program, plan.phases.whole, plan.options, plan.kernels, mesh, device, *reductions,
-                        [this](const Region& region) { return state_at(region); }});
+                        [this](size_t region) { return memory_of(region); }});
     places = places_of_state();
     fed = std::make_unique<StepInputs>(plan, lanes, mesh, device, program, *executor);
     results = Buffer(results_size(), device.staging());
@@ -67,8 +72,9 @@ struct Step::Impl {
       if (output.kind == OutputKind::state) written.push_back(array_of(output.name));
   }
 
-  std::byte* state_at(const Region& region) {
-    if (region.kind != Region::Kind::state) return nullptr;
+  std::byte* memory_of(size_t r) {
+    const Region& region = program.regions[r];
+    if (region.kind != Region::Kind::state) return lender ? lender->executor->at(lent[r]) : nullptr;
     Array* array = array_of(region.name);
     LS_CHECK(static_cast<int64_t>(array->local_bytes()) == region.bytes, "state ", region.name, " has ",
              array->local_bytes(), " bytes, and its program ", region.bytes);
@@ -238,7 +244,8 @@ struct Step::Impl {
       looked = build_inspection(plan, inspected_body(graph, options), rank());
       looking = std::make_unique<Executor>(Executor::Parts{
           looked, plan.phases.whole, plan.options, plan.kernels, mesh, device, *reductions,
-          [this](const Region& region) -> std::byte* {
+          [this, &looked](size_t r) -> std::byte* {
+            const Region& region = looked.regions[r];
             return region.kind == Region::Kind::arena ? nullptr
                                                       : executor->at(program.find(region.kind, region.name));
           },
@@ -295,6 +302,8 @@ struct Step::Impl {
   std::function<Array*(const std::string&)> array_of;
   std::function<Scalars(int64_t)> scalars_of;
   LanePlan lanes;
+  const Impl* lender;      // null: none
+  std::vector<Span> lent;  // per region of the program, in the lender's
   std::unique_ptr<Reductions> reductions;
   std::vector<Array*> state, written;
   std::vector<std::byte*> places;  // of `state`, to which the program is bound
@@ -313,9 +322,10 @@ struct Step::Impl {
 };
 
 Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed,
-           std::function<Array*(const std::string&)> array_of, std::function<Scalars(int64_t)> scalars_of)
-    : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of), std::move(scalars_of))) {
-}
+           std::function<Array*(const std::string&)> array_of, std::function<Scalars(int64_t)> scalars_of,
+           const Step* lender)
+    : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of), std::move(scalars_of),
+                                   lender ? lender->impl_.get() : nullptr)) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 

@@ -81,11 +81,11 @@ Step FunctionWorkload::compile_training() {
   return compile(state_, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
 }
 
-std::unique_ptr<Step> FunctionWorkload::compile_evaluation() {
+std::unique_ptr<Step> FunctionWorkload::compile_evaluation(const Step& training) {
   if (!options_.validation) return nullptr;
   const Validation& asked = *options_.validation;
   return std::make_unique<Step>(compile(state_, batch_fields(asked.data, options_.micro_batch),
-                                        evaluation_shape(), measuring(asked.function), how_));
+                                        evaluation_shape(), measuring(asked.function), how_, &training));
 }
 
 void FunctionWorkload::plan(const PlannedSession& planned) {

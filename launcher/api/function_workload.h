@@ -28,7 +28,7 @@ class FunctionWorkload : public launcher::Workload {
   std::string title() const override { return "program"; }
   int threads() const override { return how_.threads; }
   compiler::Step compile_training() override;
-  std::unique_ptr<compiler::Step> compile_evaluation() override;
+  std::unique_ptr<compiler::Step> compile_evaluation(const compiler::Step& training) override;
   void start_state() override { state_.materialize(); }
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
   void describe(const std::string& run_dir) override;      // program.json

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/program/lent_memory.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "launcher/api/option_words.h"
@@ -32,12 +33,18 @@ double rough_bytes(const StepPlan& plan, const State& state) {
 }
 
 // What the step takes that is not taken yet.
-MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& target) {
+MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& target, const Step* lender) {
   const RunConfig config = config_of_plan(plan, state, "program");
   LibraryBounds bounds = library_bounds(config, target);
   if (!target.device().addressable()) bounds.context = 0;
   if (state.allocated()) bounds = {.context = 0, .libraries = 0, .communicator = 0, .workspace = 0};
-  MemoryNeeds out = device_needs(config, state, PaperStep(plan, state.mesh()), nullptr, bounds);
+  const PaperStep paper(plan, state.mesh());
+  MemoryNeeds out =
+      lender ? MemoryNeeds{.parts = {{"beyond the memory that steps share",
+                                      paper.held.total() - lent_bytes(paper.program, lender->program())},
+                                     {"batches", paper.batches}},
+                           .away = paper.held.host}
+             : device_needs(config, state, paper, nullptr, bounds);
   if (state.allocated()) {
     std::erase_if(out.parts, [](const MemoryPart& part) {
       return part.name == "weights" || part.name == "moments" || part.name == "other state";
@@ -51,30 +58,30 @@ MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& tar
 }
 }  // namespace
 
-void MemoryCheck::operator()(const StepPlan& plan, const State& state) const {
+void MemoryCheck::operator()(const StepPlan& plan, const State& state, const Step* lender) const {
   const bool trains = !plan.phases.buckets.empty();
   if (const Mesh& mesh = state.mesh().words; trains && at_.rank == 0)
     tell_idle_ranks(in_options(idle_ranks(
         {plan.micro_batches, plan.lanes, static_cast<int>(mesh.data_size()), 0, plan.order}, mesh)));
   if (plan.options.backend == Backend::reference) return;
   if (target_->device().addressable())
-    check_host(plan, state);
+    check_host(plan, state, lender);
   else
-    check_device(plan, state);
+    check_device(plan, state, lender);
 }
 
-void MemoryCheck::check_host(const StepPlan& plan, const State& state) const {
+void MemoryCheck::check_host(const StepPlan& plan, const State& state, const Step* lender) const {
   if (at_.local_rank != 0) return;
   const HostRoom room(at_);
   if (room.plenty(rough_bytes(plan, state))) return;
-  const MemoryNeeds needs = needs_of(plan, state, *target_);
+  const MemoryNeeds needs = needs_of(plan, state, *target_, lender);
   if (const std::string refused = room.refused("the program", needs); !refused.empty())
     throw UserError(refused);
   room.warn(needs);
 }
 
-void MemoryCheck::check_device(const StepPlan& plan, const State& state) const {
-  const MemoryNeeds needs = needs_of(plan, state, *target_);
+void MemoryCheck::check_device(const StepPlan& plan, const State& state, const Step* lender) const {
+  const MemoryNeeds needs = needs_of(plan, state, *target_, lender);
   if (const std::string refused =
           offloaded_does_not_fit_host("the program", at_.local_world_size, needs, host_memory());
       !refused.empty())

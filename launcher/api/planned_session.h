@@ -19,7 +19,9 @@ class PlannedSession {
   PlannedSession(launcher::PlanRequest request, const Mesh& words, const std::string& device);
   const LiveMesh& mesh() const { return mesh_; }
   const compiler::Target& target() const { return found_.target; }
-  void operator()(const compiler::StepPlan& plan, const State& state) const { answer(plan, nullptr, state); }
+  void operator()(const compiler::StepPlan& plan, const State& state, const compiler::Step*) const {
+    answer(plan, nullptr, state);
+  }
   // With the evaluation that is beside the step; null: none.
   [[noreturn]] void answer(const compiler::StepPlan& plan, const compiler::StepPlan* evaluation,
                            const State& state) const;

@@ -33,7 +33,7 @@ class Replay {
   int run(ReplayResult& out) {
     Step step = work_.compile_training();
     const bool measured = task_.evaluate || work_.follows_validations();
-    const std::unique_ptr<Step> evaluation = measured ? work_.compile_evaluation() : nullptr;
+    const std::unique_ptr<Step> evaluation = measured ? work_.compile_evaluation(step) : nullptr;
     const int64_t done = load(out);
     logs::info(
         str("replaying ",

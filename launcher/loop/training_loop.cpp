@@ -56,7 +56,7 @@ TrainingLoop::Outcome TrainingLoop::run() {
   const double start = now();
   work_.check();
   Step step = work_.compile_training();
-  const std::unique_ptr<Step> evaluation = work_.compile_evaluation();
+  const std::unique_ptr<Step> evaluation = work_.compile_evaluation(step);
   const double compiled = now() - start;
   if (evaluation) best_.check(measured_by(*evaluation));
   lock();

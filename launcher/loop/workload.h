@@ -29,8 +29,9 @@ class Workload {
   virtual void check() {}
   // Collective. UserError on every rank.
   virtual compiler::Step compile_training() = 0;
-  // Null: nothing is measured on the way.
-  virtual std::unique_ptr<compiler::Step> compile_evaluation() = 0;
+  // Beside the training step, in whose memory it lies where that has room. Null: nothing is measured on the
+  // way.
+  virtual std::unique_ptr<compiler::Step> compile_evaluation(const compiler::Step& training) = 0;
 
   // Weights of step 0. Collective.
   virtual void start_state() = 0;

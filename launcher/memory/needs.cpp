@@ -56,7 +56,8 @@ MemoryNeeds device_needs(const State& state, const StepBytes& step, const Librar
     (spec.role == Role::parameter ? weights : spec.role == Role::moment ? moments : others) += bytes;
   }
   int64_t groups = communicators(mesh, state.mesh().seats);
-  MemoryNeeds needs{.parts = {}, .on_host = on_host, .away = bounds.own_memory ? step.away : 0};
+  MemoryNeeds needs{
+      .parts = {}, .on_host = on_host, .away = bounds.own_memory ? step.away : 0, .lent = step.lent};
   auto add = [&](std::string name, int64_t bytes, bool bound = false) {
     if (bytes) needs.parts.push_back({std::move(name), bytes, bound});
   };
@@ -165,6 +166,7 @@ std::string memory_table(const MemoryNeeds& needs, int64_t available, const std:
     out += row(part.name, str(part.bound ? "at most " : "", sized(part.bytes)));
   int64_t total = needs.total();
   out += row("together", str(total > needs.exact() ? "at most " : "", sized(total)));
+  if (needs.lent) out += row("evaluation, within it", sized(needs.lent));
   if (needs.on_host) out += row("moments on the host", sized(needs.on_host));
   if (needs.away) out += row("activations on the host", sized(needs.away));
   if (available > 0) {

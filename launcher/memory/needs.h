@@ -50,6 +50,7 @@ struct MemoryNeeds {
   std::vector<MemoryPart> parts;
   int64_t on_host = 0;  // moments that lie in the host's memory, in no part
   int64_t away = 0;     // activations that wait there, in no part
+  int64_t lent = 0;     // of the evaluation, in the training step's memory, in no part
   int64_t total() const;
   int64_t exact() const;  // without the parts that are bounds: with less than this the run cannot be
   std::vector<MemoryPart> largest_first() const;
@@ -57,12 +58,12 @@ struct MemoryNeeds {
 
 // What is known of a step on its fullest rank, bytes.
 struct StepBytes {
-  int64_t arena = 0;    // activations and workspaces of the compiled graphs, without `copies`
-  int64_t copies = 0;   // of weights in what layers compute in (bf16, fp16, float8), made once per step
-  int64_t batches = 0;  // ids and targets of the rank's micro-batches, training and evaluation
-  int64_t evaluation =
-      0;  // arenas of the evaluation step: it is compiled beside the training step and keeps its own
-  int64_t reduction = 0;  // lanes and buckets of gradients, their exchange, and the buffers of the update
+  int64_t arena = 0;       // activations and workspaces of the compiled graphs, without `copies`
+  int64_t copies = 0;      // of weights in what layers compute in (bf16, fp16, float8), made once per step
+  int64_t batches = 0;     // ids and targets of the rank's micro-batches, training and evaluation
+  int64_t evaluation = 0;  // of the evaluation step, what has no room in the training step's memory
+  int64_t lent = 0;        // of it, what has
+  int64_t reduction = 0;   // lanes and buckets of gradients, their exchange, and the buffers of the update
   std::set<std::string> on_host{};  // FQNs of the state that lies in the host's memory
   int64_t away = 0;                 // of activations that wait there
 };

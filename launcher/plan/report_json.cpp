@@ -28,6 +28,7 @@ Json device_json(const PlanReport& r) {
   out["exact"] = r.needs.exact();
   out["on_host"] = r.needs.on_host;
   out["activations_on_host"] = r.needs.away;
+  out["evaluation_within"] = r.needs.lent;
   out["available"] = r.available > 0 ? Json(r.available) : Json(nullptr);
   out["fits"] = r.available > 0 ? Json(r.fits()) : Json(nullptr);
   out["nearest"] = nullptr;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/program/lent_memory.h"
 #include "compiler/reduce/block_tree.h"
 #include "core/base/error.h"
 #include "launcher/trainer/options.h"
@@ -120,7 +121,8 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
     bytes.arena -= bytes.copies;
   }
   if (evaluation) {
-    bytes.evaluation = evaluation->held.arena + evaluation->held.reduction();
+    bytes.lent = lent_bytes(evaluation->program, step.program);
+    bytes.evaluation = evaluation->held.total() - bytes.lent;
     bytes.batches += evaluation->batches;
     bytes.away += evaluation->held.host;
   }

@@ -35,7 +35,8 @@ compiler::StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_
 // most rows. A few, however many ranks there are; rank 0 is the first of them.
 std::vector<int> fullest_ranks(const compiler::LanePlan& plan, int seats = 0);
 
-// What the fullest rank takes of its device: the training step, and the evaluation (null: none) beside it.
+// What the fullest rank takes of its device: the training step, and the evaluation (null: none), which lies
+// in its memory where that has room.
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const PaperStep& step,
                          const PaperStep* evaluation, const LibraryBounds& bounds);
 // For a device that is the host: snapshots of saves that are written beside the training, where the run makes

@@ -328,13 +328,14 @@ CompileOptions Trainer::evaluation_options() const {
   if (out.gather == GatherWhen::layers) out.gather = GatherWhen::micro_batch;
   return out;
 }
-Step Trainer::compile_evaluation(int64_t sequences) {
+Step Trainer::compile_evaluation(int64_t sequences, const Step* training) {
   if (evaluation_) {
     LS_CHECK(evaluation_->plan.micro_batches * config_.batch.micro == evaluation_shape(sequences).global,
              "another evaluation was begun");
-    return compile(state_, *std::exchange(evaluation_, std::nullopt));
+    return compile(state_, *std::exchange(evaluation_, std::nullopt), training);
   }
-  return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
+  return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options(),
+                 training);
 }
 StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {
   return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(),

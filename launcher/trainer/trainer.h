@@ -31,8 +31,9 @@ class Trainer {
   const compiler::StepPlan& begin_evaluation(int64_t sequences);
   // Collective over the state's mesh; allocates the state. Every rank has begun it, or none.
   compiler::Step compile_training();
-  compiler::Step compile_evaluation(
-      int64_t sequences);  // of at least this many sequences; what is beyond must be masked by the caller
+  // Of at least this many sequences; what is beyond must be masked by the caller. `training`: in whose memory
+  // it lies where that has room; null: none.
+  compiler::Step compile_evaluation(int64_t sequences, const compiler::Step* training = nullptr);
   compiler::StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
   compiler::StepPlan plan_evaluation(const Mesh& mesh, int64_t sequences) const;
   // Where the learning rate follows a number of the validation: UserError when `evaluation` does not give it.

@@ -87,14 +87,15 @@ void Training::check_memory(bool evaluates) {
   agree(*live_.world, refused);
 }
 
-std::unique_ptr<compiler::Step> Training::compile_evaluation() {
+std::unique_ptr<compiler::Step> Training::compile_evaluation(const compiler::Step& training) {
   const int64_t sequences = validation_sequences();
   if (sequences == 0 && data_->validation() > 0 && rank() == 0)
     logs::warn(str("data.validation keeps ", data_->validation(),
                    data_->validation() == 1 ? " sample" : " samples",
                    ", fewer than a micro-batch (batch.micro is ", config_.batch.micro,
                    "): there will be no validation; keep more"));
-  auto out = sequences ? std::make_unique<compiler::Step>(trainer_.compile_evaluation(sequences)) : nullptr;
+  auto out = sequences ? std::make_unique<compiler::Step>(trainer_.compile_evaluation(sequences, &training))
+                       : nullptr;
   trainer_.check_followed(out.get());
   return out;
 }

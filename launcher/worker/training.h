@@ -30,8 +30,9 @@ class Training : public Workload {
   int threads() const override { return trainer_.options().threads; }
   void check() override;
   compiler::Step compile_training() override { return trainer_.compile_training(); }
-  std::unique_ptr<compiler::Step> compile_evaluation() override;  // null: no sequences for it
-  void start_state() override;                                    // by seed, or those of train.init_from
+  std::unique_ptr<compiler::Step> compile_evaluation(
+      const compiler::Step& training) override;  // null: no sequences for it
+  void start_state() override;                   // by seed, or those of train.init_from
   bool start_from_import(const std::string& checkpoints) override;
   bool start_from_weights(const std::string& step_dir) override;
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;

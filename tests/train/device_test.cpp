@@ -216,7 +216,7 @@ TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
     EXPECT_EQ(refused.code, kExitUser) << refused.output;
     EXPECT_EQ(count(refused.output, str("full does not fit on ", nproc, " rank")), 1) << refused.output;
     for (const char* row : {"\n  weights ", "\n  moments ", "\n  activations ", "\n  batches ",
-                            "\n  evaluation ", "\n  gradients "})
+                            "\n  evaluation, within it ", "\n  gradients "})
       EXPECT_EQ(count(refused.output, row), 1) << row << "\n" << refused.output;
     EXPECT_EQ(count(refused.output, str("\n  together                  ", bytes, " bytes (")), 1)
         << refused.output;

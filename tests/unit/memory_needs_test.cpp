@@ -43,6 +43,10 @@ TEST(MemoryNeeds, PartsOfASmallState) {
             (std::vector<std::string>{"weights 268", "moments 536", "copies of weights 134",
                                       "activations 5000", "batches 64", "evaluation 700", "gradients 300"}));
   EXPECT_EQ(all.total(), all.exact());
+  const MemoryNeeds lent = device_needs(state, {.arena = 5000, .lent = 700}, {0, 0, 0, 0});
+  EXPECT_EQ(lent.total(), 268 + 536 + 5000) << "an evaluation in the step's memory takes none of its own";
+  EXPECT_NE(memory_table(lent, 0).find("\n  evaluation, within it     700 bytes ("), std::string::npos)
+      << memory_table(lent, 0);
 }
 
 TEST(MemoryNeeds, MomentsOnTheHostAreNoneOfTheDevices) {

@@ -1,0 +1,57 @@
+// Regions of one program laid into arenas of another.
+#include "compiler/program/lent_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace lockstep::compiler {
+
+namespace {
+constexpr int64_t kAlignment = 256;  // bytes, as of a region of its own
+
+bool writes_state(const StepProgram& program) {
+  return std::any_of(program.instrs.begin(), program.instrs.end(), [&](const Instr& instr) {
+    const Access access = access_of(program, instr);
+    return std::any_of(access.writes.begin(), access.writes.end(), [&](const Span& span) {
+      return span.there() && program.regions[span.region].kind == Region::Kind::state;
+    });
+  });
+}
+
+bool may_be_lent(const Region& region, bool evaluates) {
+  using Kind = Region::Kind;
+  const bool of_a_run =
+      region.kind == Kind::value || region.kind == Kind::partial || region.kind == Kind::staging;
+  return !region.on_host && region.bytes > 0 && (region.kind == Kind::arena || (evaluates && of_a_run));
+}
+}  // namespace
+
+std::vector<Span> lent_places(const StepProgram& guest, const StepProgram& lender) {
+  const bool evaluates = !writes_state(guest);
+  std::vector<int> order(guest.regions.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return guest.regions[a].bytes > guest.regions[b].bytes; });
+  std::vector<int64_t> taken(lender.regions.size(), 0);
+  std::vector<Span> out(guest.regions.size());
+  for (int r : order) {
+    const Region& region = guest.regions[r];
+    if (!may_be_lent(region, evaluates)) continue;
+    for (size_t to = 0; to < taken.size() && !out[r].there(); ++to) {
+      const Region& arena = lender.regions[to];
+      if (arena.kind != Region::Kind::arena || arena.on_host || taken[to] + region.bytes > arena.bytes)
+        continue;
+      out[r] = {static_cast<int>(to), taken[to], region.bytes};
+      taken[to] += (region.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+  }
+  return out;
+}
+
+int64_t lent_bytes(const StepProgram& guest, const StepProgram& lender) {
+  int64_t sum = 0;
+  for (const Span& span : lent_places(guest, lender)) sum += span.bytes;
+  return sum;
+}
+
+}  // namespace lockstep::compiler
