@@ -12,6 +12,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/plan_observer.h"
 #include "compiler/runtime/executable.h"
+#include "compiler/runtime/executor.h"
 #include "compiler/runtime/update.h"
 #include "compiler/schedule/gather_float8.h"
 #include "compiler/schedule/join_maxima.h"
@@ -219,11 +220,20 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
   if (compiles) target_of(options).begin_reductions(target_options(options));
   BegunStep out;
   // Kernels compile while the plans of libraries are made.
+  const bool generates = mesh.world->rank() == 0 && options.memory_budget == kRecomputeNothing;
   std::function<void(const StepPlan&)> begin;
-  if (compiles && mesh.world->rank() == 0 && options.memory_budget == kRecomputeNothing)
-    begin = [&out](const StepPlan& plan) {
+  if (compiles)
+    begin = [&](const StepPlan& plan) {
+      const Target& target = target_of(plan.options);
+      const auto sums = target.make_reductions(target_options(plan.options));
+      begin_sums(*sums, foretold_sum_forms(
+                            plan, {mesh.words,
+                                   mesh.rank,
+                                   mesh.seats,
+                                   {sums->most_sources(), sums->most_lefts(), target.device().describe()}}));
+      if (!generates) return;
       out.sources = kernel_sources(plan);
-      target_of(plan.options).begin_compile(out.sources, target_options(plan.options));
+      target.begin_compile(out.sources, target_options(plan.options));
     };
   out.plan = plan_with(state, mesh.words, batch, shape, function, options, begin);
   return out;

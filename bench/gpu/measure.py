@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+IDLE_MIB = 2000  # a GPU with less is nobody's
 QUERY = "timestamp,index,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used"
 
 
@@ -74,7 +75,16 @@ class Clocks:
         busy = [row for row in self.rows if row[3] >= 0.8 * most]
         middle = lambda i: statistics.median(row[i] for row in busy)
         return {"sm_mhz": middle(1), "mem_mhz": middle(2), "watts": middle(3), "celsius": middle(4),
-                "memory_mib": max(row[5] for row in self.rows)}
+                "memory_mib": self.most_memory()}
+
+    def most_memory(self):
+        """Of one GPU, once what ran before has given its memory back."""
+        most = 0
+        for gpu in {row[0] for row in self.rows}:
+            used = [row[5] for row in self.rows if row[0] == gpu]
+            free = next((i for i, mib in enumerate(used) if mib < IDLE_MIB), 0)
+            most = max(most, *used[free:])
+        return most
 
 
 def run(command, limit, out, label, cwd=None):

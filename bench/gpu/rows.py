@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("groups", nargs="*", help="of rows.json; a group:LABEL,LABEL takes some of its runs alone")
+    parser.add_argument("groups", nargs="*", help="of rows.json; group:LABEL+LABEL takes some of its runs alone")
     parser.add_argument("--root", required=True, help="folder with bin/, configs/, peers/ and data/")
     parser.add_argument("--out", required=True)
     parser.add_argument("--starts", nargs="*", default=[], help="of rows.json: seconds to step 1, with empty caches and full ones")

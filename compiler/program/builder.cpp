@@ -16,15 +16,7 @@ StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramR
       kept_(kept_gradients(plan)),
       writer_(program_),
       at_(whole_.values.size()) {
-  const int64_t data_ranks = rank.mesh.data_size();
-  sum_.lanes = {plan.micro_batches, plan.lanes, static_cast<int>(data_ranks),
-                static_cast<int>(rank.mesh.data_rank(rank.rank)), plan.order};
-  if (data_ranks == 1) sum_.lanes.order = LaneOrder::contiguous;
-  sum_.owners = RowOwners::of(rank.mesh);
-  sum_.invariant = plan.options.invariant;
-  sum_.seats = exchanges_by_host(sum_.lanes, sum_.invariant, rank.seats) ? rank.seats : 0;
-  sum_.limits = rank.limits;
-  sum_.lanes.check();
+  sum_ = sum_plan_of(plan, rank);
   slots_ = LanePlan{plan.micro_batches, plan.lanes, sum_.lanes.ranks, sum_.lanes.rank, plan.order}.slots(
       sum_.lanes.rank);
   for (const auto* weights : {&plan.phases.streamed, &plan.phases.seed_streamed})

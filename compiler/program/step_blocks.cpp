@@ -55,6 +55,19 @@ StepBlocks plan_blocks(const StepPlan& plan) {
   return out;
 }
 
+SumPlan sum_plan_of(const StepPlan& plan, const ProgramRank& rank) {
+  SumPlan out;
+  out.lanes = {plan.micro_batches, plan.lanes, static_cast<int>(rank.mesh.data_size()),
+               static_cast<int>(rank.mesh.data_rank(rank.rank)), plan.order};
+  if (out.lanes.ranks == 1) out.lanes.order = LaneOrder::contiguous;
+  out.owners = RowOwners::of(rank.mesh);
+  out.invariant = plan.options.invariant;
+  out.seats = exchanges_by_host(out.lanes, out.invariant, rank.seats) ? rank.seats : 0;
+  out.limits = rank.limits;
+  out.lanes.check();
+  return out;
+}
+
 StepBlocks blocks_of(std::vector<ProgramBlock> all) {
   StepBlocks out{std::move(all.at(kCountBlock)),  std::move(all.at(kSeedBlock)),
                  std::move(all.at(kBodyBlock)),   std::move(all.at(kCopiesBlock)),

@@ -30,5 +30,6 @@ struct ProgramRank {
   int seats = 0;  // data ranks of a host, where gradients go inside hosts first; else 0
   SumLimits limits = {};
 };
+SumPlan sum_plan_of(const StepPlan& plan, const ProgramRank& rank);
 
 }  // namespace lockstep::compiler

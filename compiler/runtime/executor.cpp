@@ -23,6 +23,11 @@ class EnqueuedWork : public Work {
 };
 }  // namespace
 
+void begin_sums(Reductions& reductions, const SumForms& forms) {
+  for (const size_t lefts : forms.lefts) reductions.begin_accumulate(lefts);
+  for (const auto& [merges, sources] : forms.trees) reductions.begin_sum(merges, sources);
+}
+
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
       program_(parts_.program),
@@ -37,22 +42,7 @@ Executor::Executor(Parts parts)
                                       other ? *parts_.body_options : parts_.options, &collectives_));
   }
   refresh_ = bound(program_.refresh);
-  begin_sums();
-}
-
-// What adds gradients is compiled side by side, beside the caller.
-void Executor::begin_sums() {
-  for (const Instr& instr : program_.instrs) {
-    if (const auto* add = std::get_if<Accumulate>(&instr.what))
-      parts_.reductions.begin_accumulate(add->lefts.size());
-    const auto* sums = std::get_if<SumTrees>(&instr.what);
-    for (size_t t = 0; sums && t < sums->trees.size(); ++t) {
-      const SumTrees::Tree& tree = sums->trees[t];
-      std::vector<DType> dtypes;
-      for (const auto& source : tree.sources) dtypes.push_back(source.dtype);
-      parts_.reductions.begin_sum(tree.merges, dtypes);
-    }
-  }
+  begin_sums(parts_.reductions, sum_forms(program_));
 }
 
 // Sums and what is packed of them are needed once a step runs, and not while a checkpoint is loaded.

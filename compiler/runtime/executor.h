@@ -9,10 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "compiler/program/sum_forms.h"
 #include "compiler/runtime/block_runner.h"
 #include "compiler/runtime/step_recorder.h"
 
 namespace lockstep::compiler {
+
+// Begins to prepare what adds gradients in these forms, side by side, beside the caller.
+void begin_sums(Reductions& reductions, const SumForms& forms);
 
 class Executor {
  public:
@@ -84,7 +88,6 @@ class Executor {
   static bool is_of_steps(const Region& region);
   void take_memory(bool of_steps);
   void find_groups();
-  void begin_sums();
   void enqueue(const std::vector<Bound>& list, Stream& stream);
   template <class T>
   T* as(const Span& span) const {

@@ -64,10 +64,12 @@ void Training::check_memory(bool evaluates) {
   }
   std::string refused;
   try {
-    // What is looked at here is what is compiled then.
-    const PaperStep step(trainer_.begin_training(), live_);
+    // What is looked at here is what is compiled then. Kernels of both compile while libraries are planned.
+    const compiler::StepPlan& training = trainer_.begin_training();
+    const compiler::StepPlan* measured = sequences > 0 ? &trainer_.begin_evaluation(sequences) : nullptr;
+    const PaperStep step(training, live_);
     std::optional<PaperStep> evaluation;
-    if (sequences > 0) evaluation.emplace(trainer_.begin_evaluation(sequences), live_);
+    if (measured) evaluation.emplace(*measured, live_);
     LibraryBounds bounds = library_bounds(config_, target_);
     bounds.context = 0;  // taken already
     MemoryNeeds needs = device_needs(config_, state_, step, evaluation ? &*evaluation : nullptr, bounds);

@@ -22,6 +22,7 @@ struct Arrangement {
   DType compute = DType::f32;
   bool float8 = false;
   Float8Recipe recipe = Float8Recipe::tensorwise;
+  int64_t together = 1;
 };
 
 inline std::vector<Arrangement> arrangements() {
@@ -44,6 +45,12 @@ inline std::vector<Arrangement> arrangements() {
        .compute = DType::bf16},
       {.name = "ddp on 2 hosts", .mesh = {{4}, {"dp_replicate"}}, .ranks_per_node = 2},
       {.name = "ddp 2, lanes of two", .mesh = {{2}, {"dp_replicate"}}, .lanes = 3},
+      {.name = "ddp 2, three together", .mesh = {{2}, {"dp_replicate"}}, .lanes = 3, .together = 3},
+      {.name = "ddp 2 bf16, two together of a size that is left",
+       .mesh = {{2}, {"dp_replicate"}},
+       .global = 32,
+       .compute = DType::bf16,
+       .together = 3},
       {.name = "zero 1", .mesh = {{2}, {"dp_shard"}}, .zero = 1},
       {.name = "zero 2", .mesh = {{3}, {"dp_shard"}}, .zero = 2},
       {.name = "zero 2, an idle slot", .mesh = {{2}, {"dp_shard"}}, .zero = 2, .global = 28, .lanes = 7},

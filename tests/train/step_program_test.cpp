@@ -9,6 +9,7 @@
 #include "compiler/program/folds.h"
 #include "compiler/program/listing.h"
 #include "compiler/program/print.h"
+#include "compiler/program/sum_forms.h"
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
 #include "tests/support/tiny_run.h"
@@ -45,7 +46,7 @@ TinyRun run_of(const Arrangement& arrangement) {
       .compute = arrangement.compute, .global = arrangement.global, .lanes = arrangement.lanes, .steps = 2};
   run.mesh = arrangement.mesh, run.zero = arrangement.zero, run.ranks_per_node = arrangement.ranks_per_node;
   run.options.gather = arrangement.gather, run.options.invariant = arrangement.invariant;
-  run.options.bucket_bytes = 5000;
+  run.options.bucket_bytes = 5000, run.options.together = arrangement.together;
   if (arrangement.compute == DType::bf16) run.options.precision = "bf16";
   if (arrangement.float8) run.float8 = true, run.width = 32, run.context = 16;  // multiples of 16
   run.float8_options.recipe = arrangement.recipe;
@@ -67,6 +68,8 @@ std::vector<StepProgram> programs_of(const Arrangement& arrangement, bool beside
   run.observe = [&](const LiveMesh& mesh, const Step& step) {
     StepProgram program = step.program();
     EXPECT_NO_THROW(verify(program)) << arrangement.name;
+    EXPECT_EQ(foretold_sum_forms(step.plan(), {mesh.words, mesh.rank, mesh.seats}), sum_forms(program))
+        << arrangement.name;
     if (beside_the_run) {
       std::vector<std::string> waited;
       for (const auto& [label, seconds] : step.waits()) waited.push_back(label);

@@ -1,0 +1,25 @@
+// The forms of a step's sums of gradients: what kernels add them, known before blocks are planned.
+#pragma once
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "compiler/program/step_blocks.h"
+
+namespace lockstep::compiler {
+
+struct SumForms {
+  std::set<size_t> lefts = {};  // of each Accumulate
+  std::set<std::pair<std::vector<int>, std::vector<DType>>> trees =
+      {};  // of SumTrees: merges, dtypes of sources
+  bool operator==(const SumForms&) const = default;
+};
+// Of the instructions of each step.
+SumForms sum_forms(const StepProgram& program);
+// Of the step that a rank will run: its lanes and the dtypes of its gradients decide it, so that kernels may
+// be compiled while its blocks are planned. As if `plan.options.together` micro-batches had room together.
+// UserError as build_program.
+SumForms foretold_sum_forms(const StepPlan& plan, const ProgramRank& rank);
+
+}  // namespace lockstep::compiler
