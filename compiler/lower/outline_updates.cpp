@@ -20,7 +20,11 @@ using Target = UpdateGroup::Target;
 class Outliner {
  public:
   explicit Outliner(const Graph& old)
-      : old_(old), groups_(update_groups(old)), made_by_(old.values.size(), -1), live_(old.nodes.size()) {}
+      : old_(old),
+        groups_(update_groups(old)),
+        rounded_(find_rounded(old)),
+        made_by_(old.values.size(), -1),
+        live_(old.nodes.size()) {}
 
   Graph run() {
     if (groups_.empty() && !reads_replaced()) return old_;
@@ -50,12 +54,19 @@ class Outliner {
   // A state that the step computes with in a rounded copy: the update that writes the state writes the copy,
   // of its first output.
   bool has_rounded_copy(const Target& target) const {
-    if (target.output < 0) return false;
-    const ValueId state = old_.find_input(output(target).name);
-    return std::any_of(old_.nodes.begin(), old_.nodes.end(), [&](const Node& node) {
-      return node.op == ops::convert && node.inputs[0] == state &&
-             size_of(old_[node.outputs[0]].dtype) < size_of(old_[state].dtype);
-    });
+    return target.output >= 0 && rounded_.count(output(target).name);
+  }
+  // Names of states that a convert narrows.
+  static std::set<std::string> find_rounded(const Graph& graph) {
+    std::set<ValueId> narrowed;
+    for (const Node& node : graph.nodes)
+      if (node.op == ops::convert &&
+          size_of(graph[node.outputs[0]].dtype) < size_of(graph[node.inputs[0]].dtype))
+        narrowed.insert(node.inputs[0]);
+    std::set<std::string> out;
+    for (const auto& input : graph.inputs)
+      if (narrowed.count(input.value)) out.insert(input.name);
+    return out;
   }
   // States before values that replace nothing, and first of all the one that layers read rounded.
   void put_rounded_first(UpdateGroup& group) const {
@@ -252,8 +263,9 @@ class Outliner {
 
   const Graph& old_;
   std::vector<UpdateGroup> groups_;
-  PerValue<int> made_by_;  // values that replace nothing: their group; -1 for others
-  PerNode<bool> live_;     // see find_live
+  std::set<std::string> rounded_;  // see find_rounded
+  PerValue<int> made_by_;          // values that replace nothing: their group; -1 for others
+  PerNode<bool> live_;             // see find_live
 };
 }  // namespace
 
