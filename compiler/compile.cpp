@@ -226,11 +226,7 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
     begin = [&](const StepPlan& plan) {
       const Target& target = target_of(plan.options);
       const auto sums = target.make_reductions(target_options(plan.options));
-      begin_sums(*sums, foretold_sum_forms(
-                            plan, {mesh.words,
-                                   mesh.rank,
-                                   mesh.seats,
-                                   {sums->most_sources(), sums->most_lefts(), target.device().describe()}}));
+      begin_sums(*sums, foretold_sum_forms(plan, {mesh.words, mesh.rank, mesh.seats}));
       if (!generates) return;
       out.sources = kernel_sources(plan);
       target.begin_compile(out.sources, target_options(plan.options));

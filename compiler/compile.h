@@ -31,8 +31,8 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
 
 // plan_step, then kernels: rank 0 of the state's mesh compiles (or finds them in the cache), the others load
 // its machine code. Collective over the mesh. UserError, on every rank, when something does not compile.
-// `lender`: another step of this state that never runs at the same time, as a training step beside an
-// evaluation: this one lies in its memory where that has room, and is not used once it is gone; null: none.
+// `lender`: another step of this state that never runs at the same time and outlives this one, as the
+// training step an evaluation: this one lies in its memory where that has room; null: none.
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
              const StepFunction& function, const CompileOptions& options, const Step* lender = nullptr);
 // The same of what begin_step made of this state on every rank.

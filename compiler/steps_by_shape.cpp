@@ -35,6 +35,12 @@ StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const Ba
   steps_.emplace(first_, compile(state_, batch_, shape_, function_, options_));
 }
 
+// The first step, which lends its memory, goes last.
+StepsByShape::~StepsByShape() {
+  const auto lender = steps_.extract(first_);
+  steps_.clear();
+}
+
 std::vector<BatchField> StepsByShape::fields_of(const Key& key, int64_t micro) const {
   std::vector<BatchField> out = batch_;
   for (size_t f = 0; f < out.size(); ++f) {

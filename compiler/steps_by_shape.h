@@ -18,11 +18,15 @@ class StepsByShape {
   // least 1. The state must outlive it.
   StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape, StepFunction function,
                CompileOptions options, size_t most = kMostShapes, Here at = Here::current());
+  ~StepsByShape();
+  StepsByShape(const StepsByShape&) = delete;
+  StepsByShape& operator=(const StepsByShape&) = delete;
 
   // The step for `global` samples; `samples`: their shapes, field by field, with as many dims as in the first
   // shape. All steps work on the one state, each with the bits of a step that is compiled for its shape
-  // alone. Micro-batches are of the first shape's size, or the largest size below it that divides `global`;
-  // lanes as given where they divide the micro-batches, and products on tp in as many of the given pieces
+  // alone; they run in turns, and the others lie in the memory of the first where it has room. Micro-batches
+  // are of the first shape's size, or the largest size below it that divides `global`; lanes as given where
+  // they divide the micro-batches, and products on tp in as many of the given pieces
   // (CompileOptions::tp_pieces) as divide the micro-batch. A shape that is new is compiled, which is
   // collective: all ranks ask for the same. UserError where it has no samples, another number of fields or
   // dims, or is one shape more than `most`; and what compile() throws.

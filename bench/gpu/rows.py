@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Rows of docs/performance.md, measured anew: each group of rows.json, ours and PyTorch's in turns, in one call, with clocks and watts; and starts.
+"""Rows of docs/performance.md, measured anew: each group of rows.json, ours and then PyTorch's, in one call, with clocks and watts; and starts.
 
   python3 rows.py --root .gpu --out out 124m 1558m --starts 124m        in a folder that pack.sh made
 
-A run of ours ends at its last step, without a save. Writes to --out: results.jsonl (a line per run), clocks.csv, log.txt, rows.md (the table)."""
+Both read the file of tokens. A run of ours ends at its last step, without a save. "start" is ours from the command to the line of step 1;
+PyTorch's is its first step alone, imports and weights left out. Writes to --out: results.jsonl (a line per run), clocks.csv, log.txt, rows.md (the table)."""
 import argparse
 import json
 import os
@@ -13,9 +14,10 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
-from measure import Clocks, metrics_of, run
+from measure import IDLE_MIB, Clocks, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -62,16 +64,43 @@ def until_step(command, step, limit, cwd, env=None):
     began, first, text = time.monotonic(), None, []
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=cwd,
                              env={**os.environ, **(env or {})}, start_new_session=True)
-    for line in child.stdout:
-        text.append(line.rstrip())
-        if " step 1/" in line or line.startswith("step 1/"):
-            first = time.monotonic() - began
-        if f"step {step}/" in line or time.monotonic() - began > limit:
-            break
-    end(child)
-    child.stdout.close()
-    child.wait()
+    watchdog = threading.Timer(limit, end, [child])
+    watchdog.start()
+    try:
+        for line in child.stdout:
+            text.append(line.rstrip())
+            if line.startswith("step 1/"):
+                first = time.monotonic() - began
+            if line.startswith(f"step {step}/"):
+                break
+    finally:
+        watchdog.cancel()
+        end(child)
+        child.stdout.close()
+        child.wait()
     return first, text
+
+
+def wait_for_idle(gpus, limit=20):
+    """Until nobody holds memory of the GPUs: what was ended before gives it back a little later."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        try:
+            said = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=20).stdout
+        except (OSError, subprocess.TimeoutExpired):
+            return
+        if all(int(word) < IDLE_MIB for word in said.split()[:gpus] if word.isdigit()):
+            return
+        time.sleep(0.2)
+
+
+def steps_of(path):
+    """Rows of a run that was ended while it may have written one."""
+    try:
+        with open(path) as file:
+            return [json.loads(line) for line in file if line.endswith("}\n")]
+    except OSError:
+        return []
 
 
 class Rows:
@@ -110,11 +139,12 @@ class Rows:
         precision, *more = shlex.split(words)
         options = shlex.split(self.data["precisions"][precision]) + more
         name = f"{key}_{label}".translate(str.maketrans(", ", "__"))
+        wait_for_idle(group["ranks"])
         with Clocks(self.a.out, name, group["ranks"]) as seen:
             first, text = until_step(self.command(group, name, ["--data.validation=0", *options]), group["steps"], self.a.limit, self.work)
         self.log(name, text)
         row = {"who": "ours", "group": key, "label": label, "ranks": group["ranks"], "first_step_s": first}
-        seen_steps = metrics_of(os.path.join(self.work, "runs", name, "metrics.jsonl"))
+        seen_steps = steps_of(os.path.join(self.work, "runs", name, "metrics.jsonl"))
         counted = [one for one in seen_steps if one["step"] > group["steps"] // 3]
         if counted and seen_steps[-1]["step"] >= group["steps"] - 1:
             times = [one["step_ms"] for one in counted]
@@ -130,8 +160,10 @@ class Rows:
         script = os.path.join(self.a.root, "peers", "torch_step.py")
         start = [sys.executable] if group["ranks"] == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(group["ranks"])]
         name = f"torch_{key}_{label}".replace(" ", "_")
+        tokens = os.path.join(self.a.root, "data", "tokens.bin")
+        wait_for_idle(group["ranks"])
         with Clocks(self.a.out, name, group["ranks"]) as seen:
-            _, text = run([*start, script, *shlex.split(words), "--device", "cuda"], self.a.limit, self.a.out, name)
+            _, text = run([*start, script, *shlex.split(words), "--device", "cuda", "--tokens", tokens], self.a.limit, self.a.out, name)
         row = {"who": "pytorch", "error": (text.strip().splitlines() or ["nothing printed"])[-1]}
         for line in text.splitlines():
             if line.startswith('{"who"'):
@@ -158,6 +190,7 @@ class Rows:
                 if self.late(f"start of {key}, {state}"):
                     continue
                 name = f"start_{key}_{state}_{turn}"
+                wait_for_idle(group["ranks"])
                 first, text = until_step(self.command(group, name, []), 2, self.a.limit, self.work, caches)
                 self.log(name, text)
                 row = {"who": "ours", "group": key, "label": f"start, {state}", "ranks": group["ranks"], "first_step_s": first}

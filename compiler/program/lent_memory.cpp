@@ -9,15 +9,6 @@ namespace lockstep::compiler {
 namespace {
 constexpr int64_t kAlignment = 256;  // bytes, as of a region of its own
 
-bool writes_state(const StepProgram& program) {
-  return std::any_of(program.instrs.begin(), program.instrs.end(), [&](const Instr& instr) {
-    const Access access = access_of(program, instr);
-    return std::any_of(access.writes.begin(), access.writes.end(), [&](const Span& span) {
-      return span.there() && program.regions[span.region].kind == Region::Kind::state;
-    });
-  });
-}
-
 bool may_be_lent(const Region& region, bool evaluates) {
   using Kind = Region::Kind;
   const bool of_a_run =
@@ -27,7 +18,8 @@ bool may_be_lent(const Region& region, bool evaluates) {
 }  // namespace
 
 std::vector<Span> lent_places(const StepProgram& guest, const StepProgram& lender) {
-  const bool evaluates = !writes_state(guest);
+  // A rank that owns no row of what is updated is told like the others.
+  const bool evaluates = guest.updated.empty() && guest.put.empty();
   std::vector<int> order(guest.regions.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -28,7 +28,7 @@ SumForms foretold_sum_forms(const StepPlan& plan, const ProgramRank& rank) {
   const LanePlan& lanes = sums.lanes;
   const int64_t slots = lanes.slots(lanes.rank);
   int64_t together =
-      lanes.order == LaneOrder::contiguous ? std::clamp<int64_t>(plan.options.together, 1, slots) : 1;
+      lanes.order == LaneOrder::contiguous ? std::max<int64_t>(1, std::min(plan.options.together, slots)) : 1;
   while (together > 1 && slots % together) --together;
   SumTurns turns;
   std::vector<DType> dtypes = bucket_dtypes(plan);

@@ -15,11 +15,11 @@ struct SumForms {
       {};  // of SumTrees: merges, dtypes of sources
   bool operator==(const SumForms&) const = default;
 };
-// Of the instructions of each step.
+// What the instructions of a step add.
 SumForms sum_forms(const StepProgram& program);
-// Of the step that a rank will run: its lanes and the dtypes of its gradients decide it, so that kernels may
-// be compiled while its blocks are planned. As if `plan.options.together` micro-batches had room together.
-// UserError as build_program.
+// What a rank's step will add: its lanes and the dtypes of its gradients decide it, so that kernels may be
+// compiled while its blocks are planned. Whether `plan.options.together` micro-batches can run together, and
+// have room to, is known from the blocks alone, and taken for granted here.
 SumForms foretold_sum_forms(const StepPlan& plan, const ProgramRank& rank);
 
 }  // namespace lockstep::compiler

@@ -24,8 +24,10 @@ class EnqueuedWork : public Work {
 }  // namespace
 
 void begin_sums(Reductions& reductions, const SumForms& forms) {
-  for (const size_t lefts : forms.lefts) reductions.begin_accumulate(lefts);
-  for (const auto& [merges, sources] : forms.trees) reductions.begin_sum(merges, sources);
+  for (const size_t lefts : forms.lefts)
+    if (lefts <= reductions.most_lefts()) reductions.begin_accumulate(lefts);
+  for (const auto& [merges, sources] : forms.trees)
+    if (merges.size() <= reductions.most_sources()) reductions.begin_sum(merges, sources);
 }
 
 Executor::Executor(Parts parts)

@@ -15,7 +15,8 @@
 
 namespace lockstep::compiler {
 
-// Begins to prepare what adds gradients in these forms, side by side, beside the caller.
+// Begins to prepare what adds gradients in these forms, side by side, beside the caller. Sums of more addends
+// than the device takes are left out: who builds the program refuses them.
 void begin_sums(Reductions& reductions, const SumForms& forms);
 
 class Executor {

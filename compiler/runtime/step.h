@@ -20,9 +20,9 @@ class Step {
  public:
   using Scalars = StepScalars;
   // `array_of` gives this rank's arrays of the state by FQN; they are updated in place. `scalars_of` is asked
-  // once per step. `lender`: a step of the same device that never runs at the same time and is not gone
-  // before this one; what keeps nothing from run to run lies in its memory, where that has room
-  // (lent_places); null: none.
+  // once per step. `lender`: a step of the same device that never runs at the same time and outlives this
+  // one; what keeps nothing from run to run lies in its memory, where that has room (lent_places); null:
+  // none.
   Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,
        std::function<Scalars(int64_t step)> scalars_of, const Step* lender = nullptr);
   ~Step();

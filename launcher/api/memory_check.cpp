@@ -39,12 +39,15 @@ MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& tar
   if (!target.device().addressable()) bounds.context = 0;
   if (state.allocated()) bounds = {.context = 0, .libraries = 0, .communicator = 0, .workspace = 0};
   const PaperStep paper(plan, state.mesh());
-  MemoryNeeds out =
-      lender ? MemoryNeeds{.parts = {{"beyond the memory that steps share",
-                                      paper.held.total() - lent_bytes(paper.program, lender->program())},
-                                     {"batches", paper.batches}},
-                           .away = paper.held.host}
-             : device_needs(config, state, paper, nullptr, bounds);
+  MemoryNeeds out;
+  if (lender) {
+    const int64_t own = paper.held.total() - lent_bytes(paper.program, lender->program());
+    if (own > 0) out.parts.push_back({"step", own});
+    out.parts.push_back({"batches", paper.batches});
+    out.away = paper.held.host;
+  } else {
+    out = device_needs(config, state, paper, nullptr, bounds);
+  }
   if (state.allocated()) {
     std::erase_if(out.parts, [](const MemoryPart& part) {
       return part.name == "weights" || part.name == "moments" || part.name == "other state";

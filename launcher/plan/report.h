@@ -124,8 +124,9 @@ std::string plan_text(const PlanReport& report);
 //     {state, arena, reduction, total, regions [{name, bytes}],
 //      device: of its device (the CPU: of its host), with bounds of what libraries take:
 //        {parts [{name, bytes, bound}], total, exact, on_host (moments in the host's memory instead),
-//         activations_on_host (that wait there), available | null, fits | null,
-//         nearest {micro, ranks, mesh, bytes} | null, planned_without | null},
+//         activations_on_host (that wait there), evaluation_within (what of an evaluation lies in the
+//         training step's memory), available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null,
+//         planned_without | null},
 //      host: this host, on the CPU, of so many of the ranks together:
 //        {ranks, exact, available, source, fits} | null}
 //   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange

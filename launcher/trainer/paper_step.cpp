@@ -93,6 +93,7 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
   StepBlocks blocks = blocks_on_device(plan);
   for (int data_rank : few) {
     const int64_t rank = of_data[data_rank];
+    fullest.push_back(rank);
     program = build_program(plan, std::move(blocks), {mesh.words, rank, seats});
     const HeldBytes holds = held_bytes(program);
     if (holds.total() >= held.total()) held = holds;
@@ -109,6 +110,21 @@ StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank) {
   return build_program(step.plan, blocks_of(step.program.blocks), {mesh, rank, step.seats});
 }
 
+namespace {
+// What the fullest rank holds of a step and of an evaluation that lies in its memory.
+int64_t held_with(const PaperStep& step, const PaperStep& evaluation, const Mesh& mesh) {
+  std::set<int64_t> ranks(step.fullest.begin(), step.fullest.end());
+  ranks.insert(evaluation.fullest.begin(), evaluation.fullest.end());
+  int64_t most = step.held.total();
+  for (const int64_t rank : ranks) {
+    const StepProgram trains = program_of(step, mesh, rank), measures = program_of(evaluation, mesh, rank);
+    most = std::max(most,
+                    held_bytes(trains).total() + held_bytes(measures).total() - lent_bytes(measures, trains));
+  }
+  return most;
+}
+}  // namespace
+
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const PaperStep& step,
                          const PaperStep* evaluation, const LibraryBounds& bounds) {
   StepBytes bytes{.arena = step.held.arena,
@@ -121,8 +137,8 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
     bytes.arena -= bytes.copies;
   }
   if (evaluation) {
-    bytes.lent = lent_bytes(evaluation->program, step.program);
-    bytes.evaluation = evaluation->held.total() - bytes.lent;
+    bytes.evaluation = held_with(step, *evaluation, state.mesh().words) - step.held.total();
+    bytes.lent = evaluation->held.total() - bytes.evaluation;
     bytes.batches += evaluation->batches;
     bytes.away += evaluation->held.host;
   }

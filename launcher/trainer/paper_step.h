@@ -21,6 +21,7 @@ struct PaperStep {
   int seats;                      // data ranks of a host, where gradients go inside hosts first; else 0
   int ranks;                      // data ranks
   compiler::HeldBytes held;       // of the fullest rank
+  std::vector<int64_t> fullest;   // ranks of which one holds so much, rank 0 among them
   // Per StartCollective of `program`: bytes that a rank sends, the most of fullest_ranks(); those of the
   // parts of one collective stand at the first.
   std::vector<int64_t> sent;

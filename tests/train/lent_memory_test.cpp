@@ -8,11 +8,13 @@
 
 #include "compiler/compile.h"
 #include "compiler/program/folds.h"
+#include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/models/gpt.h"
 #include "core/nn/layers.h"
 #include "core/optim/adamw.h"
 #include "distributed/local/local_world.h"
+#include "launcher/api/memory_check.h"
 
 namespace lockstep {
 namespace {
@@ -47,15 +49,16 @@ const std::vector<Precision> kPrecisions = {{"fp32"},
 
 struct Result {
   std::vector<float> losses = {}, evaluated = {};
+  std::vector<uint64_t> sums = {};  // of micro-batches computed again
   std::string hash = {}, certificate = {};
   int64_t lent = 0, held = 0;  // of the evaluation, bytes
   bool same_bits(const Result& than) const {
-    return losses == than.losses && evaluated == than.evaluated && hash == than.hash &&
+    return losses == than.losses && evaluated == than.evaluated && sums == than.sums && hash == than.hash &&
            certificate == than.certificate;
   }
 };
 
-// Three steps with an evaluation before and behind each, and a smaller batch, which is a training step, too.
+// Three steps with evaluations before and behind each, and smaller batches, which are training steps, too.
 Result train(const Mesh& words, const Precision& precision, bool lend) {
   Result out;
   distributed::local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
@@ -88,6 +91,11 @@ Result train(const Mesh& words, const Precision& precision, bool lend) {
       mine.losses.push_back(step(input(i)));
       mine.evaluated.push_back(evaluation(input(100)));
       mine.losses.push_back(smaller(input(i + 1)));
+      for (Step* one : {&step, &smaller})
+        for (uint64_t sum : one->recompute(input(i), 0)) mine.sums.push_back(sum);
+      // What the smaller step has rounded stays its own: nobody else writes the state in between.
+      mine.evaluated.push_back(evaluation(input(100)));
+      mine.losses.push_back(smaller(input(i + 1)));
     }
     mine.hash = state_hash(std::as_const(state).arrays(), mesh);
     mine.certificate = step.certificate() + evaluation.certificate() + smaller.certificate();
@@ -113,6 +121,46 @@ TEST(LentMemory, AnEvaluationLiesInTheTrainingStepsMemoryWhole) {
     EXPECT_EQ(one.lent, one.held) << precision.name;
     EXPECT_GT(one.lent, 0) << precision.name;
   }
+}
+
+// A loop of one's own: asked for is what a step takes beyond the memory that is lent to it.
+TEST(LentMemory, IsNotAskedForTwice) {
+  const char* memory = "LOCKSTEP_MEMORY";
+  State state(solo_mesh(), 3);
+  const models::Gpt gpt(state.root(),
+                        {.vocab = kVocab, .context = kTokens, .width = 32, .depth = 2, .heads = 2});
+  AdamW adamw(state / "optim", {.lr = 1e-2});
+  Step step = compile(state, fields(4), {16, 4},
+                      [&](const std::vector<Tensor>& batch) {
+                        Loss loss = cross_entropy(gpt(batch[0]), batch[1]);
+                        adamw.update(grad(loss, state.parameters()));
+                        return loss;
+                      },
+                      {});
+  const auto refused = [&](const char* room, const Step* lender) -> std::string {
+    setenv(memory, room, 1);
+    try {
+      compile(
+          state, fields(4), {8, 4},
+          [&](const std::vector<Tensor>& batch) {
+            Evaluation evaluation;
+            return cross_entropy(gpt(batch[0]), batch[1]);
+          },
+          {}, lender);
+    } catch (const UserError& error) { return error.what(); }
+    return "";
+  };
+  set_plan_observer(MemoryCheck(launcher::WorkerPlace{}, cpu_target()));
+  EXPECT_EQ(refused("1KiB", &step), "");
+  const std::string alone = refused("1KiB", nullptr), lent = refused("100", &step);
+  EXPECT_NE(alone.find("most of it for activations ("), std::string::npos) << alone;
+  EXPECT_NE(
+      lent.find(
+          "the program does not fit on this host: its rank needs 512 B, most of it for batches (512 B)"),
+      std::string::npos)
+      << lent;
+  set_plan_observer({});
+  unsetenv(memory);
 }
 
 Region arena(const std::string& name, int64_t bytes) { return {Region::Kind::arena, name, bytes}; }
@@ -146,7 +194,7 @@ TEST(LentMemory, AStepThatWritesStateKeepsItsValues) {
                    {Region::Kind::partial, "sums", 500},
                    {Region::Kind::state, "weight", 64}};
   EXPECT_EQ(lent_bytes(guest, lender), 2000);
-  guest.instrs.push_back({.what = ZeroSpan{{3, 0, 64}}, .at = {}});
+  guest.updated.push_back({});  // none of its rows is this rank's
   EXPECT_EQ(lent_bytes(guest, lender), 1000);
 }
 

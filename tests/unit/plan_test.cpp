@@ -352,7 +352,8 @@ TEST(PlanWords, JsonOfAReport) {
   EXPECT_EQ(
       j["memory"]["device"].dump(),
       R"({"parts":[{"name":"weights","bytes":1024,"bound":false},{"name":"driver and libraries","bytes":4096,)"
-      R"("bound":true}],"total":5120,"exact":1024,"on_host":0,"activations_on_host":0,"available":4096,)"
+      R"("bound":true}],"total":5120,"exact":1024,"on_host":0,"activations_on_host":0,"evaluation_within":0,)"
+      R"("available":4096,)"
       R"("fits":false,"nearest":{"micro":1,"ranks":32,"mesh":"[dp_shard=4, tp=8]","bytes":4000},"planned_without":"no driver"})");
   EXPECT_EQ(
       j["step"].dump(),
