@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Packs what a machine with GPUs needs to run and measure: programs, configs, the token file, the peers, the scripts.
-#   bench/gpu/pack.sh [--out .gpu] [--tokens FILE] [--runtime SCRIPT] [--archive FILE.tar.gz] [--limit MIB] BINARY ...
+#   bench/gpu/pack.sh [--out .gpu] [--tokens FILE] [--runtime SCRIPT] [--archive FILE.tar.gz|.tar.xz] [--limit MIB] BINARY ...
 # Binaries are stripped copies. --runtime: a script that is called as SCRIPT OUT/rt BINARY ... and collects MPI and the shared libraries for
-# a machine that has none, with an activate.sh. --archive: OUT as one file too, about a third of the size; what counts against --limit is then
-# the file. Afterwards, there: OUT/run.sh, or: tar xzf FILE.tar.gz && OUT/run.sh
+# a machine that has none, with an activate.sh. --archive: OUT as one file too, about a third of the size, by xz less; what counts against
+# --limit is then the file. Afterwards, there: OUT/run.sh, or: tar xf FILE && OUT/run.sh
 set -euo pipefail
 source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 out=.gpu tokens="" runtime="" archive="" limit=60
@@ -41,7 +41,7 @@ fi
 du -sh "$out"/*
 packed=$out
 if [ -n "$archive" ]; then
-  tar czf "$archive" -C "$(dirname "$out")" "$(basename "$out")"
+  tar caf "$archive" -C "$(dirname "$out")" "$(basename "$out")"
   packed=$archive
 fi
 kib=$(du -sk "$packed" | cut -f1)

@@ -3,7 +3,8 @@
 #   tests/gpu/check.sh BIN_DIR   run from the root of the tree; BIN_DIR holds trainrun and the gpu_* tests. Needs mpirun, 4 GPUs for all of it;
 #   on fewer, runs take as many ranks as there are, and meshes that need more are left out.
 # HOSTS=2 runs twice as many ranks as there are GPUs, as if on two hosts (as_hosts.sh): what needs 4 GPUs, on 2.
-# ONLY="nccl bits mesh cross llama sparse golden lost plan" chooses parts. Ends with the number of failures as its exit code.
+# ONLY="nccl bits mesh cross llama sparse golden lost plan" chooses parts; "sanitize" runs when it is asked for alone: the gpu_* tests
+# under compute-sanitizer, each for at most SANITIZE_SECONDS (150). Ends with the number of failures as its exit code.
 set -u
 bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
 only=${ONLY:-units nccl bits mesh cross llama sparse golden lost plan}
@@ -57,6 +58,22 @@ fresh() { rm -rf "${@/#/runs/}"; }
 if wants units; then
   for test in device contents reductions contraction bf16x6 float8 rows table_rows kernels attention together; do
     timeout 400 "$bin/gpu_${test}_test" > "$work/$test.log" 2>&1 && echo "PASS gpu_${test}_test" || { tail -n 5 "$work/$test.log"; fail "gpu_${test}_test"; }
+  done
+fi
+if wants sanitize; then
+  # Cases that launch every kind of kernel once or twice; under racecheck a launch takes a hundred times as long and more.
+  declare -A cases=([float8]='*' [reductions]='*' [rows]='*' [table_rows]='*' [bf16x6]='*Odd*:*Cuts*' [together]='*layers*'
+    [kernels]='*sums_have_one_order*:*gated*:*multi_tensor*:*dropout*' [attention]='*Bf16Agrees*:*Hopper*')
+  for tool in memcheck racecheck; do
+    for test in float8 reductions rows table_rows bf16x6 together kernels attention; do
+      log=$work/$tool.$test.log
+      timeout "${SANITIZE_SECONDS:-150}" compute-sanitizer --tool $tool --error-exitcode 99 "$bin/gpu_${test}_test" \
+        --gtest_filter="${cases[$test]}" > "$log" 2>&1
+      code=$?
+      found=$(grep -cE '^\[       OK \]' "$log")
+      if ((code == 0 && found > 0)); then echo "PASS $tool gpu_${test}_test, $found cases"
+      else tail -n 5 "$log"; fail "$tool gpu_${test}_test: exit $code$([[ $code == 124 ]] && echo ', out of time'), $found cases"; fi
+    done
   done
 fi
 if wants nccl; then
