@@ -216,21 +216,19 @@ void set_plan_observer(PlanObserver observer) { g_observer = std::move(observer)
 BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
                      const StepFunction& function, const CompileOptions& options) {
   const LiveMesh& mesh = state.mesh();
-  const bool compiles = options.backend != Backend::reference;
-  if (compiles) target_of(options).begin_reductions(target_options(options));
   BegunStep out;
-  // Kernels compile while the plans of libraries are made.
-  const bool generates = mesh.world->rank() == 0 && options.memory_budget == kRecomputeNothing;
+  // Kernels, and sums of gradients, compile while the plans of libraries are made.
+  std::unique_ptr<Reductions> sums;
   std::function<void(const StepPlan&)> begin;
-  if (compiles)
+  if (options.backend != Backend::reference) {
+    sums = target_of(options).make_reductions(target_options(options));
     begin = [&](const StepPlan& plan) {
-      const Target& target = target_of(plan.options);
-      const auto sums = target.make_reductions(target_options(plan.options));
       begin_sums(*sums, foretold_sum_forms(plan, {mesh.words, mesh.rank, mesh.seats}));
-      if (!generates) return;
+      if (mesh.world->rank() != 0 || options.memory_budget != kRecomputeNothing) return;
       out.sources = kernel_sources(plan);
-      target.begin_compile(out.sources, target_options(plan.options));
+      target_of(options).begin_compile(out.sources, target_options(plan.options));
     };
+  }
   out.plan = plan_with(state, mesh.words, batch, shape, function, options, begin);
   return out;
 }

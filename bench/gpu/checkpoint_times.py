@@ -18,6 +18,8 @@ import sys
 import threading
 import time
 
+from processes import family
+
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -25,23 +27,6 @@ def arguments():
     parser.add_argument("folder")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     return parser.parse_args()
-
-
-def family(root):
-    """The process and its descendants."""
-    parents = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as file:
-                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
-            except (OSError, ValueError):
-                pass
-    found, rest = [], [root]
-    while rest:
-        found.append(rest.pop())
-        rest += parents.get(found[-1], [])
-    return found
 
 
 def moved(processes):

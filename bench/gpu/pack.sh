@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Packs what a machine with GPUs needs to run and measure: programs, configs, the token file, the peers, the scripts.
-#   bench/gpu/pack.sh [--out .gpu] [--tokens FILE] [--runtime SCRIPT] [--archive FILE.tar.gz|.tar.xz] [--limit MIB] BINARY ...
-# Binaries are stripped copies. --runtime: a script that is called as SCRIPT OUT/rt BINARY ... and collects MPI and the shared libraries for
-# a machine that has none, with an activate.sh. --archive: OUT as one file too, about a third of the size, by xz less; what counts against
-# --limit is then the file. Afterwards, there: OUT/run.sh, or: tar xf FILE && OUT/run.sh
+#   bench/gpu/pack.sh [--out .gpu] [--tokens FILE] [--runtime SCRIPT] [--archive FILE.tar.gz|.tar.xz] [--limit MIB]
+#                     BINARY ...
+# Binaries are stripped copies. --runtime: a script that is called as SCRIPT OUT/rt BINARY ... and collects MPI and the
+# shared libraries for a machine that has none, with an activate.sh. --archive: OUT as one file too, a third of the
+# size, by xz less; what counts against --limit is then the file. Afterwards, there: OUT/run.sh, or: tar xf FILE &&
+# OUT/run.sh
 set -euo pipefail
 source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 out=.gpu tokens="" runtime="" archive="" limit=60
@@ -32,7 +34,8 @@ mkdir -p "$out/bin" "$out/configs" "$out/peers" "$out/data"
 for binary in "$@"; do strip -o "$out/bin/$(basename "$binary")" "$binary"; done
 cp "$source_root"/configs/*.json "$out/configs/"
 cp "$source_root"/bench/peers/*.py "$out/peers/"
-cp "$source_root"/bench/gpu/{run.sh,tables.sh,measure.py,rows.py,rows.json,floor.py,curve.py,checkpoint_times.py,host_memory.py} "$out/"
+cp "$source_root"/bench/gpu/{run.sh,tables.sh,measure.py,rows.py,rows.json,processes.py,floor.py,curve.py} "$out/"
+cp "$source_root"/bench/gpu/{checkpoint_times.py,host_memory.py} "$out/"
 [ -z "$tokens" ] || cp -L "$tokens" "$out/data/tokens.bin"
 if [ -n "$runtime" ]; then
   rm -rf "$out/rt"

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Rows of docs/performance.md, measured anew: each group of rows.json, ours and then PyTorch's, in one call, with clocks and watts; and starts.
+"""Rows of docs/performance.md, measured anew, with clocks and watts; and starts.
 
   python3 rows.py --root .gpu --out out 124m 1558m --starts 124m        in a folder that pack.sh made
 
-Both read the file of tokens. A run of ours ends at its last step, without a save. "start" is ours from the command to the line of step 1;
-PyTorch's is its first step alone, imports and weights left out. Writes to --out: results.jsonl (a line per run), clocks.csv, log.txt, rows.md (the table)."""
+Of each group of rows.json ours run first, then PyTorch's, all in one call; both read the file of tokens. A run of ours
+ends at its last step, without a save. "start" is ours from the command to the line of step 1; PyTorch's is its first
+step alone, imports and weights left out. What may be long in rows.json is a list of strings, joined by spaces.
+Writes to --out: results.jsonl (a line per run), clocks.csv, log.txt, rows.md (the table)."""
 import argparse
 import json
 import os
 import shlex
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -18,8 +19,10 @@ import threading
 import time
 
 from measure import IDLE_MIB, Clocks, run
+from processes import end
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SHOWN = ("step_ms", "first_step_s", "memory_mib", "sm_mhz", "watts")
 
 
 def arguments():
@@ -27,43 +30,25 @@ def arguments():
     parser.add_argument("groups", nargs="*", help="of rows.json; group:LABEL+LABEL takes some of its runs alone")
     parser.add_argument("--root", required=True, help="folder with bin/, configs/, peers/ and data/")
     parser.add_argument("--out", required=True)
-    parser.add_argument("--starts", nargs="*", default=[], help="of rows.json: seconds to step 1, with empty caches and full ones")
+    parser.add_argument("--starts", nargs="*", default=[], help="of rows.json: with empty caches, then full ones")
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--only", choices=["both", "ours", "torch"], default="both")
     parser.add_argument("--limit", type=float, default=150, help="seconds for one run")
-    parser.add_argument("--budget", type=float, default=540, help="seconds; runs that would start later are left out and named")
+    parser.add_argument("--budget", type=float, default=540, help="seconds, after which no run begins; it is named")
     return parser.parse_args()
 
 
-def descendants(pid):
-    """The process and all that it started, by what /proc says."""
-    parents = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    parents[int(entry)] = int(file.read().rsplit(")", 1)[1].split()[1])
-            except (OSError, IndexError, ValueError):
-                pass  # it is gone
-    found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
-
-
-def end(child):
-    for pid in descendants(child.pid):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+def words(text):
+    return shlex.split(text if isinstance(text, str) else " ".join(text))
 
 
 def until_step(command, step, limit, cwd, env=None):
-    """Runs trainrun up to the line of a step: seconds to the line of step 1 (None: it never came), and what was printed."""
+    """Runs trainrun up to the line of a step: seconds to the line of step 1 (None: it never came), and all lines."""
     began, first, text = time.monotonic(), None, []
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=cwd,
-                             env={**os.environ, **(env or {})}, start_new_session=True)
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=cwd,
+        env={**os.environ, **(env or {})}, start_new_session=True,
+    )
     watchdog = threading.Timer(limit, end, [child])
     watchdog.start()
     try:
@@ -83,10 +68,11 @@ def until_step(command, step, limit, cwd, env=None):
 
 def wait_for_idle(gpus, limit=20):
     """Until nobody holds memory of the GPUs: what was ended before gives it back a little later."""
+    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     until = time.monotonic() + limit
     while time.monotonic() < until:
         try:
-            said = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=20).stdout
+            said = subprocess.run(query, capture_output=True, text=True, timeout=20).stdout
         except (OSError, subprocess.TimeoutExpired):
             return
         if all(int(word) < IDLE_MIB for word in said.split()[:gpus] if word.isdigit()):
@@ -103,6 +89,18 @@ def steps_of(path):
         return []
 
 
+def figures_of(steps, first):
+    """Of the steps behind `first`: times, and what a step stands still for communication."""
+    counted = [one for one in steps if one["step"] > first]
+    times = [one["step_ms"] for one in counted]
+    exposed = [part for part in counted[-1] if part.startswith("exposed_")]
+    return {
+        "step_ms": statistics.median(times), "step_ms_min": min(times), "step_ms_max": max(times),
+        "samples": len(times),
+        "exposed_ms": sum(statistics.median(one[part] for one in counted) for part in exposed),
+    }
+
+
 class Rows:
     def __init__(self, a):
         self.a = a
@@ -110,11 +108,15 @@ class Rows:
             self.data = json.load(file)
         self.began = time.monotonic()
         self.rows = []
+        self.tokens = os.path.join(a.root, "data", "tokens.bin")
         memory = "/dev/shm" if os.path.isdir("/dev/shm") else a.out
         self.work = os.path.join(memory, f"lockstep-rows-{os.getpid()}")
 
+    def seconds(self):
+        return time.monotonic() - self.began
+
     def late(self, what):
-        if time.monotonic() - self.began <= self.a.budget:
+        if self.seconds() <= self.a.budget:
             return False
         print(f"left out: {what}, the budget of {self.a.budget:.0f} s is used", flush=True)
         return True
@@ -123,47 +125,50 @@ class Rows:
         self.rows.append(row)
         with open(os.path.join(self.a.out, "results.jsonl"), "a") as file:
             file.write(json.dumps(row) + "\n")
-        figures = " ".join(f"{key} {row[key]:.4g}" for key in ("step_ms", "first_step_s", "memory_mib", "sm_mhz", "watts") if row.get(key))
-        print(f"{time.monotonic() - self.began:6.1f} s  {row['who']:8} {row['group']}, {row['label']}: {figures or row.get('error')}", flush=True)
+        said = " ".join(f"{key} {row[key]:.4g}" for key in SHOWN if row.get(key)) or row.get("error")
+        print(f"{self.seconds():6.1f} s  {row['who']:8} {row['group']}, {row['label']}: {said}", flush=True)
 
     def command(self, group, name, options):
-        return [os.path.join(self.a.root, "bin", "trainrun"), "--nproc", str(group["ranks"]), os.path.join(self.a.root, "configs", group["config"]),
-                f"--name={name}", "--train.steps=1000", "--train.eval_every=0", "--checkpoint.every=0", "--log.every=1", "--log.hash_every=0",
-                f"--data.paths={json.dumps([os.path.join(self.a.root, 'data', 'tokens.bin')])}", *shlex.split(group.get("set", "")), *options]
+        return [
+            os.path.join(self.a.root, "bin", "trainrun"), "--nproc", str(group["ranks"]),
+            os.path.join(self.a.root, "configs", group["config"]), f"--name={name}", "--train.steps=1000",
+            "--train.eval_every=0", "--checkpoint.every=0", "--log.every=1", "--log.hash_every=0",
+            f"--data.paths={json.dumps([self.tokens])}", *words(group.get("set", "")), *options,
+        ]
 
     def log(self, label, text):
         with open(os.path.join(self.a.out, "log.txt"), "a") as file:
             file.write(f"== {label}\n" + "\n".join(text[-40:]) + "\n")
 
-    def ours(self, key, group, label, words):
-        precision, *more = shlex.split(words)
-        options = shlex.split(self.data["precisions"][precision]) + more
+    def ours(self, key, group, label, how):
+        precision, *more = words(how)
+        options = ["--data.validation=0", *words(self.data["precisions"][precision]), *more]
         name = f"{key}_{label}".translate(str.maketrans(", ", "__"))
         wait_for_idle(group["ranks"])
         with Clocks(self.a.out, name, group["ranks"]) as seen:
-            first, text = until_step(self.command(group, name, ["--data.validation=0", *options]), group["steps"], self.a.limit, self.work)
+            command = self.command(group, name, options)
+            first, text = until_step(command, group["steps"], self.a.limit, self.work)
         self.log(name, text)
         row = {"who": "ours", "group": key, "label": label, "ranks": group["ranks"], "first_step_s": first}
-        seen_steps = steps_of(os.path.join(self.work, "runs", name, "metrics.jsonl"))
-        counted = [one for one in seen_steps if one["step"] > group["steps"] // 3]
-        if counted and seen_steps[-1]["step"] >= group["steps"] - 1:
-            times = [one["step_ms"] for one in counted]
-            row.update(step_ms=statistics.median(times), step_ms_min=min(times), step_ms_max=max(times), samples=len(times),
-                       exposed_ms=sum(statistics.median(one[part] for one in counted) for part in counted[-1] if part.startswith("exposed_")))
+        steps = steps_of(os.path.join(self.work, "runs", name, "metrics.jsonl"))
+        if steps and steps[-1]["step"] >= group["steps"] - 1:
+            row.update(figures_of(steps, group["steps"] // 3))
         else:
             row["error"] = " ".join(text[-3:])[-400:]
         row.update(seen.summary())
         shutil.rmtree(os.path.join(self.work, "runs", name), ignore_errors=True)
         self.keep(row)
 
-    def torch(self, key, group, label, words):
+    def torch(self, key, group, label, how):
+        start = [sys.executable]
+        if group["ranks"] > 1:
+            start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(group["ranks"])]
         script = os.path.join(self.a.root, "peers", "torch_step.py")
-        start = [sys.executable] if group["ranks"] == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(group["ranks"])]
         name = f"torch_{key}_{label}".replace(" ", "_")
-        tokens = os.path.join(self.a.root, "data", "tokens.bin")
         wait_for_idle(group["ranks"])
         with Clocks(self.a.out, name, group["ranks"]) as seen:
-            _, text = run([*start, script, *shlex.split(words), "--device", "cuda", "--tokens", tokens], self.a.limit, self.a.out, name)
+            command = [*start, script, *words(how), "--device", "cuda", "--tokens", self.tokens]
+            _, text = run(command, self.a.limit, self.a.out, name)
         row = {"who": "pytorch", "error": (text.strip().splitlines() or ["nothing printed"])[-1]}
         for line in text.splitlines():
             if line.startswith('{"who"'):
@@ -176,13 +181,14 @@ class Rows:
         group = self.data["groups"][key]
         for _ in range(self.a.turns):
             for who, program in (("ours", self.ours), ("torch", self.torch)):
-                for label, words in group[who].items() if self.a.only in ("both", who) else ():
+                for label, how in group[who].items() if self.a.only in ("both", who) else ():
                     if (not labels or label in labels.split("+")) and not self.late(f"{key}, {label}"):
-                        program(key, group, label, words)
+                        program(key, group, label, how)
 
     def start(self, key):
         group = self.data["starts"][key]
-        caches = {name: os.path.join(self.work, f"{key}_{name}") for name in ("LOCKSTEP_CACHE", "CUDA_CACHE_PATH")}
+        names = ("LOCKSTEP_CACHE", "CUDA_CACHE_PATH")
+        caches = {name: os.path.join(self.work, f"{key}_{name}") for name in names}
         for turn in range(self.a.turns):
             for folder in caches.values():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -193,18 +199,23 @@ class Rows:
                 wait_for_idle(group["ranks"])
                 first, text = until_step(self.command(group, name, []), 2, self.a.limit, self.work, caches)
                 self.log(name, text)
-                row = {"who": "ours", "group": key, "label": f"start, {state}", "ranks": group["ranks"], "first_step_s": first}
-                self.keep(row if first else {**row, "error": " ".join(text[-3:])[-400:]})
+                row = {"who": "ours", "group": key, "label": f"start, {state}", "ranks": group["ranks"]}
+                self.keep({**row, "first_step_s": first} if first else {**row, "error": " ".join(text[-3:])[-400:]})
                 shutil.rmtree(os.path.join(self.work, "runs", name), ignore_errors=True)
 
     def table(self):
-        text = lambda row, name, form: form % row[name] if row.get(name) else ""
-        lines = ["| workload | run | ms (least to most) | exposed ms | start s | MiB | MHz | W |", "|" + " --- |" * 8]
+        heads = ["workload", "run", "ms (least to most)", "exposed ms", "start s", "MiB", "MHz", "W"]
+        lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
         for row in self.rows:
             title = self.data["groups"].get(row["group"], {}).get("title", row["group"])
-            steps = f"{row['step_ms']:.1f} ({row['step_ms_min']:.1f} to {row['step_ms_max']:.1f})" if row.get("step_ms") else row.get("error", "")
-            lines.append("| " + " | ".join([title, f"{row['who']}, {row['label']}", steps, text(row, "exposed_ms", "%.1f"), text(row, "first_step_s", "%.1f"),
-                                            text(row, "memory_mib", "%.0f"), text(row, "sm_mhz", "%.0f"), text(row, "watts", "%.0f")]) + " |")
+            cells = [title, f"{row['who']}, {row['label']}"]
+            if row.get("step_ms"):
+                cells.append(f"{row['step_ms']:.1f} ({row['step_ms_min']:.1f} to {row['step_ms_max']:.1f})")
+            else:
+                cells.append(row.get("error", ""))
+            digits = {"exposed_ms": 1, "first_step_s": 1, "memory_mib": 0, "sm_mhz": 0, "watts": 0}
+            cells += [f"{row[name]:.{many}f}" if row.get(name) else "" for name, many in digits.items()]
+            lines.append("| " + " | ".join(cells) + " |")
         return "\n".join(lines) + "\n"
 
 

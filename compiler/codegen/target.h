@@ -258,10 +258,9 @@ class Target {
   virtual bool rounds_by_scales() const { return false; }
   // Whether its MultiTensorKernels have enqueue_by_rows, and its Reductions sum_rows.
   virtual bool updates_by_rows() const { return false; }
-  // Begins to compile what every Reductions has, beside its caller.
-  virtual void begin_reductions(const TargetOptions&) const {}
-  virtual std::unique_ptr<Reductions> make_reductions(
-      const TargetOptions& options) const = 0;  // with scratch of its own: one per step
+  // With scratch of its own: one per step, and another one while the step is planned, whose kernels begin to
+  // compile then.
+  virtual std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const = 0;
   virtual std::string library_version()
       const = 0;  // of what decides bits beside our own kernels: "oneDNN 2.6.3 (avx512_core)"
 };

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/schedule/arena.h"
+
 namespace lockstep::compiler {
 
 namespace {
-constexpr int64_t kAlignment = 256;  // bytes, as of a region of its own
-
 bool may_be_lent(const Region& region, bool evaluates) {
   using Kind = Region::Kind;
   const bool of_a_run =
@@ -34,7 +34,7 @@ std::vector<Span> lent_places(const StepProgram& guest, const StepProgram& lende
       if (arena.kind != Region::Kind::arena || arena.on_host || taken[to] + region.bytes > arena.bytes)
         continue;
       out[r] = {static_cast<int>(to), taken[to], region.bytes};
-      taken[to] += (region.bytes + kAlignment - 1) / kAlignment * kAlignment;
+      taken[to] += aligned_bytes(region.bytes);
     }
   }
   return out;

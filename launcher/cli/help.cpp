@@ -17,9 +17,9 @@ std::string help_text() {
   trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference|--schema   all keys
   trainrun show --graph step.svg --nproc 4 config.json     a step as a picture: what computes, what travels, what waits
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH|diff A B|prune RUN|...   trainrun ckpt --help
-  trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
+  trainrun generate runs/quickstart --prompt "The "        text from a checkpoint    trainrun report RUN  a page of it
   trainrun import-hf DIR --name=mine                       a model of Hugging Face   trainrun export-hf runs/mine OUT --dtype=bf16   back
-  trainrun replay --step 40 runs/quickstart                computes a step again     trainrun report RUN    a page: curves, plan, measured   trainrun bisect A B   where two runs part
+  trainrun replay --step 40 runs/quickstart                computes a step again     trainrun bisect A B  where two part
   trainrun top runs/quickstart                             a running job, live       trainrun autopsy RUN   after a failure: who was where
   trainrun flight runs/quickstart/logs/attempt-1           last collectives          trainrun doctor        whether this machine is fit for runs
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables

@@ -3,8 +3,9 @@
 #   tests/gpu/check.sh BIN_DIR   run from the root of the tree; BIN_DIR holds trainrun and the gpu_* tests. Needs mpirun, 4 GPUs for all of it;
 #   on fewer, runs take as many ranks as there are, and meshes that need more are left out.
 # HOSTS=2 runs twice as many ranks as there are GPUs, as if on two hosts (as_hosts.sh): what needs 4 GPUs, on 2.
-# ONLY="nccl bits mesh cross llama sparse golden lost plan" chooses parts; "sanitize" runs when it is asked for alone: the gpu_* tests
-# under compute-sanitizer, each for at most SANITIZE_SECONDS (150). Ends with the number of failures as its exit code.
+# ONLY="nccl bits mesh cross llama sparse golden lost plan" chooses parts; "sanitize" runs when it is asked for alone:
+# the gpu_* tests under compute-sanitizer, each for at most SANITIZE_SECONDS (150). Ends with the number of failures as
+# its exit code.
 set -u
 bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
 only=${ONLY:-units nccl bits mesh cross llama sparse golden lost plan}
@@ -61,9 +62,10 @@ if wants units; then
   done
 fi
 if wants sanitize; then
-  # Cases that launch every kind of kernel once or twice; under racecheck a launch takes a hundred times as long and more.
-  declare -A cases=([float8]='*' [reductions]='*' [rows]='*' [table_rows]='*' [bf16x6]='*Odd*:*Cuts*' [together]='*layers*'
-    [kernels]='*sums_have_one_order*:*gated*:*multi_tensor*:*dropout*' [attention]='*Bf16Agrees*:*Hopper*')
+  # Cases that launch every kind of kernel once or twice; under racecheck a launch takes a hundred times as long.
+  declare -A cases=([float8]='*' [reductions]='*' [rows]='*' [table_rows]='*' [bf16x6]='*Odd*:*Cuts*'
+    [together]='*layers*' [kernels]='*sums_have_one_order*:*gated*:*multi_tensor*:*dropout*'
+    [attention]='*Bf16Agrees*:*Hopper*')
   for tool in memcheck racecheck; do
     for test in float8 reductions rows table_rows bf16x6 together kernels attention; do
       log=$work/$tool.$test.log
@@ -71,8 +73,13 @@ if wants sanitize; then
         --gtest_filter="${cases[$test]}" > "$log" 2>&1
       code=$?
       found=$(grep -cE '^\[       OK \]' "$log")
-      if ((code == 0 && found > 0)); then echo "PASS $tool gpu_${test}_test, $found cases"
-      else tail -n 5 "$log"; fail "$tool gpu_${test}_test: exit $code$([[ $code == 124 ]] && echo ', out of time'), $found cases"; fi
+      if ((code == 0 && found > 0)); then
+        echo "PASS $tool gpu_${test}_test, $found cases"
+      else
+        tail -n 5 "$log"
+        ((code == 124)) && code="124, out of time"
+        fail "$tool gpu_${test}_test: exit $code, $found cases"
+      fi
     done
   done
 fi

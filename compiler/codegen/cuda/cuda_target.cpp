@@ -90,9 +90,6 @@ class CudaTarget : public Target {
   }
   void finish_library_calls() const override { cuda::finish_source_modules(*device_); }
   bool sums_rows() const override { return true; }
-  void begin_reductions(const TargetOptions& options) const override {
-    (void)cuda::source_module(*device_, cuda::common_source(), options.cache_dir);
-  }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return cuda::make_reductions(*device_, options.cache_dir);
   }
