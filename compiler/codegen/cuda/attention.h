@@ -184,16 +184,18 @@ std::string unfit_for_hopper(const AttentionShape& shape, const Properties& devi
 // (docs/performance.md).
 bool pays_on_hopper(const AttentionShape& shape);
 
-// sdpa_rows, sdpa_tiles and sdpa_results for head size 64 or 128; in an order of the shape alone.
-std::string hopper_attention_source(int64_t size);
+// sdpa_rows, sdpa_tiles and sdpa_results for head size 64 or 128; in an order of the shape alone. `lanes`:
+// how many lanes of a warp tell others that it is done. One speaks for all, after they have met; racecheck of
+// compute-sanitizer takes an arrival for its own lane alone, and sees order where all 32 arrive.
+std::string hopper_attention_source(int64_t size, int lanes = 1);
 std::vector<std::string> hopper_attention_flags();  // of NVRTC: lambdas without a word run on the device
 // Its parts: places and instructions; the kernels around the tiles.
 std::string hopper_attention_instructions(int64_t size);
 std::string hopper_attention_ends();
 
 // dq, dk and dv of one call, each rounded to bf16 once from sums in f32. Memory between its kernels: f32 sums
-// of dq, dk and dv, and two numbers a query. `cache_dir`: of kernels, as in TargetOptions.
+// of dq, dk and dv, and two numbers a query. `cache_dir`: of kernels, as in TargetOptions. `lanes`: as above.
 std::unique_ptr<LibraryCall> make_hopper_attention(CudaDevice& device, const AttentionShape& shape,
-                                                   const std::string& cache_dir);
+                                                   const std::string& cache_dir, int lanes = 1);
 
 }  // namespace lockstep::compiler::cuda

@@ -42,9 +42,9 @@ CUtensorMap map_of(void* at, const HeadView& view, const AttentionShape& shape, 
 
 class HopperAttention : public LibraryCall {
  public:
-  HopperAttention(CudaDevice& device, const AttentionShape& shape, const std::string& cache_dir)
+  HopperAttention(CudaDevice& device, const AttentionShape& shape, const std::string& cache_dir, int lanes)
       : shape_(shape) {
-    const std::string source = hopper_attention_source(shape.size);
+    const std::string source = hopper_attention_source(shape.size, lanes);
     text_ = str("Hopper's tiles ", attention_text(shape), " ", hash_hex(source), " deterministic, in turns");
     const int64_t tiles = shape.queries / kKeys, blocks = shape.queries / 64;
     launches_ = {{"sdpa_rows", shape.batch * shape.heads * shape.queries / 8, 0},
@@ -128,8 +128,8 @@ bool pays_on_hopper(const AttentionShape& shape) {
 }
 
 std::unique_ptr<LibraryCall> make_hopper_attention(CudaDevice& device, const AttentionShape& shape,
-                                                   const std::string& cache_dir) {
-  return std::make_unique<HopperAttention>(device, shape, cache_dir);
+                                                   const std::string& cache_dir, int lanes) {
+  return std::make_unique<HopperAttention>(device, shape, cache_dir, lanes);
 }
 
 }  // namespace lockstep::compiler::cuda

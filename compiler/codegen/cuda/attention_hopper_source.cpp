@@ -80,6 +80,9 @@ __device__ __forceinline__ void consume(const Args& p, const Tile& tile, u32 bas
   const u64 k_columns = operand(base + kAtK + (D == 128 ? w * kPanelK : 0));
   const u32 s_row = 64 * w + 16 * warp + lane % 16, s_at = base + kAtS + s_row * 128, s_swizzle = s_row % 8;
 
+  auto show = [&](int barrier, int stage) {  // what this warp read, and wrote before its last fence
+    if (lane < LANES) arrive(bars + 8 * (barrier + stage));
+  };
   // From columns 0 to 15 of an operand by rows to its columns 16 k to 16 k + 15, in units of 16 bytes.
   auto depth = [](int k, int panel) { return (k / 4 * panel + k % 4 * 32) >> 4; };
   auto begin_scores = [&](int t) {
@@ -100,14 +103,11 @@ __device__ __forceinline__ void consume(const Args& p, const Tile& tile, u32 bas
   };
   auto end_dq = [&](float (&dq)[32], int t) {
     use(dq);
-    if (lane == 0) arrive(bars + 8 * (kScoresRead + t % 2));
+    show(kScoresRead, t % 2);
     if (t >= 2) await(bars + 8 * (kSumsSent + t % 2), (t / 2 & 1) ^ 1);
     const u32 to = base + kAtDq + t % 2 * kDq + w * (kDq / 2) + thread * 16;
 #pragma unroll
     for (int i = 0; i < 8; ++i) put(to + i * 2048, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
-  };
-  auto show = [&](int barrier, int stage) {  // what this warp wrote to shared memory before its last fence
-    if (lane == 0) arrive(bars + 8 * (barrier + stage));
   };
   auto step = [&](int t, auto first_step, auto last_step) {
     const int s = t % 2;
@@ -227,9 +227,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) sdpa_tiles(const __grid_con
   if (base % 1024) __trap();
   if (threadIdx.x == 0) {
     *ticket = atomicAdd(p.ticket, 1);
-    for (int i = 0; i < kBarriers; ++i) {  // one copy or thread, the warps of a warpgroup, those of both
+    for (int i = 0; i < kBarriers; ++i) {  // one copy or thread; LANES of a warpgroup's warps, or of both's
       const bool by_one = i < kQueriesRead || (i >= kGrads && i < kGradsRead) || i >= kSumsSent;
-      begin_barrier(bars + 8 * i, by_one ? 1 : i >= kSums ? 4 : 8);
+      begin_barrier(bars + 8 * i, by_one ? 1 : LANES * (i >= kSums ? 4 : 8));
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     fence_shared();
@@ -249,8 +249,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) sdpa_tiles(const __grid_con
 
 }  // namespace
 
-std::string hopper_attention_source(int64_t size) {
-  return str(hopper_attention_instructions(size), kTile, kConsume, kTiles, hopper_attention_ends());
+std::string hopper_attention_source(int64_t size, int lanes) {
+  return str("#define LANES ", lanes, "\n", hopper_attention_instructions(size), kTile, kConsume, kTiles,
+             hopper_attention_ends());
 }
 
 std::vector<std::string> hopper_attention_flags() { return {"--device-as-default-execution-space"}; }
