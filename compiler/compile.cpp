@@ -196,10 +196,11 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
     plan.options.gather = GatherWhen::micro_batch, plan.options.reshard_after_forward = false;
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);
   return plan_within_budget(joint, options, [&](const std::vector<ValueId>& recomputed) {
-    context.recomputed = recomputed;
-    const Graph whole = run_passes(joint, rows.subspan(again), context);
-    StepPlan made = lowered(plan, whole, streaming, context);
-    if (options.offload_moments) made.on_host = moments_on_host(whole, state, context.mesh);
+    PassContext own = context;  // several are planned side by side
+    own.recomputed = recomputed;
+    const Graph whole = run_passes(joint, rows.subspan(again), own);
+    StepPlan made = lowered(plan, whole, streaming, own);
+    if (options.offload_moments) made.on_host = moments_on_host(whole, state, own.mesh);
     if (recomputed.empty() && on_lowered) on_lowered(made);
     return made;
   });

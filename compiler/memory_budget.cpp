@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <future>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "compiler/codegen/target.h"
 #include "compiler/program/build.h"
@@ -44,6 +46,7 @@ class Search {
 
   StepPlan run() {
     const auto& frontier = choices_.frontier;
+    plan_side_by_side({0, frontier.back()});
     if (options_.memory_budget == kRecomputeFull)
       return take(options_.backend == Backend::native ? smallest() : frontier.back());
     if (arena(0) <= options_.memory_budget) return take(0);
@@ -68,30 +71,41 @@ class Search {
   }
   size_t smallest() {
     const auto& frontier = choices_.frontier;
+    plan_side_by_side({frontier.begin() + static_cast<std::ptrdiff_t>(first_floor()), frontier.end()});
     size_t least = 0;
     for (size_t i = first_floor(); i < frontier.size(); ++i)
       if (arena(frontier[i]) < arena(least)) least = frontier[i];
     return least;
   }
 
-  // The place in the frontier, as if arenas fell along it: first where the estimates put it, then the middle,
-  // in turns.
+  // The place in the frontier, as if arenas fell along it: where the estimates put it and the middle are
+  // planned at once, again and again.
   size_t first_that_fits() {
     const auto& frontier = choices_.frontier;
     size_t low = 0, high = frontier.size() - 1;
-    for (bool guess = true; high - low > 1; guess = !guess) {
-      size_t next = (low + high) / 2;
-      if (guess) {
-        auto estimate = [&](size_t i) { return static_cast<double>(choices_.peak[frontier[i]]); };
-        auto planned = [&](size_t i) { return static_cast<double>(arena(frontier[i])); };
-        const double wanted = estimate(high) + (static_cast<double>(options_.memory_budget) - planned(high)) *
-                                                   (estimate(low) - estimate(high)) /
-                                                   std::max(planned(low) - planned(high), 1.0);
-        for (next = low + 1; next + 1 < high && estimate(next) > wanted;) ++next;
-      }
-      (arena(frontier[next]) <= options_.memory_budget ? high : low) = next;
+    while (high - low > 1) {
+      const auto [near, far] = std::minmax({guess(low, high), (low + high) / 2});
+      plan_side_by_side({frontier[near], frontier[far]});
+      if (arena(frontier[near]) <= options_.memory_budget)
+        high = near;
+      else if (arena(frontier[far]) <= options_.memory_budget)
+        low = near, high = far;
+      else
+        low = far;
     }
     return high;
+  }
+  // A place between the two, whose arenas are known, by how far their estimates are from them.
+  size_t guess(size_t low, size_t high) {
+    const auto& frontier = choices_.frontier;
+    auto estimate = [&](size_t i) { return static_cast<double>(choices_.peak[frontier[i]]); };
+    auto planned = [&](size_t i) { return static_cast<double>(arena(frontier[i])); };
+    const double wanted = estimate(high) + (static_cast<double>(options_.memory_budget) - planned(high)) *
+                                               (estimate(low) - estimate(high)) /
+                                               std::max(planned(low) - planned(high), 1.0);
+    size_t place = low + 1;
+    while (place + 1 < high && estimate(place) > wanted) ++place;
+    return place;
   }
 
   // A level, and copies to the host for what it is over the budget.
@@ -126,13 +140,22 @@ class Search {
                                ", ", 1e3 * found->second.seconds, " ms"));
       if (fits(i) && (!fits(best) || found->second.seconds < ways.at(best).seconds)) best = i;
     };
+    auto look_at = [&](const std::vector<size_t>& places) {
+      std::vector<size_t> levels;
+      for (size_t i : places) levels.push_back(frontier[i]);
+      plan_side_by_side(levels);
+      for (size_t i : places) look(i);
+    };
     look(high);
     for (size_t apart = std::max<size_t>(1, high / 4);; apart = (apart + 1) / 2) {
+      std::vector<size_t> places;
       if (ways.size() == 1)
-        for (size_t i = 0; i < high; i += apart) look(i);
-      const size_t center = best;
-      if (center >= apart) look(center - apart);
-      if (center + apart <= high) look(center + apart);
+        for (size_t i = 0; i < high; i += apart) places.push_back(i);
+      look_at(places);
+      places.clear();
+      if (best >= apart) places.push_back(best - apart);
+      if (best + apart <= high) places.push_back(best + apart);
+      look_at(places);
       if (apart == 1 || apart * 16 <= high) break;
     }
     for (size_t i = first_floor(); i < frontier.size() && !fits(best); ++i) look(i);
@@ -164,11 +187,28 @@ class Search {
     double flops = 0, seconds = 0;  // of the body
   };
   const Tried& tried(size_t level) {
-    auto [found, fresh] = tried_.try_emplace(level);
-    if (!fresh) return found->second;
-    Tried& made = found->second;
-    made.plan =
-        plan_with_({choices_.order.begin(), choices_.order.begin() + static_cast<std::ptrdiff_t>(level)});
+    if (!tried_.count(level)) plan_side_by_side({level});
+    return tried_.at(level);
+  }
+  // Those that are not planned yet: the first by the caller, the others by threads of their own, unless a
+  // user's passes are among them. What is asked of libraries is asked by the caller alone.
+  void plan_side_by_side(const std::vector<size_t>& levels) {
+    const std::set<size_t> once(levels.begin(), levels.end());
+    std::map<size_t, std::future<StepPlan>> begun;
+    for (size_t level : once) {
+      if (tried_.count(level)) continue;
+      const bool here = begun.empty() || !options_.extra_passes.empty();
+      begun.emplace(level, std::async(here ? std::launch::deferred : std::launch::async,
+                                      [this, level] { return plan_of(level); }));
+    }
+    for (auto& [level, plan] : begun) measure(level, plan.get());
+  }
+  StepPlan plan_of(size_t level) const {
+    return plan_with_({choices_.order.begin(), choices_.order.begin() + static_cast<std::ptrdiff_t>(level)});
+  }
+  void measure(size_t level, StepPlan plan) {
+    Tried& made = tried_[level];
+    made.plan = std::move(plan);
     if (options_.backend != Backend::reference) target_of(options_).device().enter();
     const StepBlocks blocks = plan_blocks(made.plan);
     made.arena = blocks.arena_bytes();
@@ -176,7 +216,6 @@ class Search {
     made.flops = blocks.body.flops();
     for (const BlockCall& call : blocks.body.calls) made.seconds += seconds_of(call, options_.travel);
     logs::topic("remat", str("level ", level, ": arena ", exact(made.arena)));
-    return made;
   }
   int64_t arena(size_t level) { return tried(level).arena; }
   StepPlan take(size_t level) {

@@ -15,7 +15,8 @@ namespace lockstep::compiler {
 int64_t parse_memory_budget(const std::string& word);
 
 // The plan of a training step from its joint graph (after simplify). `plan_with` plans the step with these
-// values given up. Arenas are those of whole plans, to the byte:
+// values given up, on several threads at once; where none is given up, on the caller's. Arenas are those of
+// whole plans, to the byte:
 // - kRecomputeNothing, and a graph without a backward pass: nothing is given up;
 // - bytes: the cheapest choice whose arena keeps within them; with CompileOptions::offload_activations some
 // values wait in the host's memory instead, where copies take less time than computing them again (by

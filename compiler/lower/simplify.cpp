@@ -100,10 +100,11 @@ std::string key_of(const Node& node, const std::vector<ValueId>& inputs) {
 }
 }  // namespace
 
-Graph simplify(Graph graph, const PassContext&) {
+Graph simplify(Graph graph, const PassContext& context) {
   Rewriter rewriter(graph);
   Graph& made = rewriter.graph();
   std::map<std::string, std::vector<ValueId>> seen;
+  std::map<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>> bodies;  // updates share them
   for (const Node& node : graph.nodes) {
     OpKind kind = op_row(node.op).kind;
     std::vector<ValueId> inputs;
@@ -119,6 +120,11 @@ Graph simplify(Graph graph, const PassContext&) {
       }
     }
     auto outputs = rewriter.copy(node);
+    if (node.body && kind == OpKind::update) {
+      auto [simpler, fresh] = bodies.try_emplace(node.body);
+      if (fresh) simpler->second = std::make_shared<const Graph>(simplify(*node.body, context));
+      made.nodes.back().body = simpler->second;
+    }
     if (pure && outputs.size() == 1)
       for (const Law& law : kLaws)
         if (auto replacement = law.apply(made, made.nodes.back())) {

@@ -28,8 +28,9 @@ class Ways {
         each_group([&](int g) { dims(static_cast<int>(d), g, static_cast<int>(d), g); });
       return ways_;
     }
+    const bool fused = node_.body && row.kind != OpKind::update;
     if (row.kind == OpKind::lanes || row.kind == OpKind::collective || row.kind == OpKind::structural ||
-        node_.body)
+        fused)
       return ways_;
     if (node_.op == ops::reshape) {
       reshapes();

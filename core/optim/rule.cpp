@@ -2,9 +2,12 @@
 #include "core/optim/rule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
+#include "core/ops/op.h"
 #include "core/ops/precision.h"
+#include "core/ops/updates.h"
 #include "core/optim/rounded_moments.h"
 
 namespace lockstep {
@@ -135,13 +138,14 @@ void RuleOptimizer::update(const Gradients& gradients, Here at) {
   const Tensor scale = begin(gradients, rule_.clip, at).scale;
   const Precision f32(scale, DType::f32);  // a policy is for the model
   for (const auto& [name, value] : named(path_, rule_.groups, 1)) lockstep::scalar(scale, name);
+  RoundedSteps rounded;
   for (size_t i = 0; i < gradients.values.size(); ++i)
     step(gradients.parameters[i], gradients.values[i], gradients.is_sparse(i) ? gradients.ids[i] : Tensor(),
-         scale, at);
+         scale, rounded, at);
 }
 
 void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
-                         Here at) const {
+                         RoundedSteps& rounded, Here at) const {
   const auto found = group_of_.find(parameter.fqn());
   if (found == group_of_.end() && rule_.rest)
     moment(parameter, rule_.groups[*rule_.rest].moments(parameter).at(0).name, g, at);  // refuses
@@ -159,25 +163,66 @@ void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tens
   auto with_rows = [&](const Tensor& whole, const Tensor& made) {
     return ids.defined() ? apply1(ops::put_rows, {whole, ids, made}, {}, at) : made;
   };
-  const bool rounded = group.rounds(parameter);
-  RuleInput input{parameter, rows_of(parameter(g)), g, {}, rounded, scale, {}, at};
+  RuleInput input{parameter, rows_of(parameter(g)), g, {}, group.rounds(parameter), scale, {}, at};
   input.scalar = [&](const std::string& name) {
     const Tensor value = lockstep::scalar(g, scalar_name(path_, name, index));
     return plateau_ && name == "lr" ? value * plateau_->factor(g) : value;
   };
   const auto moments = group.moments_of(parameter);
-  for (const auto& one : moments) {
-    const Tensor held = rows_of(moment(parameter, one.name, g, at));
-    input.moments.push_back(rounded ? convert(held, DType::f32, at) : held);
-  }
-  const std::vector<Tensor> made = (ids.defined() ? group.rows : group.step)(input);
+  for (const auto& one : moments) input.moments.push_back(rows_of(moment(parameter, one.name, g, at)));
+  const std::vector<Tensor> made =
+      input.rounded ? rounded_step(input, index, rounded) : (ids.defined() ? group.rows : group.step)(input);
   LS_CHECK(made.size() == moments.size() + 1, rule_.kind, " makes ", made.size(), " tensors");
   replace(parameter, with_rows(parameter(g), made[0]), at);
-  for (size_t m = 0; m < moments.size(); ++m) {
-    const Tensor held = rounded ? round_at_random(made[m + 1], g, lockstep::scalar(g, salt_name()), at)
-                                : with_rows(moment(parameter, moments[m].name, g, at), made[m + 1]);
-    replace(parameter, moments[m].name, held, at);
-  }
+  for (size_t m = 0; m < moments.size(); ++m)
+    replace(parameter, moments[m].name, with_rows(moment(parameter, moments[m].name, g, at), made[m + 1]),
+            at);
+}
+
+std::vector<Tensor> RuleOptimizer::rounded_step(const RuleInput& input, size_t group,
+                                                RoundedSteps& rounded) const {
+  auto [found, fresh] = rounded.try_emplace({group, input.decay_of(1) != 0});
+  if (fresh) found->second = trace_rounded(rule_.groups[group], input);
+  std::vector<Tensor> in{input.p};
+  in.insert(in.end(), input.moments.begin(), input.moments.end());
+  in.insert(in.end(), {input.g, input.scale, lockstep::scalar(input.g, salt_name())});
+  for (const std::string& name : found->second.scalars) in.push_back(input.scalar(name));
+  std::vector<int64_t> replaces(input.moments.size() + 1);
+  std::iota(replaces.begin(), replaces.end(), 0);
+  std::vector<Tensor> made = apply(ops::update, in, {{"replaces", Attr(replaces)}}, input.at);
+  input.g.builder()->graph.nodes.back().body = found->second.body;
+  return made;
+}
+
+RuleOptimizer::RoundedStep RuleOptimizer::trace_rounded(const RuleGroup& group, const RuleInput& input) {
+  RoundedStep out;
+  auto builder = std::make_shared<Builder>();
+  Graph& body = builder->graph;
+  auto tensor = [&](const std::string& name, DType dtype) {
+    return Tensor(builder, body.add_input(InputKind::value, name, dtype, {kUpdateElements}));
+  };
+  auto scalar = [&](const std::string& name) {
+    return Tensor(builder, body.add_input(InputKind::scalar, name, DType::f32, {}));
+  };
+  RuleInput element = input;
+  element.p = tensor("parameter", DType::f32);
+  element.moments.clear();
+  for (size_t m = 0; m < input.moments.size(); ++m)
+    element.moments.push_back(convert(tensor(str("moment", m), DType::bf16), DType::f32, input.at));
+  element.g = tensor("gradient", DType::f32);
+  element.scale = scalar("scale");
+  const Tensor salt = scalar("salt");
+  element.scalar = [&](const std::string& name) {
+    const std::string own = "of_group." + name;
+    if (const ValueId known = body.find_input(own); known != kNoValue) return Tensor(builder, known);
+    out.scalars.push_back(name);
+    return scalar(own);
+  };
+  std::vector<Tensor> made = group.step(element);
+  for (size_t m = 1; m < made.size(); ++m) made[m] = round_at_random(made[m], element.g, salt, input.at);
+  for (size_t o = 0; o < made.size(); ++o) body.add_output(OutputKind::value, str("out", o), made[o].id());
+  out.body = std::make_shared<const Graph>(body);
+  return out;
 }
 
 }  // namespace lockstep

@@ -60,8 +60,10 @@ struct RuleGroup {
   std::function<std::vector<Tensor>(const RuleInput&)> rows = {};
   std::function<std::vector<Moment>(const Parameter&)> row_moments = {};  // empty: as `moments`
   std::string all_rows = {};
-  DType kept =
-      DType::f32;  // what moments are kept in; bf16: those of dense f32 parameters, rounded at random
+  // What moments are kept in; bf16: those of dense f32 parameters, rounded at random. `step` is element by
+  // element then, over moments of the parameter's shape, and sees of the parameter decay_of alone: with the
+  // rounding it is one `update` node, whose body the parameters of a group share.
+  DType kept = DType::f32;
   bool rounds(const Parameter& parameter) const {
     return kept == DType::bf16 && parameter.dtype() == DType::f32 && !parameter.spec().sparse;
   }
@@ -134,9 +136,20 @@ class RuleOptimizer : public Optimizer {
   }
 
  private:
+  // The rule of a group with the rounding of its moments. The inputs of its node are the parameter, moments,
+  // the gradient, the scale and the salt, and the group's `scalars`.
+  struct RoundedStep {
+    std::shared_ptr<const Graph> body;
+    std::vector<std::string> scalars;
+  };
+  // Of this update, by group and by whether the parameter decays.
+  using RoundedSteps = std::map<std::pair<size_t, bool>, RoundedStep>;
+
   // `ids`: of a sparse table, else empty.
   void step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
-            Here at) const;
+            RoundedSteps& rounded, Here at) const;
+  std::vector<Tensor> rounded_step(const RuleInput& input, size_t group, RoundedSteps& rounded) const;
+  static RoundedStep trace_rounded(const RuleGroup& group, const RuleInput& input);
   void record_moments(const Scope& at) const;
   std::string salt_name() const { return path_ + ".rounding"; }
   Rule rule_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/optim/adamw.h"
 #include "tests/support/tiny_run.h"
 
 namespace lockstep::tests {
@@ -65,6 +66,20 @@ TEST(TensorParallelMesh, DataRanksChangeNoBit) {
     EXPECT_EQ(crossed.hash, two.hash) << model;
     expect_close(two, train_tiny(run), 2e-5);
   }
+}
+
+// An update with a body of its own runs on the parts that tp leaves of a parameter and its moments.
+TEST(TensorParallelMesh, RoundedMomentsAreThoseOfTheParts) {
+  TinyRun run = small("llama");
+  run.optimizer = [](State& state) -> std::unique_ptr<Optimizer> {
+    return std::make_unique<AdamW>(
+        state / "optim", AdamWOptions{.lr = warmup_cosine(1e-2, 2, 10), .clip = 1, .moments = DType::bf16});
+  };
+  const TinyResult one = train_tiny(run), two = train_tiny(on(run, {2}, {"tp"}));
+  expect_close(two, one, 1e-3);
+  EXPECT_LT(two.state_bytes, one.state_bytes * 3 / 4);
+  EXPECT_EQ(train_tiny(on(run, {2, 2}, {"dp_replicate", "tp"})).hash, two.hash);
+  EXPECT_EQ(train_tiny(on(run, {2, 2}, {"dp_shard", "tp"})).hash, two.hash);
 }
 
 TEST(TensorParallelMesh, FourRanksGiveOneRanksNumbers) {

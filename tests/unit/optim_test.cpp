@@ -180,6 +180,38 @@ TEST(AdamW, WritesOneNodePerParameter) {
   EXPECT_EQ(graph.outputs.size(), 7u);
 }
 
+// The arithmetic of the rule and of the rounding is traced once for all that decay, and once for the rest.
+TEST(Optimizers, RoundedMomentsAreOneNodePerParameter) {
+  State state(solo_mesh(), 1);
+  const Linear first(state / "first", 4, 4), second(state / "second", 4, 3);
+  AdamW adamw(state / "optim", {.weight_decay = 0.1, .moments = DType::bf16});
+  Tracing tracing(2, 4);
+  const int line = __LINE__ + 1;
+  adamw.update(
+      grad(cross_entropy(second(first(convert(tracing.ids, DType::f32))), OneLayer::slice_ids(tracing)),
+           state.parameters()));
+  const Graph& graph = tracing.graph();
+  verify(graph, "trace");
+  const auto updates = nodes_of(graph, "update");
+  ASSERT_EQ(updates.size(), 4u);
+  EXPECT_EQ(tracing.count("adamw"), 0);
+  const std::vector<std::string> names = {"first.weight", "first.bias", "second.weight", "second.bias"};
+  for (size_t i = 0; i < 4; ++i) {
+    const Node& node = *updates[i];
+    const std::string moment = "optim." + names[i] + ".exp_avg";
+    ASSERT_EQ(node.inputs.size(), 9u);
+    EXPECT_EQ((std::vector<ValueId>{node.inputs.begin(), node.inputs.begin() + 3}),
+              (std::vector<ValueId>{graph.find_input(names[i]), graph.find_input(moment),
+                                    graph.find_input(moment + "_sq")}));
+    EXPECT_EQ(node.attrs.list("replaces"), (std::vector<int64_t>{0, 1, 2}));
+    EXPECT_EQ(graph[node.outputs[1]].dtype, DType::bf16);
+    EXPECT_EQ(graph.find_output(moment), node.outputs[1]);
+    EXPECT_EQ(node.at.text(), str("optim_test.cpp:", line));
+    EXPECT_EQ(node.body, updates[i % 2]->body) << names[i];
+  }
+  EXPECT_NE(updates[0]->body, updates[1]->body);
+}
+
 TEST(AdamW, WithoutClippingTheNormIsStillReported) {
   OneLayer one;
   AdamW adamw(one.state / "optim", {.clip = 0});

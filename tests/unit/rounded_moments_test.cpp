@@ -7,7 +7,10 @@
 #include <limits>
 #include <set>
 
+#include "compiler/lower/simplify.h"
 #include "compiler/reference/evaluate.h"
+#include "core/optim/adamw.h"
+#include "tests/support/nn_fixture.h"
 
 namespace lockstep {
 namespace {
@@ -87,6 +90,34 @@ TEST(RoundAtRandom, DrawsByTheElementAndTheStep) {
     salts.insert(salt);
   }
   EXPECT_GT(salts.size(), 9900u);
+}
+
+// Both moments draw with constants of one value; parameters that share a body share the simpler one.
+TEST(RoundAtRandom, StandsInBodiesThatAreSimplifiedOnceForAll) {
+  State state(solo_mesh(), 1);
+  const std::vector<Parameter> parameters = {(state / "model").parameter("a", {8, 4}, init::zeros()),
+                                             (state / "model").parameter("b", {2, 3}, init::zeros())};
+  AdamW adamw(state / "optim", {.moments = DType::bf16});
+  lockstep::testing::Tracing tracing(1, 1);
+  std::vector<Tensor> gradients;
+  for (const Parameter& parameter : parameters)
+    gradients.emplace_back(
+        tracing.builder,
+        tracing.graph().add_input(InputKind::value, parameter.fqn() + ".g", DType::f32, parameter.shape()));
+  adamw.update({parameters, gradients});
+  auto bodies = [](const Graph& graph) {
+    std::vector<std::shared_ptr<const Graph>> out;
+    for (const Node& node : graph.nodes)
+      if (node.body) out.push_back(node.body);
+    return out;
+  };
+  const auto traced = bodies(tracing.graph());
+  const Graph simpler = simplify(tracing.graph(), {});
+  const auto made = bodies(simpler);
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[0], made[1]);
+  EXPECT_LT(made[0]->nodes.size() + 20, traced[0]->nodes.size());
+  verify(simpler, "simplify");
 }
 
 }  // namespace
