@@ -11,6 +11,7 @@ bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
 only=${ONLY:-units nccl bits mesh cross llama sparse golden lost plan}
 gpus=$(nvidia-smi -L | wc -l) there=$gpus
 work=${WORK:-$(mktemp -d)}
+mkdir -p "$work"
 if ((${HOSTS:-1} > 1)); then
   mkdir -p "$work/path"
   cat > "$work/path/mpirun" <<SCRIPT
