@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <system_error>
 
 #include "compiler/codegen/target.h"
 #include "compiler/program/build.h"
@@ -15,6 +16,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/ops/op.h"
 
 namespace lockstep::compiler {
 
@@ -30,7 +32,10 @@ class Search {
  public:
   Search(const Graph& joint, const CompileOptions& options,
          const std::function<StepPlan(const std::vector<ValueId>&)>& plan_with)
-      : options_(options), plan_with_(plan_with), choices_(remat_choices(joint)) {
+      : options_(options),
+        plan_with_(plan_with),
+        choices_(remat_choices(joint)),
+        in_turn_(is_seen(joint, options)) {
     for (size_t k : choices_.frontier)
       logs::topic("remat", str("level ", k, ": ", choices_.values[k], " values again, estimated peak ",
                                choices_.peak[k], " bytes, cost ", 100 * choices_.cost[k] / choices_.step_cost,
@@ -46,7 +51,7 @@ class Search {
 
   StepPlan run() {
     const auto& frontier = choices_.frontier;
-    plan_side_by_side({0, frontier.back()});
+    begin({0, frontier.back()});
     if (options_.memory_budget == kRecomputeFull)
       return take(options_.backend == Backend::native ? smallest() : frontier.back());
     if (arena(0) <= options_.memory_budget) return take(0);
@@ -71,7 +76,7 @@ class Search {
   }
   size_t smallest() {
     const auto& frontier = choices_.frontier;
-    plan_side_by_side({frontier.begin() + static_cast<std::ptrdiff_t>(first_floor()), frontier.end()});
+    begin({frontier.begin() + static_cast<std::ptrdiff_t>(first_floor()), frontier.end()});
     size_t least = 0;
     for (size_t i = first_floor(); i < frontier.size(); ++i)
       if (arena(frontier[i]) < arena(least)) least = frontier[i];
@@ -85,7 +90,7 @@ class Search {
     size_t low = 0, high = frontier.size() - 1;
     while (high - low > 1) {
       const auto [near, far] = std::minmax({guess(low, high), (low + high) / 2});
-      plan_side_by_side({frontier[near], frontier[far]});
+      begin({frontier[near], frontier[far]});
       if (arena(frontier[near]) <= options_.memory_budget)
         high = near;
       else if (arena(frontier[far]) <= options_.memory_budget)
@@ -143,7 +148,7 @@ class Search {
     auto look_at = [&](const std::vector<size_t>& places) {
       std::vector<size_t> levels;
       for (size_t i : places) levels.push_back(frontier[i]);
-      plan_side_by_side(levels);
+      begin(levels);
       for (size_t i : places) look(i);
     };
     look(high);
@@ -187,21 +192,36 @@ class Search {
     double flops = 0, seconds = 0;  // of the body
   };
   const Tried& tried(size_t level) {
-    if (!tried_.count(level)) plan_side_by_side({level});
+    if (const auto found = tried_.find(level); found != tried_.end()) return found->second;
+    begin({level});
+    measure(level, begun_.extract(level).mapped().get());
     return tried_.at(level);
   }
-  // Those that are not planned yet: the first by the caller, the others by threads of their own, unless a
-  // user's passes are among them. What is asked of libraries is asked by the caller alone.
-  void plan_side_by_side(const std::vector<size_t>& levels) {
-    const std::set<size_t> once(levels.begin(), levels.end());
-    std::map<size_t, std::future<StepPlan>> begun;
-    for (size_t level : once) {
-      if (tried_.count(level)) continue;
-      const bool here = begun.empty() || !options_.extra_passes.empty();
-      begun.emplace(level, std::async(here ? std::launch::deferred : std::launch::async,
-                                      [this, level] { return plan_of(level); }));
+  // Plans that are wanted soon: the first runs when it is asked for, the others on threads of their own
+  // meanwhile. What is asked of libraries is asked by the caller alone.
+  void begin(const std::vector<size_t>& levels) {
+    bool by_caller = true;
+    for (size_t level : std::set<size_t>(levels.begin(), levels.end())) {
+      if (tried_.count(level) || begun_.count(level)) continue;
+      begun_.emplace(level, begun(level, by_caller || in_turn_));
+      by_caller = false;
     }
-    for (auto& [level, plan] : begun) measure(level, plan.get());
+  }
+  std::future<StepPlan> begun(size_t level, bool by_caller) const {
+    auto plan = [this, level] { return plan_of(level); };
+    if (!by_caller) try {
+        return std::async(std::launch::async, plan);
+      } catch (const std::system_error&) {}  // no thread is to be had: the caller plans it
+    return std::async(std::launch::deferred, plan);
+  }
+  // Whether somebody may see the order: the user's passes and ops, and readers of logs, whose lines would
+  // mix.
+  static bool is_seen(const Graph& joint, const CompileOptions& options) {
+    return !options.extra_passes.empty() ||
+           std::any_of(joint.nodes.begin(), joint.nodes.end(),
+                       [](const Node& node) { return op_row(node.op).own != nullptr; }) ||
+           std::any_of(logs::topics().begin(), logs::topics().end(),
+                       [](const logs::Topic& topic) { return logs::enabled(topic.name); });
   }
   StepPlan plan_of(size_t level) const {
     return plan_with_({choices_.order.begin(), choices_.order.begin() + static_cast<std::ptrdiff_t>(level)});
@@ -230,7 +250,9 @@ class Search {
   const CompileOptions& options_;
   const std::function<StepPlan(const std::vector<ValueId>&)>& plan_with_;
   RematChoices choices_;
+  bool in_turn_;  // see is_seen
   std::map<size_t, Tried> tried_;
+  std::map<size_t, std::future<StepPlan>> begun_;  // last: threads end before what they read
 };
 }  // namespace
 

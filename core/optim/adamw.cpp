@@ -39,7 +39,9 @@ AdamW::AdamW(Scope at, AdamWOptions options, std::vector<AdamWOptions> groups, H
 
 RuleGroup adamw_group(const AdamWOptions& options, const OptionChecks& checks) {
   check(options, checks);
-  return rule_group(options, like_parameter({"exp_avg", "exp_avg_sq"}), adamw, rates);
+  RuleGroup group = rule_group(options, like_parameter({"exp_avg", "exp_avg_sq"}), adamw, rates);
+  group.by_elements = true;
+  return group;
 }
 
 }  // namespace lockstep

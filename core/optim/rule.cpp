@@ -170,13 +170,25 @@ void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tens
   };
   const auto moments = group.moments_of(parameter);
   for (const auto& one : moments) input.moments.push_back(rows_of(moment(parameter, one.name, g, at)));
-  const std::vector<Tensor> made =
-      input.rounded ? rounded_step(input, index, rounded) : (ids.defined() ? group.rows : group.step)(input);
+  std::vector<Tensor> made;
+  if (input.rounded && group.by_elements && input.p.ndim() > 0)
+    made = rounded_step(input, index, rounded);
+  else if (input.rounded)
+    made = with_rounding(group, input, lockstep::scalar(g, salt_name()));
+  else
+    made = (ids.defined() ? group.rows : group.step)(input);
   LS_CHECK(made.size() == moments.size() + 1, rule_.kind, " makes ", made.size(), " tensors");
   replace(parameter, with_rows(parameter(g), made[0]), at);
   for (size_t m = 0; m < moments.size(); ++m)
     replace(parameter, moments[m].name, with_rows(moment(parameter, moments[m].name, g, at), made[m + 1]),
             at);
+}
+
+std::vector<Tensor> RuleOptimizer::with_rounding(const RuleGroup& group, RuleInput input, Tensor salt) {
+  for (Tensor& moment : input.moments) moment = convert(moment, DType::f32, input.at);
+  std::vector<Tensor> made = group.step(input);
+  for (size_t m = 1; m < made.size(); ++m) made[m] = round_at_random(made[m], input.g, salt, input.at);
+  return made;
 }
 
 std::vector<Tensor> RuleOptimizer::rounded_step(const RuleInput& input, size_t group,
@@ -194,7 +206,8 @@ std::vector<Tensor> RuleOptimizer::rounded_step(const RuleInput& input, size_t g
   return made;
 }
 
-RuleOptimizer::RoundedStep RuleOptimizer::trace_rounded(const RuleGroup& group, const RuleInput& input) {
+RuleOptimizer::RoundedStep RuleOptimizer::trace_rounded(const RuleGroup& group,
+                                                        const RuleInput& input) const {
   RoundedStep out;
   auto builder = std::make_shared<Builder>();
   Graph& body = builder->graph;
@@ -208,7 +221,7 @@ RuleOptimizer::RoundedStep RuleOptimizer::trace_rounded(const RuleGroup& group, 
   element.p = tensor("parameter", DType::f32);
   element.moments.clear();
   for (size_t m = 0; m < input.moments.size(); ++m)
-    element.moments.push_back(convert(tensor(str("moment", m), DType::bf16), DType::f32, input.at));
+    element.moments.push_back(tensor(str("moment", m), DType::bf16));
   element.g = tensor("gradient", DType::f32);
   element.scale = scalar("scale");
   const Tensor salt = scalar("salt");
@@ -218,11 +231,22 @@ RuleOptimizer::RoundedStep RuleOptimizer::trace_rounded(const RuleGroup& group, 
     out.scalars.push_back(name);
     return scalar(own);
   };
-  std::vector<Tensor> made = group.step(element);
-  for (size_t m = 1; m < made.size(); ++m) made[m] = round_at_random(made[m], element.g, salt, input.at);
+  const std::vector<Tensor> made = with_rounding(group, element, salt);
   for (size_t o = 0; o < made.size(); ++o) body.add_output(OutputKind::value, str("out", o), made[o].id());
+  check_elements(body);
   out.body = std::make_shared<const Graph>(body);
   return out;
+}
+
+void RuleOptimizer::check_elements(const Graph& body) const {
+  for (const Node& node : body.nodes) {
+    const bool of_scalar = !node.inputs.empty() && body[node.inputs[0]].shape.empty();
+    if (op_row(node.op).kind == OpKind::pointwise || node.op == ops::full ||
+        (node.op == ops::broadcast && of_scalar))
+      continue;
+    throw UserError(str("[", rule_.kind, "] ", line_.text(), ": the rule is said to be by_elements, and its ",
+                        node.op, " is not element by element; leave RuleGroup::by_elements false"));
+  }
 }
 
 }  // namespace lockstep

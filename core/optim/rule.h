@@ -60,10 +60,12 @@ struct RuleGroup {
   std::function<std::vector<Tensor>(const RuleInput&)> rows = {};
   std::function<std::vector<Moment>(const Parameter&)> row_moments = {};  // empty: as `moments`
   std::string all_rows = {};
-  // What moments are kept in; bf16: those of dense f32 parameters, rounded at random. `step` is element by
-  // element then, over moments of the parameter's shape, and sees of the parameter decay_of alone: with the
-  // rounding it is one `update` node, whose body the parameters of a group share.
-  DType kept = DType::f32;
+  DType kept =
+      DType::f32;  // what moments are kept in; bf16: those of dense f32 parameters, rounded at random
+  // Whether `step` is element by element, over moments of the parameter's shape, and looks at no more of the
+  // parameter than decay_of. With rounding it is one `update` node then, whose body those of a group share
+  // that decay, and those that do not.
+  bool by_elements = false;
   bool rounds(const Parameter& parameter) const {
     return kept == DType::bf16 && parameter.dtype() == DType::f32 && !parameter.spec().sparse;
   }
@@ -115,7 +117,8 @@ class RuleOptimizer : public Optimizer {
   // no parameters, a path that has an optimizer.
   RuleOptimizer(Scope at, Rule rule, Here line);
 
-  // The rule of options with the fields lr, clip and parameters, first those of the rest, then of each group.
+  // The rule of options with the fields lr, clip and parameters, first those of the rest, then of each group;
+  // element by element.
   template <class Options>
   static Rule rule_of(std::string kind, std::vector<std::string> moments, Options options,
                       std::vector<Options> groups, Here line,
@@ -129,6 +132,7 @@ class RuleOptimizer : public Optimizer {
     for (const Options& group : groups) {
       check(group, checks), checks.clip(group.clip);
       out.groups.push_back(rule_group(group, like_parameter(moments), step, scalars));
+      out.groups.back().by_elements = true;
       if (by_rows) by_rows(group, out.groups.back());
     }
     if (groups[0].parameters.empty()) out.rest = 0;
@@ -149,7 +153,10 @@ class RuleOptimizer : public Optimizer {
   void step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
             RoundedSteps& rounded, Here at) const;
   std::vector<Tensor> rounded_step(const RuleInput& input, size_t group, RoundedSteps& rounded) const;
-  static RoundedStep trace_rounded(const RuleGroup& group, const RuleInput& input);
+  // The rule over moments as f32, and new ones rounded.
+  static std::vector<Tensor> with_rounding(const RuleGroup& group, RuleInput input, Tensor salt);
+  RoundedStep trace_rounded(const RuleGroup& group, const RuleInput& input) const;
+  void check_elements(const Graph& body) const;  // UserError: what is not element by element
   void record_moments(const Scope& at) const;
   std::string salt_name() const { return path_ + ".rounding"; }
   Rule rule_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <numeric>
 
 #include "compiler/compile.h"
 #include "core/base/error.h"
@@ -193,6 +194,44 @@ TEST(Optimizers, MomentsAreRoundedByGroup) {
   });
   EXPECT_TRUE(rounded(both, "optim.bias.exp_avg"));
   EXPECT_FALSE(rounded(both, "optim.weight.momentum_buffer"));
+}
+
+// A rule of a user's own over rounded moments: a step by the direction of a whole gradient.
+struct Directed : RuleOptimizer {
+  Directed(State& state, bool by_elements)
+      : RuleOptimizer(state / "optim", rule(by_elements), Here::current()) {}
+  static Rule rule(bool by_elements) {
+    RuleGroup group{.moments = like_parameter({"m"})};
+    group.scalars = [](int64_t) { return State::Scalars{{"lr", 0.01}}; };
+    group.step = [](const RuleInput& of) {
+      std::vector<int64_t> dims(static_cast<size_t>(of.p.ndim()));
+      std::iota(dims.begin(), dims.end(), 0);
+      const Tensor m = of.moments[0] * 0.5 + of.clipped();
+      const Tensor length = broadcast_to(sqrt(sum(m * m, dims)), m.shape());
+      return std::vector{of.p - of.scalar("lr") * (m / length), m};
+    };
+    group.kept = DType::bf16, group.by_elements = by_elements;
+    return {.kind = "directed", .groups = {std::move(group)}, .rest = 0};
+  }
+};
+TEST(Optimizers, ARuleOfWholeTensorsRoundsItsMoments) {
+  const auto make = [](bool by_elements) {
+    return [=](State& state) { return std::make_unique<Directed>(state, by_elements); };
+  };
+  const Result alone = run(make(false));
+  for (float m : alone.state.at("optim.weight.m")) EXPECT_EQ(static_cast<float>(bf16(m)), m);
+  EXPECT_EQ(run(make(false), {{2}, {"dp_shard"}}).hash, alone.hash);
+  EXPECT_EQ(run(make(false), {{3}, {"dp_replicate"}}).hash, alone.hash);
+  try {
+    run(make(true));
+    ADD_FAILURE() << "a sum over elements was taken for arithmetic of one";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("the rule is said to be by_elements, and its sum is not element by "
+                        "element; leave RuleGroup::by_elements false"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(Optimizers, OneSetOfBitsOnEveryMesh) {

@@ -1,6 +1,9 @@
 // Compiler passes of one's own: put behind a row by name, verified, and refused where they do not fit.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <thread>
+
 #include "compiler/compile.h"
 #include "compiler/register_pass.h"
 #include "core/base/error.h"
@@ -10,6 +13,7 @@
 #include "core/ops/op.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"
+#include "tests/support/tiny_run.h"
 
 namespace lockstep {
 namespace {
@@ -80,6 +84,27 @@ TEST(OwnPass, OfPhases) {
   });
   EXPECT_EQ(train({"mine::count"}), train({}));
   EXPECT_GE(runs, 3);  // count, seed, body
+}
+
+// Levels of recomputation are planned by several threads, but where a pass is the user's, which may count.
+TEST(OwnPass, RunsOnTheCallersThreadUnderAMemoryBudget) {
+  std::vector<std::thread::id> seen;
+  std::thread::id caller;
+  register_pass("differentiate", "mine::caller", [&](Graph graph) {
+    caller = std::this_thread::get_id();
+    return graph;
+  });
+  register_pass("rematerialize", "mine::threads", [&](Graph graph) {
+    seen.push_back(std::this_thread::get_id());
+    return graph;
+  });
+  tests::TinyRun run;
+  const std::string plain = tests::train_tiny(run).hash;
+  run.options.memory_budget = compiler::kRecomputeFull;
+  run.options.extra_passes = {"mine::caller", "mine::threads"};
+  EXPECT_EQ(tests::train_tiny(run).hash, plain);
+  EXPECT_GT(seen.size(), 1u);
+  EXPECT_EQ(std::set<std::thread::id>(seen.begin(), seen.end()), std::set<std::thread::id>{caller});
 }
 
 template <class F>

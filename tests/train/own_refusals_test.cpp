@@ -83,12 +83,12 @@ TEST(OwnSteps, ExpertsOnTpBesideAWholeRouter) {
 
 // The UserError of compiling a step with this loss and these metrics.
 std::string refusal(const std::function<Loss(State&, const Tensor& ids, const Tensor& y)>& function,
-                    const std::function<void(State&)>& record) {
+                    const std::function<void(State&)>& record, DType moments = DType::f32) {
   std::string out = "accepted";
   State state(solo_mesh(), 1);
   Embedding tok(state / "tok", 16, 8);
   record(state);
-  AdamW opt(state / "optim", {});
+  AdamW opt(state / "optim", {.moments = moments});
   try {
     compile(state, kFields, {8, 4, 0},
             [&](const std::vector<Tensor>& batch) {
@@ -108,17 +108,20 @@ Tensor logits(State& state, const Tensor& ids) {
 void nothing(State&) {}
 
 TEST(OwnSteps, AParameterOfRankZero) {
-  const std::string words = refusal(
-      [](State& state, const Tensor& ids, const Tensor& y) {
-        Tensor scale = state.find_spec("logit_scale")(ids);
-        return cross_entropy(logits(state, ids) * scale, y);
-      },
-      [](State& state) { state.root().parameter("logit_scale", {}, init::ones()); });
-  EXPECT_NE(words.find("own_refusals_test.cpp:"), std::string::npos) << words;
-  EXPECT_NE(words.find("the parameter \"logit_scale\" has rank 0, and an update is made by rows, each by one "
-                       "rank; give it the shape [1], which broadcasts alike"),
-            std::string::npos)
-      << words;
+  for (DType moments : {DType::f32, DType::bf16}) {
+    const std::string words = refusal(
+        [](State& state, const Tensor& ids, const Tensor& y) {
+          Tensor scale = state.find_spec("logit_scale")(ids);
+          return cross_entropy(logits(state, ids) * scale, y);
+        },
+        [](State& state) { state.root().parameter("logit_scale", {}, init::ones()); }, moments);
+    EXPECT_NE(words.find("own_refusals_test.cpp:"), std::string::npos) << words;
+    EXPECT_NE(
+        words.find("the parameter \"logit_scale\" has rank 0, and an update is made by rows, each by one "
+                   "rank; give it the shape [1], which broadcasts alike"),
+        std::string::npos)
+        << words;
+  }
 }
 
 TEST(OwnSteps, IntegerMetricsOfWeights) {
