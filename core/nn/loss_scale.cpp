@@ -65,17 +65,14 @@ Loss with_loss_scale(const LossScale& how, const std::vector<Tensor>& batch,
   const Tensor finite = all_finite(builder);
   if (!finite.defined()) return loss;
   Graph& graph = builder->graph;
-  std::vector<ValueId> inputs;
+  std::vector<Tensor> inputs;
   for (const char* fqn : {kLossScale, kGoodSteps})
-    inputs.push_back(builder->state_input(fqn, DType::f32, {1}));
-  inputs.push_back(finite.id());
-  const std::vector<std::pair<DType, Shape>> types(2, {DType::f32, {1}});
-  const auto made =
-      graph.append(ops::update, inputs, {{"replaces", std::vector<int64_t>{0, 1}}, {"always", true}}, types,
-                   graph.nodes.back().at);
-  graph.nodes.back().body = std::make_shared<Graph>(next_scale(how));
-  graph.add_output(OutputKind::state, kLossScale, made[0]);
-  graph.add_output(OutputKind::state, kGoodSteps, made[1]);
+    inputs.emplace_back(builder, builder->state_input(fqn, DType::f32, {1}));
+  inputs.push_back(finite);
+  const SourceLine at = graph.nodes.back().at;
+  const auto made = apply_update(inputs, {0, 1}, std::make_shared<Graph>(next_scale(how)), at, true);
+  graph.add_output(OutputKind::state, kLossScale, made[0].id());
+  graph.add_output(OutputKind::state, kGoodSteps, made[1].id());
   return loss;
 }
 

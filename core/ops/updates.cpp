@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/ir/walk.h"
+#include "core/ops/apply.h"
 #include "core/ops/functions.h"
 #include "core/ops/rules.h"
 
@@ -160,6 +161,15 @@ std::vector<int> replaced_inputs(const Node& node) {
   else  // the parameter, the gradient, moments
     for (size_t o = 0; o < node.outputs.size(); ++o) out.push_back(static_cast<int>(o == 0 ? 0 : o + 1));
   return out;
+}
+
+std::vector<Tensor> apply_update(const std::vector<Tensor>& inputs, const std::vector<int64_t>& replaces,
+                                 std::shared_ptr<const Graph> body, const SourceLine& at, bool always) {
+  Attrs attrs{{"replaces", replaces}};
+  if (always) attrs.set("always", true);
+  std::vector<Tensor> made = apply_at(ops::update, inputs, attrs, at);
+  inputs.at(0).builder()->graph.nodes.back().body = std::move(body);
+  return made;
 }
 
 Graph resized(const Graph& body, int64_t elements) {

@@ -21,6 +21,11 @@ std::vector<int> replaced_inputs(const Node& node);
 // rank 0. Its body (Node::body) computes the outputs element by element from inputs in the same order, with
 // tensors of shape [kUpdateElements].
 
+// Appends one; `replaces` and `always` are its attributes. Types are inferred, so UserErrors are apply's.
+std::vector<Tensor> apply_update(const std::vector<Tensor>& inputs, const std::vector<int64_t>& replaces,
+                                 std::shared_ptr<const Graph> body, const SourceLine& at,
+                                 bool always = false);
+
 // With the attribute "always" it is made in a step whose other updates are not, because its loss or a norm is
 // beyond its limit: counters of what happened.
 inline bool is_always_made(const Node& node) { return node.op == ops::update && node.attrs.flag("always"); }

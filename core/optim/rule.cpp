@@ -201,9 +201,7 @@ std::vector<Tensor> RuleOptimizer::rounded_step(const RuleInput& input, size_t g
   for (const std::string& name : found->second.scalars) in.push_back(input.scalar(name));
   std::vector<int64_t> replaces(input.moments.size() + 1);
   std::iota(replaces.begin(), replaces.end(), 0);
-  std::vector<Tensor> made = apply(ops::update, in, {{"replaces", Attr(replaces)}}, input.at);
-  input.g.builder()->graph.nodes.back().body = found->second.body;
-  return made;
+  return apply_update(in, replaces, found->second.body, source_line(*input.g.builder(), input.at));
 }
 
 RuleOptimizer::RoundedStep RuleOptimizer::trace_rounded(const RuleGroup& group,
