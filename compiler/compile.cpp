@@ -61,12 +61,13 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
 
 // Over which mesh dim the body gathers weights while it computes, "" for none: dp_shard of ZeRO 3; and
 // dp_replicate where weights that are computed with rounded lie split along it alone, and each rank runs one
-// body, for which each is gathered once: it has one micro-batch, or runs all that it has together. Fewer
-// lanes leave ranks without one, which take part in no body.
+// body, for which each is gathered once: it has one micro-batch, or runs all that it has together. Where
+// ranks run whole lanes, fewer lanes leave ranks without one, which take part in no body.
 std::string body_dim(const State& state, const Mesh& mesh, const StepPlan& plan, const Graph& traced) {
   if (mesh.size("dp_shard") > 1) return state.zero() == 3 ? "dp_shard" : "";
   const int64_t ranks = mesh.size("dp_replicate");
-  if (ranks < 2 || plan.lanes % ranks || state.compute_dtype() == DType::f32) return "";
+  if (ranks < 2 || state.compute_dtype() == DType::f32) return "";
+  if (plan.order == LaneOrder::contiguous && plan.lanes % ranks) return "";
   const int64_t each = plan.micro_batches / ranks;
   const bool by_rows = std::any_of(traced.nodes.begin(), traced.nodes.end(),
                                    [](const Node& node) { return node.op == ops::lane_rows; });
@@ -158,7 +159,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
                         " micro-batches (batch.global ", shape.global, " / batch.micro ", shape.micro,
                         "); choose a divisor"));
   need_split_on_tp(state, mesh);
-  plan.order = lane_order(mesh, state.zero());
+  plan.order = lane_order(mesh, state.zero(), plan.micro_batches, options.invariant);
   plan.options.together = std::min(options.together, plan.micro_batches);
   for (const auto& field : batch) {
     LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name,

@@ -38,7 +38,6 @@ struct SumTurns {
     BucketSum* user = nullptr;
   };
   std::vector<Set> sets;
-  size_t next = 0;
   BucketSum* staged = nullptr;  // whose first stage is under way
 
   // The bucket before `bucket` starts its second stage now; null: nobody comes after it.

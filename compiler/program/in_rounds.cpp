@@ -12,12 +12,15 @@ using Kind = Region::Kind;
 using Verb = StartCollective::Verb;
 using Tree = SumTrees::Tree;
 
-// Gradients go to the owners of their rows after every micro-batch (ZeRO 2, 3).
+// Gradients go to the owners of their rows after every micro-batch (ZeRO 2, 3), or after the only one of each
+// rank.
 class InRounds : public BucketSum {
  public:
-  InRounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns, std::string label, PackedRows rows)
+  InRounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns, size_t bucket, std::string label,
+           PackedRows rows)
       : BucketSum(writer, plan, std::move(label), std::move(rows)),
         turns_(turns),
+        set_at_(bucket % SumTurns::kSets),
         fold_(writer, plan, rows_.chunk(), at_once(), label_) {
     const int64_t chunk = rows_.chunk();
     int64_t receive = plan.invariant ? chunk * (plan.lanes.ranks - 1) * leaf() : chunk * kFloat;
@@ -26,16 +29,15 @@ class InRounds : public BucketSum {
       for (size_t s = 0; s < SumTurns::kSets; ++s)
         turns_.sets.push_back({writer_.region(Kind::staging, str("send ", s), 0),
                                writer_.region(Kind::staging, str("receive ", s), 0)});
-    for (auto& set : turns_.sets) {
-      writer_.fit(set.send, rows_.elements() * leaf());
-      writer_.fit(set.receive, receive);
-    }
+    auto& set = turns_.sets[set_at_];  // the largest buckets, the first and the last, may be in one set
+    writer_.fit(set.send, rows_.elements() * leaf());
+    writer_.fit(set.receive, receive);
   }
 
   void add(int64_t slot, const std::vector<Span>& gradients) override {
     complete();
     if (plan_.seats) turns_.stage(this);
-    auto& set = turns_.sets[turns_.next++ % SumTurns::kSets];
+    auto& set = turns_.sets[set_at_];
     if (set.user) set.user->complete();
     set.user = this;
     set_ = &set, flying_ = slot;
@@ -231,6 +233,7 @@ class InRounds : public BucketSum {
   }
 
   SumTurns& turns_;
+  size_t set_at_;
   std::vector<int64_t> seat_chunks_, rail_chunks_;
   int64_t share_ = 0, most_trees_ = 0;
   Fold fold_;
@@ -243,8 +246,8 @@ class InRounds : public BucketSum {
 }  // namespace
 
 std::unique_ptr<BucketSum> in_rounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
-                                     std::string label, PackedRows rows) {
-  return std::make_unique<InRounds>(writer, plan, turns, std::move(label), std::move(rows));
+                                     size_t bucket, std::string label, PackedRows rows) {
+  return std::make_unique<InRounds>(writer, plan, turns, bucket, std::move(label), std::move(rows));
 }
 
 }  // namespace lockstep::compiler

@@ -35,7 +35,7 @@ std::unique_ptr<BucketSum> make_bucket_sum(ProgramWriter& writer, const SumPlan&
   const std::string label = str("exchange ", bucket);
   if (plan.lanes.is_one()) return of_one_micro_batch(writer, plan, label, std::move(rows));
   if (plan.lanes.order == LaneOrder::interleaved)
-    return in_rounds(writer, plan, turns, label, std::move(rows));
+    return in_rounds(writer, plan, turns, bucket, label, std::move(rows));
   return once_per_step(writer, plan, turns, label, std::move(rows));
 }
 

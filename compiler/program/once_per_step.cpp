@@ -9,7 +9,7 @@ using Kind = Region::Kind;
 using Verb = StartCollective::Verb;
 using Tree = SumTrees::Tree;
 
-// Each rank adds its own micro-batches; one exchange per step (DDP, ZeRO 1).
+// Each rank adds its own micro-batches; one exchange per step (DDP and ZeRO 1 of several).
 class OncePerStep : public BucketSum {
  public:
   OncePerStep(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns, std::string label, PackedRows rows)

@@ -289,7 +289,7 @@ namespace {
 constexpr const char* kLegend = R"(
 
 How to read it. [NAME + OFFSET, BYTES] is a stretch of memory; [NAME] all of it. A start begins a collective,
-its wait ends it. "exchange N" sends partial sums of bucket N of the gradients to the owners of their rows; the
+its wait ends it. "exchange N" sends bucket N of the gradients, or sums of it, to the owners of their rows; the
 sum of the losses rides in one of them, to rank 0. "gather N" brings new rows, and the loss, to everybody; both
 count on their own. "moments N" brings moments that lie on the host, "moments N back" returns them; "activation
 N" goes to wait on the host, "activation N back" comes to be read again. In the bucket of an exchange the rows

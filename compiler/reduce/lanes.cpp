@@ -75,8 +75,15 @@ std::vector<LaneBlock> LanePlan::blocks(int of_rank) const {
   return counter.blocks();
 }
 
-LaneOrder lane_order(const Mesh& mesh, int zero) {
-  return mesh.size("dp_shard") > 1 && zero >= 2 ? LaneOrder::interleaved : LaneOrder::contiguous;
+bool splits_gradients(const Mesh& mesh, int zero) { return mesh.size("dp_shard") > 1 && zero >= 2; }
+
+LaneOrder lane_order(bool splits_gradients, int64_t micro_batches, int64_t ranks, bool invariant) {
+  const bool one_round = invariant && ranks > 1 && micro_batches == ranks;
+  return splits_gradients || one_round ? LaneOrder::interleaved : LaneOrder::contiguous;
+}
+
+LaneOrder lane_order(const Mesh& mesh, int zero, int64_t micro_batches, bool invariant) {
+  return lane_order(splits_gradients(mesh, zero), micro_batches, mesh.data_size(), invariant);
 }
 
 bool exchanges_by_host(const LanePlan& plan, bool invariant, int seats) {

@@ -43,17 +43,21 @@ class LaneCounter {
 
 // The largest divisor of M that is at most 16: L where batch.lanes is not set. It depends on M alone, since
 // another L is another order of additions: a cluster of more than 16 data ranks sets batch.lanes (more ranks
-// than lanes work, but the rest is idle). For M < 1: 1.
+// than lanes work, but the rest is idle, unless each rank has one micro-batch). For M < 1: 1.
 int64_t default_lanes(int64_t micro_batches);
 
 // Which rank runs which micro-batch. No bit depends on it.
 enum class LaneOrder {
-  contiguous,   // each rank whole lanes, one exchange per step (DDP, ZeRO 1)
-  interleaved,  // round j runs micro-batches jN .. jN + N - 1, an exchange per round (ZeRO 2, 3)
+  contiguous,   // each rank whole lanes, one exchange per step
+  interleaved,  // round j runs micro-batches jN .. jN + N - 1, an exchange per round
 };
 
-// Rounds where gradients lie split over dp_shard (ZeRO 2 and 3), whole lanes elsewhere.
-LaneOrder lane_order(const Mesh& mesh, int zero);
+// Rounds where gradients lie split over dp_shard (ZeRO 2 and 3), and, where numerics are invariant, where one
+// round is the step: a micro-batch on each data rank, whose gradients travel as they are instead of as sums
+// in fp32. Whole lanes elsewhere.
+bool splits_gradients(const Mesh& mesh, int zero);
+LaneOrder lane_order(bool splits_gradients, int64_t micro_batches, int64_t ranks, bool invariant);
+LaneOrder lane_order(const Mesh& mesh, int zero, int64_t micro_batches, bool invariant);
 
 struct LanePlan {
   int64_t micro_batches = 1;  // M, of a step, over all ranks

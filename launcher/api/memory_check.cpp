@@ -64,8 +64,9 @@ MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& tar
 void MemoryCheck::operator()(const StepPlan& plan, const State& state, const Step* lender) const {
   const bool trains = !plan.phases.buckets.empty();
   if (const Mesh& mesh = state.mesh().words; trains && at_.rank == 0)
-    tell_idle_ranks(in_options(idle_ranks(
-        {plan.micro_batches, plan.lanes, static_cast<int>(mesh.data_size()), 0, plan.order}, mesh)));
+    tell_idle_ranks(in_options(
+        idle_ranks({plan.micro_batches, plan.lanes, static_cast<int>(mesh.data_size()), 0, plan.order}, mesh,
+                   plan.options.invariant)));
   if (plan.options.backend == Backend::reference) return;
   if (target_->device().addressable())
     check_host(plan, state, lender);

@@ -82,7 +82,7 @@ constexpr HouseWord kWords[] = {
     {"layout", "A tensor's placements along all mesh dims."},
     {"owner", "The data rank that sums and updates certain rows (indices of dim 0) of a tensor."},
     {"tree", "The fixed order in which lanes are summed, whatever the number of ranks."},
-    {"exchange", "The all-to-all that sends partial sums of gradients to the owners of the rows."},
+    {"exchange", "The all-to-all that sends gradients, or partial sums of them, to the owners of the rows."},
     {"slot", "A place for a micro-batch on a rank; idle where there is none for it."},
     {"round",
      "The micro-batches in the same slot of all ranks, where each slot has its exchange: ZeRO 2 and 3."},

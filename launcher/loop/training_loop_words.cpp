@@ -22,7 +22,8 @@ void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
                  trained < elements ? str(", ", trained, " of them trained") : "", "; mesh ",
                  text(mesh.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes,
                  " lanes per step"));
-  if (work_.rank() == 0) tell_idle_ranks(work_.in_words(idle_ranks(lanes, mesh.words)));
+  if (work_.rank() == 0)
+    tell_idle_ranks(work_.in_words(idle_ranks(lanes, mesh.words, step.plan().options.invariant)));
   logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(work_.state().bytes_per_rank())),
                  ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                  bytes_text(static_cast<double>(step.reduction_bytes())), "; ", work_.threads(),

@@ -14,10 +14,10 @@ Hosts hosts_of(const RunConfig& config, const Mesh& mesh, int64_t launched) {
   if (out.ranks_per_node < 1 || out.ranks_per_node >= mesh.size() || mesh.data_size() < 2) return out;
   const int seats = data_ranks_per_node(mesh, out.ranks_per_node);
   const int64_t all = micro_batches(config);
+  const bool invariant = config.train.numerics == "invariant";
   const LanePlan plan{all, config.batch.lanes ? config.batch.lanes : default_lanes(all),
                       static_cast<int>(mesh.data_size()), 0,
-                      lane_order(mesh, static_cast<int>(config.mesh.zero))};
-  const bool invariant = config.train.numerics == "invariant";
+                      lane_order(mesh, static_cast<int>(config.mesh.zero), all, invariant)};
   if (exchanges_by_host(plan, invariant, seats)) {
     out.seats = seats;
     out.words = str("inside ", mesh.size() / out.ranks_per_node, " hosts first, then across, by ", seats,

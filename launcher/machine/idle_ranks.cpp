@@ -19,7 +19,7 @@ int64_t busy_ranks(const LanePlan& plan) {
 }
 }  // namespace
 
-std::string idle_ranks(const LanePlan& plan, const Mesh& mesh) {
+std::string idle_ranks(const LanePlan& plan, const Mesh& mesh, bool invariant) {
   const int64_t beside = mesh.size() / mesh.data_size(), busy = busy_ranks(plan) * beside;
   if (busy == mesh.size()) return "";
   const int64_t idle = mesh.size() - busy;
@@ -27,9 +27,12 @@ std::string idle_ranks(const LanePlan& plan, const Mesh& mesh) {
   const std::string work =
       str(plan.micro_batches, plan.micro_batches == 1 ? " micro-batch" : " micro-batches",
           by_lane ? str(" in ", plan.lanes, plan.lanes == 1 ? " lane" : " lanes") : "");
+  const int64_t one_each = by_lane && invariant ? plan.micro_batches * beside : 0;
   return str(idle, " of ", mesh.size(), " ranks ", idle == 1 ? "is" : "are",
              " idle in forward and backward: a step has ", work, ", for ", busy,
-             busy == 1 ? " rank" : " ranks", " at most; start ", busy,
+             busy == 1 ? " rank" : " ranks", " at most",
+             one_each ? str(", or for ", one_each, " with one each") : "", "; start ", busy,
+             one_each ? str(" or ", one_each) : "",
              by_lane ? ", or raise batch.lanes (another order of sums)"
                      : ", or make more of them: a smaller batch.micro, or a larger batch.global");
 }

@@ -9,8 +9,9 @@
 namespace lockstep::launcher {
 
 // How many ranks of the mesh have no micro-batch of a step of `plan`, why, and what gives them work; "" where
-// all have some. They still own rows of gradients and of the state, and make their updates.
-std::string idle_ranks(const compiler::LanePlan& plan, const Mesh& mesh);
+// all have some. They still own rows of gradients and of the state, and make their updates. `invariant`: the
+// step's numerics, in which as many ranks as micro-batches have one each, whatever the lanes.
+std::string idle_ranks(const compiler::LanePlan& plan, const Mesh& mesh, bool invariant);
 
 // A line of the log, once in this process where the same words come again: a program's step and its run both
 // say it. On rank 0.

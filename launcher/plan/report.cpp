@@ -107,10 +107,13 @@ std::vector<PlanTensors> tensor_rows(const State& state) {
   return out;
 }
 
-std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks, LaneOrder order) {
+std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks, bool splits_gradients,
+                             bool invariant) {
   std::set<int64_t> counts{1, ranks / 4, ranks / 2, ranks - 1, ranks, ranks + 1, 2 * ranks, 4 * ranks};
+  if (invariant && micro_batches <= 4 * ranks) counts.insert(micro_batches);  // one each
   std::vector<PlanUse> out;
   for (int64_t n : counts) {
+    const LaneOrder order = lane_order(splits_gradients, micro_batches, n, invariant);
     if (n < 1 || (n > 2 * (order == LaneOrder::contiguous ? lanes : micro_batches) && n > ranks)) continue;
     const int64_t most = LanePlan{micro_batches, lanes, static_cast<int>(n), 0, order}.slots(0);
     out.push_back({n, most, static_cast<double>(micro_batches) / static_cast<double>(most * n)});
@@ -256,11 +259,13 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.whole_updates = whole_updates(plan.phases.whole, plan.phases);
   out.recomputations =
       recomputation_words(config, LanePlan{plan.micro_batches, plan.lanes, step.ranks, 0, plan.order});
-  out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);
+  out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, splits_gradients(mesh, state.zero()),
+                     plan.options.invariant);
   int64_t advised = config.batch.global / (4 * out.data_ranks);
   while (advised > 1 && config.batch.global % advised) --advised;
   if (plan.micro_batches < 4 * out.data_ranks && advised >= 1 && advised < config.batch.micro)
     out.advised_micro = advised;
+  out.one_round = plan.order == LaneOrder::interleaved && !splits_gradients(mesh, state.zero());
 
   Roofline none{.name = "",
                 .contraction = {{"fp32", 1}},

@@ -77,6 +77,7 @@ struct PlanReport {
   std::string recomputations;  // of micro-batches, against silent corruption, in words; "" without them
   std::vector<PlanUse> uses;   // this number of data ranks and neighbouring ones
   int64_t advised_micro = 0;   // of at least 4 micro-batches per rank; 0: no advice
+  bool one_round = false;      // each rank has one micro-batch, whose gradients travel as they are
   Prediction prediction;
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
@@ -105,9 +106,9 @@ void add_memory(PlanReport& report, const RunConfig& config, const FoundTarget& 
 // Grouped rows of a state: weights, then moments, then the rest, in order of recording.
 std::vector<PlanTensors> tensor_rows(const State& state);
 // Numbers of data ranks around `ranks`, and how M micro-batches in `lanes` lanes use them. Ascending; `ranks`
-// is one of them.
+// is one of them. `splits_gradients`, `invariant`: as in lane_order.
 std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks,
-                             compiler::LaneOrder order = compiler::LaneOrder::contiguous);
+                             bool splits_gradients = false, bool invariant = true);
 
 // Eight lines: whether it fits, memory, time, pace, what limits.
 std::string plan_screen(const PlanReport& report);

@@ -154,7 +154,8 @@ std::string plan_text(const PlanReport& r) {
         "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro ",
         r.advised_micro,
         " gives that,\n          with DDP and ZeRO 1 nearly as fast as this one with compile.together ",
-        (r.micro + r.advised_micro - 1) / r.advised_micro, "\n");
+        (r.micro + r.advised_micro - 1) / r.advised_micro,
+        r.one_round ? ",\n          and with fp32 sums of whole gradients on each rank" : "", "\n");
   out += prediction_table(r);
   out += str("numerics certificate", r.missing.empty() ? "" : " of the CPU, since the device is not here",
              " (equal certificates promise equal bits, on ", r.invariant ? "any" : "this",

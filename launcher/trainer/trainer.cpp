@@ -101,10 +101,11 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
 struct WeightBytes {
   int64_t weights = 0, gradients = 0;
 };
-WeightBytes whole_weights(const State& state, bool invariant) {
+WeightBytes whole_weights(const State& state, int64_t micro_batches, bool invariant) {
   const Mesh& mesh = state.mesh().words;
   const int64_t elsewhere = mesh.size() / mesh.data_size();  // tp splits nearly all of them
-  const bool as_they_are = invariant && lane_order(mesh, state.zero()) == LaneOrder::interleaved;
+  const bool as_they_are =
+      invariant && lane_order(mesh, state.zero(), micro_batches, invariant) == LaneOrder::interleaved;
   WeightBytes out;
   for (const auto& spec : state.specs()) {
     if (spec.role != Role::parameter) continue;
@@ -199,7 +200,7 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
   const Mesh& mesh = state.mesh().words;
   const Roofline roofline = given ? *given : roofline_for(config, target);
-  const WeightBytes bytes = whole_weights(state, options_.invariant);
+  const WeightBytes bytes = whole_weights(state, micro_batches(config), options_.invariant);
   options_.bucket_bytes = config.compile.bucket_bytes;
   const bool several_hosts =
       mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);

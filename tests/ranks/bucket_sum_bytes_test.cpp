@@ -61,13 +61,13 @@ TEST(BucketSumBytes, OfFreeNumerics) {
 }
 
 // 8 lanes on 4 ranks: after each round one partial is left (4 lanes, then 8). 2 on 3 lanes of 2
-// micro-batches: a fold beside the counter. Two sets of what is packed and what arrives.
+// micro-batches: a fold beside the counter. Staged is what is packed and what arrives.
 TEST(BucketSumBytes, OfRounds) {
   auto of = [](LanePlan plan, SumCase how = {}) {
     plan.order = LaneOrder::interleaved;
     return bytes_of({{8, 100}}, plan, how);
   };
-  auto staged = [](int64_t ranks) { return 2 * 4 * (800 + 800 / ranks * (ranks - 1)); };
+  auto staged = [](int64_t ranks) { return 4 * (800 + 800 / ranks * (ranks - 1)); };
   EXPECT_EQ(of({8, 8, 4, 0}), (Bytes{.held = 800, .staged = staged(4), .sent = 2 * 600 * 4}));
   EXPECT_EQ(of({8, 8, 2, 0}), (Bytes{.held = 3200, .staged = staged(2), .sent = 4 * 400 * 4}));
   EXPECT_EQ(of({6, 3, 2, 0}).held, 3200);
@@ -76,6 +76,40 @@ TEST(BucketSumBytes, OfRounds) {
   EXPECT_EQ(of({4, 4, 4, 0}, {.dtype = DType::bf16}).sent, 600 * 2) << "as they are";
   EXPECT_EQ(of({4, 4, 4, 0}, {.invariant = false, .dtype = DType::bf16}).sent, 600 * 4) << "added on the way";
   EXPECT_EQ(bytes_of({{8, 100}}, {4, 4, 4, 0}, {.dtype = DType::bf16}).sent, 600 * 4) << "partial sums";
+}
+
+TEST(BucketSumBytes, BucketsTakeTurnsInTwoSetsOfStaging) {
+  const auto staged = [](std::vector<Shapes> buckets) {
+    const LanePlan plan{8, 8, 4, 1, LaneOrder::interleaved};
+    const StepProgram program =
+        sum_program(plan, RowOwners::alone(4), {.buckets = std::move(buckets), .dtype = DType::bf16}).program;
+    int64_t bytes = 0;
+    for (const Region& region : program.regions)
+      bytes += region.kind == Region::Kind::staging ? region.bytes : 0;
+    return bytes;
+  };
+  const Shapes large{{8, 100}}, small{{8, 4}};
+  const int64_t of_large = 2 * (800 + 600), of_small = 2 * (32 + 24);
+  EXPECT_EQ(staged({large}), of_large);
+  EXPECT_EQ(staged({large, small, large}), of_large + of_small) << "the first and the last in one set";
+  EXPECT_EQ(staged({large, large, small}), 2 * of_large);
+}
+
+// Two exchanges are under way at a time: the third waits for the first, whose staging it packs into.
+TEST(BucketSumBytes, ABucketWaitsForTheOneBeforeTheLast) {
+  const StepProgram program = sum_program({4, 4, 4, 1, LaneOrder::interleaved}, RowOwners::alone(4),
+                                          {.buckets = {{{8, 4}}, {{8, 4}}, {{8, 4}}}})
+                                  .program;
+  std::map<int, std::string> labels;
+  std::vector<std::string> order;
+  for (const Instr& instr : program.instrs) {
+    if (const auto* start = std::get_if<StartCollective>(&instr.what))
+      order.push_back("start " + (labels[start->flight] = start->label));
+    if (const auto* wait = std::get_if<Wait>(&instr.what)) order.push_back("wait " + labels[wait->flight]);
+  }
+  EXPECT_EQ(order, (std::vector<std::string>{"start exchange 0 round 0", "start exchange 1 round 0",
+                                             "wait exchange 0 round 0", "start exchange 2 round 0",
+                                             "wait exchange 1 round 0", "wait exchange 2 round 0"}));
 }
 
 // 8 ranks on 2 hosts. Flat: 7/8 of a bucket leave a rank for each subtree that it has, 4/7 of that for the

@@ -18,7 +18,7 @@ struct Arrangement {
 
 std::vector<Arrangement> arrangements() {
   std::vector<Arrangement> out;
-  for (int64_t ranks : {1, 2, 3, 4, 8}) {
+  for (int64_t ranks : {1, 2, 3, 4, 6, 8}) {
     out.push_back({str("ddp ", ranks), {{ranks}, {"dp_replicate"}}, 3});
     for (int zero : {1, 2, 3}) out.push_back({str("zero", zero, " ", ranks), {{ranks}, {"dp_shard"}}, zero});
   }
@@ -34,8 +34,8 @@ std::vector<Arrangement> arrangements() {
 
 class Matrix : public testing::TestWithParam<std::string> {};
 
-// 6 micro-batches: lanes that no rank count but 1, 2 and 3 divides; rows (29, 24, 12, 72, 40, ...) that 8
-// ranks do not divide; masked targets.
+// 6 micro-batches: lanes that no rank count but 1, 2, 3 and 6, one each, divides; rows (29, 24, 12, 72, 40,
+// ...) that 8 ranks do not divide; masked targets.
 TEST_P(Matrix, EveryArrangementGivesTheBitsOfOneRank) {
   TinyRun run{.model = GetParam(), .mask_every = 7};
   const TinyResult one = train_tiny(run);
@@ -103,10 +103,13 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
   rounded.options.gather = compiler::GatherWhen::step;
   expect_same(one, train_tiny(rounded), "ddp, gathered before the body");
   rounded.options.gather = compiler::GatherWhen::micro_batch;
-  rounded.lanes = 1;  // ranks 1 and 2 have none
-  const TinyResult together = train_tiny(rounded);
-  rounded.ranks = 1;
-  expect_same(train_tiny(rounded), together, "ddp, ranks without a lane");
+  for (const int64_t global : {12, 24}) {  // 12: one round; 24: ranks 1 and 2 have no lane
+    TinyRun alone = rounded;
+    alone.global = global, alone.lanes = 1;
+    const TinyResult three = train_tiny(alone);
+    alone.ranks = 1;
+    expect_same(train_tiny(alone), three, str("ddp, one lane of ", global / 4));
+  }
   // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where
   // a bucket ends.
   for (int64_t global : {20, 32})

@@ -114,7 +114,7 @@ TEST(StepProgram, DdpOfOneMicroBatchEachGathersInTheBody) {
       for (const Instr& instr : program.instrs)
         if (const auto* start = std::get_if<StartCollective>(&instr.what))
           in_body += start->label.starts_with("weights ");
-      EXPECT_EQ(in_body > 0, arrangement.name == "ddp 2 bf16, a micro-batch each") << arrangement.name;
+      EXPECT_EQ(in_body > 0, arrangement.name.starts_with("ddp 2 bf16, a micro-batch each"));
     }
   }
 }

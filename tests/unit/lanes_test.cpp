@@ -154,6 +154,22 @@ std::string refusal(const LanePlan& plan) {
   return "";
 }
 
+TEST(Lanes, OrderIsRoundsWhereGradientsLieSplitOrOneRoundIsTheStep) {
+  const Mesh ddp{{4}, {"dp_replicate"}}, fsdp{{4}, {"dp_shard"}}, one{{1}, {"dp_replicate"}},
+      split{{2, 2}, {"dp_replicate", "tp"}};
+  const auto whole = LaneOrder::contiguous, rounds = LaneOrder::interleaved;
+  EXPECT_EQ(lane_order(ddp, 3, 4, true), rounds) << "one micro-batch on each rank";
+  EXPECT_EQ(lane_order(ddp, 3, 4, false), whole);
+  EXPECT_EQ(lane_order(ddp, 3, 8, true), whole);
+  EXPECT_EQ(lane_order(ddp, 3, 2, true), whole);
+  EXPECT_EQ(lane_order(one, 3, 1, true), whole);
+  EXPECT_EQ(lane_order(split, 3, 2, true), rounds) << "of data ranks";
+  EXPECT_EQ(lane_order(fsdp, 1, 8, true), whole);
+  EXPECT_EQ(lane_order(fsdp, 1, 4, true), rounds);
+  for (const bool invariant : {true, false})
+    for (const int zero : {2, 3}) EXPECT_EQ(lane_order(fsdp, zero, 8, invariant), rounds);
+}
+
 TEST(Lanes, RefusesWhatDoesNotDivide) {
   EXPECT_EQ(refusal({24, 8, 5, 4}), "");
   EXPECT_EQ(refusal({24, 5, 1, 0}),

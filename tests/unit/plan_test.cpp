@@ -186,9 +186,13 @@ TEST(PlanWords, UsesOfNeighbouringRankCounts) {
   std::vector<std::string> rows;
   for (const auto& use : uses_of(48, 16, 12))
     rows.push_back(str(use.ranks, ": ", use.most, ", ", number_text(static_cast<float>(use.used))));
-  EXPECT_EQ(rows,
-            (std::vector<std::string>{"1: 48, 1", "3: 18, 0.8888889", "6: 9, 0.8888889", "11: 6, 0.72727275",
-                                      "12: 6, 0.6666667", "13: 6, 0.61538464", "24: 3, 0.6666667"}));
+  EXPECT_EQ(rows, (std::vector<std::string>{"1: 48, 1", "3: 18, 0.8888889", "6: 9, 0.8888889",
+                                            "11: 6, 0.72727275", "12: 6, 0.6666667", "13: 6, 0.61538464",
+                                            "24: 3, 0.6666667", "48: 1, 1"}));
+  // A micro-batch for each rank is one round, whatever the lanes; where the library adds, ranks are idle.
+  EXPECT_EQ(uses_of(48, 16, 20).back().ranks, 48);
+  EXPECT_EQ(uses_of(48, 16, 20).back().most, 1);
+  EXPECT_EQ(uses_of(48, 16, 48, false, false).back().most, 3);
 }
 
 // A report with something in every section.
@@ -230,7 +234,7 @@ PlanReport by_hand() {
 
 TEST(PlanWords, IdleRanks) {
   const auto words = [](int64_t micro_batches, int64_t lanes, const Mesh& mesh, compiler::LaneOrder order) {
-    return idle_ranks({micro_batches, lanes, static_cast<int>(mesh.data_size()), 0, order}, mesh);
+    return idle_ranks({micro_batches, lanes, static_cast<int>(mesh.data_size()), 0, order}, mesh, true);
   };
   const auto whole = compiler::LaneOrder::contiguous, rounds = compiler::LaneOrder::interleaved;
   const Mesh five{{5}, {"dp_replicate"}}, wide{{3, 2}, {"dp_shard", "tp"}};
@@ -239,6 +243,10 @@ TEST(PlanWords, IdleRanks) {
   EXPECT_EQ(words(6, 6, five, rounds), "") << "the second round leaves four slots idle, and no rank";
   EXPECT_EQ(
       words(8, 4, five, whole),
+      "1 of 5 ranks is idle in forward and backward: a step has 8 micro-batches in 4 lanes, for 4 ranks at "
+      "most, or for 8 with one each; start 4 or 8, or raise batch.lanes (another order of sums)");
+  EXPECT_EQ(
+      idle_ranks({8, 4, 5, 0, whole}, five, false),
       "1 of 5 ranks is idle in forward and backward: a step has 8 micro-batches in 4 lanes, for 4 ranks at "
       "most; start 4, or raise batch.lanes (another order of sums)");
   EXPECT_EQ(words(1, 1, wide, rounds),
