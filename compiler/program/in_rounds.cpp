@@ -29,7 +29,7 @@ class InRounds : public BucketSum {
       for (size_t s = 0; s < SumTurns::kSets; ++s)
         turns_.sets.push_back({writer_.region(Kind::staging, str("send ", s), 0),
                                writer_.region(Kind::staging, str("receive ", s), 0)});
-    auto& set = turns_.sets[set_at_];  // the largest buckets, the first and the last, may be in one set
+    auto& set = turns_.sets[set_at_];
     writer_.fit(set.send, rows_.elements() * leaf());
     writer_.fit(set.receive, receive);
   }

@@ -198,7 +198,8 @@ std::unique_ptr<BucketSum> of_one_micro_batch(ProgramWriter& writer, const SumPl
                                               PackedRows rows);
 std::unique_ptr<BucketSum> once_per_step(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                          std::string label, PackedRows rows);
-// `bucket`: its number; even ones take turns in one set of staging, odd ones in the other.
+// `bucket`: its number. Even ones take turns in one set of staging, odd ones in the other, so that a bucket
+// is packed while the one before it travels.
 std::unique_ptr<BucketSum> in_rounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                      size_t bucket, std::string label, PackedRows rows);
 

@@ -52,10 +52,12 @@ enum class LaneOrder {
   interleaved,  // round j runs micro-batches jN .. jN + N - 1, an exchange per round
 };
 
-// Rounds where gradients lie split over dp_shard (ZeRO 2 and 3), and, where numerics are invariant, where one
-// round is the step: a micro-batch on each data rank, whose gradients travel as they are instead of as sums
-// in fp32. Whole lanes elsewhere.
+// Over dp_shard: ZeRO 2 and 3.
 bool splits_gradients(const Mesh& mesh, int zero);
+
+// Rounds where gradients lie split, and, where numerics are invariant, where one round is the step: a
+// micro-batch on each data rank, whose gradients travel as they are instead of as sums in fp32. Whole lanes
+// elsewhere.
 LaneOrder lane_order(bool splits_gradients, int64_t micro_batches, int64_t ranks, bool invariant);
 LaneOrder lane_order(const Mesh& mesh, int zero, int64_t micro_batches, bool invariant);
 
