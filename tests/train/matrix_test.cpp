@@ -110,6 +110,10 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
     alone.ranks = 1;
     expect_same(train_tiny(alone), three, str("ddp, one lane of ", global / 4));
   }
+  TinyRun split{.model = GetParam(), .mesh = {{1, 2}, {"dp_replicate", "tp"}}, .global = 8, .steps = 2};
+  const TinyResult both = train_tiny(split);
+  split.mesh = {{2, 2}, {"dp_replicate", "tp"}};
+  expect_same(both, train_tiny(split), "one round with tp");
   // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where
   // a bucket ends.
   for (int64_t global : {20, 32})

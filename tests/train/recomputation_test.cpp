@@ -61,6 +61,7 @@ TEST(Recomputation, IsTheSameOnAllDataRanks) {
     expect_alike(recomputed({.compute = DType::bf16, .mesh = {{3}, {"dp_shard"}}, .zero = zero}, which), 1);
   expect_alike(recomputed({.mesh = {{2, 2}, {"dp_replicate", "dp_shard"}}, .dropout = 0.1}, which), 1);
   expect_alike(recomputed({.mesh = {{2, 2}, {"dp_replicate", "tp"}}}, which), 2);
+  expect_alike(recomputed({.compute = DType::bf16, .mesh = {{6}, {"dp_replicate"}}}, which), 1);
   for (GatherWhen when : {GatherWhen::micro_batch, GatherWhen::layers}) {
     TinyRun run{.mesh = {{2}, {"dp_shard"}}, .dropout = 0.1};
     run.options.gather = when;
