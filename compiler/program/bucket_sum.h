@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/program/writer.h"
@@ -38,7 +39,15 @@ struct SumTurns {
     BucketSum* user = nullptr;
   };
   std::vector<Set> sets;
+  size_t seam = SIZE_MAX;       // from this bucket on the sets change places
   BucketSum* staged = nullptr;  // whose first stage is under way
+
+  // Places the seam where both sets together take least, if that spares an eighth. The bucket behind it waits
+  // for the one before, which is the smallest such, and small. Where rounds follow one another, the last
+  // bucket and the first one of the next round may share a set: forward lies between them. `bytes`: of the
+  // buckets, in their order.
+  void share_sets(const std::vector<int64_t>& bytes);
+  size_t set_of(size_t bucket) const { return (bucket + (bucket >= seam)) % kSets; }
 
   // The bucket before `bucket` starts its second stage now; null: nobody comes after it.
   void stage(BucketSum* bucket);
@@ -47,6 +56,8 @@ struct SumTurns {
 class BucketSum {
  public:
   virtual ~BucketSum() = default;
+  // Before the first add: where the sum of squares of each tensor's rows is wanted, in f64.
+  void place_row_squares(std::vector<Span> to) { row_squares_ = std::move(to); }
   // In the order of slots of the rank's LanePlan: the gradients of a slot's micro-batch, one per tensor; none
   // for an idle slot. Then end, wait, and tree_of for each tensor.
   virtual void add(int64_t slot, const std::vector<Span>& gradients) = 0;
@@ -56,9 +67,11 @@ class BucketSum {
   }
   virtual void end() {}  // no more slots
   virtual void wait() = 0;
-  // What is left to add for the rows that this rank owns. Without `out` the sum takes the place of its first
-  // addend.
-  SumTrees::Tree tree_of(size_t tensor, Span out, Span row_squares) const;
+  // After wait: the sums, and the squares that are wanted, are there. tree_of then says where a sum lies.
+  virtual bool is_whole() const { return false; }
+  // What is left to add, and to square, for the rows that this rank owns. Without `out` the sum takes the
+  // place of its first addend.
+  SumTrees::Tree tree_of(size_t tensor, Span out) const;
 
   virtual void complete() {}  // ends the round under way
   virtual void advance() {}   // starts the second stage of an exchange, once
@@ -72,6 +85,7 @@ class BucketSum {
   const SumPlan& plan_;
   std::string label_;
   PackedRows rows_;
+  std::vector<Span> row_squares_;
 };
 
 // The pieces of a bucket's gradients, laid out by owner.

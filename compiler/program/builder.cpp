@@ -51,6 +51,7 @@ StepProgram StepBuilder::build() {
   make_fetches();
   for (const auto& step : plan_.phases.tail)
     if (step.node.valid()) prepare(whole_.node(step.node));
+  place_row_squares();
   gates_ = update_gates(whole_);
   writer_.into(program_.refresh);
   round_weights();

@@ -72,6 +72,7 @@ class StepBuilder {
   bool in_place(const Node& node, ValueId v) const;
   void prepare(const Node& node);
   void make_buckets();
+  void place_row_squares();
   void make_rows();
   void make_fetches();
 

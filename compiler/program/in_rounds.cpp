@@ -20,7 +20,7 @@ class InRounds : public BucketSum {
            PackedRows rows)
       : BucketSum(writer, plan, std::move(label), std::move(rows)),
         turns_(turns),
-        set_at_(bucket % SumTurns::kSets),
+        set_at_(turns.set_of(bucket)),
         fold_(writer, plan, rows_.chunk(), at_once(), label_) {
     const int64_t chunk = rows_.chunk();
     int64_t receive = plan.invariant ? chunk * (plan.lanes.ranks - 1) * leaf() : chunk * kFloat;
@@ -76,10 +76,12 @@ class InRounds : public BucketSum {
     if (flying_ < 0) return;
     advance();
     writer_.finish(flight_);
+    const std::vector<Fold::Rows> tensors = own_rows();
+    const bool last = flying_ + 1 == plan_.lanes.slots(plan_.lanes.rank);
     if (plan_.seats)
-      push_subtrees();
+      push_subtrees(last ? &tensors : nullptr);
     else
-      fold_.push_leaves(leaves_of_round());
+      fold_.push_leaves(leaves_of_round(), last ? &tensors : nullptr);
     flying_ = -1;
     set_->user = nullptr;
     set_ = nullptr;
@@ -89,6 +91,7 @@ class InRounds : public BucketSum {
     if (plan_.seats) turns_.stage(nullptr);
     complete();
   }
+  bool is_whole() const override { return fold_.is_whole(); }
 
  private:
   int64_t leaf() const { return static_cast<int64_t>(size_of(plan_.invariant ? rows_.dtype() : DType::f32)); }
@@ -104,6 +107,14 @@ class InRounds : public BucketSum {
     Tree out;
     out.rows = rows_.owned_rows(tensor).second, out.width = rows_.width(tensor);
     fold_.finish(rows_.at(tensor), out.rows * out.width, out);
+    return out;
+  }
+
+  std::vector<Fold::Rows> own_rows() const {
+    std::vector<Fold::Rows> out;
+    for (size_t t = 0; t < rows_.tensors(); ++t)
+      if (const int64_t rows = rows_.owned_rows(t).second; rows > 0)
+        out.push_back({rows_.at(t), rows, rows_.width(t), row_squares_.empty() ? Span{} : row_squares_[t]});
     return out;
   }
 
@@ -171,7 +182,7 @@ class InRounds : public BucketSum {
     }
     return leaves;
   }
-  void push_subtrees() {
+  void push_subtrees(const std::vector<Fold::Rows>* ends) {
     across_->wait(writer_);
     std::vector<LaneBlock> blocks;
     std::vector<Span> sums;
@@ -180,7 +191,7 @@ class InRounds : public BucketSum {
         blocks.push_back(trees_[h][t].block);
         sums.push_back(across_->chunk({static_cast<int>(h), static_cast<int>(t)}));
       }
-    fold_.push_blocks(blocks, sums);
+    fold_.push_blocks(blocks, sums, ends);
   }
 
   // Micro-batches that a host runs in a slot.

@@ -129,10 +129,28 @@ void StepBuilder::name_outputs() {
 void StepBuilder::make_buckets() {
   const auto shapes = bucket_shapes(plan_);
   const auto dtypes = bucket_dtypes(plan_);
+  std::vector<int64_t> bytes;
+  for (size_t b = 0; b < shapes.size(); ++b) {
+    const DType sent = sum_.invariant ? dtypes[b] : DType::f32;
+    bytes.push_back(0);
+    for (const Shape& shape : shapes[b]) bytes.back() += numel(shape) * static_cast<int64_t>(size_of(sent));
+  }
+  turns_.share_sets(bytes);
   for (size_t b = 0; b < shapes.size(); ++b) {
     exchange_of_[whole_.node(plan_.phases.exchanges[b]).outputs[0]] = b;
     buckets_.push_back(make_bucket_sum(writer_, sum_, turns_, b, shapes[b], dtypes[b]));
   }
+}
+
+void StepBuilder::place_row_squares() {
+  std::vector<std::vector<Span>> to;
+  for (const auto& shapes : bucket_shapes(plan_)) to.emplace_back(shapes.size());
+  for (const Node& node : whole_.nodes)
+    if (node.op == ops::lane_sum) {
+      const size_t bucket = exchange_of_.at(whole_.producer(node.inputs[0]).inputs[0]);
+      to[bucket].at(whole_[node.inputs[0]].index) = at_[node.outputs[1]];
+    }
+  for (size_t b = 0; b < buckets_.size(); ++b) buckets_[b]->place_row_squares(std::move(to[b]));
 }
 
 void StepBuilder::tail() {
@@ -251,8 +269,9 @@ void StepBuilder::lane_sum(const Node& node) {
   const Node& wait = whole_.producer(node.inputs[0]);
   const size_t b = exchange_of_.at(wait.inputs[0]);
   const Span out = in_place(node, node.outputs[0]) ? Span{} : at_[node.outputs[0]];
-  sums_.trees.push_back(buckets_[b]->tree_of(whole_[node.inputs[0]].index, out, at_[node.outputs[1]]));
-  at_[node.outputs[0]] = sums_.trees.back().out;
+  SumTrees::Tree tree = buckets_[b]->tree_of(whole_[node.inputs[0]].index, out);
+  at_[node.outputs[0]] = tree.out;
+  if (!buckets_[b]->is_whole()) sums_.trees.push_back(std::move(tree));
 }
 
 void StepBuilder::norm_limbs(const Node& node) {

@@ -50,7 +50,7 @@ SumForms foretold_sum_forms(const StepPlan& plan, const ProgramRank& rank) {
     }
     bucket.end();
     bucket.wait();
-    last.trees.push_back(bucket.tree_of(0, {}, {}));
+    if (!bucket.is_whole()) last.trees.push_back(bucket.tree_of(0, {}));
   }
   writer.put(std::move(last));
   return sum_forms(program);

@@ -106,11 +106,16 @@ class SubtreeExchange {
   std::vector<int> flights_;
 };
 
-// Sums that grow from the left, of the rows of one owner: leaf by leaf or subtree by subtree.
+// Sums that grow from the left, of the rows of one owner: leaf by leaf or subtree by subtree. The pass that
+// ends them squares the rows of each tensor, where it is told which these are.
 class Fold {
   using Tree = SumTrees::Tree;
 
  public:
+  struct Rows {  // of a tensor, `at` elements from the first
+    int64_t at = 0, rows = 0, width = 0;
+    Span squares = {};
+  };
   Fold(ProgramWriter& writer, const SumPlan& plan, int64_t elements, int64_t at_once, const std::string& name)
       : writer_(writer), plan_(plan), elements_(elements), name_(name) {
     if (!plan.invariant) return;
@@ -123,7 +128,8 @@ class Fold {
     most_ = std::min(static_cast<size_t>(at_once), plan.limits.sources - depth);
   }
 
-  void push_leaves(const std::vector<Tree::Source>& leaves) {
+  // `ends`: the rows of all tensors, where these are the last leaves of the step.
+  void push_leaves(const std::vector<Tree::Source>& leaves, const std::vector<Rows>* ends) {
     const int64_t per_lane = plan_.lanes.per_lane();
     for (size_t from = 0; from < leaves.size(); from += most_) {
       std::vector<Tree> trees = held();
@@ -137,27 +143,29 @@ class Fold {
         ++added_;
         push_addend(trees, leaves[i], merges);
       }
-      write(trees);
+      write(trees, from + most_ < leaves.size() ? nullptr : ends);
     }
   }
-  void push_blocks(const std::vector<LaneBlock>& blocks, const std::vector<Span>& sums) {
+  void push_blocks(const std::vector<LaneBlock>& blocks, const std::vector<Span>& sums,
+                   const std::vector<Rows>* ends) {
     for (size_t from = 0; from < blocks.size(); from += most_) {
       std::vector<Tree> trees = held();
       for (size_t i = from; i < std::min(blocks.size(), from + most_); ++i) {
         push_addend(trees, {sums[i], DType::f32}, counter_.push(blocks[i]));
         added_ += blocks[i].size * plan_.lanes.per_lane();
       }
-      write(trees);
+      write(trees, from + most_ < blocks.size() ? nullptr : ends);
     }
   }
+  bool is_whole() const { return whole_; }
   // What is left to add, of `count` elements from `at`. An owner of no rows has no partial sums.
   void finish(int64_t at, int64_t count, Tree& into) const {
-    const size_t blocks = plan_.invariant ? counter_.blocks().size() : 1;
+    const size_t blocks = plan_.invariant && !whole_ ? counter_.blocks().size() : 1;
     for (size_t b = 0; b < blocks; ++b) {
       into.sources.push_back({elements_ > 0 ? floats(partials_[b], at, count) : Span{}, DType::f32});
       into.merges.push_back(0);
     }
-    into.merges.back() += plan_.invariant ? counter_.remaining() : 0;
+    into.merges.back() += plan_.invariant && !whole_ ? counter_.remaining() : 0;
   }
 
  private:
@@ -175,12 +183,32 @@ class Fold {
     return trees;
   }
   // In order: a tree may take the place of a partial that stands in one before it.
-  void write(std::vector<Tree>& trees) {
-    for (size_t i = 0; i < trees.size() && elements_ > 0; ++i) {
+  void write(std::vector<Tree>& trees, const std::vector<Rows>* ends) {
+    if (elements_ == 0) {
+      whole_ = ends && ends->empty();  // rows of no elements have squares: 0
+      return;
+    }
+    if (ends) return end(trees, *ends);
+    for (size_t i = 0; i < trees.size(); ++i) {
       if (trees[i].sources.size() == 1 && trees[i].sources[0] == Tree::Source{partial(i)}) continue;
       trees[i].rows = 1, trees[i].width = elements_, trees[i].out = partial(i);
       writer_.put(SumTrees{{std::move(trees[i])}});
     }
+  }
+  void end(std::vector<Tree>& trees, const std::vector<Rows>& tensors) {
+    while (trees.size() > 1) merge_last(trees);
+    SumTrees sums;
+    for (const auto& [at, rows, width, squares] : tensors) {
+      Tree& tree = sums.trees.emplace_back(trees[0]);
+      for (auto& source : tree.sources) {
+        const auto size = static_cast<int64_t>(size_of(source.dtype));
+        source.at = source.at.part(at * size, rows * width * size);
+      }
+      tree.rows = rows, tree.width = width;
+      tree.out = floats(partial(0), at, rows * width), tree.row_squares = squares;
+    }
+    writer_.put(std::move(sums));
+    whole_ = true;
   }
 
   ProgramWriter& writer_;
@@ -190,6 +218,7 @@ class Fold {
   size_t most_ = 1;  // addends of one pass
   LaneCounter counter_;
   int64_t added_ = 0;  // micro-batches; in free numerics, groups of them
+  bool whole_ = false;
   std::vector<Span> partials_;
 };
 
@@ -198,8 +227,8 @@ std::unique_ptr<BucketSum> of_one_micro_batch(ProgramWriter& writer, const SumPl
                                               PackedRows rows);
 std::unique_ptr<BucketSum> once_per_step(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                          std::string label, PackedRows rows);
-// `bucket`: its number. Even ones take turns in one set of staging, odd ones in the other, so that a bucket
-// is packed while the one before it travels.
+// `bucket`: its number. Even ones take turns in one set of staging, odd ones in the other (SumTurns::seam
+// aside), so that a bucket is packed while the one before it travels.
 std::unique_ptr<BucketSum> in_rounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                      size_t bucket, std::string label, PackedRows rows);
 

@@ -70,7 +70,7 @@ TEST(BucketSumBytes, OfRounds) {
   auto staged = [](int64_t ranks) { return 4 * (800 + 800 / ranks * (ranks - 1)); };
   EXPECT_EQ(of({8, 8, 4, 0}), (Bytes{.held = 800, .staged = staged(4), .sent = 2 * 600 * 4}));
   EXPECT_EQ(of({8, 8, 2, 0}), (Bytes{.held = 3200, .staged = staged(2), .sent = 4 * 400 * 4}));
-  EXPECT_EQ(of({6, 3, 2, 0}).held, 3200);
+  EXPECT_EQ(of({6, 3, 2, 0}).held, 1600) << "the pass of the last round ends the sum";
   EXPECT_EQ(of({6, 6, 4, 3}).sent, 600 * 4) << "6 micro-batches on 4 ranks: the last one is idle in round 1";
   EXPECT_EQ(of({4, 4, 4, 0}).sent, 600 * 4);
   EXPECT_EQ(of({4, 4, 4, 0}, {.dtype = DType::bf16}).sent, 600 * 2) << "as they are";
@@ -93,6 +93,22 @@ TEST(BucketSumBytes, BucketsTakeTurnsInTwoSetsOfStaging) {
   EXPECT_EQ(staged({large}), of_large);
   EXPECT_EQ(staged({large, small, large}), of_large + of_small) << "the first and the last in one set";
   EXPECT_EQ(staged({large, large, small}), 2 * of_large);
+}
+
+// Two large buckets lie in one set, where a small one in between may be waited for.
+TEST(BucketSumBytes, LargeBucketsShareASet) {
+  SumTurns turns;
+  turns.share_sets({16, 2, 2, 1, 2, 32});
+  EXPECT_EQ(turns.seam, 4u) << "behind the smallest";
+  EXPECT_EQ(turns.set_of(0), turns.set_of(5));
+  EXPECT_EQ(turns.set_of(3), turns.set_of(4));
+  EXPECT_NE(turns.set_of(0), turns.set_of(1));
+  for (const std::vector<int64_t>& alternate : std::vector<std::vector<int64_t>>{
+           {}, {7}, {0, 0}, {4, 1, 1}, {16, 2, 16}, {16, 16, 2}, {8, 8, 8, 8}, {16, 15, 15, 17}}) {
+    SumTurns plain;
+    plain.share_sets(alternate);
+    EXPECT_EQ(plain.seam, SIZE_MAX) << str(alternate);
+  }
 }
 
 // Two exchanges are under way at a time: the third waits for the first, whose staging it packs into.

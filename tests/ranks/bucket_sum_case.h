@@ -64,8 +64,21 @@ inline SumProgram sum_program(compiler::LanePlan lanes, const compiler::RowOwner
                                how.limits};
   compiler::SumTurns turns;
   std::vector<std::unique_ptr<compiler::BucketSum>> sums;
-  for (size_t b = 0; b < how.buckets.size(); ++b)
+  std::vector<int64_t> bytes;  // as many a bucket sends of each dtype
+  for (const Shapes& bucket : how.buckets) {
+    bytes.push_back(0);
+    for (const Shape& shape : bucket) bytes.back() += numel(shape);
+  }
+  turns.share_sets(bytes);
+  std::vector<std::vector<compiler::Span>> squares;
+  for (size_t b = 0; b < how.buckets.size(); ++b) {
     sums.push_back(compiler::make_bucket_sum(writer, plan, turns, b, how.buckets[b], how.dtype));
+    auto& of_bucket = squares.emplace_back();
+    for (size_t t = 0; t < how.buckets[b].size(); ++t)
+      of_bucket.push_back(writer.region(compiler::Region::Kind::value, str("squares ", b, " ", t),
+                                        owners.rows(how.buckets[b][t][0], lanes.rank).second * 8));
+    if (how.squares) sums[b]->place_row_squares(of_bucket);
+  }
   for (int64_t slot = 0; slot < lanes.slots(lanes.rank); ++slot)
     for (size_t b = 0; b < how.buckets.size(); ++b) {
       std::vector<compiler::Span> gradients;
@@ -87,12 +100,16 @@ inline SumProgram sum_program(compiler::LanePlan lanes, const compiler::RowOwner
       const auto [first, count] = owners.rows(shape[0], lanes.rank);
       const int64_t width = shape[0] ? numel(shape) / shape[0] : 0;
       const std::string name = str(b, " ", t);
-      out.sums.push_back(writer.region(compiler::Region::Kind::value, "sum " + name, count * width * 4));
-      out.squares.push_back(writer.region(compiler::Region::Kind::value, "squares " + name, count * 8));
+      const bool whole = sums[b]->is_whole();
+      const compiler::Span sum = whole && count * width > 0 ? compiler::Span{}
+                                                            : writer.region(compiler::Region::Kind::value,
+                                                                            "sum " + name, count * width * 4);
+      compiler::SumTrees::Tree tree = sums[b]->tree_of(t, sum);
+      out.sums.push_back(tree.out);
+      out.squares.push_back(squares[b][t]);
       out.program.metrics.push_back({"sum " + name, out.sums.back(), DType::f32});
       if (how.squares) out.program.metrics.push_back({"squares " + name, out.squares.back(), DType::f64});
-      writer.put(compiler::SumTrees{
-          {sums[b]->tree_of(t, out.sums.back(), how.squares ? out.squares.back() : compiler::Span{})}});
+      if (!whole) writer.put(compiler::SumTrees{{std::move(tree)}});
     }
   }
   return out;

@@ -143,6 +143,45 @@ TEST(BucketSum, FewPartialsAtOnce) {
   }
 }
 
+// Where two large buckets share a set of staging, and small neighbours at the seam, the bits stay.
+TEST(BucketSum, TheBitsWithASeam) {
+  const SumCase how{.buckets = {{{16, 20}}, {{3, 2}}, {{4}}, {{16, 21}}}, .ends_first = true};
+  SumTurns turns;
+  turns.share_sets({320, 6, 4, 336});
+  EXPECT_EQ(turns.seam, 3u) << "behind the smallest";
+  for (auto [micro_batches, lanes] : {std::pair<int64_t, int64_t>{4, 4}, {6, 3}, {12, 12}, {13, 13}}) {
+    const Sums one = by_definition(micro_batches, lanes, how);
+    for (auto [ranks, seats] : std::vector<std::pair<int, int>>{{2, 0}, {4, 0}, {4, 2}, {8, 4}}) {
+      SumCase on = how;
+      on.seats = seats;
+      EXPECT_TRUE(summed({micro_batches, lanes, ranks, 0, LaneOrder::interleaved}, RowOwners::alone(ranks),
+                         on) == one)
+          << micro_batches << " in " << lanes << " lanes on " << ranks << ", " << seats << " a host";
+    }
+  }
+}
+
+// In rounds the pass that ends a sum squares its rows: no sum is read again for the norm.
+TEST(BucketSum, TheLastRoundSquaresWhatItAdds) {
+  for (auto [micro_batches, lanes, ranks, seats] :
+       {std::array<int, 4>{2, 2, 2, 0}, {6, 6, 2, 0}, {12, 3, 4, 2}, {16, 16, 8, 4}, {5, 5, 4, 0}})
+    for (bool invariant : {true, false}) {
+      const SumCase how{.invariant = invariant, .seats = invariant ? seats : 0};
+      std::vector<int> squared(ranks);
+      for (int rank = 0; rank < ranks; ++rank)
+        for (const Instr& instr : sum_program({micro_batches, lanes, ranks, rank, LaneOrder::interleaved},
+                                              RowOwners::alone(ranks), how)
+                                      .program.instrs)
+          if (const auto* sums = std::get_if<SumTrees>(&instr.what))
+            for (const auto& tree : sums->trees) {
+              EXPECT_FALSE(tree.stays()) << micro_batches << " on " << ranks;
+              squared[rank] += tree.row_squares.there();
+            }
+      EXPECT_EQ(squared[0], 5) << "of each tensor, of which the first rank has rows";
+      EXPECT_LT(squared[ranks - 1], 5) << "the last one has none of one row";
+    }
+}
+
 // bf16 gradients travel as they are and give the bits of what they are as f32: rounds and contiguous lanes,
 // hosts, free numerics.
 TEST(BucketSum, HalvesGiveTheBitsOfWhatTheyAreAsF32) {

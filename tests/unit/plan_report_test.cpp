@@ -183,7 +183,7 @@ TEST(PlanReport, WhenWeightsAreGathered) {
   EXPECT_EQ(gathers().substr(0, 4), "once");
   // A device that has not the room for it.
   Roofline small_device = roofline_named("h200");
-  small_device.capacity = int64_t{20} << 30;
+  small_device.capacity = int64_t{18} << 30;
   PaperRun tight(config, 4, cpu_target(), &small_device);
   EXPECT_EQ(make_report(config, tight, &small_device).gathers.substr(0, 7), "in each");
   config.batch.global = 8;
