@@ -12,7 +12,7 @@
 namespace lockstep::compiler {
 
 // Raised with every change of Device, Stream, Target, Kernel, Reductions, LibraryCall, Graph or Group.
-#define LOCKSTEP_PLUGIN_VERSION "lockstep backend 12, gcc " __VERSION__
+#define LOCKSTEP_PLUGIN_VERSION "lockstep backend 13, gcc " __VERSION__
 
 struct Plugin {
   const char* abi = LOCKSTEP_PLUGIN_VERSION;  // compared as text before anything else is touched

@@ -108,7 +108,8 @@ void StepBuilder::run_body(Turn& turn, int from, int to) {
 
 std::vector<int> StepBuilder::gather_weights(int b, size_t bucket) {
   const GatherPlan& plan = block(b).gathers;
-  std::vector<int> flights;
+  std::vector<StartCollective> gathers;
+  std::vector<SourceLine> lines;
   for (int s : plan.buckets[bucket].segments) {
     const auto& segment = plan.segments[s];
     for (const auto& weight : b == kSeedBlock ? plan_.phases.seed_streamed : plan_.phases.streamed) {
@@ -127,9 +128,13 @@ std::vector<int> StepBuilder::gather_weights(int b, size_t bucket) {
       gather.to =
           span_of({b, 0, 0, {}, arenas_[b].own[0], arenas_[b].shared}, block(b).segment_at[s], segment.bytes);
       gather.label = str(b == kSeedBlock ? "weights of the seed " : "weights ", bucket);
-      flights.push_back(writer_.start(std::move(gather), node.at));
+      if (!gathers.empty()) gathers.back().more = gathers.back().along == gather.along;
+      gathers.push_back(std::move(gather)), lines.push_back(node.at);
     }
   }
+  std::vector<int> flights;
+  for (size_t g = 0; g < gathers.size(); ++g)
+    flights.push_back(writer_.start(std::move(gathers[g]), lines[g]));
   return flights;
 }
 

@@ -34,7 +34,7 @@ void fields(auto& f, Is<RunBlock> auto& x) {
 }
 void fields(auto& f, Is<StartCollective> auto& x) {
   f("", x.verb)("", x.label)("along", x.along)("of", x.dtype)("sends", x.send)("receives", x.receive)(
-      "peer", x.peer)("from", x.from)("to", x.to)("flight", x.flight);
+      "peer", x.peer)("from", x.from)("to", x.to)("flight", x.flight)("more", x.more);
 }
 void fields(auto& f, Is<Wait> auto& x) { f("flight", x.flight); }
 void fields(auto& f, Is<Accumulate::Piece> auto& x) { f("", x.from)("at", x.at)("of", x.dtype); }

@@ -73,7 +73,8 @@ struct Writer {
     const int64_t sent = gather && !start.send.empty() ? start.send[0] : all(start.send);
     return str("start ", name(start.verb), " \"", start.label, "\" along ", start.along, ": ", sent, " ",
                name(start.dtype), " from ", at(start.from),
-               start.receive.empty() ? std::string() : str(", ", all(start.receive)), " to ", at(start.to));
+               start.receive.empty() ? std::string() : str(", ", all(start.receive)), " to ", at(start.to),
+               start.more ? ", with the next" : "");
   }
   std::string operator()(const Wait& wait) const {
     return str("wait \"", label_of(program, wait.flight), "\"");

@@ -62,6 +62,7 @@ struct StartCollective {
   Span from = {}, to = {};
   int flight = -1;  // its number in the program
   std::string label = {};
+  bool more = false;  // of all_gather: the next instruction is a gather along the same dim, launched with it
   bool operator==(const StartCollective&) const = default;
 };
 struct Wait {

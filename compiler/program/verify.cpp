@@ -29,8 +29,16 @@ class Walk : private Refusals {
   }
 
   void run(const std::vector<Instr>& instrs) {
-    for (const Instr& instr : instrs) {
+    for (size_t i = 0; i < instrs.size(); ++i) {
+      const Instr& instr = instrs[i];
       now_ = &instr;
+      if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->more) {
+        const auto* next =
+            i + 1 < instrs.size() ? std::get_if<StartCollective>(&instrs[i + 1].what) : nullptr;
+        if (start->verb != Verb::all_gather || !next || next->verb != start->verb ||
+            next->along != start->along)
+          fail(str("is launched with a gather along ", start->along, ", which does not follow"));
+      }
       const Access access = access_of(program_, instr);
       for (const Span& span : access.reads) check_access(span, false);
       for (const Span& span : access.writes) check_access(span, true);

@@ -11,6 +11,11 @@ namespace lockstep::compiler {
 namespace {
 using Verb = StartCollective::Verb;
 
+std::string text_of(const StartCollective& start) {
+  return str(name(start.verb), " ", name(start.dtype), " \"", start.label, "\"",
+             start.more ? " with the next" : "");
+}
+
 bool is_pair(const StartCollective& start) { return start.verb == Verb::send || start.verb == Verb::recv; }
 
 // The collectives of one rank along one group, in order; without what goes from one rank to another.
@@ -66,9 +71,8 @@ void compare(const std::vector<StepProgram>& programs, const std::vector<int64_t
                               " collectives, and rank ", ranks[m], " ", of[m].size()));
     for (size_t i = 0; i < of[0].size(); ++i) {
       const auto &a = *of[0][i], &b = *of[m][i];
-      if (a.verb != b.verb || a.label != b.label || a.dtype != b.dtype)
-        throw InternalError(str(where(i), " differ: ", name(a.verb), " ", name(a.dtype), " \"", a.label,
-                                "\" and ", name(b.verb), " ", name(b.dtype), " \"", b.label, "\""));
+      if (a.verb != b.verb || a.label != b.label || a.dtype != b.dtype || a.more != b.more)
+        throw InternalError(str(where(i), " differ: ", text_of(a), " and ", text_of(b)));
       if (a.verb != Verb::all_gather) continue;
       // Weights of one label are told apart by what is sent.
       const std::string &from = programs[ranks[0]].regions[a.from.region].name,

@@ -96,7 +96,7 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
       LS_CHECK(repeats.count == 1, "a collective along a model dim is of one micro-batch, ", call.what);
       const BoundCollective bound = collectives_->bind(starts_[call.flight], args_[0], args_[1]);
       auto& work = memory.flights->at(call.flight) = bound.start(stream);
-      if (recorder_) recorder_->started(bound, *work, stream);
+      if (recorder_) recorder_->started(bound, work, stream);
       break;
     }
     case BlockCall::Kind::wait: {

@@ -17,7 +17,7 @@ namespace {
 Collective collective_of(const StartCollective& what, const void* from, void* to) {
   switch (what.verb) {
     case StartCollective::Verb::all_gather:
-      return AllGather{from, to, what.receive, what.dtype};
+      return AllGather{from, to, what.receive, what.dtype, what.more};
     case StartCollective::Verb::all_to_all:
       return AllToAll{from, to, what.send, what.receive, what.dtype};
     case StartCollective::Verb::all_reduce:

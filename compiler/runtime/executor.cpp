@@ -161,7 +161,7 @@ Executor::Action Executor::bind(const StartCollective& start) {
   return [this, flight = start.flight,
           bound = collectives_.bind(start, at(start.from), at(start.to))](Stream& stream) {
     flights_[flight] = bound.start(stream);
-    if (recorder_) recorder_->started(bound, *flights_[flight], stream);
+    if (recorder_) recorder_->started(bound, flights_[flight], stream);
   };
 }
 Executor::Action Executor::bind(const Wait& wait) {

@@ -30,13 +30,17 @@ void StepRecorder::leave(Stream& stream) {
   open_.pop_back();
 }
 
-void StepRecorder::started(const BoundCollective& what, Work& work, Stream& stream) {
+void StepRecorder::started(const BoundCollective& what, std::shared_ptr<Work> work, Stream& stream) {
   Flight& flight = flights_.emplace_back();
   flight.said.along = what.along, flight.said.label = what.label, flight.said.bytes = what.bytes;
   flight.said.verb = name(what.what);
   flight.instr = open_.empty() ? -1 : entries_[open_.back()].instr;
   flight.begin = stream.mark();
-  if (auto* timed = dynamic_cast<TimedWork*>(&work)) flight.end = timed->mark_end();
+  joined_.emplace_back(flights_.size() - 1, std::move(work));
+  if (const auto* gather = std::get_if<AllGather>(&what.what); gather && gather->more) return;
+  for (const auto& [at, one] : joined_)
+    if (auto* timed = dynamic_cast<TimedWork*>(one.get())) flights_[at].end = timed->mark_end();
+  joined_.clear();
 }
 
 TracedStep StepRecorder::resolve(const StepProgram& program, int64_t step) const {

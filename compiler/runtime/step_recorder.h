@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/program/program.h"
@@ -52,8 +53,8 @@ class StepRecorder {
   void enter(int instr, Stream& stream);  // of the program
   void enter_call(int call, Stream& stream);
   void leave(Stream& stream);  // the innermost that was entered
-  // Right after the start of a collective.
-  void started(const BoundCollective& what, Work& work, Stream& stream);
+  // Right after the start of a collective. Gathers of one launch have their ends marked by the last of them.
+  void started(const BoundCollective& what, std::shared_ptr<Work> work, Stream& stream);
   void host(const std::string& name, double begin, double end) { host_.push_back({name, begin, end}); }
   // After everything has run.
   TracedStep resolve(const StepProgram& program, int64_t step) const;
@@ -73,6 +74,7 @@ class StepRecorder {
   std::vector<Entry> entries_;
   std::vector<size_t> open_;
   std::vector<Flight> flights_;
+  std::vector<std::pair<size_t, std::shared_ptr<Work>>> joined_;  // flights of the next launch
   std::vector<TracedStep::HostSpan> host_;
 };
 

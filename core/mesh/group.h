@@ -33,6 +33,9 @@ struct AllGather {  // out = in of rank 0, then of rank 1, ...; counts[r] elemen
   void* out;
   std::vector<int64_t> counts;
   DType dtype;
+  // The group's next collective is a gather, too, and starts before anybody waits or asks whether this one is
+  // done; so say all ranks. NCCL launches both as one; other groups need not.
+  bool more = false;
 };
 struct ReduceScatter {  // rank r gets the op over ranks of part r of `in`; counts[r] elements per part
   const void* in;

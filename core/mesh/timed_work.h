@@ -10,8 +10,8 @@ namespace lockstep {
 
 class TimedWork : public Work {
  public:
-  // When it ends, by the clock of the stream that it was started on. To be called right after its start.
-  // Null: the queue does not say.
+  // When it ends, by the clock of the stream that it was started on. To be called right after its start;
+  // of gathers of one launch (AllGather::more), after that of the last. Null: the queue does not say.
   virtual std::shared_ptr<Mark> mark_end() = 0;
 };
 

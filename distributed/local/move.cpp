@@ -179,7 +179,7 @@ std::string compare(const AllReduce& a, const AllReduce& b) {
   return a.dtype != b.dtype ? "dtype" : a.count != b.count ? "counts" : a.op != b.op ? "op" : "";
 }
 std::string compare(const AllGather& a, const AllGather& b) {
-  return a.dtype != b.dtype ? "dtype" : a.counts != b.counts ? "counts" : "";
+  return a.dtype != b.dtype ? "dtype" : a.counts != b.counts ? "counts" : a.more != b.more ? "launch" : "";
 }
 std::string compare(const ReduceScatter& a, const ReduceScatter& b) {
   return a.dtype != b.dtype ? "dtype" : a.counts != b.counts ? "counts" : a.op != b.op ? "op" : "";

@@ -16,6 +16,7 @@ struct NcclFlight {
   bool launch = false;           // of captured work; `what` says nothing then
   bool captured = false;         // part of captured work: its events are no points in time
   bool pair = false;             // send or recv
+  bool more = false;             // the gather behind it joins its launch
   std::shared_ptr<Event> begin;  // on the stream that started it
   std::shared_ptr<Event> end;    // on the communication stream; null until it is enqueued
   std::chrono::steady_clock::time_point

@@ -55,6 +55,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
                      std::span(&self, 1));  // or abort at the deadline: the stream's end waits for it
     } catch (...) {}                        // a destructor; the group has failed, and says so to nobody
     for (auto& flight : flying_) flight->record.end(FlightState::done);
+    for (auto& flight : waiting_) flight->record.end(FlightState::failed);  // never launched
   }
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
@@ -105,7 +106,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       std::lock_guard lock(mutex_);
       throw_failed();
       device_.enter();
-      enqueue_pairs();
+      enqueue_waiting();
       LS_CHECK(
           flight->end, site(flight),
           " is waited for on a device's stream before the host's stream it was started on has come to it");
@@ -119,10 +120,10 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     if (!failed_.empty()) return true;
     if (flight.captured) return false;
     device_.enter();
-    if (flight.pair) enqueue_pairs();
+    if (!flight.end) enqueue_waiting();
     return flight.end && flight.end->done();
   }
-  // Of what the communication stream has; sends and receives may not be on it yet.
+  // Of what the communication stream has; what waits for company is not on it yet.
   std::shared_ptr<Mark> mark_end(const NcclFlight& flight) {
     std::lock_guard lock(mutex_);
     if (!flight.end || flight.captured || !failed_.empty()) return nullptr;
@@ -169,7 +170,8 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   [[noreturn]] void fail(const std::string& text) {
     failed_ = text;
     for (auto& flight : flying_) flight->record.end(FlightState::failed);
-    flying_.clear();
+    for (auto& flight : waiting_) flight->record.end(FlightState::failed);
+    flying_.clear(), waiting_.clear();
     comm_->abort();
     throw PeerError(text);
   }
@@ -208,9 +210,11 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
             return first;
           },
           deadline());
-      if (!error.empty())
+      if (!error.empty()) {
+        for (auto& flight : flights) flight->record.end(FlightState::failed);
         fail(str(site(flights.front()), " cannot be enqueued on rank ", rank(), " of ", size(),
                  " after at most ", number_text(deadline()), " s: ", error));
+      }
     }
     auto end = stream_->record();
     for (auto& flight : flights) {
@@ -219,11 +223,18 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     }
     if (captured) kept_.push_back(end);
   }
-  void enqueue_pairs() {
-    if (pairs_.empty()) return;
-    auto flights = std::move(pairs_);
-    pairs_.clear();
+  void enqueue_waiting() {
+    if (waiting_.empty()) return;
+    auto flights = std::move(waiting_);
+    waiting_.clear();
     enqueue(flights, flights.front()->captured);
+  }
+  // Sends and receives wait for company, and so do gathers that are followed by more.
+  bool joins_waiting(const NcclFlight& flight) const {
+    if (waiting_.empty()) return false;
+    const NcclFlight& last = *waiting_.back();
+    if (last.captured != flight.captured) return false;
+    return flight.pair ? last.pair : last.more && std::holds_alternative<AllGather>(flight.what);
   }
   void begin(const FlightPointer& flight, Stream* stream) {
     throw_failed();
@@ -234,12 +245,17 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     }
     if (!flight->captured)
       flight->record = Flight(identity_, SitePlace{flight->pair ? -1 : next_++}, flight->what, flight->label);
-    if (!flight->pair) enqueue_pairs();
+    const bool joins = joins_waiting(*flight);
+    if (!joins) enqueue_waiting();
     if (flight->begin) {
       stream_->wait(flight->begin);
       if (flight->captured) kept_.push_back(flight->begin);
     }
-    if (flight->pair) return pairs_.push_back(flight);
+    if (joins || flight->pair || flight->more) {
+      waiting_.push_back(flight);
+      if (!flight->pair && !flight->more) enqueue_waiting();
+      return;
+    }
     if (auto* exchange = std::get_if<AllToAll>(&flight->what)) copy_own_part(*exchange, flight->label);
     enqueue({flight}, flight->captured);
   }
@@ -260,7 +276,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       std::lock_guard lock(mutex_);
       throw_failed();
       device_.enter();
-      enqueue_pairs();
+      enqueue_waiting();
       end = flight.end;
     }
     LS_CHECK(end, "\"", flight.label, "\" is waited for before it was started");
@@ -275,7 +291,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   std::unique_ptr<Stream> stream_;  // of communication
   std::mutex mutex_;
   std::deque<FlightPointer> flying_;          // in the order of their ends
-  std::vector<FlightPointer> pairs_;          // sends and receives that wait for company
+  std::vector<FlightPointer> waiting_;        // for company: one launch takes them all
   std::vector<std::shared_ptr<Event>> kept_;  // events of captured work
   std::string failed_;                        // why the group is of no use any more
   int64_t next_ = 0, splits_ = 0, bytes_ = 0;
@@ -304,6 +320,7 @@ std::shared_ptr<Work> NcclGroup::start(const Collective& what, const std::string
   auto flight = std::make_shared<NcclFlight>();
   flight->what = what, flight->label = label;
   flight->pair = std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what);
+  if (const auto* gather = std::get_if<AllGather>(&what)) flight->more = gather->more;
   if (stream.native()) {
     std::lock_guard lock(mutex_);
     begin(flight, &stream);

@@ -266,7 +266,9 @@ uint64_t counts_hash(const std::vector<int64_t>& counts, uint64_t seed) {
 }
 // Of what all ranks must have alike beside verb, label, dtype and reduction.
 uint64_t common(const AllReduce& c, uint64_t seed) { return hash64(&c.count, sizeof c.count, seed); }
-uint64_t common(const AllGather& c, uint64_t seed) { return counts_hash(c.counts, seed); }
+uint64_t common(const AllGather& c, uint64_t seed) {
+  return counts_hash(c.counts, seed + static_cast<uint64_t>(c.more));
+}
 uint64_t common(const ReduceScatter& c, uint64_t seed) { return counts_hash(c.counts, seed); }
 uint64_t common(const AllToAll&, uint64_t seed) { return seed; }  // parts differ by right
 uint64_t common(const Broadcast& c, uint64_t seed) {

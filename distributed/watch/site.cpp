@@ -9,7 +9,9 @@ namespace {
 std::string detail(const AllReduce& c) {
   return str(name(c.dtype), ", ", c.count, " elements, ", name(c.op));
 }
-std::string detail(const AllGather& c) { return str(name(c.dtype), ", counts ", str(c.counts)); }
+std::string detail(const AllGather& c) {
+  return str(name(c.dtype), ", counts ", str(c.counts), c.more ? ", with the next" : "");
+}
 std::string detail(const ReduceScatter& c) {
   return str(name(c.dtype), ", counts ", str(c.counts), ", ", name(c.op));
 }

@@ -29,6 +29,36 @@ void in_flight_case(Group& group) {
   }
 }
 
+// Gathers of one launch, of several dtypes and counts, and what comes behind them.
+void joined_gathers_case(Group& group) {
+  const int n = group.size(), me = group.rank();
+  auto stream = inline_stream();
+  const std::vector<DType> dtypes{DType::f32, DType::bf16, DType::u8, DType::f32};
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Values> in, out;
+    std::vector<std::shared_ptr<Work>> works;
+    for (size_t k = 0; k < dtypes.size(); ++k) {
+      const int64_t count = k == 2 ? 0 : 5 * static_cast<int64_t>(k) + round;
+      in.push_back(Values::made(dtypes[k], count, [&](int64_t i) { return (me * 10 + i) % 50; }));
+      out.push_back(Values(dtypes[k], count * n, 0));
+    }
+    for (size_t k = 0; k < dtypes.size(); ++k)
+      works.push_back(
+          group.start(AllGather{in[k].data(), out[k].data(), std::vector<int64_t>(n, in[k].count()),
+                                dtypes[k], k + 1 < dtypes.size()},
+                      str("gather ", k), *stream));
+    int64_t ranks = 1;
+    auto behind = group.start(AllReduce{&ranks, &ranks, 1, DType::i64}, "behind", *stream);
+    for (size_t k = works.size(); k-- > 0;) works[k]->wait(*stream);
+    behind->wait(*stream);
+    expect(ranks == n, "what comes behind the gathers");
+    for (size_t k = 0; k < dtypes.size(); ++k)
+      expect_values(
+          out[k], [&](int64_t i) { return (i / in[k].count() * 10 + i % in[k].count()) % 50; },
+          str("gather ", k));
+  }
+}
+
 void start_returns_case(Group& group) {
   // Rank 0 starts a collective and goes on; the others start only after they have heard from it. A start that
   // waits for peers would hang.
@@ -157,6 +187,7 @@ void mixed_case(Group& group) {
 
 void add_flight_cases(std::vector<GroupCase>& cases) {
   cases.push_back({"several_in_flight", in_flight_case});
+  cases.push_back({"joined_gathers", joined_gathers_case});
   cases.push_back({"start_returns_at_once", start_returns_case});
   cases.push_back({"background", background_case});
   cases.push_back({"queue_stream", stream_case});

@@ -1,5 +1,6 @@
 // The group over NCCL, with a driver and an NCCL that need no GPU (fake/): order, polling, pairs, splits,
 // errors and deadlines. What only the real ones can show runs in tests/gpu.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -75,6 +76,37 @@ INSTANTIATE_TEST_SUITE_P(Fake, NcclConformance,
                            return conformance::group_cases()[std::get<1>(info.param)].name + "_on_" +
                                   std::to_string(std::get<0>(info.param));
                          });
+
+int launches() {
+  static void* fake = dlopen(FAKE_CUDA, RTLD_NOW);
+  return reinterpret_cast<int (*)()>(dlsym(fake, "fake_nccl_launches"))();
+}
+
+TEST(NcclGroup, GathersThatFollowOneAnotherAreOneLaunch) {
+  ASSERT_TRUE(kPrepared);
+  with_ranks(2,
+             [](Group& host) {
+               Ranks at(host);
+               Buffer in(64, at.device->memory()), out(128, at.device->memory());
+               auto gather = [&](int k, bool more) {
+                 return at.group->start(
+                     AllGather{in.data() + 16 * k, out.data() + 32 * k, {4, 4}, DType::f32, more},
+                     str("weights ", k), *at.stream);
+               };
+               barrier(host);
+               const int before = launches();
+               barrier(host);
+               std::vector<std::shared_ptr<Work>> works;
+               for (int k = 0; k < 3; ++k) works.push_back(gather(k, k < 2));
+               works.push_back(gather(3, false));
+               for (auto& work : works) work->wait(*at.stream);
+               at.finish();
+               barrier(host);
+               EXPECT_EQ(launches() - before, 2 * 2) << "of each rank the first three, and the fourth";
+               barrier(host);
+             },
+             {.deadline_s = 60});
+}
 
 TEST(NcclGroup, ALatePeerIsAnErrorWithinTheDeadline) {
   ASSERT_TRUE(kPrepared);

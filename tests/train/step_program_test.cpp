@@ -284,6 +284,39 @@ TEST(StepProgram, RefusalsNameTheInstruction) {
       << refusal(broken);
 }
 
+// The gathers of a bucket of weights are one launch: all but the last say that the next one follows.
+TEST(StepProgram, GathersOfABucketAreOneLaunch) {
+  const auto whole = programs_of({.name = "zero 3", .mesh = {{2}, {"dp_shard"}}}, false);
+  std::map<std::string, std::pair<int, int>> of;  // by label: gathers, launches
+  for (const Instr& instr : whole[0].instrs)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what);
+        start && start->label.starts_with("weights "))
+      ++of[start->label].first, of[start->label].second += !start->more;
+  ASSERT_GT(of.size(), 2u);
+  int most = 0;
+  for (const auto& [label, counts] : of) {
+    EXPECT_EQ(counts.first % counts.second, 0) << label << " once in each micro-batch";
+    most = std::max(most, counts.first / counts.second);
+  }
+  EXPECT_GT(most, 4) << "a layer's weights";
+  auto broken = whole[0];
+  for (Instr& instr : broken.instrs)
+    if (auto* start = std::get_if<StartCollective>(&instr.what);
+        start && start->label.starts_with("weights ") && !start->more) {
+      start->more = true;
+      break;
+    }
+  try {
+    verify(broken);
+    FAIL() << "a launch that waits for a gather which does not come";
+  } catch (const InternalError& error) {
+    EXPECT_NE(
+        std::string(error.what()).find("is launched with a gather along dp_shard, which does not follow"),
+        std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(StepProgram, RanksThatDisagreeAreRefused) {
   const Mesh mesh{{2}, {"dp_shard"}};
   const auto whole = programs_of({.name = "zero 3", .mesh = mesh}, false);
@@ -306,10 +339,17 @@ TEST(StepProgram, RanksThatDisagreeAreRefused) {
   });
   EXPECT_NE(said(broken).find("along dp_shard rank 0 starts "), std::string::npos) << said(broken);
   broken = whole;
-  first(broken[1], StartCollective::Verb::all_gather).label = "weights 77";
-  EXPECT_NE(said(broken).find("differ: all_gather f32 \"weights 0\" and all_gather f32 \"weights 77\""),
+  StartCollective& gather = first(broken[1], StartCollective::Verb::all_gather);
+  const std::string before = gather.more ? " with the next" : "";
+  gather.label = "weights 77";
+  EXPECT_NE(said(broken).find(str("differ: all_gather f32 \"weights 0\"", before,
+                                  " and all_gather f32 \"weights 77\"", before)),
             std::string::npos)
       << said(broken);
+  broken = whole;
+  bool& more = first(broken[1], StartCollective::Verb::all_gather).more;
+  more = !more;
+  EXPECT_NE(said(broken).find("differ: all_gather f32 \"weights 0\""), std::string::npos) << said(broken);
   broken = whole;
   ++first(broken[0], StartCollective::Verb::all_to_all).send[1];
   EXPECT_NE(said(broken).find("elements, and rank 1 receives "), std::string::npos) << said(broken);
