@@ -28,6 +28,9 @@ struct SumPlan {
   bool invariant = true;
   int seats = 0;  // data ranks of a host, where gradients go inside hosts first; 0: all exchange with all
   SumLimits limits;
+
+  // What a round sends of gradients of a dtype: what ranks add as it travels is fp32.
+  DType sent(DType gradients) const { return invariant ? gradients : DType::f32; }
 };
 
 // Buckets that take turns in staging and in the second stages of their exchanges.

@@ -76,12 +76,12 @@ class InRounds : public BucketSum {
     if (flying_ < 0) return;
     advance();
     writer_.finish(flight_);
-    const std::vector<Fold::Rows> tensors = own_rows();
-    const bool last = flying_ + 1 == plan_.lanes.slots(plan_.lanes.rank);
+    std::optional<std::vector<Fold::Rows>> ends;
+    if (flying_ + 1 == plan_.lanes.slots(plan_.lanes.rank)) ends = own_rows();
     if (plan_.seats)
-      push_subtrees(last ? &tensors : nullptr);
+      push_subtrees(ends ? &*ends : nullptr);
     else
-      fold_.push_leaves(leaves_of_round(), last ? &tensors : nullptr);
+      fold_.push_leaves(leaves_of_round(), ends ? &*ends : nullptr);
     flying_ = -1;
     set_->user = nullptr;
     set_ = nullptr;
@@ -94,7 +94,7 @@ class InRounds : public BucketSum {
   bool is_whole() const override { return fold_.is_whole(); }
 
  private:
-  int64_t leaf() const { return static_cast<int64_t>(size_of(plan_.invariant ? rows_.dtype() : DType::f32)); }
+  int64_t leaf() const { return static_cast<int64_t>(size_of(plan_.sent(rows_.dtype()))); }
   int seat() const { return plan_.lanes.rank % plan_.seats; }
   int host() const { return plan_.lanes.rank / plan_.seats; }
   // Behind the leaves of the host's other ranks, where f32 may begin: element `at` x share_.

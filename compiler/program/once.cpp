@@ -131,9 +131,9 @@ void StepBuilder::make_buckets() {
   const auto dtypes = bucket_dtypes(plan_);
   std::vector<int64_t> bytes;
   for (size_t b = 0; b < shapes.size(); ++b) {
-    const DType sent = sum_.invariant ? dtypes[b] : DType::f32;
     bytes.push_back(0);
-    for (const Shape& shape : shapes[b]) bytes.back() += numel(shape) * static_cast<int64_t>(size_of(sent));
+    for (const Shape& shape : shapes[b])
+      bytes.back() += numel(shape) * static_cast<int64_t>(size_of(sum_.sent(dtypes[b])));
   }
   turns_.share_sets(bytes);
   for (size_t b = 0; b < shapes.size(); ++b) {
