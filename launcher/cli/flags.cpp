@@ -39,7 +39,7 @@ void add_rank(CLI::App& app, Flags& flags, const std::string& help) {
 void add_roofline(CLI::App& app, Flags& flags) {
   app.add_option("--roofline", flags.roofline,
                  "rates that the step time is predicted with; default: those of the device")
-      ->type_name("h200|cpu|FILE.json");
+      ->type_name(join(roofline_names(), "|") + "|FILE.json");
 }
 
 void add_simulate(CLI::App& app, Flags& flags) {

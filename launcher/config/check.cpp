@@ -50,11 +50,14 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
                     [&](const std::string& choice) { return is_choice(word, choice); }))
       return;
     std::string near = neighbour_value(word);
-    if (std::find(choices.begin(), choices.end(), near) == choices.end())
-      near = word.size() < 100 ? nearest(word, choices) : "";
+    const bool known = std::find(choices.begin(), choices.end(), near) != choices.end();
+    const std::string told = known ? "" : neighbour(word);  // of a word that is no slip of another
+    if (!known) near = word.size() < 100 && told.empty() ? nearest(word, choices) : "";
     errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ",
                          choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
-                         near.empty() || choices.size() == 1 ? "" : str("; did you mean ", near, "?")));
+                         !told.empty()                         ? str("; ", told)
+                         : near.empty() || choices.size() == 1 ? ""
+                                                               : str("; did you mean ", near, "?")));
   } else if (auto wrong = range_error(row, value); !wrong.empty()) {
     errors.push_back(wrong);
   }

@@ -1,5 +1,6 @@
 // From JSON text and overrides to a RunConfig, collecting every error on the way.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -158,11 +159,17 @@ void apply(Target& target, const Json& node, const std::string& prefix) {
   }
 }
 
-// The value that a text is as JSON, else the text itself. UserError where it passes a bound.
+// The value that a text is as JSON, or as a number that JSON writes otherwise (".001", "1."), else the text
+// itself. UserError where it passes a bound.
 Json bare(const std::string& text) {
   JsonText read = read_json(text, Comments::refused);
   if (read.beyond) throw UserError(read.errors[0]);
-  return read.readable ? std::move(read.value) : Json(text);
+  if (read.readable) return std::move(read.value);
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto taken = std::from_chars(text.data(), end, number);
+  const bool whole = taken.ec == std::errc() && taken.ptr == end && text.find('.') != std::string::npos;
+  return whole ? Json(number) : Json(text);
 }
 
 // VALUE of --a.b=VALUE for a key: JSON of its type, else the text itself; lists also as [a,b] or a,b without
@@ -192,6 +199,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& flags) {
   std::vector<Override> out;
   Problems errors;
+  bool unknown_flag = false;  // without '=': a word behind it may be its value
   for (const auto& argument : arguments) {
     size_t equals = argument.find('=');
     if (!is_utf8(argument)) {
@@ -199,6 +207,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
       continue;
     }
     if (argument.rfind("--", 0) != 0) {
+      if (unknown_flag) continue;
       errors.add(str("\"", shown(argument), "\" is neither a flag nor an override --KEY=VALUE",
                      find_key(argument.substr(0, equals)) ? str("; did you mean --", shown(argument), "?")
                      : argument.ends_with(".json")        ? "; a command takes one config: leave one out"
@@ -208,6 +217,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     if (path == "init_from" || path == "init-from") path = "train.init_from";
     const bool known = find_key(path), section = is_section(path);
+    unknown_flag = unknown_flag || (!known && equals == std::string::npos);
     const std::string theirs = known ? "" : neighbour(path);  // what a word of others is here
     const bool may_be_flag = !known && !section && !is_leaf(path) && theirs.empty() && path.size() < 100 &&
                              path.find('.') == std::string::npos;

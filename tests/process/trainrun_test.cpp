@@ -47,11 +47,22 @@ TEST_F(Trainrun, SlipsAreAnswered) {
        "--resume is a section; a run resumes by itself: the same command goes on from its newest checkpoint"},
       {{"c.json", "--optim=adam"}, "--optim is a section; name one of its keys: --optim."},
       {{"d.json"}, "cannot read the config d.json: it is not there; nearest: c.json"},
-      {{"train.py"}, "cannot start the program train.py: it is not there"}};
+      {{"train.py"}, "cannot start the program train.py: it is not there"},
+      {{"evaluate", "c.json"},
+       "there is no command \"evaluate\": a run validates by itself: train.eval_every"},
+      {{"eval", "runs/x"}, "there is no command \"eval\": a run validates by itself: train.eval_every"},
+      {{"evaluate"}, "there is no command \"evaluate\": "},
+      {{"serve"}, "there is no command \"serve\": trainrun export-hf RUN OUT writes a folder that servers"},
+      {{"--nprocs", "2", "c.json"}, "unknown flag --nprocs; did you mean --nproc?"},
+      {{"--gpu", "h100", "c.json"}, "unknown key gpu in --gpu; "},
+      {{"--device", "cuda", "c.json"}, "unknown key device in --device; did you mean train.device?"},
+      {{"c.json", "--model.kind=mixtral"}, "; no family has experts; examples/moe.cpp"},
+      {{"c.json", "--model.attn_dropout=0.1"}, "no attention probabilities are dropped here"}};
   for (const auto& [words, answer] : slips) {
     const auto result = trainrun(words);
     EXPECT_EQ(result.code, kExitUser) << result.output;
     EXPECT_HAS(result.output, answer);
+    EXPECT_EQ(result.output.find("is neither a flag nor"), std::string::npos) << result.output;
   }
 }
 
