@@ -7,6 +7,7 @@
 #include "compiler/distribute_kernels.h"
 #include "compiler/fingerprint.h"
 #include "compiler/memory_budget.h"
+#include "compiler/micro_batch.h"
 #include "compiler/model_dims.h"
 #include "compiler/moments_on_host.h"
 #include "compiler/pipeline.h"
@@ -140,10 +141,11 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   return sources;
 }
 
-// plan_step; `on_lowered` is called with a plan that nothing is recomputed in, before its libraries' plans
-// are made.
+// plan_step; `on_traced` is called with the graph of a micro-batch, `on_lowered` with a plan that nothing is
+// recomputed in, before its libraries' plans are made.
 StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
                    const BatchShape& shape, const StepFunction& function, const CompileOptions& options,
+                   const std::function<void(const Graph&)>& on_traced,
                    const std::function<void(const StepPlan&)>& on_lowered) {
   if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
     throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro,
@@ -182,6 +184,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
   check_sparse(traced, state, mesh, options);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
+  if (on_traced) on_traced(traced);
   plan.ids = id_bounds(traced);
   const auto rows = step_passes();
   const size_t again =
@@ -210,7 +213,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
 
 StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
                    const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
-  return plan_with(state, mesh, batch, shape, function, options, {});
+  return plan_with(state, mesh, batch, shape, function, options, {}, {});
 }
 
 void set_plan_observer(PlanObserver observer) { g_observer = std::move(observer); }
@@ -231,7 +234,10 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
       target_of(options).begin_compile(out.sources, target_options(plan.options));
     };
   }
-  out.plan = plan_with(state, mesh.words, batch, shape, function, options, begin);
+  const auto tell = [&](const Graph& traced) {
+    if (mesh.world->rank() == 0) tell_mixed_samples(state, traced, batch, shape, function);
+  };
+  out.plan = plan_with(state, mesh.words, batch, shape, function, options, tell, begin);
   return out;
 }
 

@@ -4,19 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/micro_batch.h"
 #include "compiler/partition/piece_count.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/mesh/together.h"
 
 namespace lockstep::compiler {
-
-namespace {
-int64_t largest_divisor(int64_t of, int64_t most) {
-  int64_t out = std::min(of, most);
-  while (of % out) --out;
-  return out;
-}
-}  // namespace
 
 StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape,
                            StepFunction function, CompileOptions options, size_t most, Here at)
@@ -32,6 +26,8 @@ StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const Ba
   first_.first = shape_.global;
   for (const BatchField& field : batch_)
     first_.second.emplace_back(field.shape.begin() + (field.shape.empty() ? 0 : 1), field.shape.end());
+  by_default_ = shape_.micro == 0;
+  if (by_default_) shape_.micro = micro_batch_of(first_), batch_ = fields_of(first_, shape_.micro);
   steps_.emplace(first_, compile(state_, batch_, shape_, function_, options_));
 }
 
@@ -48,6 +44,14 @@ std::vector<BatchField> StepsByShape::fields_of(const Key& key, int64_t micro) c
     out[f].shape.insert(out[f].shape.begin(), micro);
   }
   return out;
+}
+
+int64_t StepsByShape::micro_batch_of(const Key& key) const {
+  if (!by_default_) return largest_divisor(key.first, shape_.micro);
+  std::vector<BatchField> sample = batch_;
+  for (size_t f = 0; f < sample.size(); ++f) sample[f].shape = key.second[f];
+  return together(*state_.mesh().world,
+                  [&] { return default_micro_batch(state_, sample, key.first, function_); });
 }
 
 std::string StepsByShape::words(const Key& key) const {
@@ -91,7 +95,7 @@ int64_t StepsByShape::pieces_of(const Key& key, int64_t micro) const {
 Step& StepsByShape::compiled(const Key& key) {
   BatchShape shape = shape_;
   shape.global = key.first;
-  shape.micro = largest_divisor(key.first, shape_.micro);
+  shape.micro = micro_batch_of(key);
   if (shape.lanes && (shape.global / shape.micro) % shape.lanes) shape.lanes = 0;
   CompileOptions options = options_;
   options.tp_pieces = pieces_of(key, shape.micro);

@@ -14,8 +14,9 @@ inline constexpr size_t kMostShapes = 8;  // that are kept, where nobody says an
 
 class StepsByShape {
  public:
-  // Compiles the step of the first shape, as compile() does. `most`: shapes that may be asked for, at
-  // least 1. The state must outlive it.
+  // Compiles the step of the first shape, as compile() does; where shape.micro is 0, and so the first dim of
+  // the fields, of each shape in its default_micro_batch (compiler/micro_batch.h). `most`: shapes that may be
+  // asked for, at least 1. The state must outlive it.
   StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape, StepFunction function,
                CompileOptions options, size_t most = kMostShapes, Here at = Here::current());
   ~StepsByShape();
@@ -37,6 +38,7 @@ class StepsByShape {
  private:
   using Key = std::pair<int64_t, std::vector<Shape>>;
   std::vector<BatchField> fields_of(const Key& key, int64_t micro) const;
+  int64_t micro_batch_of(const Key& key) const;
   std::string words(const Key& key) const;                 // "ids i32[8,16], mask f32[8,16]"
   int64_t pieces_of(const Key& key, int64_t micro) const;  // CompileOptions::tp_pieces
   Step& compiled(const Key& key);
@@ -47,6 +49,7 @@ class StepsByShape {
   StepFunction function_;
   CompileOptions options_;
   size_t most_;
+  bool by_default_ = false;
   Key first_;
   std::map<Key, Step> steps_;
 };

@@ -36,8 +36,7 @@ Parameter Plateau::of(const char* name) const { return state_->find_spec(path_ +
 Tensor Plateau::factor(const Tensor& beside) const { return reshape(of("factor")(beside), {}); }
 
 void Plateau::observe(const Loss& loss, Here at) const {
-  const Tensor sum = sum_lanes(loss.sum, at), count = sum_counts(loss.count, at);
-  observe(convert(sum / convert(count, sum.dtype()), DType::f32), at);
+  observe(convert(mean_of_step(loss, at), DType::f32), at);
 }
 
 void Plateau::observe(const Tensor& number, Here at) const {
