@@ -9,6 +9,7 @@
 #include "core/mesh/together.h"
 #include "launcher/config/changes.h"
 #include "launcher/data/kinds/open_samples.h"
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/plan/predict.h"
@@ -30,8 +31,14 @@ Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_p
       target_(open_device(live_, device, at.local_rank, at.local_world_size)),
       state_(live_, static_cast<uint64_t>(config.train.seed)),
       trainer_(config, at.local_world_size, state_, target_),
-      data_(together(*live_.world,
-                     [&] { return data::open_samples(data_options(config), trainer_.sample_fields()); })) {
+      data_(together(*live_.world, [&]() -> std::unique_ptr<data::Samples> {
+        try {
+          return data::open_samples(data_options(config), trainer_.sample_fields());
+        } catch (const data::Stopped&) { return nullptr; }
+      })) {
+  try {
+    agree(*live_.world, data_ ? "" : "stopped");
+  } catch (const UserError&) { throw data::Stopped(); }  // one was asked while it read, so all stop
   if (live_.world->size() > 1)
     compare(*live_.world, "before step 1", {libraries_part(target_), data_part(*data_)});
 }

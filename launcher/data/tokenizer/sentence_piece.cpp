@@ -42,7 +42,8 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
     const sentencepiece::ImmutableSentencePieceText made = model.EncodeAsImmutableProto(text.text);
     for (size_t i = 0, n = made.pieces_size(); i < n; ++i) {
       const auto piece = made.pieces(static_cast<int>(i));
-      out.push_back({static_cast<int32_t>(piece.id()), text.part_at(piece.begin())});
+      out.push_back({static_cast<int32_t>(piece.id()), text.part_at(piece.begin()),
+                     text.learnt_in(piece.begin(), piece.end())});
     }
   }
 
