@@ -5,7 +5,8 @@
 #include <cctype>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
@@ -185,7 +186,7 @@ std::vector<std::string> roofline_names() { return {"h200", "cpu"}; }
 Roofline roofline_named(const std::string& word) {
   if (word == "h200") return h200();
   if (word == "cpu") return cpu();
-  const ReadText file = read_text(word);
+  const GivenText file = read_given(word, kJsonBytes);
   if (!file.problem.empty()) {
     std::string near = nearest(word, roofline_names());
     throw UserError(str("--roofline is \"", word,
