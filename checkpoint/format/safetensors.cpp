@@ -6,6 +6,7 @@
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/format/strict_json.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::checkpoint {
 
@@ -66,7 +67,7 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
   SafeTensorsHeader out;
   out.data_start = 8 + static_cast<int64_t>(json.size());
   for (const auto& [key, value] : header.items()) {
-    std::string where = str(path, ": ", key);
+    std::string where = str(path, ": ", one_line(key));
     if (key == "__metadata__") {
       if (!value.is_object())
         throw DamagedError(str(where, " is a ", value.type_name(), "; an object of strings belongs there"));

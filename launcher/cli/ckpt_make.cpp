@@ -6,6 +6,7 @@
 #include "checkpoint/tools/prune.h"
 #include "checkpoint/tools/transform.h"
 #include "core/base/error.h"
+#include "core/reading/json_text.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/ckpt_paths.h"
 #include "launcher/config/config.h"
@@ -31,7 +32,7 @@ std::string ckpt_of_out(const std::string& out) {
 
 // "{"dp_shard": 2, "tp": 2}" as a mesh.
 Mesh mesh_of(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = bounded_json(text);
   Mesh out{{}, {}};
   if (json.is_object())
     for (const auto& [name, size] : json.items()) {

@@ -10,9 +10,9 @@
 
 #include "compiler/codegen/cpu/compiler.h"
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/mesh/group.h"
+#include "core/reading/json_text.h"
 #include "distributed/open_world.h"
 #include "launcher/cli/doctor.h"
 #include "launcher/machine/host_rates.h"

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
@@ -57,7 +57,7 @@ void refuse_program_as_config(const std::string& target) {
       !fs::is_regular_file(target, failed) || access(target.c_str(), X_OK) != 0)
     return;
   char head[4] = "";
-  std::ifstream(target, std::ios::binary).read(head, sizeof head);
+  if (const PlainFile file = open_plain(target); file.fd) read_fully(file.fd.get(), head, sizeof head, 0);
   if (std::string_view(head, 4) == "\177ELF" || std::string_view(head, 2) == "#!")
     throw UserError(str(target, " is a program, and a target without a slash is a config; write ./", target));
 }

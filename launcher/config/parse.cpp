@@ -5,7 +5,9 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
+#include "core/reading/one_line.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 #include "launcher/config/stored.h"
@@ -54,7 +56,7 @@ std::string shown(const Json& value) {
     return str(value.is_array() ? "a list of " : "a section of ", value.size(), " values");
   return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace), 120);
 }
-std::string shown(const std::string& path) { return shortened(path, 120); }
+std::string shown(const std::string& path) { return shortened(one_line(path), 120); }
 
 std::string type_of(const Json& value) {
   if (value.is_boolean()) return "a boolean";
@@ -253,6 +255,24 @@ std::vector<std::string> libraries_of(const std::string& text, const std::vector
   return config.compile.load_ops;
 }
 
+namespace {
+bool names_a_stream(const Json& value) {
+  if (value.is_structured()) return std::any_of(value.begin(), value.end(), names_a_stream);
+  if (!value.is_string()) return false;
+  const auto& text = value.get_ref<const std::string&>();
+  const std::string_view path = std::string_view(text).substr(text.starts_with('@') ? 1 : 0);
+  return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
+}
+// A shell's pipe gives its bytes once, to one process, and each rank reads what a config names.
+void refuse_streams(const RunConfig& config, Problems& errors) {
+  for (const ConfigKey& key : config_keys())
+    if (const Json value = key.get(&config); names_a_stream(value))
+      errors.add(str(key.path, " is ", shown(value),
+                     ", a stream of this shell, which gives its bytes once, and each rank reads for itself; "
+                     "write them to a file, and name that"));
+}
+}  // namespace
+
 RunConfig parse_config(const std::string& text, const std::string& where,
                        const std::vector<Override>& overrides, DataPaths paths) {
   Target target;
@@ -280,6 +300,7 @@ RunConfig parse_config(const std::string& text, const std::string& where,
       errors.add(str("--", entry.path, ": ", error.what()));
     }
   }
+  refuse_streams(target.config, errors);
   for (auto& line : config_errors(target.config, paths)) {
     bool about_unset = std::any_of(target.unset.begin(), target.unset.end(),
                                    [&](const auto& path) { return line.find(path) != std::string::npos; });
@@ -304,7 +325,7 @@ std::string other_config(const std::string& path) {
 }  // namespace
 
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides, DataPaths paths) {
-  const ReadText file = read_text(path);
+  const GivenText file = read_given(path, kJsonBytes);
   if (!file.problem.empty())
     throw UserError(str("cannot read the config ", path, ": ", file.problem, "; ",
                         std::filesystem::exists(path + "/config.json")

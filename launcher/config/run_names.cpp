@@ -6,6 +6,7 @@
 
 #include "core/base/near_word.h"
 #include "core/base/text.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::launcher {
 
@@ -37,7 +38,7 @@ std::string runs_instead_of(const std::string& word) {
   if (!path.has_filename()) path = path.parent_path();
   for (const fs::path& part : {path, path.parent_path()}) {  // runs/NAME/best is of a run, too
     const std::string name = part.filename().string(), near = name == "runs" ? "" : near_word(name, names);
-    if (!near.empty()) return str("; did you mean runs/", near, "?");
+    if (!near.empty()) return str("; did you mean runs/", one_line(near), "?");
   }
   std::error_code none;
   if (names.empty())
@@ -46,7 +47,7 @@ std::string runs_instead_of(const std::string& word) {
                : "; there is no folder runs here: go to where the run was started, or give its path";
   const size_t more = names.size() - std::min(names.size(), kShown);
   names.resize(names.size() - more);
-  return str("; the runs here are ", join(names, ", "), more ? str(" and ", more, " more") : "");
+  return str("; the runs here are ", one_line(join(names, ", ")), more ? str(" and ", more, " more") : "");
 }
 
 }  // namespace lockstep::launcher

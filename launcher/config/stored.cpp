@@ -5,8 +5,9 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/ops/op_library.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
@@ -130,7 +131,8 @@ void open_libraries(const std::string& config, const std::string& folder,
   std::vector<Override> named;
   for (const std::string& word : words)
     if (word.starts_with(kFlag)) named = {{"compile.load_ops", word.substr(kFlag.size())}};
-  std::vector<std::string> paths = libraries_of(config.empty() ? "{}" : read_text(config).text, named);
+  std::vector<std::string> paths =
+      libraries_of(config.empty() ? "{}" : read_given(config, kJsonBytes).text, named);
   const auto is_absolute = [](const std::string& path) { return path.starts_with('/'); };
   if (!folder.empty() && (named.empty() || !std::all_of(paths.begin(), paths.end(), is_absolute))) return;
   make_absolute(paths);

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/models/family.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::launcher::hf {
 
@@ -69,10 +70,10 @@ class Reader {
     architecture();
     for (const auto& [key, value] : rest_.items())
       if (!is_off(value) && std::find(accept.begin(), accept.end(), key) == accept.end())
-        wrong_.push_back(str(shortened(printable(key), 80), " is ", shown(value),
+        wrong_.push_back(str(shortened(one_line(key), 80), " is ", shown(value),
                              ", a key that trainrun does not know; if it changes nothing of what the model "
                              "computes: --accept=",
-                             shortened(printable(key), 80)));
+                             shortened(one_line(key), 80)));
     if (!wrong_.empty())
       throw UserError(str(where_, " (", family_.model_type, ") cannot be computed as it says:\n  ",
                           join(wrong_, "\n  ")));

@@ -127,8 +127,8 @@ Json carried_config(const std::string& run) {
   const std::string path = carried_in(run) + "/config.json";
   std::string text, why;
   if (!fs::exists(path)) return {};
-  if (!read_plain(path, text, why)) throw UserError(str("cannot read ", path, ": ", why));
-  Json out = Json::parse(text, nullptr, false);
+  if (!read_plain(path, text, why, int64_t{1} << 24)) throw UserError(str("cannot read ", path, ": ", why));
+  Json out = config_json(text, path);
   if (!out.is_object())
     throw UserError(
         str(path, " is no JSON object; remove it, and the export says what follows from the run"));

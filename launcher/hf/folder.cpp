@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::hf {
@@ -29,6 +30,16 @@ constexpr std::string_view kCarried[] = {"tokenizer.json",
                                          "generation_config.json"};
 }  // namespace
 
+Json config_json(std::string_view text, const std::string& path) {
+  constexpr size_t kMostMembers = size_t{1} << 16;  // a table of 21,841 names of classes, and more
+  JsonText read = read_json(text, Comments::refused, {.members = kMostMembers, .bytes = kMaxConfigBytes});
+  if (!read.errors.empty()) throw UserError(str(path, ": ", read.errors[0]));
+  if (read.members_left_out)
+    throw UserError(str(path, " has an object of ", kMostMembers + read.members_left_out,
+                        " members; at most ", kMostMembers, " are read"));
+  return std::move(read.value);
+}
+
 std::optional<HfFolder> open_folder(const std::string& path) {
   std::error_code unknown;
   const bool folder = fs::is_directory(path, unknown);
@@ -39,8 +50,7 @@ std::optional<HfFolder> open_folder(const std::string& path) {
   std::string text, why;
   if (!read_plain(out.config_path, text, why, kMaxConfigBytes))
     throw UserError(str("cannot read ", out.config_path, ": ", why));
-  out.config = Json::parse(text, nullptr, false);
-  if (out.config.is_discarded()) throw UserError(str(out.config_path, " is no JSON"));
+  out.config = config_json(text, out.config_path);
   if (!out.config.is_object() || !out.config.contains("model_type")) return {};
   return out;
 }

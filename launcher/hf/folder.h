@@ -20,6 +20,10 @@ struct HfFolder {
 // one without a model_type, which is not Hugging Face's. UserError when it cannot be read as JSON.
 std::optional<HfFolder> open_folder(const std::string& path);
 
+// A config.json of Hugging Face. UserError naming `path` for what is no JSON, has a key twice, or passes a
+// bound of depth, members or bytes.
+Json config_json(std::string_view text, const std::string& path);
+
 // Names of files that a run keeps beside the weights, and that an export puts back.
 std::span<const std::string_view> carried_files();
 // Copies those of them that are in `from`, replacing what `to` has. UserError naming the file that failed.

@@ -11,6 +11,7 @@
 #include "core/base/private_file.h"
 #include "core/mesh/together.h"
 #include "core/models/family.h"
+#include "core/reading/json_text.h"
 #include "launcher/config/run_names.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
@@ -97,7 +98,7 @@ std::string said_of(const ImportRequest& request, std::string_view path) {
   const auto named = std::find_if(request.overrides.begin(), request.overrides.end(),
                                   [&](const Override& one) { return one.path == path; });
   if (named == request.overrides.end()) return "";
-  const Json quoted = Json::parse(named->value, nullptr, false);
+  const Json quoted = bounded_json(named->value);
   return quoted.is_string() ? quoted.get<std::string>() : named->value;
 }
 

@@ -18,7 +18,7 @@
 #include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/device/device.h"
 

@@ -3,7 +3,8 @@
 #include <cctype>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
 #include "launcher/machine/roofline.h"
 
 namespace lockstep::launcher {
@@ -105,7 +106,7 @@ std::vector<std::string> roofline_names() {
 Roofline roofline_named(const std::string& word) {
   for (const Known& known : kKnown)
     if (word == known.name) return known.make();
-  const ReadText file = read_text(word);
+  const GivenText file = read_given(word, kJsonBytes);
   if (!file.problem.empty()) {
     const std::vector<std::string> names = roofline_names();
     const std::string near = nearest(word, names);

@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 #include "launcher/plan/predict.h"
 #include "launcher/plan/step_picture.h"
 #include "launcher/plan/timeline.h"
@@ -44,7 +45,7 @@ StepGraph draw_step(const DrawnStep& drawn, const StepProgram& program, const Ro
 
 Json to_json(const StepGraph& graph) { return {{"svg", graph.svg}, {"said", graph.said}}; }
 StepGraph step_graph(const std::string& json) {
-  const Json from = Json::parse(json);
+  const Json from = bounded_json(json, {.bytes = int64_t{1} << 30});
   return {from.at("svg").get<std::string>(), from.at("said").get<std::string>()};
 }
 

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
@@ -146,9 +146,9 @@ class HostsAttempt {
     links_looked_ = now;
     std::vector<Links> words(command_.nproc);
     for (int64_t rank = 0; rank < command_.nproc; ++rank) {
-      std::ifstream file(links_file(log_dir_, rank));
-      if (auto links = parse_links({std::istreambuf_iterator<char>(file), {}}))
-        words[rank] = std::move(*links);
+      std::string text, why;  // without a file no link is told of
+      read_plain(links_file(log_dir_, rank), text, why, 1 << 20);
+      if (auto links = parse_links(text)) words[rank] = std::move(*links);
     }
     for (const auto& line : links_.look(words, distributed::flight_clock_ns())) console_.notice(line);
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "launcher/supervise/contract.h"
 
 namespace lockstep::launcher {
@@ -325,7 +326,7 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
     } else if (static_cast<double>(now_ns - began_ns_) * 1e-9 > kUnreadable) {
       for (size_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].record && !std::exchange(ranks_[r].unreadable_told, true))
-          if (std::ifstream(worker_file(log_dir_, static_cast<int64_t>(r))))
+          if (open_plain(worker_file(log_dir_, static_cast<int64_t>(r))).fd)
             out.push_back(str("the flight record of rank ", r, " cannot be read (",
                               progress_file(log_dir_, static_cast<int64_t>(r)),
                               "): late and stopped ranks are not named"));

@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
@@ -107,10 +108,8 @@ int64_t newest_step_in(const std::string& folder) {
   int64_t out = -1;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    long long step = -1;
-    char more = 0;
-    if (std::sscanf(at->path().filename().c_str(), "step-%lld%c", &step, &more) == 1)
-      out = std::max<int64_t>(out, step);
+    const std::string name = at->path().filename();
+    if (name.starts_with("step-")) out = std::max(out, whole_number(name.substr(5)).value_or(-1));
   }
   return out;
 }

@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
+#include "core/reading/whole_number.h"
 #include "launcher/supervise/console.h"
 
 namespace lockstep::launcher {
@@ -127,9 +128,8 @@ std::vector<int64_t> attempts_there(const std::string& run_dir) {
   for (fs::directory_iterator at(run_dir + "/logs", failed), end; !failed && at != end;
        at.increment(failed)) {
     const std::string name = at->path().filename();
-    long long k = 0;
-    if (std::sscanf(name.c_str(), "attempt-%lld", &k) == 1 && k > 0 && name == str("attempt-", k))
-      out.push_back(k);
+    const auto k = name.starts_with("attempt-") ? whole_number(name.substr(8)) : std::nullopt;
+    if (k && *k > 0 && name == str("attempt-", *k)) out.push_back(*k);
   }
   std::sort(out.begin(), out.end());
   return out;

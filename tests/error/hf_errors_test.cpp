@@ -163,7 +163,20 @@ TEST_F(HuggingFaceFolders, WhatIsNoModel) {
             "m: no config.json with a model_type lies there, so that the model is not known; name the folder "
             "that transformers wrote (weights whose names are FQNs are read by train.init_from)");
   scratch_.write("m/config.json", std::string("{"));
-  EXPECT_EQ(imported("m"), "m/config.json is no JSON");
+  EXPECT_EQ(imported("m").find("m/config.json: line 1, column "), 0u) << imported("m");
+  for (const char* before : {"[", "{\"a\": ", "{\"model_type\": \"gpt2\", \"x\": ["}) {
+    std::string deep;
+    for (int i = 0; i < 100000; ++i) deep += before;
+    scratch_.write("m/config.json", deep);
+    EXPECT_NE(imported("m").find("nested deeper than 64 lists and sections"), std::string::npos)
+        << imported("m");
+  }
+  std::string wide = "{\"model_type\": \"gpt2\"";
+  for (int i = 0; i < 300000; ++i) wide += str(", \"k", i, "\": 0");
+  scratch_.write("m/config.json", wide + "}");
+  EXPECT_EQ(imported("m"), "m/config.json has an object of 300001 members; at most 65536 are read");
+  scratch_.write("m/config.json", std::string("{\"model_type\": \"gpt2\", \"model_type\": \"bert\"}"));
+  EXPECT_EQ(imported("m"), "m/config.json: key \"model_type\" is given twice in one section; keep one");
   scratch_.write("m/config.json", config_of("gpt2").dump());
   EXPECT_EQ(imported("m"),
             "m has neither model.safetensors nor model.safetensors.index.json; name the file or the folder "

@@ -16,12 +16,14 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
                "name a tokenizer.json of Hugging Face, a tokenizer.model of SentencePiece, or bytes");
   expect_words(refusal_of(folder_.write("t.model", "no model")), "t.model is no model of SentencePiece");
   expect_words(refusal_of(folder_.write("t.model", "")), "t.model is no model of SentencePiece");
-  expect_words(refusal_of(folder_.write("x.json", "{\"model\": ")), "x.json is not JSON: ");
+  expect_words(refusal_of(folder_.write("x.json", "{\"model\": ")),
+               "x.json: line 1, column 11: this is not JSON: ");
   expect_words(refusal_of(folder_.write("x.json", "[]")), "holds array, and a tokenizer.json is an object");
   std::string deep = "0";
   for (int i = 0; i < 70; ++i) deep = "[" + deep + "]";
   expect_words(refusal_of(folder_.write("x.json", "{\"a\": " + deep + "}")),
-               "x.json nests more than 64 levels; is it a tokenizer.json?");
+               "x.json: line 1, column 70: nested deeper than 64 lists and sections; name a tokenizer.json "
+               "of Hugging Face, ");
   expect_words(refusal_of(folder_.write("x.json", "{}")),
                "\"model\" is not there, and should be an object; is this a tokenizer.json of Hugging Face?");
 }

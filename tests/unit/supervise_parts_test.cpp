@@ -327,6 +327,17 @@ TEST(Tickets, EachFailureTakesTheNextOne) {
     EXPECT_EQ(tickets[records[i].rank], records[i].ticket);
     EXPECT_EQ(records[i].message.substr(0, 6), str("from ", records[i].rank));
   }
+  // What is no record, or no file, tells nothing and hides none behind it.
+  const std::string more[] = {
+      R"({"rank": {}})",       R"({"rank": 1e99})", R"({"step": "x"})", R"({"wrong": 3})", "[", "3",
+      std::string(100000, '[')};
+  int64_t next = 9;
+  for (const std::string& none : more) folder.write(str("error-", next++, ".json"), none);
+  ASSERT_EQ(mkfifo(folder.path(str("error-", next++, ".json")).c_str(), 0600), 0);
+  folder.write(str("error-", next, ".json"), R"({"rank": 3, "message": "behind"})");
+  records = read_error_records(dir);
+  ASSERT_EQ(records.size(), 9u);
+  EXPECT_EQ(records[8].message, "behind");
   EXPECT_EQ(write_error_record("/no/such/folder", {}), 0);
 }
 

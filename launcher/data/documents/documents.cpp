@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/json_text.h"
+#include "core/reading/json_text.h"
 #include "launcher/data/tokenizer/end_token.h"
 #include "launcher/data/tokenizer/stop.h"
 

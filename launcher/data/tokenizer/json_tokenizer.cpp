@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/reading/json_text.h"
 #include "launcher/data/tokenizer/added_tokens.h"
 #include "launcher/data/tokenizer/bpe.h"
 #include "launcher/data/tokenizer/decode.h"
@@ -18,43 +19,20 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr int kDepth = 64;
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // of a tokenizer.json
 constexpr int32_t kMostId = 1 << 22;
 constexpr size_t kCached = 1 << 16, kCachedBytes = 64;  // pieces whose tokens a thread keeps
 
-// How deep brackets lie within one another. Members within members are read, and walked, by functions that
-// call themselves.
-int depth_of(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
 nlohmann::json json_of(const std::string& text, const std::string& who) {
-  if (depth_of(text) > kDepth)
-    throw UserError(str(who, " nests more than ", kDepth, " levels; is it a tokenizer.json?"));
-  try {
-    nlohmann::json out = nlohmann::json::parse(text);
-    if (!out.is_object())
-      throw UserError(str(who, " holds ", out.type_name(), ", and a tokenizer.json is an object"));
-    return out;
-  } catch (const nlohmann::json::exception& error) {
-    throw UserError(str(who, " is not JSON: ", shortened(printable(error.what()), 200),
+  // Members within members are walked by functions that call themselves. A key that a vocabulary has twice
+  // has its last id, as in the package.
+  SortedJsonText read = read_sorted_json(text, {.members = kAllMembers, .bytes = kMostBytes});
+  if (!read.readable)
+    throw UserError(str(who, ": ", split(read.errors[0], '\n')[0],
                         "; name a tokenizer.json of Hugging Face, or a tokenizer.model of SentencePiece"));
-  }
+  if (!read.value.is_object())
+    throw UserError(str(who, " holds ", read.value.type_name(), ", and a tokenizer.json is an object"));
+  return std::move(read.value);
 }
 
 const nlohmann::json& member(const nlohmann::json& file, const char* name) {

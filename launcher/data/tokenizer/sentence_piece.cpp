@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 #include "launcher/data/tokenizer/tokenizer_kind.h"
 
 namespace lockstep::launcher::data {
