@@ -1,8 +1,11 @@
-// A compiled function without a loss: tokens in, logits out. For generation and for tests; one rank, no
-// communication.
+// A compiled function without a loss: tokens in, logits out, one result or several. For generation and for
+// tests; one rank, no communication.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "compiler/program/id_bounds.h"
 #include "compiler/runtime/executable.h"
@@ -11,30 +14,51 @@
 
 namespace lockstep::compiler {
 
+// What random numbers of a run follow from: as those of a step, from a seed and a number.
+struct DrawnFrom {
+  uint64_t seed = 0;
+  int64_t number = 1;
+};
+
 class Forward {
  public:
   // Traces `function` on one batch of these types and compiles it for the state's rank. The state is
-  // materialised or loaded before run(). UserError on a mesh of several ranks.
+  // materialised or loaded before run(). UserError on a mesh of several ranks, for a function that updates
+  // the state, and for a scalar that an optimizer gives to a step. Metrics are left out.
   Forward(State& state, const std::vector<BatchField>& batch,
           const std::function<Tensor(const std::vector<Tensor>&)>& function, const CompileOptions& options,
           Here at = Here::current());
+  // The same of several results, at least one.
+  Forward(State& state, const std::vector<BatchField>& batch,
+          const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& function,
+          const CompileOptions& options, Here at = Here::current());
   ~Forward();
   Forward(Forward&&) noexcept;
-  // One pointer per batch field; the result is dense, of result_shape(), valid until the next run. UserError
-  // for an id outside what the function reads by it.
+  // One pointer per batch field; the first result is dense, of result_shape(), valid until the next run.
+  // Random numbers follow from `drawn`; by default from the state's seed and the number of the run, counted
+  // from 1. UserError for an id outside what the function reads by it.
   const void* run(const std::vector<void*>& batch);
-  const Shape& result_shape() const { return shape_; }
+  const void* run(const std::vector<void*>& batch, const DrawnFrom& drawn);
+  const Shape& result_shape() const { return results_.front().shape; }
+  // Result i of the last run, and the types of all.
+  const void* result(size_t i) const;
+  const std::vector<BatchField>& results() const { return results_; }
 
  private:
+  void add_results(const std::shared_ptr<Builder>& builder, const std::vector<Tensor>& results,
+                   const std::string& line);
+  void* scalar(size_t input, const DrawnFrom& drawn);
+
   State& state_;
   Graph graph_;
   std::vector<IdBound> ids_;
-  Shape shape_;
+  std::vector<BatchField> fields_, results_;
+  int64_t runs_ = 0;
   std::shared_ptr<const KernelSet> kernels_;
   const Target& target_;
   std::unique_ptr<Stream> stream_;
-  std::vector<Buffer> batch_;  // on the device
-  Buffer result_;              // on the host
+  std::map<size_t, Buffer> batch_, scalars_;  // on the device, by field and by input
+  std::vector<Buffer> host_;                  // results of a device that the host does not address
   std::unique_ptr<Executable> executable_;
 };
 
