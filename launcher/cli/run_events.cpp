@@ -64,10 +64,10 @@ class Attempt {
       if (line.size() > 4000) continue;
       std::smatch found;
       if (std::regex_search(line, found, resumed))
-        add(static_cast<double>(out_.from = std::stoll(found[1])), began,
+        add(static_cast<double>(out_.begin_at(std::stoll(found[1]))), began,
             str("resumed on ", ranks_text(out_.ranks)));
       else if (std::regex_search(line, fresh))
-        add(static_cast<double>(out_.from = 0), began, str("started on ", ranks_text(out_.ranks)));
+        add(static_cast<double>(out_.begin_at(0)), began, str("started on ", ranks_text(out_.ranks)));
       else if (std::regex_match(line, found, stopped))
         add(std::stod(found[1]), end, "stopped on request, saved");
       else if (std::regex_match(line, found, regrouped))
