@@ -18,6 +18,7 @@
 
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/remove_known.h"
 
 namespace lockstep::checkpoint {
 
@@ -76,10 +77,14 @@ class PosixOutFile : public OutFile {
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {
         int code = n == 0 ? ENOSPC : errno;
-        bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", offset, " (",
-                               left, " bytes of this piece left)", full ? free_text(path_) : ""),
-                           path_, code);
+        const bool full = code == ENOSPC || code == EDQUOT;
+        throw StorageError(
+            str("cannot write ", path_, ": ", std::strerror(code), " at byte ", offset, " (", left,
+                " bytes of this piece left)",
+                full            ? free_text(path_)
+                : code == EFBIG ? "; raise `ulimit -f`, or save to a file system that takes larger files"
+                                : ""),
+            path_, code);
       }
       at += n;
       left -= n;
@@ -143,10 +148,15 @@ class HeldLock : public FolderLock {
   Descriptor fd_;  // the kernel releases the flock when the last descriptor goes, also on kill -9
 };
 
+constexpr const char* kNobody = "another process";
+// "process 12 on h1", or nothing yet.
+bool is_holder(const std::string& said) {
+  return said == kNobody || (said.starts_with("process ") && said.find(" on ") != std::string::npos);
+}
 std::string holder_text(int fd) {
   char text[256];
   ssize_t n = ::pread(fd, text, sizeof text, 0);
-  return n > 0 ? trim(std::string_view(text, n)) : "another process";
+  return n > 0 ? trim(std::string_view(text, n)) : kNobody;
 }
 }  // namespace
 
@@ -232,6 +242,12 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>>
       held;  // by identity of the lock file, so that spelling plays no part
   std::lock_guard<std::mutex> hold(guard);
+  if (is_link(folder))
+    throw StorageError(
+        str("checkpoint folder ", folder,
+            " is a link, and nothing is written or removed behind one: it may come from elsewhere. "
+            "Remove the link, or name the folder itself, for a run with checkpoint.dir"),
+        folder, ELOOP);
   std::string path = folder + "/.lock";
   Descriptor fd = open_private(path, O_RDWR);
   if (!fd && errno == EINVAL) throw StorageError(str(path, " is not a plain file; remove it"), path, EINVAL);
@@ -251,6 +267,9 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   if (status != 0) fail(str("cannot lock ", path), path, errno);
   char host[128] = "";
   ::gethostname(host, sizeof host - 1);
+  if (const std::string said = holder_text(fd.get()); !is_holder(said))
+    throw StorageError(str(path, " is there and is no lock of a run, and is left as it is; move it away"),
+                       path, EINVAL);
   std::string who = str("process ", ::getpid(), " on ", host, "\n");
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), who.data(), who.size(), 0) < 0) {
     // The text only serves the other job's message; the lock holds without it (a full disk, for one).

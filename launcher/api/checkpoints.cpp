@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/api/option_words.h"
 #include "launcher/api/program.h"
 #include "launcher/api/replayed_run.h"
 #include "launcher/supervise/contract.h"
@@ -116,6 +117,7 @@ std::vector<std::string> fitting(const State& state, const std::string& step, co
 }  // namespace
 
 Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options) : dir_(dir), options_(options) {
+  refuse_no_folder("[checkpoint] dir", dir_);
   if (options_.every < 1)
     throw UserError(str("[checkpoint] ", dir, ": every is ", options_.every, "; it must be at least 1"));
 }

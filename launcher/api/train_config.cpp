@@ -44,6 +44,7 @@ int64_t traced_steps(const TrainOptions& options) {
 }  // namespace
 
 RunConfig config_of(const TrainOptions& options, const Session& session, const State& state) {
+  refuse_no_folder("[train] run", options.run);
   check_validation(options);
   RunConfig c;
   c.name = "program";

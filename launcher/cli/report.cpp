@@ -158,11 +158,12 @@ class Gathered {
     return out;
   }
 
-  // Of the newest start, without its first two rows, which load libraries, where it has more.
+  // Of the newest start that made rows, without its first two rows, which load libraries, where it has more.
   double median(const std::string& name) const {
     std::vector<double> values;
+    const auto from = static_cast<double>(attempts_.from(record_.last_step()));
     for (const auto& [step, value] : points(name))
-      if (step > static_cast<double>(attempts_.from)) values.push_back(value);
+      if (step > from) values.push_back(value);
     if (values.size() > 4) values.erase(values.begin(), values.begin() + 2);
     if (values.empty()) return 0;
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

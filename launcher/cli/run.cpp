@@ -122,6 +122,17 @@ int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const
   return kExitOk;
 }
 
+// Where the logs lie, and what the workers read. Of a folder that was made for nothing, nothing is left.
+void prepare(RunFolder& folder, const std::string& log_dir, const std::string& config) {
+  try {
+    folder.keep_logs_in(log_dir);
+    if (!config.empty()) folder.ask(config);
+  } catch (const UserError&) {
+    folder.remove_unused();
+    throw;
+  }
+}
+
 // Frees the memory that checkpoints took. Of a run that failed, or was stopped by its user while trainrun
 // gave it other ranks, what is newer than on the disk is kept there.
 void end_memory(const std::string& memory, const std::string& run_dir, int code) {
@@ -212,6 +223,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (arguments.profile) resolved.log.profile = arguments.profile;
     refuse_stored_plugin(resolved, arguments.target, stored_in(arguments.target), overrides,
                          str("trainrun --nproc ", launch.nproc, " ", arguments.target));
+    refuse_stored_place(resolved, arguments.target, stored_in(arguments.target), overrides,
+                        str("trainrun --nproc ", launch.nproc, " ", arguments.target));
     make_plugin_absolute(resolved);
     check_meshes(resolved, launch);
     const int64_t local = launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks;
@@ -235,12 +248,10 @@ int run(const RunArguments& arguments, std::ostream& out) {
       }
       host_rates();
       RunFolder folder(run_dir);
-      folder.keep_logs_in(launch.log_dir);
+      prepare(folder, launch.log_dir, "");
       return simulate(resolved, arguments.simulate, folder, launch.grace);
     }
-    asked =
-        run_dir +
-        "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
+    asked = asked_config(run_dir);
     config = config_text(resolved);
     launch.threads = resolved.compile.threads;
     if (launch.hosts.network.empty()) launch.hosts.network = resolved.launch.network;
@@ -268,11 +279,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
   if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
   if (on_cpu) host_rates();  // for the prediction of rank 0, which has no quiet moment for it
   RunFolder folder(run_dir, other);
-  folder.keep_logs_in(launch.log_dir);
-  if (!config.empty()) {
-    make_private_folders(run_dir + "/logs");  // that it failed is told by the write
-    write_whole(asked, config);
-  }
+  prepare(folder, launch.log_dir, config);
   return supervise_on_hosts(launch, folder);
 }
 

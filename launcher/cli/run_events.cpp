@@ -74,9 +74,9 @@ class Attempt {
       const size_t warned = line.starts_with("warning: ") ? 9 : 0;
       const size_t resumed = line.find("resumed from "), compiled = line.find("compiled in ");
       if (auto step = resumed == std::string::npos ? std::nullopt : last_number(line, "(step #, ", resumed))
-        add(static_cast<double>(out_.from = *step), began, str("resumed on ", ranks_text(out_.ranks)));
+        add(static_cast<double>(out_.begin_at(*step)), began, str("resumed on ", ranks_text(out_.ranks)));
       else if (compiled != std::string::npos && line.ends_with("; starting at step 1"))
-        add(static_cast<double>(out_.from = 0), began, str("started on ", ranks_text(out_.ranks)));
+        add(static_cast<double>(out_.begin_at(0)), began, str("started on ", ranks_text(out_.ranks)));
       else if (auto on_request = number_at(line, "stopped on request after step #; "))
         add(*on_request, end, "stopped on request, saved");
       else if (auto regrouped = number_at(line, "stopped after step # to go on with other ranks; "))

@@ -13,6 +13,7 @@
 #include "launcher/config/check_precision.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
+#include "launcher/config/run_names.h"
 
 namespace lockstep::launcher {
 
@@ -184,12 +185,7 @@ std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
 
 namespace {
 void check_name(const RunConfig& c, Errors& errors) {
-  if (c.name.empty() || c.name == "." || c.name == ".." ||
-      c.name.find_first_of("/\\ \t\n") != std::string::npos || printable(c.name) != c.name ||
-      c.name.size() > 200)
-    errors.push_back(str("name is \"", shortened(printable(c.name), 60),
-                         "\"; it names a folder below runs/, so it has no slash, no space and no control "
-                         "character, and at most 200 bytes"));
+  if (std::string error = no_run_name(c.name, "name"); !error.empty()) errors.push_back(std::move(error));
 }
 
 // Options of other kinds must keep their defaults, so that a setting is never silently without effect.

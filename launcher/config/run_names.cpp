@@ -12,6 +12,16 @@ namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
+std::string no_run_name(const std::string& name, const std::string& key) {
+  if (!name.empty() && name != "." && name != ".." && name.find_first_of("/\\ \t\n") == std::string::npos &&
+      printable(name) == name && name.size() <= 200)
+    return "";
+  return str(
+      key, " is \"", shortened(printable(name), 60),
+      "\"; it names a folder below runs/, so it has no slash, no space and no control character, and at "
+      "most 200 bytes");
+}
+
 std::vector<std::string> run_names() {
   std::vector<std::string> out;
   std::error_code none;

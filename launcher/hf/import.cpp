@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/private_file.h"
+#include "core/base/remove_known.h"
 #include "core/mesh/together.h"
 #include "core/models/family.h"
 #include "core/reading/json_text.h"
@@ -145,6 +146,9 @@ void import_run(const ImportRequest& request, std::ostream& out) {
 
   const RunFolder held(run);
   const std::string carried = carried_in(run);
+  if (is_link(carried))
+    throw UserError(
+        str(carried, " is a link, and nothing is written behind one; remove it, or choose another --name"));
   make_private_folders(carried);  // that it failed is told by the write
   write_whole(carried + "/config.json", folder.config.dump(2) + "\n");
   carry_files(folder.folder, carried);

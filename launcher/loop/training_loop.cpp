@@ -2,9 +2,11 @@
 #include "launcher/loop/training_loop.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -33,6 +35,17 @@ using namespace distributed;
 namespace {
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+// Ranks of a trainrun that was killed may save what they have before they end, on several hosts seconds
+// later.
+std::shared_ptr<FolderLock> lock_in_time(const std::string& folder, const std::function<bool()>& stopped) {
+  constexpr double kPatience = 8;  // seconds
+  for (const double begin = now();;) try {
+      return lock_checkpoints(folder);
+    } catch (const StorageError& error) {
+      if (error.code != EWOULDBLOCK || now() - begin > kPatience || (stopped && stopped())) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
 }
 }  // namespace
 
@@ -180,7 +193,7 @@ void TrainingLoop::lock() {
   std::string refused;
   if (work_.rank() == 0) {
     try {
-      lock_ = lock_checkpoints(checkpoints());
+      lock_ = lock_in_time(checkpoints(), hooks_.stop_requested);
       point_to(dir_, config_.checkpoint.dir.empty() ? "" : checkpoints());
       name_each_other(place_, dir_);
     } catch (const UserError& error) { refused = error.what(); }

@@ -243,6 +243,11 @@ class HostsAttempt {
 
   std::string not_started_words(int status) const {
     const std::string said = words_.shown(400);
+    const bool begun = facts_.furthest_step >= 0 || fs::exists(worker_file(log_dir_, 0));
+    if (begun && WIFSIGNALED(status))
+      return str("mpirun died: ", signal_text(WTERMSIG(status)), ", and the ranks of all hosts with it",
+                 facts_.furthest_step >= 0 ? str("; they were at step ", facts_.furthest_step) : "",
+                 "; look who ended it (the kernel's memory killer, an administrator)");
     return str("mpirun ended with ",
                WIFEXITED(status) ? str("code ", WEXITSTATUS(status)) : signal_text(WTERMSIG(status)),
                " and started no rank",

@@ -282,6 +282,14 @@ TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
   EXPECT_HAS(result.output,
              "trainrun: warning: --nproc stands behind ./mine.sh and goes to it; flags of trainrun stand "
              "before the program");
+  for (const char* name : {"../../x", "a/b", "..", ".", "", "two\nlines", "/tmp"}) {
+    result = trainrun({str("--name=", name), "./mine.sh"});
+    EXPECT_EQ(result.code, kExitUser) << name;
+    EXPECT_HAS(result.output,
+               "\"; it names a folder below runs/, so it has no slash, no space and no control "
+               "character, and at most 200 bytes");
+  }
+  EXPECT_FALSE(std::filesystem::exists("../x"));
   result = trainrun({"--lr=1", "./mine.sh"});
   EXPECT_EQ(result.code, kExitUser);
   EXPECT_EQ(
@@ -297,9 +305,11 @@ TEST_F(Trainrun, TwoRunsOfAProgramAtOnceNeedTwoNames) {
   ASSERT_TRUE(until(10, [] { return std::filesystem::exists("runs/slow/logs/attempt-1"); }));
   const auto second = trainrun({"./slow.sh"});
   EXPECT_EQ(second.code, kExitUser);
-  EXPECT_EQ(second.output, str("trainrun: runs/slow is in use by another trainrun (process ", first.pid(),
-                               "); wait for it, stop it, or give this one a folder of its own: trainrun "
-                               "--name=OTHER ./slow.sh\n"));
+  EXPECT_HAS(second.output,
+             str("trainrun: runs/slow is in use by another trainrun (process ", first.pid(), ", since 2"));
+  EXPECT_HAS(
+      second.output,
+      "); wait for it, stop it, or give this one a folder of its own: trainrun --name=OTHER ./slow.sh\n");
   Process other({TRAINRUN, "--name=other", "./slow.sh"}, scratch_.path("other"));
   EXPECT_TRUE(until(10, [] { return std::filesystem::exists("runs/other/logs/attempt-1"); }));
   for (Process* process : {&first, &other}) {

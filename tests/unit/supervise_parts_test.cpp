@@ -359,6 +359,22 @@ TEST(Failures, AFileThatCannotBeReachedIsTheUsers) {
   }
 }
 
+TEST(Failures, ASystemWithoutThreadsLeftIsTold) {
+  const auto failure = [](std::errc code) {
+    return describe_failure(std::make_exception_ptr(std::system_error(std::make_error_code(code))));
+  };
+  const Failure told = failure(std::errc::resource_unavailable_try_again);
+  EXPECT_EQ(told.exit_code, kExitUser);
+  EXPECT_EQ(told.record.message.find("the system gives no more threads or processes"), 0u)
+      << told.record.message;
+  EXPECT_NE(
+      told.record.message.find("; raise `ulimit -u`, or the limit of pids of the container, or take fewer "
+                               "ranks or threads (compile.threads)"),
+      std::string::npos)
+      << told.record.message;
+  EXPECT_EQ(failure(std::errc::io_error).exit_code, kExitInternal);
+}
+
 TEST(Failures, AnExceptionOfAProgramHasTypeAndText) {
   auto text = [](auto thrown) { return exception_text(std::make_exception_ptr(thrown)); };
   EXPECT_EQ(text(std::runtime_error("no column x")), "std::runtime_error: no column x");
@@ -412,8 +428,9 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
   const std::string own = str("lockstep.", geteuid(), "."), held = top.path(own + "1.aaaaaa"),
                     dead = top.path(own + "2.bbbbbb"), young = top.path(own + "3.cccccc"),
                     old = top.path(own + "4.dddddd"), other = top.path("lockstep.99999999.5.eeeeee"),
-                    link = top.path(own + "6.ffffff"), target = top.path("target");
-  for (const auto& folder : {held, dead, young, old, other, target})
+                    link = top.path(own + "6.ffffff"), target = top.path("target"),
+                    mine = top.path(own + "mine");
+  for (const auto& folder : {held, dead, young, old, other, target, mine})
     std::filesystem::create_directories(folder);
   for (const auto& folder : {held, dead, other, target}) std::ofstream(folder + "/lock") << "\n";
   std::ofstream(dead + "/vader_segment.0") << "data\n";
@@ -422,8 +439,9 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   const int lock = open((held + "/lock").c_str(), O_RDWR);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  std::ofstream(mine + "/lock") << "\n";  // of a name that no trainrun gives
   EXPECT_EQ(remove_abandoned_folders(top.path("")), 2);
-  for (const auto& folder : {held, young, other, link, target})
+  for (const auto& folder : {held, young, other, link, target, mine})
     EXPECT_TRUE(std::filesystem::exists(folder)) << folder;
   for (const auto& folder : {dead, old}) EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
   close(lock);
@@ -435,13 +453,13 @@ TEST(MpiFolders, AreOneUsersOwnAndGoWithTheirMaker) {
   std::string path;
   {
     const mode_t before = umask(0);
-    MpiFolder folder;
+    MpiFolder folder(1);
     umask(before);
     path = folder.path();
     struct stat is{};
     ASSERT_EQ(stat(path.c_str(), &is), 0);
     EXPECT_EQ(is.st_mode & 07777, 0700u);
-    MpiFolder beside;
+    MpiFolder beside(1);
     EXPECT_TRUE(std::filesystem::exists(path)) << "it is in use";
   }
   EXPECT_FALSE(std::filesystem::exists(path));
