@@ -68,7 +68,10 @@ void tell_mixed_samples(const State& state, const Graph& traced, const std::vect
       fresh.push_back(std::move(what));
   if (fresh.empty()) return;
   const size_t more = fresh.size() - 1;
-  logs::warn(str(fresh[0], more == 0 ? " mixes" : more == 1 ? " and another place mix" : str(" and ", more, " other places mix"),
+  logs::warn(str(fresh[0],
+                 more == 0   ? " mixes"
+                 : more == 1 ? " and another place mix"
+                             : str(" and ", more, " other places mix"),
                  " the samples of a micro-batch, which has ", shape.micro, " of the ", shape.global,
                  " of a step: it sees no more of them at a time. A micro-batch of ", shape.global,
                  " sees the whole batch, on one rank"));

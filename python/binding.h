@@ -90,6 +90,7 @@ void bind_errors(nb::module_& m);
 std::string unknown_attribute(const char* type, const std::string& text, const std::string& word);
 bool no_truth(const Loss& loss);  // TypeError: a loss has no value while a step is traced
 nb::class_<Tensor> bind_values(nb::module_& m);
+void bind_loss(nb::module_& m);
 void bind_options(nb::module_& m);
 void bind_functions_a(nb::module_& m, nb::class_<Tensor>& tensor);
 void bind_functions_b(nb::module_& m, nb::class_<Tensor>& tensor);

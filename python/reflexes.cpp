@@ -31,7 +31,8 @@ std::string unknown_attribute(const char* type, const std::string& text, const s
 }
 
 bool no_truth(const Loss& loss) {
-  throw nb::type_error(str("a loss, ", loss.sum.text(),
+  throw nb::type_error(str("a loss, ",
+                           loss.terms.empty() ? loss.sum.text() : str("a sum of ", loss.terms.size()),
                            ", has no value while a step is traced; a called step returns it as "
                            "step(x)[\"loss\"], and train() ends a run whose loss is not finite")
                            .c_str());

@@ -295,13 +295,15 @@ void bind_steps(nb::module_& m) {
           "The plan of the body as text, of the shape that ran last.");
   m.def(
       "compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-      nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes") = 0, nb::arg("threads") = 0,
+      nb::arg("global_batch"), nb::arg("micro_batch") = 0, nb::arg("lanes") = 0, nb::arg("threads") = 0,
       nb::arg("memory_budget") = -1, nb::arg("max_shapes") = compiler::kMostShapes,
       nb::arg("offload_moments") = false, nb::arg("offload_activations") = false, nb::arg("together") = 1,
       nb::keep_alive<0, 1>(),
       "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
       "backward, communication and update to one "
-      "step. function(x, ...) returns the Loss. threads: 0 takes the cores of the host over its ranks; "
+      "step. function(x, ...) returns the Loss. micro_batch: samples that a rank computes at a time; 0 takes "
+      "what the batch and the step say, as train() does. threads: 0 takes the cores of the host over its "
+      "ranks; "
       "memory_budget: bytes of activations, "
       "beyond which they are computed again; max_shapes: shapes of batches that the step may be called with, "
       "each of which is compiled when it first comes; offload_moments: those of the optimizer lie in the "

@@ -1,5 +1,5 @@
 // What a model is written with: Tensor and its operators, the state and its parameters, initial values,
-// losses, schedules and the guards of a `with`.
+// gradients, schedules and the guards of a `with`.
 #include "python/binding.h"
 
 namespace lockstep::python {
@@ -274,24 +274,7 @@ void bind_state(nb::module_& m) {
           "\"replicate\".");
 }
 
-void bind_losses(nb::module_& m) {
-  nb::class_<Loss>(m, "Loss",
-                   "A sum and a count: divided once, after both are summed over all micro-batches and ranks.")
-      .def(
-          "__init__", [](Loss* self, Tensor sum, Tensor count) { new (self) Loss{sum, count}; },
-          nb::arg("sum"), nb::arg("count"))
-      .def_ro("sum", &Loss::sum)
-      .def_ro("count", &Loss::count)
-      .def("__repr__",
-           [](const Loss& x) { return "Loss(sum " + x.sum.text() + ", count " + x.count.text() + ")"; })
-      .def("__getattr__",
-           [](const Loss& x, const std::string& word) -> nb::object {
-             throw nb::attribute_error(unknown_attribute("Loss", x.sum.text(), word).c_str());
-           })
-      .def("__bool__", &no_truth)
-      .def("__gt__", [](const Loss& x, nb::handle) { return no_truth(x); })
-      .def("__lt__", [](const Loss& x, nb::handle) { return no_truth(x); })
-      .def("__float__", [](const Loss& x) { return static_cast<double>(no_truth(x)); });
+void bind_gradients(nb::module_& m) {
   nb::class_<Gradients>(m, "Gradients",
                         "A gradient for each of some parameters, summed over all micro-batches.")
       .def(
@@ -348,7 +331,8 @@ nb::class_<Tensor> bind_values(nb::module_& m) {
   TensorClass tensor = bind_tensor(m);
   bind_inits(m);
   bind_state(m);
-  bind_losses(m);
+  bind_loss(m);
+  bind_gradients(m);
   bind_guard<Evaluation>(m, "Evaluation",
                          "While it lives (`with`), what is traced is for evaluation: Dropout does nothing.")
       .def("__init__", [](Within<Evaluation>* self) {

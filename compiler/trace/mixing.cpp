@@ -175,8 +175,8 @@ class Samples {
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const size_t at = rule.out[o].find(letter);
-      of_[node.outputs[o]] = at == std::string::npos ? Share{Kind::total, 0, 1, n, {}, false}
-                                                     : Share{Kind::samples, at, inner};
+      of_[node.outputs[o]] =
+          at == std::string::npos ? Share{Kind::total, 0, 1, n, {}, false} : Share{Kind::samples, at, inner};
     }
   }
   // Attention with dropout, whose rule is for ranks; ops of one's own that say nothing of their dims.

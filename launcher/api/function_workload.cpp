@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compiler/micro_batch.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/nn/layers.h"
+#include "launcher/api/micro_batch.h"
 #include "launcher/api/option_words.h"
 #include "launcher/api/planned_session.h"
 #include "launcher/config/changes.h"
@@ -38,12 +40,8 @@ auto namer(const SampleData& data, int64_t from) {
 }
 std::vector<BatchField> batch_fields(const SampleData& data, int64_t micro_batch) {
   std::vector<BatchField> fields;
-  for (const auto& field : data.fields) {
-    Shape shape = field.shape;
-    shape.insert(shape.begin(), micro_batch);
-    fields.push_back({field.name, field.dtype, shape});
-  }
-  return fields;
+  for (const auto& field : data.fields) fields.push_back({field.name, field.dtype, field.shape});
+  return of_samples(std::move(fields), micro_batch);
 }
 // Training on what is measured would make the measure worthless.
 void refuse_updates(const std::vector<Tensor>& batch) {
@@ -84,8 +82,14 @@ Step FunctionWorkload::compile_training() {
 std::unique_ptr<Step> FunctionWorkload::compile_evaluation(const Step& training) {
   if (!options_.validation) return nullptr;
   const Validation& asked = *options_.validation;
-  return std::make_unique<Step>(compile(state_, batch_fields(asked.data, options_.micro_batch),
+  return std::make_unique<Step>(compile(state_, batch_fields(asked.data, evaluation_shape().micro),
                                         evaluation_shape(), measuring(asked.function), how_, &training));
+}
+
+// Whole micro-batches of at most the training's size.
+BatchShape FunctionWorkload::evaluation_shape() const {
+  const int64_t samples = options_.validation->samples;
+  return {samples, largest_divisor(samples, options_.micro_batch), 0};
 }
 
 void FunctionWorkload::plan(const PlannedSession& planned) {
@@ -94,7 +98,7 @@ void FunctionWorkload::plan(const PlannedSession& planned) {
       plan_step(state_, words, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
   if (!options_.validation) planned.answer(step, nullptr, state_);
   const Validation& asked = *options_.validation;
-  const StepPlan evaluation = plan_step(state_, words, batch_fields(asked.data, options_.micro_batch),
+  const StepPlan evaluation = plan_step(state_, words, batch_fields(asked.data, evaluation_shape().micro),
                                         evaluation_shape(), measuring(asked.function), how_);
   planned.answer(step, &evaluation, state_);
 }
@@ -118,8 +122,8 @@ void FunctionWorkload::describe(const std::string& run_dir) {
 // What a program has that no certificate names, or not by name: the optimizers' numbers of the step, and how
 // samples make steps.
 Json FunctionWorkload::values(int64_t i) const {
-  Json out = {{"global_batch", options_.global_batch},
-              {"micro_batch", options_.micro_batch},
+  Json out = {{kGlobalBatch, options_.global_batch},
+              {kMicroBatch, options_.micro_batch},
               {"lanes", options_.lanes},
               {"precision", how_.precision}};
   for (const auto& [name, value] : state_.scalars(std::max<int64_t>(i, 1))) out[name] = value;
@@ -133,8 +137,8 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
   const Json now = values(loaded.step);
   for (const auto& [name, is] : now.items()) {
     if (!was.is_object() || !was.contains(name) || was[name] == is) continue;
-    const bool rate = name.ends_with(".lr"), samples = name == "global_batch",
-               rounding = name == "micro_batch" || name == "lanes" || name == "precision";
+    const bool rate = name.ends_with(".lr"), samples = name == kGlobalBatch,
+               rounding = name == kMicroBatch || name == "lanes" || name == "precision";
     changes.push_back({name, was[name], is, launcher::Effect::schedule,
                        (rate       ? "another learning rate"
                         : samples  ? "other samples"

@@ -47,9 +47,7 @@ class FunctionWorkload : public launcher::Workload {
   Json values(int64_t i) const;
   void tell_values(const checkpoint::LoadedInfo& loaded) const;
   compiler::BatchShape shape() const { return {options_.global_batch, options_.micro_batch, options_.lanes}; }
-  compiler::BatchShape evaluation_shape() const {
-    return {options_.validation->samples, options_.micro_batch, 0};
-  }
+  compiler::BatchShape evaluation_shape() const;
   const Session& session_;
   State& state_;
   const SampleData& data_;

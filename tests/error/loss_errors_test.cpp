@@ -36,24 +36,30 @@ TEST(LossErrors, Weights) {
   EXPECT_EQ(refusal([&] { (void)(loss / 0); }),
             at(__LINE__ - 1, "the weight of a loss is inf; give it a finite number"));
   EXPECT_EQ(refusal([&] { (void)(loss * values); }),
-            at(__LINE__ - 1, "the weight of a loss is f32[2,3]: weigh samples by mean_loss(values, weights), or "
-                             "reduce it to one number"));
+            at(__LINE__ - 1,
+               "the weight of a loss is f32[2,3]: weigh samples by mean_loss(values, weights), or "
+               "reduce it to one number"));
   EXPECT_EQ(refusal([&] { (void)(loss * sum(values)); }),
-            at(__LINE__ - 1, "the weight of a loss is f32[] and differs from micro-batch to micro-batch: weigh "
-                             "samples by mean_loss(values, weights)"));
+            at(__LINE__ - 1,
+               "the weight of a loss is f32[] and differs from micro-batch to micro-batch: weigh "
+               "samples by mean_loss(values, weights)"));
   EXPECT_EQ(refusal([&] { (void)(loss / uniform(values, {1})); }),
-            at(__LINE__ - 1, "the weight of a loss is f32[1] and differs from micro-batch to micro-batch: weigh "
-                             "samples by mean_loss(values, weights)"));
+            at(__LINE__ - 1,
+               "the weight of a loss is f32[1] and differs from micro-batch to micro-batch: weigh "
+               "samples by mean_loss(values, weights)"));
   EXPECT_EQ(refusal([&] { (void)(loss * mean_of_step(loss)); }),
-            at(__LINE__ - 1, "the weight of a loss is f32[], a sum over the micro-batches that is known behind the "
-                             "last of them, when the gradients are made: take one that follows from weights, "
-                             "buffers and counts"));
+            at(__LINE__ - 1,
+               "the weight of a loss is f32[], a sum over the micro-batches that is known behind the "
+               "last of them, when the gradients are made: take one that follows from weights, "
+               "buffers and counts"));
   EXPECT_EQ(refusal([&] { (void)(loss + sum(values)); }),
-            at(__LINE__ - 1, "what is added to a loss is f32[] and differs from micro-batch to micro-batch: make a "
-                             "loss of it, mean_loss(values) or Loss{sum, count}"));
+            at(__LINE__ - 1,
+               "what is added to a loss is f32[] and differs from micro-batch to micro-batch: make a "
+               "loss of it, mean_loss(values) or Loss{sum, count}"));
   EXPECT_EQ(refusal([&] { (void)(loss - values); }),
-            at(__LINE__ - 1, "what is added to a loss is f32[2,3]: make a loss of it, mean_loss(values) or "
-                             "Loss{sum, count}, or reduce it to one number"));
+            at(__LINE__ - 1,
+               "what is added to a loss is f32[2,3]: make a loss of it, mean_loss(values) or "
+               "Loss{sum, count}, or reduce it to one number"));
   EXPECT_EQ(refusal([&] { (void)(loss * scalar(other.ids, "rate")); }),
             at(__LINE__ - 1, "the weight of a loss belongs to another step"));
   EXPECT_EQ(refusal([&] { (void)(loss + mean_loss(convert(other.ids, DType::f32))); }),

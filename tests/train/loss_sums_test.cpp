@@ -108,8 +108,7 @@ Formula formula(const std::vector<float>& w, double a, double b, double l = 0) {
     }
     out.entropy += (std::log(all) - z[y_of(i)]) / kSamples;
     out.value += b * m_of(i) * z[0] * z[0] / counted;
-    for (int64_t c = 0; c < kClasses; ++c)
-      d[c] = a * (std::exp(z[c]) / all - (c == y_of(i))) / kSamples;
+    for (int64_t c = 0; c < kClasses; ++c) d[c] = a * (std::exp(z[c]) / all - (c == y_of(i))) / kSamples;
     d[0] += b * 2 * z[0] * m_of(i) / counted;
     for (int64_t c = 0; c < kClasses; ++c)
       for (int64_t k = 0; k < kIn; ++k) out.gradient[c * kIn + k] += d[c] * x_of(i, k);
@@ -139,7 +138,8 @@ std::vector<How> arrangements() {
           {"zero 3", {{2}, {"dp_shard"}}},
           {"hsdp", {{2, 2}, {"dp_replicate", "dp_shard"}}}};
 }
-void expect_one_result(const LossOf& loss_of, const std::vector<int64_t>& micros, DType compute = DType::f32) {
+void expect_one_result(const LossOf& loss_of, const std::vector<int64_t>& micros,
+                       DType compute = DType::f32) {
   for (const int64_t micro : micros) {
     const Ran alone = run(loss_of, {.name = "one rank", .micro = micro, .compute = compute});
     for (How how : arrangements()) {
@@ -220,7 +220,8 @@ TEST(LossSums, WeightsAndTermsOfTheState) {
 TEST(LossSums, AWeightOfCounts) {
   const LossOf loss_of = [](auto& z, auto& y, auto& m, auto&, auto&) {
     const Loss a = cross_entropy(z, y), b = mean_loss(square(select(z, 1, 0)), m);
-    const Tensor of_a = convert(sum_counts(a.count), DType::f32), of_b = convert(sum_counts(b.count), DType::f32);
+    const Tensor of_a = convert(sum_counts(a.count), DType::f32),
+                 of_b = convert(sum_counts(b.count), DType::f32);
     return a * (of_a / (of_a + of_b)) + b * (of_b / (of_a + of_b));
   };
   const Ran ran = run(loss_of, {});
