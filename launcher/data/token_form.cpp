@@ -80,29 +80,35 @@ bool is_text(const std::vector<std::byte>& bytes) {
 // Why the bytes look like tokens of other widths or of the other order; "" for no reason.
 std::string other_width(const std::vector<std::byte>& bytes, int width, const std::string& path) {
   auto anew = [&](const char* dtype) {
-    return str("; only uint16 and uint32 are read, in the order of x86: write it anew, as with python3 -c 'import "
-               "numpy; numpy.fromfile(\"",
-               path, "\", \"", dtype, "\").astype(\"uint32\").tofile(\"tokens.bin\")' and data.dtype uint32");
+    return str(
+        "; only uint16 and uint32 are read, in the order of x86: write it anew, as with python3 -c 'import "
+        "numpy; numpy.fromfile(\"",
+        path, "\", \"", dtype, "\").astype(\"uint32\").tofile(\"tokens.bin\")' and data.dtype uint32");
   };
   const std::string as = str(" (data.dtype uint", 8 * width, ")");
   if (width == 4) {
     const auto words = tokens_of<uint32_t>(bytes);
     if (!varied(words)) return "";
     const uint32_t low = largest(words, 0, 2), high = largest(words, 1, 2);
-    if (low > 0 && high == 0) return str("each second token is 0", as, ", as in a file of int64", anew("<i8"));
+    if (low > 0 && high == 0)
+      return str("each second token is 0", as, ", as in a file of int64", anew("<i8"));
     if (low == 0 && high > 0)
-      return str("each second token is 0", as, ", as in a file of int64 in the other byte order", anew(">i8"));
+      return str("each second token is 0", as, ", as in a file of int64 in the other byte order",
+                 anew(">i8"));
     return "";
   }
   const auto words = tokens_of<uint16_t>(bytes);
   if (!varied(words)) return "";
   const std::array<uint32_t, 4> most = {largest(words, 0, 4), largest(words, 1, 4), largest(words, 2, 4),
                                         largest(words, 3, 4)};
-  auto tiny = [&](uint32_t high, uint32_t low) { return low > 0 && (high == 0 || (high <= kTiny && low > 255)); };
+  auto tiny = [&](uint32_t high, uint32_t low) {
+    return low > 0 && (high == 0 || (high <= kTiny && low > 255));
+  };
   if (most[2] == 0 && most[3] == 0 && tiny(most[1], most[0]))
     return str("three of four tokens are 0", as, ", as in a file of int64", anew("<i8"));
   if (most[0] == 0 && most[1] == 0 && (most[2] > 0 || most[3] > 0))
-    return str("two of four tokens are 0", as, ", as in a file of int64 in the other byte order", anew(">i8"));
+    return str("two of four tokens are 0", as, ", as in a file of int64 in the other byte order",
+               anew(">i8"));
   const uint32_t low = std::max(most[0], most[2]), high = std::max(most[1], most[3]);
   if (tiny(high, low))
     return str("each second token is ", high == 0 ? "0" : "tiny", as,

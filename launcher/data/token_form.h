@@ -1,4 +1,5 @@
-// Token files of another form than they are read in: nothing in such a file says what it is, but its bytes do.
+// Token files of another form than they are read in: nothing in such a file says what it is, but its bytes
+// do.
 #pragma once
 
 #include <string>

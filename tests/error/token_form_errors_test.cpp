@@ -27,7 +27,8 @@ class TokenForms : public testing::Test {
     return folder_.write("t.bin", out);
   }
   static std::string refusal(const std::string& path, const std::string& dtype, bool raw = false) {
-    DataOptions options{.kind = "tokens", .paths = {path}, .dtype = dtype, .vocab = int64_t{1} << 32, .context = 4};
+    DataOptions options{
+        .kind = "tokens", .paths = {path}, .dtype = dtype, .vocab = int64_t{1} << 32, .context = 4};
     options.raw = raw;
     try {
       Dataset{options};
@@ -42,8 +43,10 @@ class TokenForms : public testing::Test {
   }
   void expect_says(const std::string& path, const std::string& dtype, const std::string& words) {
     const std::string said = refusal(path, dtype);
-    EXPECT_NE(said.find("data.paths: " + path + ": " + words), std::string::npos) << said << "\ndoes not say: " << words;
-    EXPECT_NE(said.find(". To read it as it is all the same, say so with data.raw=true"), std::string::npos) << said;
+    EXPECT_NE(said.find("data.paths: " + path + ": " + words), std::string::npos)
+        << said << "\ndoes not say: " << words;
+    EXPECT_NE(said.find(". To read it as it is all the same, say so with data.raw=true"), std::string::npos)
+        << said;
     EXPECT_EQ(refusal(path, dtype, true), "no error");
   }
   ScratchFolder folder_;
@@ -55,7 +58,8 @@ TEST_F(TokenForms, TheirOwnAreRead) {
     EXPECT_EQ(refusal(file<uint32_t>(tokens(most)), "uint32"), "no error") << most;
   }
   EXPECT_EQ(refusal(file<uint32_t>(tokens(128256)), "uint32"), "no error");
-  EXPECT_EQ(refusal(file<uint16_t>(std::vector<int64_t>(4000, 0)), "uint16"), "no error");  // nothing speaks of it
+  EXPECT_EQ(refusal(file<uint16_t>(std::vector<int64_t>(4000, 0)), "uint16"),
+            "no error");  // nothing speaks of it
   EXPECT_EQ(refusal(file<uint16_t>(std::vector<int64_t>(4000, 5)), "uint16"), "no error");
   EXPECT_EQ(refusal(file<uint16_t>({5, 0, 6, 0, 7, 0, 8, 0}), "uint16"), "no error");  // too few to tell
   // Padding at the beginning, and nothing odd behind it.
@@ -67,20 +71,26 @@ TEST_F(TokenForms, TheirOwnAreRead) {
 TEST_F(TokenForms, WiderOnes) {
   for (int64_t most : {40, 251, 50257}) {
     expect_says(file<int32_t>(tokens(most)), "uint16",
-                "each second token is 0 (data.dtype uint16), as in a file of uint32 or int32; set data.dtype to uint32");
+                "each second token is 0 (data.dtype uint16), as in a file of uint32 or int32; set data.dtype "
+                "to uint32");
     expect_says(file<int64_t>(tokens(most)), "uint16",
-                "three of four tokens are 0 (data.dtype uint16), as in a file of int64; only uint16 and uint32 are read");
-    expect_says(file<int64_t>(tokens(most)), "uint32",
-                "each second token is 0 (data.dtype uint32), as in a file of int64; only uint16 and uint32 are read");
+                "three of four tokens are 0 (data.dtype uint16), as in a file of int64; only uint16 and "
+                "uint32 are read");
+    expect_says(
+        file<int64_t>(tokens(most)), "uint32",
+        "each second token is 0 (data.dtype uint32), as in a file of int64; only uint16 and uint32 are read");
   }
   // Ids of a vocabulary beyond 65,536.
   expect_says(file<int32_t>(tokens(128256)), "uint16",
-              "each second token is tiny (data.dtype uint16), as in a file of uint32 or int32; set data.dtype to uint32");
+              "each second token is tiny (data.dtype uint16), as in a file of uint32 or int32; set "
+              "data.dtype to uint32");
   expect_says(file<int64_t>(tokens(128256)), "uint16", "three of four tokens are 0 (data.dtype uint16)");
   expect_says(file<int64_t>(tokens(251)), "uint16",
-              "three of four tokens are 0 (data.dtype uint16), as in a file of int64; only uint16 and uint32 are read, in the "
+              "three of four tokens are 0 (data.dtype uint16), as in a file of int64; only uint16 and uint32 "
+              "are read, in the "
               "order of x86: write it anew, as with python3 -c 'import numpy; numpy.fromfile(\"" +
-                  folder_.path("t.bin") + "\", \"<i8\").astype(\"uint32\").tofile(\"tokens.bin\")' and data.dtype uint32");
+                  folder_.path("t.bin") +
+                  "\", \"<i8\").astype(\"uint32\").tofile(\"tokens.bin\")' and data.dtype uint32");
   // Where the beginning is padding.
   std::vector<int64_t> padded(20000, 0);
   for (size_t i = 10000; i < padded.size(); ++i) padded[i] = static_cast<int64_t>(i * 31 % 997);
@@ -88,7 +98,8 @@ TEST_F(TokenForms, WiderOnes) {
 }
 
 TEST_F(TokenForms, TheOtherByteOrder) {
-  expect_says(file<int16_t>(tokens(200), true), "uint16", "all tokens are multiples of 256 (data.dtype uint16)");
+  expect_says(file<int16_t>(tokens(200), true), "uint16",
+              "all tokens are multiples of 256 (data.dtype uint16)");
   expect_says(file<int32_t>(tokens(1000), true), "uint16",
               "each second token is 0 (data.dtype uint16), as in a file of uint32 in the other byte order");
   expect_says(file<int64_t>(tokens(1000), true), "uint16",
@@ -118,7 +129,8 @@ TEST_F(TokenForms, OtherFormats) {
   for (int i = 0; i < 200; ++i) text += str("line ", i, "\n");
   text.resize(text.size() / 4 * 4);
   for (const char* dtype : {"uint16", "uint32"})
-    expect_says(folder_.write("t.bin", text), dtype, "all bytes are those of text; read it with data.kind text, or jsonl");
+    expect_says(folder_.write("t.bin", text), dtype,
+                "all bytes are those of text; read it with data.kind text, or jsonl");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tokenizer files that would break what reads with them: tables with bytes that are no text, steps that multiply a text,
-// tokens of a megabyte, a stop while it goes on.
+// Tokenizer files that would break what reads with them: tables with bytes that are no text, steps that
+// multiply a text, tokens of a megabyte, a stop while it goes on.
 #include <sodium.h>
 
 #include <chrono>
@@ -24,8 +24,8 @@ std::string charsmap(const std::string& stands_for, uint32_t value = 0) {
   std::memcpy(bytes.data() + 4, units.data(), size);
   bytes += stands_for + '\0';
   std::string out(sodium_base64_ENCODED_LEN(bytes.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
-  sodium_bin2base64(out.data(), out.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-                    sodium_base64_VARIANT_ORIGINAL);
+  sodium_bin2base64(out.data(), out.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                    bytes.size(), sodium_base64_VARIANT_ORIGINAL);
   out.pop_back();
   return out;
 }
@@ -41,8 +41,10 @@ TEST_F(TokenizerErrors, TablesOfNormalForms) {
   EXPECT_EQ(refusal(table("\u00e9")), "no error");
   for (const char* bytes : {"\xf0", "\xc0", "\xff", "\x80", "\xf4\x90\x80\x80", "b\xed\xa0\x80", "\xc3"})
     expect_says(table(bytes), "normalizer: precompiled_charsmap: its texts are not UTF-8 from byte ");
-  expect_says(table("\u00e9", 1), "precompiled_charsmap: the entry at unit 353 begins within a character of UTF-8");
-  expect_says(table("b", 2), "precompiled_charsmap: the entry at unit 353 lies beyond the table; is the file whole?");
+  expect_says(table("\u00e9", 1),
+              "precompiled_charsmap: the entry at unit 353 begins within a character of UTF-8");
+  expect_says(table("b", 2),
+              "precompiled_charsmap: the entry at unit 353 lies beyond the table; is the file whole?");
   expect_says(table("b", 0x7fffffff), "lies beyond the table");
 }
 
@@ -62,12 +64,15 @@ TEST_F(TokenizerErrors, NormalizersThatMultiply) {
   json steps = json::array();
   for (int i = 0; i < 6; ++i) steps.push_back(replace(std::string(64, 'a')));
   const std::string said = failure({{"type", "Sequence"}, {"normalizers", steps}}, text);
-  expect_words(said, "t.json: normalizer makes 72128 bytes or more of a text of 2000, and up to 72096 are taken; "
-                     "use a tokenizer that does not multiply its text, or take the step out of the file");
+  expect_words(said,
+               "t.json: normalizer makes 72128 bytes or more of a text of 2000, and up to 72096 are taken; "
+               "use a tokenizer that does not multiply its text, or take the step out of the file");
   expect_words(failure(replace(std::string(1000000, 'a')), text), "bytes or more of a text of 2000");
-  expect_words(failure({{"type", "Prepend"}, {"prepend", std::string(1000000, 'a')}}, text), "a text of 2000");
-  expect_words(failure({{"type", "Precompiled"}, {"precompiled_charsmap", charsmap(std::string(100000, 'b'))}}, text),
+  expect_words(failure({{"type", "Prepend"}, {"prepend", std::string(1000000, 'a')}}, text),
                "a text of 2000");
+  expect_words(
+      failure({{"type", "Precompiled"}, {"precompiled_charsmap", charsmap(std::string(100000, 'b'))}}, text),
+      "a text of 2000");
   EXPECT_EQ(failure(replace("bbb"), text), "no error");
   // The longest normal form there is: 33 bytes of 3.
   std::string long_form;
@@ -92,24 +97,32 @@ json rows(const std::vector<std::pair<std::string, double>>& tokens) {
   return out;
 }
 
-// Each takes a moment where it took minutes: what is found in a text is found in one pass, however long it is.
+// Each takes a moment where it took minutes: what is found in a text is found in one pass, however long it
+// is.
 TEST_F(TokenizerErrors, LongTokensAreFoundInOnePass) {
   const auto began = std::chrono::steady_clock::now();
   const std::string longest(300000, 'a'), text = std::string(100000, 'a') + "b";
-  json unigram = with("model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", rows({{"<unk>", 0.0}, {longest, -1.0}, {"a", -2.0}, {"b", -2.0}})}});
+  json unigram =
+      with("model", {{"type", "Unigram"},
+                     {"unk_id", 0},
+                     {"vocab", rows({{"<unk>", 0.0}, {longest, -1.0}, {"a", -2.0}, {"b", -2.0}})}});
   unigram["added_tokens"] = json::array();
   EXPECT_EQ(refusal(unigram), "no error");
   EXPECT_EQ(Tokenizer(folder_.path("t.json")).encode(text).size(), text.size());
   EXPECT_EQ(Tokenizer(folder_.path("t.json")).encode(longest), std::vector<int32_t>{1});
-  json pieces = with("model", {{"type", "WordPiece"}, {"vocab", {{"!", 0}, {"a", 1}, {"##a", 2}, {"##b", 3}, {"##" + longest, 4}}},
-                               {"unk_token", "!"}, {"continuing_subword_prefix", "##"}, {"max_input_chars_per_word", int64_t{1} << 62}});
+  json pieces = with("model", {{"type", "WordPiece"},
+                               {"vocab", {{"!", 0}, {"a", 1}, {"##a", 2}, {"##b", 3}, {"##" + longest, 4}}},
+                               {"unk_token", "!"},
+                               {"continuing_subword_prefix", "##"},
+                               {"max_input_chars_per_word", int64_t{1} << 62}});
   pieces["added_tokens"] = json::array();
   EXPECT_EQ(refusal(pieces), "no error");
   EXPECT_EQ(Tokenizer(folder_.path("t.json")).encode(text).size(), text.size());
   json added = small();
   added["added_tokens"] = json::array();
   for (int i = 0; i < 50000; ++i)
-    added["added_tokens"].push_back({{"id", 1000 + i}, {"content", std::string(static_cast<size_t>(i % 200 + 2), 'a') + str(i)}});
+    added["added_tokens"].push_back(
+        {{"id", 1000 + i}, {"content", std::string(static_cast<size_t>(i % 200 + 2), 'a') + str(i)}});
   added["added_tokens"].push_back({{"id", 900}, {"content", longest + "b"}});
   EXPECT_EQ(refusal(added), "no error");
   const Tokenizer many(folder_.path("t.json"));
@@ -120,7 +133,8 @@ TEST_F(TokenizerErrors, LongTokensAreFoundInOnePass) {
 
 // A process that is asked to stop leaves what it tokenizes, within a piece, between pieces and between lines.
 TEST_F(TokenizerErrors, ReadingStopsWhenItIsAsked) {
-  json unigram = with("model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", rows({{"<unk>", 0.0}, {"a", -2.0}})}});
+  json unigram =
+      with("model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", rows({{"<unk>", 0.0}, {"a", -2.0}})}});
   unigram["added_tokens"] = json::array();
   EXPECT_EQ(refusal(unigram), "no error");
   const Tokenizer one_piece(folder_.path("t.json"));

@@ -1,5 +1,5 @@
-// Where pre-tokenizers cut a text of all characters of Unicode: as the package tokenizers does. tokenizer/classes.py made
-// what is kept, and says which texts they are.
+// Where pre-tokenizers cut a text of all characters of Unicode: as the package tokenizers does.
+// tokenizer/classes.py made what is kept, and says which texts they are.
 #include <gtest/gtest.h>
 #include <utf8proc.h>
 
@@ -67,27 +67,28 @@ TEST(CharacterClasses, AreThoseOfThePackage) {
   for (const auto& [name, one] : kept.items()) {
     const PreTokenizer pre_tokenizer(one["pre_tokenizer"], name);
     for (const auto& [which, of] : all)
-      if (one.contains(which)) {
-        EXPECT_EQ(cuts(pre_tokenizer, of), one[which]) << name << ", " << which;
-      }
+      if (one.contains(which)) { EXPECT_EQ(cuts(pre_tokenizer, of), one[which]) << name << ", " << which; }
   }
 }
 
-// Joiners stand within words of Persian, Sinhala and Hindi: alpheios-project/alpheios-core#491, ysenarath/sinling#10.
+// Joiners stand within words of Persian, Sinhala and Hindi: alpheios-project/alpheios-core#491,
+// ysenarath/sinling#10.
 TEST(CharacterClasses, JoinersAreOfWordsWhereRustCuts) {
   auto pieces = [](const nlohmann::json& described, const std::string& text) {
     std::vector<std::string> out;
     MarkedText marked{text, {{0, 0}}};
-    PreTokenizer(described, "t").apply(marked, [&](std::string_view piece, size_t) { out.emplace_back(piece); });
+    PreTokenizer(described, "t").apply(marked, [&](std::string_view piece, size_t) {
+      out.emplace_back(piece);
+    });
     return out;
   };
   const std::string persian = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
                     sinhala = "\u0d9a\u0dca\u200d\u0dbb\u0dd3";
   EXPECT_EQ(pieces({{"type", "Whitespace"}}, persian + " " + sinhala),
             (std::vector<std::string>{persian, sinhala}));
-  const nlohmann::json words = {{"type", "Split"}, {"pattern", {{"Regex", "\\w+"}}}, {"behavior", "Isolated"}};
-  EXPECT_EQ(pieces(words, sinhala),
-            (std::vector<std::string>{"\u0d9a\u0dca", "\u200d", "\u0dbb\u0dd3"}));
+  const nlohmann::json words = {
+      {"type", "Split"}, {"pattern", {{"Regex", "\\w+"}}}, {"behavior", "Isolated"}};
+  EXPECT_EQ(pieces(words, sinhala), (std::vector<std::string>{"\u0d9a\u0dca", "\u200d", "\u0dbb\u0dd3"}));
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ class TokenFinder {
 
   std::vector<State> before_{kStart};  // of each state: the one without its last byte, until finish
   std::vector<unsigned char> byte_{0};
-  std::vector<int32_t> ends_{-1};     // the token that it is; -1: none
-  std::vector<uint32_t> depth_{0};    // bytes
-  std::vector<State> fall_{kStart};   // the longest other state with which it ends
+  std::vector<int32_t> ends_{-1};       // the token that it is; -1: none
+  std::vector<uint32_t> depth_{0};      // bytes
+  std::vector<State> fall_{kStart};     // the longest other state with which it ends
   std::vector<State> shorter_{kStart};  // the longest other token with which it ends
 };
 

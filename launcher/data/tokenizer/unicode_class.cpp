@@ -143,8 +143,7 @@ std::string ranges_text(const CodePoints& of) {
 std::string plain(std::string_view name) {
   std::string out;
   for (char c : name)
-    if (c != ' ' && c != '-' && c != '_')
-      out += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    if (c != ' ' && c != '-' && c != '_') out += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return out;
 }
 
@@ -180,8 +179,8 @@ struct Tables {
     properties["word"] = word_alone;
     rust_word = {joined({&word.points, &joiners}), word.near};
     rust_number = {joined({&set("N"), &later_digits}), "\\p{N}"};
-    rust_punctuation = {
-        without(joined({&set("P"), &ascii, &odd}), ranges_of(kPunctuationOfLaterUnicode)), ""};
+    rust_punctuation = {without(joined({&set("P"), &ascii, &odd}), ranges_of(kPunctuationOfLaterUnicode)),
+                        ""};
     add_long_names();
   }
 

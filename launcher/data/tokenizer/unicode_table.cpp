@@ -1,4 +1,5 @@
-// Unicode 16 as data: made by tests/golden/tokenizer/classes.py of what the package `tokenizers` 0.23 matches.
+// Unicode 16 as data: made by tests/golden/tokenizer/classes.py of what the package `tokenizers` 0.23
+// matches.
 #include "launcher/data/tokenizer/unicode_table.h"
 
 namespace lockstep::launcher::data {
@@ -149,8 +150,7 @@ const char* const kLowercaseBesideLetters =
     "24d0-24e9 2c7c-2c7d a69c-a69d a770 a7f2-a7f4 a7f8-a7f9 ab5c-ab5f ab69 10780 10783-10785 10787-107b0 "
     "107b2-107ba 1e030-1e06d ";
 
-const char* const kUppercaseBesideLetters =
-    "2160-216f 24b6-24cf 1f130-1f149 1f150-1f169 1f170-1f189 ";
+const char* const kUppercaseBesideLetters = "2160-216f 24b6-24cf 1f130-1f149 1f150-1f169 1f170-1f189 ";
 
 const char* const kPunctuationOfLaterUnicode =
     "61d 9fd a76 c77 c84 1b4e-1b4f 1b7d-1b7f 2e43-2e4f 2e52-2e5d 10d6e 10ead 10f55-10f59 10f86-10f89 "
