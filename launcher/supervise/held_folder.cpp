@@ -25,21 +25,21 @@ namespace lockstep::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr int kLongest = 8192;  // bytes: two lines, of which one is a path
+constexpr int kLockBytes = 8192;  // bytes: two lines, of which one is a path
 
 // "PID\nRUN\n", or the first line alone.
 struct Holder {
   std::string process, run;
 };
 std::string said_in(int fd) {
-  std::string out(kLongest, '\0');
+  std::string out(kLockBytes, '\0');
   const int64_t bytes = read_fully(fd, out.data(), out.size(), 0);
   out.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
   return out;
 }
 bool is_said_by_us(const std::string& text) {
   const std::string first = text.substr(0, text.find('\n'));
-  return text.empty() || (!first.empty() && first.size() < 12 && text.size() < kLongest &&
+  return text.empty() || (!first.empty() && first.size() < 12 && text.size() < kLockBytes &&
                           first.find_first_not_of("0123456789") == std::string::npos);
 }
 Holder holder_in(const std::string& text) {
@@ -141,7 +141,7 @@ bool HeldFolder::is_its_own() const {
 
 std::string run_of_held(const std::string& folder) {
   std::string text, why;
-  return read_plain(folder + "/lock", text, why, kLongest) ? holder_in(text).run : "";
+  return read_plain(folder + "/lock", text, why, kLockBytes) ? holder_in(text).run : "";
 }
 
 }  // namespace lockstep::launcher

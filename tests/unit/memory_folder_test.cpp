@@ -64,6 +64,9 @@ TEST(MemoryFolder, WhatIsNotOfACheckpointOrIsHeldStays) {
             folder + " is left: it holds step-4/thesis.txt, which is no checkpoint's");
   EXPECT_FALSE(fs::exists(folder + "/step-4/manifest.json"));
   fs::remove(folder + "/step-4/thesis.txt");
+  EXPECT_EQ(remove_memory_folder(folder), folder + " is left: it holds step-8, which is no checkpoint's");
+  EXPECT_TRUE(fs::is_symlink(folder + "/step-8")) << "no link of ours";
+  fs::remove(folder + "/step-8");
   EXPECT_EQ(remove_memory_folder(folder), "");
   EXPECT_FALSE(fs::exists(folder));
   EXPECT_TRUE(fs::exists(scratch.path(""))) << "what a link led to";
