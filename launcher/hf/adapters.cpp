@@ -46,7 +46,7 @@ void write_tensors(const std::string& path, const std::vector<Outgoing>& tensors
   std::vector<SafeTensor> header;
   for (const auto& tensor : tensors) header.push_back(tensor.header);
   const std::string first = make_safetensors_header(header, {{"format", "pt"}});
-  auto file = file_storage().create(path);
+  auto file = shared_file_storage().create(path);
   file->write(first.data(), first.size());
   for (const auto& tensor : tensors) {
     const std::vector<std::byte> bytes = tensor.bytes();
