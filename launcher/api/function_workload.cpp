@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "checkpoint/initial_weights.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/nn/layers.h"
@@ -123,6 +124,8 @@ Json FunctionWorkload::values(int64_t i) const {
               {"lanes", options_.lanes},
               {"precision", how_.precision}};
   for (const auto& [name, value] : state_.scalars(std::max<int64_t>(i, 1))) out[name] = value;
+  if (const Json adapters = checkpoint::adapters_of(state_); !adapters.is_null())
+    out["lora.scale"] = adapters["scale"];
   return out;
 }
 void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
@@ -133,10 +136,12 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
   const Json now = values(loaded.step);
   for (const auto& [name, is] : now.items()) {
     if (!was.is_object() || !was.contains(name) || was[name] == is) continue;
-    const bool rate = name.ends_with(".lr"), samples = name == "global_batch",
+    const bool rate = name.ends_with(".lr"), adapters = name == "lora.scale",
+               samples = name == "global_batch",
                rounding = name == "micro_batch" || name == "lanes" || name == "precision";
     changes.push_back({name, was[name], is, launcher::Effect::schedule,
                        (rate       ? "another learning rate"
+                        : adapters ? "another function of the same adapters"
                         : samples  ? "other samples"
                         : rounding ? "other rounding"
                                    : "other updates of the same gradients") +
@@ -149,7 +154,10 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
 }
 
 Json FunctionWorkload::remembered(int64_t i) {
-  return {{"library", target().library_version()}, {"values", values(i)}};
+  Json out = {{"library", target().library_version()}, {"values", values(i)}};
+  if (const Json adapters = checkpoint::adapters_of(state_); !adapters.is_null())
+    out[checkpoint::kAdapters] = adapters;
+  return out;
 }
 
 StepInput FunctionWorkload::input(int64_t i, bool more, bool vote) {

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/initial_weights.h"
 #include "core/base/error.h"
 #include "core/base/linked_file.h"
 #include "core/base/plain_file.h"
@@ -177,7 +178,7 @@ class Held {
     if (!spec.low_rank) return read(spec.fqn);
     if (merged_.fqn == spec.fqn) return merged_;
     merged_ = read_tensor(step_, spec.fqn, *files_);
-    merge(merged_, read(spec.low_rank->a.fqn()), read(spec.low_rank->b.fqn()), spec.low_rank->scale);
+    merge_adapter(merged_, read(spec.low_rank->a.fqn()), read(spec.low_rank->b.fqn()), spec.low_rank->scale);
     return merged_;
   }
 
