@@ -20,15 +20,9 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// All that is stored, or of it what is asked for.
-enum class Extent { all, part };
-void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays,
-               Extent extent = Extent::all) {
+void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays) {
   std::vector<NamedType> stored;
-  for (const auto& tensor : manifest.tensors)
-    if (extent == Extent::all || std::any_of(arrays.begin(), arrays.end(),
-                                             [&](const Array* array) { return array->fqn == tensor.fqn; }))
-      stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
+  for (const auto& tensor : manifest.tensors) stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
   std::string text = misfit_text(stored, step_dir, types_of(arrays), "the model", false);
   if (!text.empty())
     throw UserError(text +
@@ -162,16 +156,6 @@ LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*
   if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty() && mesh.rank == 0)
     logs::warn(bad);
   return out;
-}
-
-void load_part(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-               Storage& storage) {
-  raise(settle(*mesh.world, attempt([&] {
-    const Manifest manifest = read_manifest(step_dir, storage);
-    check_fit(manifest, step_dir, arrays, Extent::part);
-    read_arrays(storage, step_dir, manifest, arrays);
-  })));
-  if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty()) throw UserError(bad);
 }
 
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,

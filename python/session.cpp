@@ -292,6 +292,27 @@ void bind_state_of_session(nb::module_& m) {
           "array", [](State& state, const std::string& name) { return numpy_of(state.array(name)); },
           nb::arg("name"), "A copy of this rank's part as a NumPy array (bf16 as float32).")
       .def(
+          "set",
+          [](State& state, const std::string& name, nb::object array) {
+            CallingLine line;
+            const Parameter known = state.find_spec(name);
+            HostArray given = host_array(array);
+            const DType held = dtype_of(given.dtype());
+            // Within a kind numbers are converted, as those of a batch are.
+            const DType dtype = known && is_float(held) == is_float(known.dtype()) &&
+                                        is_integer(held) == is_integer(known.dtype())
+                                    ? known.dtype()
+                                    : held;
+            std::vector<std::byte> elements(static_cast<size_t>(numel(shape_of(given))) * size_of(dtype));
+            copy_elements(name, given.data(), held, elements.data(), dtype, numel(shape_of(given)));
+            const Shape shape = shape_of(given);
+            nb::gil_scoped_release release;
+            state.set(name, elements.data(), dtype, shape);
+          },
+          nb::arg("name"), nb::arg("array"),
+          "The tensor has these values, now where the state has values already, and wherever it starts: "
+          "materialize(), train() of a new run. The whole array on every rank, each of which keeps its part.")
+      .def(
           "hash",
           [](const State& state) {
             nb::gil_scoped_release release;

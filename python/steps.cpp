@@ -3,6 +3,8 @@
 #include <map>
 #include <memory>
 
+#include <nanobind/stl/variant.h>
+
 #include "core/base/log.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/options.h"
@@ -336,18 +338,23 @@ void bind_steps(nb::module_& m) {
           nb::arg("done"), nb::arg("state"), "Saves when `done` is a multiple of `every`. Collective.");
   m.def(
       "load_weights",
-      [](State& state, const std::string& path) {
+      [](State& state, const std::string& path, const std::variant<std::string, Scope>& at, bool partial) {
+        const auto* scope = std::get_if<Scope>(&at);
+        const WeightOptions options{scope ? scope->path() : std::get<std::string>(at), partial};
         nb::gil_scoped_release release;
-        load_weights(state, path);
+        load_weights(state, path, options);
       },
-      nb::arg("state"), nb::arg("path"),
+      nb::arg("state"), nb::arg("path"), nb::kw_only(), nb::arg("at") = "", nb::arg("partial") = false,
       "The state starts from weights at `path`: of a run, its best folder, a step folder, or safetensors "
       "files "
       "by name. Running means and the like come too, where the path has them; optimizers begin anew. It "
       "holds "
       "wherever the state starts: materialize(), Checkpoint.resume() of a new folder, train() of a new run. "
-      "Call it behind models, on every rank. What is missing, or of another shape, is refused, and of "
-      "safetensors files what is extra.");
+      "Call it behind models, on every rank. Adapters of a run go on as adapters where the state has the "
+      "same ones, else they are merged into the weights; the log says which. `at`: a scope of the state, or "
+      "its path, below which the stored names are looked up (several calls fill several models). What is "
+      "missing, or of another shape, is refused, and of safetensors files what is extra; with `partial` what "
+      "only one of both sides has is left as it is, and the log lists it.");
 }
 
 }  // namespace lockstep::python

@@ -19,6 +19,7 @@
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "core/base/remove_known.h"
+#include "core/base/shared_file.h"
 
 namespace lockstep::checkpoint {
 
@@ -168,7 +169,7 @@ int64_t FileStorage::read_some(int fd, void* out, size_t bytes, int64_t offset) 
 }
 
 std::unique_ptr<OutFile> FileStorage::create(const std::string& path) {
-  PlainFile file = create_plain(path);
+  PlainFile file = whom_ == For::owner ? create_plain(path) : create_shared(path);
   if (!file.fd) throw StorageError(str("cannot create ", path, ": ", file.why), path, file.code);
   return std::make_unique<PosixOutFile>(*this, path, std::move(file.fd));
 }
@@ -208,11 +209,14 @@ std::vector<FolderEntry> FileStorage::list(const std::string& folder) {
   return out;
 }
 
+int FileStorage::make_folder(const std::string& path) const {
+  return whom_ == For::owner ? make_private_folder(path) : make_shared_folder(path);
+}
 void FileStorage::make_folders(const std::string& path) {
-  if (make_private_folder(path) == 0) return sync_folder(parent_folder(path));
+  if (make_folder(path) == 0) return sync_folder(parent_folder(path));
   if (errno == ENOENT && parent_folder(path) != path) {
     make_folders(parent_folder(path));
-    if (make_private_folder(path) == 0) return sync_folder(parent_folder(path));
+    if (make_folder(path) == 0) return sync_folder(parent_folder(path));
   }
   int code = errno;
   struct stat at;
@@ -281,6 +285,10 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
 
 Storage& file_storage() {
   static FileStorage storage;
+  return storage;
+}
+Storage& shared_file_storage() {
+  static FileStorage storage(FileStorage::For::others);
   return storage;
 }
 

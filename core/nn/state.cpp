@@ -22,11 +22,25 @@ std::string_view name(Role role) {
   return "?";
 }
 
-Scope Scope::operator/(std::string_view part) const {
-  auto allowed = [](char c) {
+namespace {
+bool is_part(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  };
-  if (part.empty() || !std::all_of(part.begin(), part.end(), allowed))
+  });
+}
+// Why a checkpoint cannot hold a tensor of this name; "" where it can.
+std::string misnamed(const std::string& fqn) {
+  if (fqn == "__metadata__")
+    return "has the name that safetensors files keep for themselves; give it another one";
+  const auto parts = split(fqn, '.');
+  if (fqn.empty() || !std::all_of(parts.begin(), parts.end(), [](const auto& part) { return is_part(part); }))
+    return "is no path: parts of letters, digits, _ and -, with points between them";
+  return "";
+}
+}  // namespace
+
+Scope Scope::operator/(std::string_view part) const {
+  if (!is_part(part))
     throw UserError(str("[scope] \"", part, "\" under \"", path_,
                         "\": a part of a path has letters, digits, _ and - only; write at / \"a\" / \"b\" "
                         "for a path of two parts"));
@@ -117,6 +131,8 @@ void State::zero(int level, Here at) {
 }
 
 Parameter State::record(Spec spec) {
+  if (const std::string why = misnamed(spec.fqn); !why.empty())
+    throw UserError(str("state \"", shortened(printable(spec.fqn), 100), "\" at ", spec.at.text(), " ", why));
   if (allocated_)
     throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(),
                         ": the state is already materialised; construct models and optimizers before "
@@ -264,8 +280,8 @@ void State::materialize() {
     if (!zeros) fill(arrays_[i], specs_[i].init, seed_);  // memory that nobody wrote is zero
     bring_home(arrays_[i]);                               // one tensor at a time is in host memory
   }
-  if (!weights_) return;
-  weights_(*this);
+  if (weights_.empty()) return;
+  for (const auto& weights : weights_) weights(*this);
   for (Array& array : arrays_) bring_home(array);
 }
 

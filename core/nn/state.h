@@ -63,8 +63,9 @@ class State {
   void zero(int level, Here at = Here::current());
   int zero() const { return zero_; }
 
-  // Records a tensor. UserError: the FQN is taken (both lines are named), a size is below 1, or the state is
-  // already materialised.
+  // Records a tensor. UserError: the FQN is no path of parts of letters, digits, _ and -, or one that files
+  // keep for themselves, or it is taken (both lines are named), a size is below 1, or the state is already
+  // materialised.
   Parameter record(Spec spec);
   const std::deque<Spec>& specs() const { return specs_; }  // in order of recording; references stay valid
   std::vector<Parameter> parameters() const;                // the trainable ones, in order of recording
@@ -105,8 +106,14 @@ class State {
   void live_on(Device& device);
   // allocate(), then initial values: the same on any mesh. Calling it again starts over, in place.
   void materialize();
-  // What materialize() calls behind the initial values: weights from elsewhere. The last one counts.
-  void start_with(std::function<void(State&)> weights) { weights_ = std::move(weights); }
+  // What materialize() calls behind the initial values, in the order of these calls: weights from elsewhere.
+  void start_with(std::function<void(State&)> weights) { weights_.push_back(std::move(weights)); }
+  // The tensor starts from these elements, dense and row-major, wherever the state starts (as start_with),
+  // and has them now where it is allocated; each rank keeps its part. They are copied. The same on all ranks:
+  // collective over mesh().world. UserError for another dtype or shape, naming the nearest FQN where there is
+  // no such tensor, for a value that is not finite, and for elements that differ between ranks.
+  void set(std::string_view fqn, const void* elements, DType dtype, const Shape& shape,
+           Here at = Here::current());
   bool allocated() const { return allocated_; }
 
   // This rank's shards, in order of recording; pointers stay valid. InternalError before allocate().
@@ -140,7 +147,7 @@ class State {
   std::vector<PlacementRule> rules_, defaults_;
   std::deque<Array> arrays_;  // beside specs_
   bool allocated_ = false;
-  std::function<void(State&)> weights_;
+  std::vector<std::function<void(State&)>> weights_;
   struct OfStep {
     std::string path;
     SourceLine at;

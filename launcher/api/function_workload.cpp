@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "checkpoint/initial_weights.h"
 #include "compiler/micro_batch.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -127,6 +128,8 @@ Json FunctionWorkload::values(int64_t i) const {
               {"lanes", options_.lanes},
               {"precision", how_.precision}};
   for (const auto& [name, value] : state_.scalars(std::max<int64_t>(i, 1))) out[name] = value;
+  if (const Json adapters = checkpoint::adapters_of(state_); !adapters.is_null())
+    out["lora.scale"] = adapters["scale"];
   return out;
 }
 void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
@@ -137,10 +140,11 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
   const Json now = values(loaded.step);
   for (const auto& [name, is] : now.items()) {
     if (!was.is_object() || !was.contains(name) || was[name] == is) continue;
-    const bool rate = name.ends_with(".lr"), samples = name == kGlobalBatch,
+    const bool rate = name.ends_with(".lr"), adapters = name == "lora.scale", samples = name == kGlobalBatch,
                rounding = name == kMicroBatch || name == "lanes" || name == "precision";
     changes.push_back({name, was[name], is, launcher::Effect::schedule,
                        (rate       ? "another learning rate"
+                        : adapters ? "another function of the same adapters"
                         : samples  ? "other samples"
                         : rounding ? "other rounding"
                                    : "other updates of the same gradients") +
@@ -153,7 +157,10 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
 }
 
 Json FunctionWorkload::remembered(int64_t i) {
-  return {{"library", target().library_version()}, {"values", values(i)}};
+  Json out = {{"library", target().library_version()}, {"values", values(i)}};
+  if (const Json adapters = checkpoint::adapters_of(state_); !adapters.is_null())
+    out[checkpoint::kAdapters] = adapters;
+  return out;
 }
 
 StepInput FunctionWorkload::input(int64_t i, bool more, bool vote) {

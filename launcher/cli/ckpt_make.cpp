@@ -155,7 +155,7 @@ int ckpt_reshard(const CkptReshardArguments& arguments, std::ostream& out) {
       [&](const TensorRecord& tensor) {
         return plan.model ? plan.model->of(tensor) : layout_by_rows(tensor, plan.mesh);
       },
-      *source.files);
+      *source.files, any_shared_storage());
   out << "wrote " << made.path << ": " << made.files << (made.files == 1 ? " file, " : " files, ")
       << bytes_in_words(made.bytes) << ", as " << text(plan.mesh) << " from " << text(source.manifest.mesh)
       << "\ntensors lie "
@@ -174,7 +174,7 @@ int ckpt_average(const CkptAverageArguments& arguments, std::ostream& out) {
   std::vector<std::string> steps;
   for (size_t i = 0; i + 1 < arguments.paths.size(); ++i)
     steps.push_back(hold_sound_step(arguments.paths[i]).path);
-  const Averaged made = average_checkpoints(steps, dir);
+  const Averaged made = average_checkpoints(steps, dir, any_storage(), any_shared_storage());
   out << "wrote " << made.written.path << ": the mean of " << made.weights << " tensors over " << steps.size()
       << " checkpoints, " << bytes_in_words(made.written.bytes) << ", state hash " << made.written.state_hash
       << "\n";

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/base/shared_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
 #include "launcher/cli/run_events.h"
@@ -246,7 +247,7 @@ int report(const ReportArguments& arguments, std::ostream& out) {
                         "that is written, as in: trainrun report ",
                         arguments.run, " --out report.html"));
   const std::string html = page_html(run.page());
-  PlainFile file = create_plain(path);
+  PlainFile file = create_shared(path);
   std::string why = file.why;
   if (file.fd)
     if (const int code = write_fully(file.fd.get(), html)) why = std::strerror(code);

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/base/shared_file.h"
 #include "core/reading/json_text.h"
 #include "launcher/plan/predict.h"
 #include "launcher/plan/step_picture.h"
@@ -50,7 +51,7 @@ StepGraph step_graph(const std::string& json) {
 }
 
 void write_graph(const std::string& path, const StepGraph& graph) {
-  PlainFile file = create_plain(path);
+  PlainFile file = create_shared(path);
   std::string why = file.why;
   if (file.fd)
     if (const int code = write_fully(file.fd.get(), graph.svg)) why = std::strerror(code);

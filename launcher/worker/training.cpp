@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/initial_weights.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
@@ -118,8 +119,7 @@ void Training::start_state() {
                      "--train.init_from=runs/NAME"));
     return;
   }
-  hf::load_initial(config_.train.init_from, config_, weights_of(state_), live_);
-  logs::info(str("initial weights from ", config_.train.init_from));
+  hf::load_initial(config_.train.init_from, config_, state_);
 }
 
 bool Training::is_import(const std::string& step_dir) const {
@@ -141,7 +141,10 @@ void Training::load_import(const std::string& step_dir) {
       throw UserError(refused);
   });
   state_.materialize();
-  checkpoint::load_part(step_dir, weights_of(state_), live_);
+  for (const auto& line : together(*live_.world, [&] {
+                            return checkpoint::InitialWeights({step_dir, true}, state_, {}, "the model");
+                          }).load(state_))
+    logs::info(line);
 }
 
 compiler::StepInput Training::input(int64_t i, bool more, bool vote) {

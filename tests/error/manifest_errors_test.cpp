@@ -194,8 +194,8 @@ std::string header_error(const std::string& json, int64_t data_bytes) {
 TEST(SafetensorsErrors, Headers) {
   EXPECT_SAYS(header_error("", 0), "does not begin with '{'");
   EXPECT_SAYS(header_error("{\"w\":1}", 0), "f.safetensors: w is a number; an object belongs there");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[0,1]}})", 1),
-              "w: unknown safetensors dtype \"F8_E8M0\"");
+  EXPECT_SAYS(header_error(R"({"w":{"dtype":"I16","shape":[3],"data_offsets":[0,3]}})", 3),
+              "w: I16[3] takes 6 bytes, but \"data_offsets\" spans 3");
   EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4),
               "\"data_offsets\" has 1 numbers; begin and end belong there");
   EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4),
