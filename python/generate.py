@@ -49,7 +49,7 @@ WITHOUT_DEFAULT = {("sdpa", "causal")}
 LEFT_OUT = {("sdpa", "bool")}
 KEYWORDS = {"in", "lambda", "from", "is", "not", "and", "or"}
 PLAIN = {"int", "int64_t", "double", "bool", "size_t", "uint64_t", "std::string", "DType", "Scope", "Parameter", "Loss", "Gradients", "Plateau", "Init", "LinearInit",
-         "Schedule", "std::vector<Tensor>", "std::vector<Parameter>", "std::optional<double>", "std::optional<Init>", "std::vector<double>"}
+         "Schedule", "std::vector<Tensor>", "std::vector<Parameter>", "std::optional<double>", "std::optional<Init>", "std::vector<double>", "Number", "std::vector<Number>"}
 
 
 class Types:
@@ -85,10 +85,11 @@ def python_text(default):
 
 
 # What Python gives for a type of C++, in the words of a message.
-WORDS = {"int": "an integer", "int64_t": "an integer", "uint64_t": "an integer", "size_t": "an integer", "double": "a number", "bool": "True or False",
+WORDS = {"int": "an integer", "int64_t": "an integer", "uint64_t": "an integer", "size_t": "an integer", "double": "a number", "Number": "a number", "bool": "True or False",
          "std::string": "a text", "Ints": "an integer or several", "Scope": 'a Scope, as state / \\"name\\"', "Schedule": "a number or a Schedule",
          "Init": "an Init, as ls.init.zeros()", "LinearInit": "an Init or a LinearInit", "DType": "a dtype, as ls.f32",
-         "std::vector<Parameter>": "a list of parameters", "std::vector<double>": "a list of numbers"}
+         "std::vector<Parameter>": "a list of parameters", "std::vector<double>": "a list of numbers",
+         "std::vector<Number>": "a list of numbers"}
 
 
 def in_words(types, type_):

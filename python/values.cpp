@@ -19,7 +19,7 @@ void bind_operator(TensorClass& tensor, const std::string& name, Operator of) {
              },
              nb::is_operator());
   tensor.def(("__" + name + "__").c_str(),
-             [of](const Tensor& a, double b) {
+             [of](const Tensor& a, const Number& b) {
                CallingLine line;
                return of(TensorAt(a), b);
              },
@@ -28,12 +28,13 @@ void bind_operator(TensorClass& tensor, const std::string& name, Operator of) {
 template <class Operator>
 void bind_reversed(TensorClass& tensor, const std::string& name, Operator of) {
   tensor.def(("__r" + name + "__").c_str(),
-             [of](const Tensor& b, double a) {
+             [of](const Tensor& b, const Number& a) {
                CallingLine line;
                return of(a, TensorAt(b));
              },
              nb::is_operator());
 }
+// One of two tensors.
 template <class Function>
 void bind_pair(TensorClass& tensor, const char* name, Function of) {
   tensor.def(
@@ -43,6 +44,14 @@ void bind_pair(TensorClass& tensor, const char* name, Function of) {
         return of(a, b);
       },
       nb::is_operator());
+}
+// x / 255 of pictures means fractions, which integers do not hold; / of two tensors is that of C++.
+void refuse_quotient(const Tensor& x) {
+  if (is_integer(x.dtype()))
+    throw UserError(
+        str("[div] ", python_line().text(), ": ", x.text(),
+            " and a number have a quotient with a fraction, which ", name(x.dtype()),
+            " does not hold; convert the tensor, x.to(f32) / 255, or take the whole number below, x // 255"));
 }
 
 int64_t index_of(nb::handle index, const char* what) {
@@ -91,12 +100,29 @@ void bind_arithmetic(TensorClass& t) {
   bind_operator(t, "add", [](auto a, auto b) { return a + b; });
   bind_operator(t, "sub", [](auto a, auto b) { return a - b; });
   bind_operator(t, "mul", [](auto a, auto b) { return a * b; });
-  bind_operator(t, "truediv", [](auto a, auto b) { return a / b; });
+  bind_operator(t, "truediv", [](auto a, auto b) {
+    if constexpr (std::is_same_v<decltype(b), Number>) refuse_quotient(a.tensor);
+    return a / b;
+  });
   bind_operator(t, "mod", [](auto a, auto b) { return a % b; });
+  bind_operator(t, "floordiv", [](auto a, auto b) { return floor_divide(a.tensor, b, a.at); });
+  bind_operator(t, "and", [](auto a, auto b) { return a & b; });
+  bind_operator(t, "or", [](auto a, auto b) { return a | b; });
+  bind_operator(t, "xor", [](auto a, auto b) { return a ^ b; });
+  bind_operator(t, "lshift", [](auto a, auto b) { return bitwise_left_shift(a.tensor, b, a.at); });
+  bind_operator(t, "rshift", [](auto a, auto b) { return bitwise_right_shift(a.tensor, b, a.at); });
   bind_reversed(t, "add", [](auto a, auto b) { return a + b; });
   bind_reversed(t, "sub", [](auto a, auto b) { return a - b; });
   bind_reversed(t, "mul", [](auto a, auto b) { return a * b; });
-  bind_reversed(t, "truediv", [](auto a, auto b) { return a / b; });
+  bind_reversed(t, "truediv", [](auto a, auto b) {
+    refuse_quotient(b.tensor);
+    return a / b;
+  });
+  bind_reversed(t, "mod", [](auto a, auto b) { return a % b; });
+  bind_reversed(t, "floordiv", [](auto a, auto b) { return floor_divide(a, b.tensor, b.at); });
+  bind_reversed(t, "and", [](auto a, auto b) { return b & a; });
+  bind_reversed(t, "or", [](auto a, auto b) { return b | a; });
+  bind_reversed(t, "xor", [](auto a, auto b) { return b ^ a; });
   bind_operator(t, "eq", [](auto a, auto b) { return a == b; });
   bind_operator(t, "ne", [](auto a, auto b) { return a != b; });
   bind_operator(t, "lt", [](auto a, auto b) { return a < b; });
@@ -104,21 +130,17 @@ void bind_arithmetic(TensorClass& t) {
   bind_operator(t, "gt", [](auto a, auto b) { return a > b; });
   bind_operator(t, "ge", [](auto a, auto b) { return a >= b; });
   bind_pair(t, "__matmul__", [](const Tensor& a, const Tensor& b) { return matmul(a, b); });
-  bind_pair(t, "__floordiv__", [](const Tensor& a, const Tensor& b) { return floor_divide(a, b); });
-  bind_pair(t, "__and__", [](const Tensor& a, const Tensor& b) { return bitwise_and(a, b); });
-  bind_pair(t, "__or__", [](const Tensor& a, const Tensor& b) { return bitwise_or(a, b); });
-  bind_pair(t, "__xor__", [](const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); });
   bind_pair(t, "__pow__", [](const Tensor& a, const Tensor& b) { return pow(a, b); });
   t.def(
       "__pow__",
-      [](const Tensor& a, double b) {
+      [](const Tensor& a, const Number& b) {
         CallingLine line;
         return pow(a, b);
       },
       nb::is_operator());
   t.def(
       "__rpow__",
-      [](const Tensor& b, double a) {
+      [](const Tensor& b, const Number& a) {
         CallingLine line;
         return pow(a, b);
       },
