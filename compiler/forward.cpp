@@ -51,7 +51,7 @@ Forward::~Forward() = default;
 Forward::Forward(Forward&&) noexcept = default;
 
 const void* Forward::run(const std::vector<void*>& batch) {
-  if (!state_.allocated())
+  if (!state_.has_values())
     throw UserError(
         "[forward] the state has no values yet; load a checkpoint into it, materialize() it, or train first");
   Device& device = target_.device();

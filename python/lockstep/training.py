@@ -140,7 +140,8 @@ def train(
     """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
 
     step(*fields) is traced once, on a micro-batch of the data's fields, [micro_batch, ...] each; it updates
-    the state and returns the Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The
+    the state and returns the Loss. Parameters that are named as fields take these, in any order; where none is,
+    they come in order. Ranks compare their data before the first step. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The
     run goes on from the newest checkpoint of its folder, on any number of ranks; it saves every `save_every`
     steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop; with save_async the state is copied and
     written while the training goes on. Every `memory_every` steps it is kept in the host's memory, too, from
