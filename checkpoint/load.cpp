@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "checkpoint/agreement.h"
@@ -69,6 +70,14 @@ std::vector<Array*> alike(const Manifest& manifest, const std::string& step_dir,
   return out;
 }
 
+// Of a checkpoint that does not say them, each step was one.
+void restore_updates(const Manifest& manifest, const std::vector<Array*>& arrays) {
+  std::map<std::string_view, int64_t> updates;
+  for (const auto& tensor : manifest.tensors)
+    updates[tensor.fqn] = tensor.updates >= 0 ? tensor.updates : manifest.step;
+  for (Array* array : arrays) array->updates = updates.at(array->fqn);
+}
+
 // The outcome is the same on all ranks; `out` is filled when it is ok. With `left`: of a part.
 WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, const LiveMesh& mesh,
                      Storage& storage, LoadedInfo& out, bool apart = false, LeftOut* left = nullptr) {
@@ -105,6 +114,7 @@ WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, co
   if (hash != manifest.state_hash && (!left || left->none()))
     return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash,
                                   ", but the tensors give ", hash, ": they are not those that were saved")};
+  restore_updates(manifest, arrays);
   out = {manifest.step, manifest.config, manifest.certificate, manifest.extra, hash, step_dir};
   return {};
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/target.h"
+#include "compiler/counted_scalars.h"
 #include "compiler/distribute_kernels.h"
 #include "compiler/fingerprint.h"
 #include "compiler/memory_budget.h"
@@ -186,6 +187,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
   verify(traced, "trace");
   if (on_traced) on_traced(traced);
   plan.ids = id_bounds(traced);
+  plan.of_scalars = tensors_of_scalars(traced);
   const auto rows = step_passes();
   const size_t again =
       std::find_if(rows.begin(), rows.end(),
@@ -248,6 +250,16 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   return compile(state, std::move(begun), lender);
 }
 
+void tell_no_update(const Step& step, const State& state) {
+  const auto& outputs = step.plan().phases.whole.outputs;
+  const bool writes = std::any_of(outputs.begin(), outputs.end(),
+                                  [](const auto& output) { return output.kind == OutputKind::state; });
+  if (writes || state.mesh().rank != 0) return;
+  logs::warn(
+      "[step] the step updates nothing: it measures, and no weight learns; call the optimizer's "
+      "update(grad(loss, state.parameters())) in it, or assign()");
+}
+
 Step compile(State& state, BegunStep begun, const Step* lender) {
   const LiveMesh& mesh = state.mesh();
   Group& world = *mesh.world;
@@ -264,11 +276,16 @@ Step compile(State& state, BegunStep begun, const Step* lender) {
   }
   // Memory that is out or a library that is missing on one rank must not leave the others waiting for it
   // below.
+  auto counted = std::make_shared<const CountedScalars>(plan, state);
   Step step = together(world, [&] {
     state.allocate();
     return Step(
         std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
-        [&state](int64_t step) { return state.scalars(step); }, lender);
+        [&state, counted](int64_t step) {
+          state.start();
+          return counted->at(step);
+        },
+        lender);
   });
   // Another processor or library on one rank would give other bits: better said now than found in the losses.
   if (world.size() > 1) compare(world, "before step 1", artifact_parts(step));

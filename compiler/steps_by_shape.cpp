@@ -28,11 +28,17 @@ StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const Ba
     first_.second.emplace_back(field.shape.begin() + (field.shape.empty() ? 0 : 1), field.shape.end());
   by_default_ = shape_.micro == 0;
   if (by_default_) shape_.micro = micro_batch_of(first_), batch_ = fields_of(first_, shape_.micro);
-  steps_.emplace(first_, compile(state_, batch_, shape_, function_, options_));
+  add(first_, compile(state_, batch_, shape_, function_, options_));
+}
+
+void StepsByShape::add(const Key& key, Step step) {
+  CountedScalars counted(step.plan(), state_);
+  steps_.emplace(key, Compiled{std::move(step), std::move(counted)});
 }
 
 // The first step, which lends its memory, goes last.
-StepsByShape::~StepsByShape() {
+StepsByShape::~StepsByShape() { drop(); }
+void StepsByShape::drop() {
   const auto lender = steps_.extract(first_);
   steps_.clear();
 }
@@ -74,7 +80,13 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
                  ", and the step was written for ", shape_text(batch_[f].dtype, first_.second[f]),
                  ": sizes may differ from batch to batch, not the number of dims"));
   const Key key{global, samples};
-  if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
+  const auto found = steps_.find(key);
+  if (found != steps_.end() && found->second.counted.alike()) return found->second.step;
+  if (found != steps_.end()) {
+    drop();
+    add(first_, compile(state_, batch_, shape_, function_, options_));
+    return key == first_ ? first() : compiled(key);
+  }
   if (steps_.size() >= most_)
     refuse(str("a batch of ", words(key), " is shape ", steps_.size() + 1, " of this step, and at most ",
                most_, " are kept, since each is compiled for itself and takes memory (the first is ",
@@ -102,9 +114,8 @@ Step& StepsByShape::compiled(const Key& key) {
   if (state_.mesh().world->rank() == 0)
     logs::info(str("the step is compiled for a batch of ", words(key), ", in micro-batches of ", shape.micro,
                    ": shape ", steps_.size() + 1, " of at most ", most_));
-  return steps_
-      .emplace(key, compile(state_, fields_of(key, shape.micro), shape, function_, options, &first()))
-      .first->second;
+  add(key, compile(state_, fields_of(key, shape.micro), shape, function_, options, &first()));
+  return steps_.at(key).step;
 }
 
 }  // namespace lockstep::compiler

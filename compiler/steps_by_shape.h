@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/counted_scalars.h"
 
 namespace lockstep::compiler {
 
@@ -31,8 +32,10 @@ class StepsByShape {
   // (CompileOptions::tp_pieces) as divide the micro-batch. A shape that is new is compiled, which is
   // collective: all ranks ask for the same. UserError where it has no samples, another number of fields or
   // dims, or is one shape more than `most`; and what compile() throws.
+  // A step whose scalars count updates that its tensors have in different numbers by now (CountedScalars), is
+  // compiled anew, with all others.
   Step& at(int64_t global, const std::vector<Shape>& samples, Here at = Here::current());
-  Step& first() { return steps_.at(first_); }
+  Step& first() { return steps_.at(first_).step; }
   size_t size() const { return steps_.size(); }
 
  private:
@@ -51,7 +54,13 @@ class StepsByShape {
   size_t most_;
   bool by_default_ = false;
   Key first_;
-  std::map<Key, Step> steps_;
+  struct Compiled {
+    Step step;
+    CountedScalars counted;
+  };
+  void add(const Key& key, Step step);
+  void drop();
+  std::map<Key, Compiled> steps_;
 };
 
 }  // namespace lockstep::compiler

@@ -90,6 +90,15 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
     }
   };
   out.rows = rows;
+  out.contents = [columns, rows, shuffle, seed, types = out.fields] {
+    std::vector<std::pair<std::string, std::string>> lines{
+        {"rows", str(rows)}, {"order", shuffle ? str("shuffled by seed ", seed) : std::string("as given")}};
+    for (size_t f = 0; f < types.size(); ++f)
+      lines.push_back({str("field \"", types[f].name, "\""),
+                       str(shape_text((*columns)[f].held, types[f].shape), " a row, fingerprint ",
+                           fingerprint_of((*columns)[f].array))});
+    return lines;
+  };
   out.name = [rows, shuffle, seed](int64_t i) {
     return str("row ", launcher::data::sequence_of(i, rows, shuffle, seed), " of the arrays");
   };
@@ -178,15 +187,16 @@ std::string run_training(Session& session, State& state, const SampleData& data,
                          int64_t every, nb::object measured) {
   TrainOptions options = options_of(given);
   if (validation)
-    options.validation =
-        Validation{*validation, step_function(nb::cast<nb::callable>(measure), "the validation's function"),
-                   samples, every};
+    options.validation = Validation{
+        *validation,
+        step_function(nb::cast<nb::callable>(measure), validation->fields, "the validation's function"),
+        samples, every};
   if (validation && !measured.is_none())
     options.validation->measured = [&measured](const std::map<std::string, double>& metrics) {
       nb::gil_scoped_acquire python;
       measured(metrics);
     };
-  compiler::StepFunction traced = step_function(function);
+  compiler::StepFunction traced = step_function(function, data.fields);
   std::string hash;
   {
     StopBySignal asked;
@@ -194,6 +204,13 @@ std::string run_training(Session& session, State& state, const SampleData& data,
     hash = train(session, state, data, traced, options);
   }
   return hash;
+}
+
+void need_values(const State& state, const char* what) {
+  if (!state.has_values())
+    throw UserError(str("[state] ", python_line().text(), ": ", what,
+                        "() is called before the state has values: materialize() draws initial ones, as the "
+                        "first call of a step does; Checkpoint.resume() loads, and load_weights() too"));
 }
 
 void bind_state_of_session(nb::module_& m) {
@@ -287,9 +304,14 @@ void bind_state_of_session(nb::module_& m) {
             nb::gil_scoped_release release;
             state.materialize();
           },
-          "Allocates this rank's part, with initial values. Calling it again starts over.")
+          "Allocates this rank's part, with initial values. Calling it again starts over. train(), "
+          "Checkpoint.resume() of a new folder and the first call of a step do it where nobody has.")
       .def(
-          "array", [](State& state, const std::string& name) { return numpy_of(state.array(name)); },
+          "array",
+          [](State& state, const std::string& name) {
+            need_values(state, "array");
+            return numpy_of(state.array(name));
+          },
           nb::arg("name"), "A copy of this rank's part as a NumPy array (bf16 as float32).")
       .def(
           "set",
@@ -315,6 +337,7 @@ void bind_state_of_session(nb::module_& m) {
       .def(
           "hash",
           [](const State& state) {
+            need_values(state, "hash");
             nb::gil_scoped_release release;
             return state_hash(state.arrays(), state.mesh());
           },

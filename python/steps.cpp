@@ -2,6 +2,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include <nanobind/stl/variant.h>
 
@@ -20,7 +21,9 @@ struct OwnStep {
   FieldTypes fields;
   std::unique_ptr<compiler::StepsByShape> steps;
   compiler::Step* last;  // that ran, or the first
+  State* state;
   int64_t done = 0;
+  bool compared = false, told = false;  // the arrays of the first call; a step that was not applied
 };
 int visit_function(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -54,9 +57,9 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
   options.together = together;
   options.precision = launcher::precision_of(state);
   auto held = std::make_shared<nb::callable>(function);
-  compiler::StepFunction traced = [held](const std::vector<Tensor>& tensors) {
+  compiler::StepFunction traced = [held, types](const std::vector<Tensor>& tensors) {
     nb::gil_scoped_acquire python;
-    return step_function(*held)(tensors);
+    return step_function(*held, types)(tensors);
   };
   CallingLine line;
   Computing elsewhere;
@@ -65,7 +68,8 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
       state, batch, compiler::BatchShape{global_batch, micro_batch, lanes}, traced, options,
       static_cast<size_t>(std::max<int64_t>(0, max_shapes)));
   compiler::Step* first = &steps->first();
-  return {std::move(held), types, std::move(steps), first};
+  compiler::tell_no_update(*first, state);
+  return {std::move(held), types, std::move(steps), first, &state};
 }
 
 // The step for these arrays: each [samples, ...], as many samples in each.
@@ -107,6 +111,11 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   if (nb::len(in_order) + nb::len(by_name) != self.fields.size())
     throw UserError(str("[step] ", python_line().text(), ": ", nb::len(in_order) + nb::len(by_name),
                         " arrays are given, and the step reads ", self.fields.size()));
+  if (!std::exchange(self.compared, true)) {
+    Computing elsewhere;
+    nb::gil_scoped_release release;
+    compare_batch(*self.state->mesh().world, self.fields, arrays);
+  }
   self.last = &step_for(self, arrays);
   std::vector<DType> dtypes;
   for (const HostArray& array : arrays) dtypes.push_back(dtype_of(array.dtype()));
@@ -125,6 +134,7 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
     Computing elsewhere;
     nb::gil_scoped_release release;
     result = self.last->run(input);
+    if (!result.applied && !self.told) self.told = tell_not_applied(*self.last, input, result, *self.state);
   }
   raise_interrupt();
   ++self.done;
@@ -195,9 +205,7 @@ OwnForward::Compiled& forward_for(OwnForward& self, const FieldTypes& fields) {
   compiler::Forward made(
       *self.state, batch,
       [&](const std::vector<Tensor>& inputs) {
-        nb::list arguments;
-        for (const Tensor& x : inputs) arguments.append(x);
-        nb::object result = self.function(*arguments);
+        nb::object result = call_with_fields(self.function, names_of(fields), inputs, "the function");
         if (!nb::isinstance<Tensor>(result))
           throw UserError(str("[forward] the function gave ", nb::cast<std::string>(nb::repr(result)),
                               "; it must return a Tensor"));
@@ -280,7 +288,7 @@ void bind_steps(nb::module_& m) {
       "compiled when it first comes, up to max_shapes of them.")
       .def("__call__", &run_step, nb::arg("arrays"), nb::arg("by_name"),
            "Runs one step. NumPy arrays, or any that speak DLPack, in the order of the fields or by name; "
-           "the same on every rank. Gives a dict: loss, "
+           "the same on every rank, which the first call compares. Gives a dict: loss, "
            "grad_norm, metrics of one's own; `applied`: whether the update was made; `stop`: whether a "
            "signal asked some rank to stop.")
       .def_rw(
@@ -303,7 +311,8 @@ void bind_steps(nb::module_& m) {
       nb::keep_alive<0, 1>(),
       "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
       "backward, communication and update to one "
-      "step. function(x, ...) returns the Loss. micro_batch: samples that a rank computes at a time; 0 takes "
+      "step. function(x, ...) returns the Loss; its parameters take the fields of their names, or all in "
+      "order. micro_batch: samples that a rank computes at a time; 0 takes "
       "what the batch and the step say, as train() does. threads: 0 takes the cores of the host over its "
       "ranks; "
       "memory_budget: bytes of activations, "

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 
 namespace lockstep {
 
@@ -277,12 +278,24 @@ void State::materialize() {
   allocate();
   for (size_t i = 0; i < specs_.size(); ++i) {
     const bool zeros = specs_[i].init.kind == Init::Kind::zeros && arrays_[i].version() == 0;
+    arrays_[i].updates = 0;
     if (!zeros) fill(arrays_[i], specs_[i].init, seed_);  // memory that nobody wrote is zero
     bring_home(arrays_[i]);                               // one tensor at a time is in host memory
   }
+  drawn_ = true;
   if (weights_.empty()) return;
   for (const auto& weights : weights_) weights(*this);
   for (Array& array : arrays_) bring_home(array);
+}
+
+bool State::has_values() const {
+  return drawn_ ||
+         std::any_of(arrays_.begin(), arrays_.end(), [](const Array& one) { return one.version() > 0; });
+}
+void State::start() {
+  if (has_values()) return;
+  logs::info(str("the state has no values yet: its initial values are drawn, of seed ", seed_));
+  materialize();
 }
 
 std::vector<Array*> State::arrays() {
@@ -309,6 +322,10 @@ Array* State::find(std::string_view fqn) {
 
 void State::add_optimizer(const std::string& path, const SourceLine& at,
                           std::function<Scalars(int64_t step)> scalars) {
+  add_optimizer(path, at, [scalars = std::move(scalars)](int64_t step, int64_t) { return scalars(step); });
+}
+void State::add_optimizer(const std::string& path, const SourceLine& at,
+                          std::function<Scalars(int64_t step, int64_t update)> scalars) {
   for (const auto& other : optimizers_)
     if (other.path == path)
       throw UserError(str("[optimizer] the path \"", path, "\" has two optimizers, at ", other.at.text(),
@@ -316,11 +333,16 @@ void State::add_optimizer(const std::string& path, const SourceLine& at,
   optimizers_.push_back({path, at, std::move(scalars)});
 }
 
-State::Scalars State::scalars(int64_t step) const {
+int64_t State::updates_of(std::string_view fqn) const {
+  const auto found = index_.find(std::string(fqn));
+  return !allocated_ || found == index_.end() ? 0 : arrays_[found->second].updates;
+}
+
+State::Scalars State::scalars(int64_t step, int64_t update) const {
   Scalars out;
   std::map<std::string, const OfStep*> owners;
   for (const auto& optimizer : optimizers_)
-    for (const auto& [name, value] : optimizer.scalars(step)) {
+    for (const auto& [name, value] : optimizer.scalars(step, update)) {
       const auto [owner, added] = owners.emplace(name, &optimizer);
       if (!added)
         throw UserError(str("[optimizer] the scalar \"", name, "\" is set twice: by \"", owner->second->path,

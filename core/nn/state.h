@@ -115,6 +115,10 @@ class State {
   void set(std::string_view fqn, const void* elements, DType dtype, const Shape& shape,
            Here at = Here::current());
   bool allocated() const { return allocated_; }
+  // Whether it has initial values, or what a checkpoint gave; memory alone is zeros that nobody chose.
+  bool has_values() const;
+  // materialize(), unless it has values: what a step does that is called before.
+  void start();
 
   // This rank's shards, in order of recording; pointers stay valid. InternalError before allocate().
   std::vector<Array*> arrays();
@@ -122,13 +126,20 @@ class State {
   Array& array(std::string_view fqn);  // UserError naming the nearest FQN when there is no such tensor
   Array* find(std::string_view fqn);   // nullptr when there is no such tensor
 
-  // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1;
-  // scalars() merges what all of them give. UserError when `path` has an optimizer already, or two of them
-  // set one scalar (both lines are named).
+  // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1,
+  // or of the step, which schedules count, and the update, which its own rule counts: a step that is passed
+  // over makes none. UserError when `path` has an optimizer already, or two of them set one scalar (both
+  // lines are named).
   using Scalars = std::map<std::string, double>;
   void add_optimizer(const std::string& path, const SourceLine& at,
                      std::function<Scalars(int64_t step)> scalars);
-  Scalars scalars(int64_t step) const;
+  void add_optimizer(const std::string& path, const SourceLine& at,
+                     std::function<Scalars(int64_t step, int64_t update)> scalars);
+  // What all of them give for this step and update; where each step before was applied, they are one number.
+  Scalars scalars(int64_t step) const { return scalars(step, step); }
+  Scalars scalars(int64_t step, int64_t update) const;
+  // The updates that a moment has had: 0 before the state has memory.
+  int64_t updates_of(std::string_view fqn) const;
 
  private:
   size_t index_of(std::string_view fqn) const;
@@ -146,12 +157,12 @@ class State {
   std::unordered_map<std::string, size_t> index_;
   std::vector<PlacementRule> rules_, defaults_;
   std::deque<Array> arrays_;  // beside specs_
-  bool allocated_ = false;
+  bool allocated_ = false, drawn_ = false;
   std::vector<std::function<void(State&)>> weights_;
   struct OfStep {
     std::string path;
     SourceLine at;
-    std::function<Scalars(int64_t)> scalars;
+    std::function<Scalars(int64_t step, int64_t update)> scalars;
   };
   std::vector<OfStep> optimizers_;
 };

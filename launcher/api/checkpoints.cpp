@@ -106,6 +106,9 @@ int64_t Checkpoint::resume(State& state) {
 
 void Checkpoint::save(int64_t done, const State& state) {
   if (done % options_.every != 0) return;
+  if (!state.has_values())
+    throw UserError(str("[checkpoint] ", dir_, ": the state has no values yet, and nothing is saved of it: ",
+                        "call resume() or materialize() first, or a step, which draws initial values"));
   if (replaying())
     throw UserError(str("[checkpoint] trainrun replay writes nothing, and ", dir_,
                         " is to be written at step ", done,
@@ -146,7 +149,10 @@ void load_weights(State& state, const std::string& path, const WeightOptions& op
     for (const auto& line : told) logs::info(line);
   };
   state.start_with(load);
-  if (state.allocated()) load(state);
+  if (state.has_values())
+    load(state);
+  else if (state.allocated())
+    state.materialize();  // what the weights leave has initial values, too
 }
 
 }  // namespace lockstep

@@ -7,7 +7,10 @@
 #include "checkpoint/initial_weights.h"
 #include "compiler/micro_batch.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/mesh/fingerprint.h"
+#include "core/mesh/together.h"
 #include "core/nn/layers.h"
 #include "launcher/api/micro_batch.h"
 #include "launcher/api/option_words.h"
@@ -33,6 +36,29 @@ auto filler(const SampleData& data, int64_t from) {
       data.fill(from + first + k, at);
     }
   };
+}
+// What the data says of itself, else the first samples of a step.
+FingerprintPart data_part(const char* name, const SampleData& data, int64_t samples) {
+  constexpr int64_t kMost = 8;
+  FingerprintPart part{
+      name, {}, "give every rank the same data: the same files, and draws of one seed", true};
+  if (data.contents) {
+    part.lines = data.contents();
+    return part;
+  }
+  std::vector<std::vector<std::byte>> held;
+  std::vector<void*> at;
+  for (const auto& field : data.fields) {
+    held.emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype));
+    at.push_back(held.back().data());
+  }
+  for (int64_t i = 0; i < std::min(samples, kMost); ++i) {
+    data.fill(i, at);
+    for (size_t f = 0; f < held.size(); ++f)
+      part.lines.push_back({str("field \"", data.fields[f].name, "\" of sample ", i),
+                            hash_hex(held[f].data(), held[f].size())});
+  }
+  return part;
 }
 auto namer(const SampleData& data, int64_t from) {
   return [&data, from](int64_t sample) {
@@ -77,7 +103,22 @@ FunctionWorkload::FunctionWorkload(const Session& session, State& state, const S
 }
 
 Step FunctionWorkload::compile_training() {
-  return compile(state_, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
+  Step out = compile(state_, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
+  tell_no_update(out, state_);
+  return out;
+}
+
+// Each rank reads its own samples of data that is to be the same everywhere: of one that drew it without a
+// seed no sample is another rank's.
+void FunctionWorkload::check() {
+  if (mesh().world->size() < 2) return;
+  const auto parts = together(*mesh().world, [&] {
+    std::vector<FingerprintPart> out{data_part("data", data_, options_.global_batch)};
+    if (const auto& asked = options_.validation)
+      out.push_back(data_part("data of the validation", asked->data, asked->samples));
+    return out;
+  });
+  compare(*mesh().world, "before the training step is compiled", parts);
 }
 
 std::unique_ptr<Step> FunctionWorkload::compile_evaluation(const Step& training) {
@@ -126,11 +167,25 @@ Json FunctionWorkload::values(int64_t i) const {
   Json out = {{kGlobalBatch, options_.global_batch},
               {kMicroBatch, options_.micro_batch},
               {"lanes", options_.lanes},
-              {"precision", how_.precision}};
+              {"precision", how_.precision},
+              {"seed", state_.seed()}};
+  for (const auto& [name, value] : contents()) out[name] = value;
   for (const auto& [name, value] : state_.scalars(std::max<int64_t>(i, 1))) out[name] = value;
   if (const Json adapters = checkpoint::adapters_of(state_); !adapters.is_null())
     out["lora.scale"] = adapters["scale"];
   return out;
+}
+// Of arrays, which are read whole for it: once.
+const std::vector<std::pair<std::string, std::string>>& FunctionWorkload::contents() const {
+  if (!contents_) {
+    contents_.emplace();
+    if (data_.contents)
+      for (const auto& [key, value] : data_.contents()) contents_->push_back({"data: " + key, value});
+    if (options_.validation && options_.validation->data.contents)
+      for (const auto& [key, value] : options_.validation->data.contents())
+        contents_->push_back({"validation: " + key, value});
+  }
+  return *contents_;
 }
 void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
   if (!loaded.extra.is_object() || !loaded.extra.contains("values")) return;
@@ -140,12 +195,16 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
   const Json now = values(loaded.step);
   for (const auto& [name, is] : now.items()) {
     if (!was.is_object() || !was.contains(name) || was[name] == is) continue;
-    const bool rate = name.ends_with(".lr"), adapters = name == "lora.scale", samples = name == kGlobalBatch,
+    const bool rate = name.ends_with(".lr"), adapters = name == "lora.scale", seed = name == "seed",
+               samples = name == kGlobalBatch || name.starts_with("data: "),
+               measures = name.starts_with("validation: "),
                rounding = name == kMicroBatch || name == "lanes" || name == "precision";
     changes.push_back({name, was[name], is, launcher::Effect::schedule,
                        (rate       ? "another learning rate"
                         : adapters ? "another function of the same adapters"
                         : samples  ? "other samples"
+                        : seed     ? "other random numbers"
+                        : measures ? "another validation"
                         : rounding ? "other rounding"
                                    : "other updates of the same gradients") +
                            from});

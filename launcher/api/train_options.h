@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/compile.h"
@@ -21,6 +22,9 @@ struct SampleData {
   int64_t rows = 0;  // behind which the samples begin again; 0: none are known
   // What sample `i` is called in a message, "row 7"; empty: by its number.
   std::function<std::string(int64_t i)> name = {};
+  // What ranks compare before they train, and a resumed run with its checkpoint: keys and fingerprints, as of
+  // the arrays that it reads. Empty: ranks compare its first samples.
+  std::function<std::vector<std::pair<std::string, std::string>>()> contents = {};
 };
 
 // What is measured on the way, on samples that are not trained on.

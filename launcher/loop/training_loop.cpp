@@ -11,6 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/place.h"
+#include "compiler/counted_scalars.h"
 #include "compiler/first_nonfinite.h"
 #include "compiler/memory_budget.h"
 #include "core/base/error.h"
@@ -69,11 +70,11 @@ TrainingLoop::Outcome TrainingLoop::run() {
   const double start = now();
   work_.check();
   Step step = work_.compile_training();
-  const std::unique_ptr<Step> evaluation = work_.compile_evaluation(step);
+  std::unique_ptr<Step> evaluation = work_.compile_evaluation(step);
   const double compiled = now() - start;
   if (evaluation) best_.check(measured_by(*evaluation));
   lock();
-  const int64_t done = resume(step);
+  const int64_t done = resume(step, evaluation);
   if (done < config_.train.steps) memory_.open(std::as_const(work_.state()).arrays());
   introduce(step, compiled, done);
   if (work_.rank() == 0) work_.describe(dir_);
@@ -345,7 +346,7 @@ void TrainingLoop::restore(const Json& extra) {
 }
 
 // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
-int64_t TrainingLoop::resume(const Step& step) {
+int64_t TrainingLoop::resume(Step& step, std::unique_ptr<Step>& evaluation) {
   work_.state().live_on(work_.target().device());
   const bool kept = memory_.find(work_.state().arrays());
   if (!kept && work_.start_from_import(checkpoints())) {
@@ -364,6 +365,11 @@ int64_t TrainingLoop::resume(const Step& step) {
   const bool from_memory = parent_folder(loaded->path) == memory_.folder();
   logs::info(str("resumed from ", from_memory ? "memory, " : "", loaded->path, " (step ", loaded->step,
                  ", state ", loaded->state_hash, ")"));
+  if (!CountedScalars(step.plan(), work_.state()).alike()) {  // tensors that joined the run count their own
+    evaluation.reset();                                       // updates; it lies in the step's memory
+    step = work_.compile_training();
+    evaluation = work_.compile_evaluation(step);
+  }
   work_.tell_changes(*loaded, step.certificate());
   restore(loaded->extra);
   return loaded->step;
