@@ -92,11 +92,6 @@ std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, cons
 LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays,
                            const LiveMesh& mesh, Storage& storage = any_storage());
 
-// Fills the arrays from a step folder that may hold others, too: weights, without an optimizer. Collective.
-// UserError listing every array that is missing or of another shape; DamagedError as load_checkpoint.
-void load_part(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-               Storage& storage = any_storage());
-
 // Fills the arrays from safetensors of any origin, by FQN: a file, an index of several, or a folder with
 // either (TensorFiles). Collective. UserError listing every
 // missing, extra and mis-shaped tensor at once, or the first value that is NaN or infinite. Narrower floats

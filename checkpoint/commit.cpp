@@ -67,7 +67,8 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
   out.mesh = mesh.words;
   out.config = info.config;
   out.extra = info.extra;
-  for (const auto& spec : plan.tensors) out.tensors.push_back({spec.fqn, spec.dtype, spec.shape, {}});
+  for (const auto& spec : plan.tensors)
+    out.tensors.push_back({spec.fqn, spec.dtype, spec.shape, {}, spec.updates});
   for (size_t rank = 0; rank < plan.by_rank.size(); ++rank) {
     const auto& chunks = plan.by_rank[rank];
     const auto& receipt = receipts[rank];

@@ -12,6 +12,7 @@
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
+#include "core/base/remove_known.h"
 
 namespace lockstep::checkpoint {
 
@@ -32,6 +33,17 @@ std::optional<int64_t> step_of(const std::string& name) {
   }
   if (step_name(step) != name) return std::nullopt;
   return step;
+}
+
+bool is_checkpoint_file(const std::string& name) {
+  constexpr std::string_view kRank = "rank-", kEnd = ".safetensors";
+  if (name == kManifestName) return true;
+  if (!name.starts_with(kRank) || !name.ends_with(kEnd) || name.size() < kRank.size() + kEnd.size())
+    return false;
+  const std::string middle = name.substr(kRank.size(), name.size() - kRank.size() - kEnd.size());
+  const size_t dot = middle.find('.');
+  return is_numbered(middle.substr(0, dot), "") &&
+         (dot == std::string::npos || is_numbered(middle.substr(dot), "."));
 }
 
 std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
@@ -90,6 +102,17 @@ Manifest read_manifest_text(const std::string& text, const std::string& step_dir
 }
 Manifest load_manifest(Storage& storage, const std::string& step_dir) {
   return read_manifest_text(load_manifest_text(storage, step_dir), step_dir);
+}
+
+std::string stranger_in(Storage& storage, const std::string& step_dir) {
+  std::shared_ptr<const Manifest> manifest;
+  try {
+    manifest = std::make_shared<const Manifest>(load_manifest(storage, step_dir));
+  } catch (const UserError&) {}  // the names alone tell
+  for (const FolderEntry& entry : storage.list(step_dir))
+    if (entry.folder || !(is_checkpoint_file(entry.name) || (manifest && manifest->find_file(entry.name))))
+      return entry.name;
+  return "";
 }
 
 namespace {

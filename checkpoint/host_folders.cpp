@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/format/damage.h"
+#include "checkpoint/place.h"
 #include "checkpoint/plan/load_plan.h"
 #include "core/base/log.h"
 
@@ -110,10 +111,13 @@ WorkOutcome pass_files(Group& world, Storage& storage, const std::vector<Passage
 
 void remove_others(Storage& storage, const std::string& dir, const std::string& name) {
   for (const auto& entry : storage.list(dir)) {
-    if (!entry.folder || entry.name == name || entry.name.rfind("step-", 0) != 0) continue;
+    std::string plain = entry.name;
+    for (const char* end : {".tmp", ".old"})
+      if (plain.ends_with(end)) plain.resize(plain.size() - 4);
+    if (!entry.folder || entry.name == name || !step_of(plain)) continue;
     const std::string path = dir + "/" + entry.name, going = path.ends_with(".tmp") ? path : path + ".tmp";
     if (going != path) storage.rename(path, going);  // no reader sees it half removed
-    remove_folder(storage, going);
+    remove_step(storage, going);
   }
 }
 
@@ -231,7 +235,7 @@ class Gathering {
     const auto wanted = needed(arrays);
     const bool new_here = lead_ && !part(hosts_.of(world_.rank()));
     WorkOutcome made = settle(world_, !new_here ? WorkOutcome{} : attempt_save([&] {
-                                if (storage_.exists(folder)) remove_folder(storage_, folder);
+                                if (storage_.exists(folder)) remove_step(storage_, folder);
                                 storage_.make_folders(folder);
                                 write_text(storage_, folder + "/" + kManifestName, text_);
                               }));

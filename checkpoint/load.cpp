@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "checkpoint/agreement.h"
@@ -20,15 +21,9 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// All that is stored, or of it what is asked for.
-enum class Extent { all, part };
-void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays,
-               Extent extent = Extent::all) {
+void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays) {
   std::vector<NamedType> stored;
-  for (const auto& tensor : manifest.tensors)
-    if (extent == Extent::all || std::any_of(arrays.begin(), arrays.end(),
-                                             [&](const Array* array) { return array->fqn == tensor.fqn; }))
-      stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
+  for (const auto& tensor : manifest.tensors) stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
   std::string text = misfit_text(stored, step_dir, types_of(arrays), "the model", false);
   if (!text.empty())
     throw UserError(text +
@@ -75,6 +70,14 @@ std::vector<Array*> alike(const Manifest& manifest, const std::string& step_dir,
   return out;
 }
 
+// Of a checkpoint that does not say them, each step was one.
+void restore_updates(const Manifest& manifest, const std::vector<Array*>& arrays) {
+  std::map<std::string_view, int64_t> updates;
+  for (const auto& tensor : manifest.tensors)
+    updates[tensor.fqn] = tensor.updates >= 0 ? tensor.updates : manifest.step;
+  for (Array* array : arrays) array->updates = updates.at(array->fqn);
+}
+
 // The outcome is the same on all ranks; `out` is filled when it is ok. With `left`: of a part.
 WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, const LiveMesh& mesh,
                      Storage& storage, LoadedInfo& out, bool apart = false, LeftOut* left = nullptr) {
@@ -111,6 +114,7 @@ WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, co
   if (hash != manifest.state_hash && (!left || left->none()))
     return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash,
                                   ", but the tensors give ", hash, ": they are not those that were saved")};
+  restore_updates(manifest, arrays);
   out = {manifest.step, manifest.config, manifest.certificate, manifest.extra, hash, step_dir};
   return {};
 }
@@ -162,16 +166,6 @@ LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*
   if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty() && mesh.rank == 0)
     logs::warn(bad);
   return out;
-}
-
-void load_part(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-               Storage& storage) {
-  raise(settle(*mesh.world, attempt([&] {
-    const Manifest manifest = read_manifest(step_dir, storage);
-    check_fit(manifest, step_dir, arrays, Extent::part);
-    read_arrays(storage, step_dir, manifest, arrays);
-  })));
-  if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty()) throw UserError(bad);
 }
 
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <set>
 
 #include "checkpoint/folder.h"
 #include "checkpoint/format/damage.h"
+#include "core/base/log.h"
+#include "core/base/remove_known.h"
 
 namespace lockstep::checkpoint {
 
@@ -15,6 +18,14 @@ bool renames(Storage& storage, const std::string& dir) { return storage.commit(d
 
 bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && std::string_view(text).substr(text.size() - end.size()) == end;
+}
+
+// A run meets the same folder at each save.
+void warn_once(const std::string& line) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  std::lock_guard lock(mutex);
+  if (said.insert(line).second) logs::warn(line);
 }
 
 void commit_by_rename(Storage& storage, const std::string& dir, const std::string& name,
@@ -29,7 +40,7 @@ void commit_by_rename(Storage& storage, const std::string& dir, const std::strin
   }
   storage.rename(temporary, path);
   storage.sync_folder(dir);  // 6
-  if (replaces) remove_folder(storage, aside);
+  if (replaces) remove_step(storage, aside);
 }
 
 // What lies in a folder; nothing where it is not there, as one that nothing lies in may not be.
@@ -51,9 +62,9 @@ void remove_unlisted(Storage& storage, const std::string& step_dir) {
   } catch (const VanishedError&) {  // no manifest: it never was a checkpoint
   } catch (const UserError&) { return; }
   for (const auto& entry : entries_of(storage, step_dir)) {
-    if (entry.name == kManifestName || manifest.find_file(entry.name)) continue;
-    const std::string path = step_dir + "/" + entry.name;
-    entry.folder ? remove_folder(storage, path) : storage.remove(path);
+    const bool listed = entry.name == kManifestName || manifest.find_file(entry.name);
+    if (!listed && !entry.folder && is_checkpoint_file(entry.name))
+      storage.remove(step_dir + "/" + entry.name);
   }
 }
 
@@ -70,7 +81,7 @@ void tidy_renamed(Storage& storage, const std::string& dir) {
       storage.sync_folder(dir);
     } else if (ours && (ends_with(entry.name, ".tmp") || ends_with(entry.name, ".old"))) {
       if (entry.folder)
-        remove_folder(storage, path);
+        remove_step(storage, path);
       else
         storage.remove(path);
     }
@@ -98,21 +109,46 @@ void commit_folder(Storage& storage, const std::string& dir, const std::string& 
 void remove_unfinished(Storage& storage, const std::string& dir, const std::string& name) {
   const std::string folder = writing_folder(storage, dir, name);
   if (!storage.exists(folder)) return;
-  renames(storage, dir) ? remove_folder(storage, folder) : remove_unlisted(storage, folder);
+  renames(storage, dir) ? remove_step(storage, folder) : remove_unlisted(storage, folder);
+}
+
+void remove_step(Storage& storage, const std::string& step_dir) {
+  if (is_link(step_dir)) return storage.remove(step_dir);
+  std::set<std::string> listed;
+  try {
+    for (const auto& file : load_manifest(storage, step_dir).files) listed.insert(file.name);
+  } catch (const UserError&) {}  // the names alone tell
+  std::string left;
+  for (const auto& entry : storage.list(step_dir))
+    if (!entry.folder && (is_checkpoint_file(entry.name) || listed.count(entry.name)))
+      storage.remove(step_dir + "/" + entry.name);
+    else
+      left = entry.name;
+  if (left.empty()) return storage.remove(step_dir);
+  warn_once(str(step_dir, " is left: it holds ", printable(left),
+                ", which is no file of a checkpoint; move it away"));
 }
 
 void remove_checkpoints(Storage& storage, const std::string& dir, const std::vector<std::string>& step_dirs) {
-  if (step_dirs.empty()) return;
+  std::vector<std::string> going;
+  for (const auto& path : step_dirs)
+    if (const std::string stranger = stranger_in(storage, path); stranger.empty())
+      going.push_back(path);
+    else
+      warn_once(
+          str(path, " is kept: it holds ", printable(stranger),
+              ", which is no file of a checkpoint; move it away, and the next save removes the folder"));
+  if (going.empty()) return;
   if (!renames(storage, dir)) {
-    for (const auto& path : step_dirs) {
+    for (const auto& path : going) {
       storage.remove(path + "/" + kManifestName);
       remove_unlisted(storage, path);
     }
     return;
   }
-  for (const auto& path : step_dirs) storage.rename(path, path + ".tmp");
+  for (const auto& path : going) storage.rename(path, path + ".tmp");
   storage.sync_folder(dir);
-  for (const auto& path : step_dirs) remove_folder(storage, path + ".tmp");
+  for (const auto& path : going) remove_step(storage, path + ".tmp");
 }
 
 void replace_text(Storage& storage, const std::string& path, const std::string& text) {

@@ -21,8 +21,12 @@ void commit_folder(Storage& storage, const std::string& dir, const std::string& 
                    const std::string& manifest_text);
 // Removes what was written of a checkpoint that is not going to be committed; another one of the name stays.
 void remove_unfinished(Storage& storage, const std::string& dir, const std::string& name);
-// Removes checkpoints. A reader sees each whole or not at all.
+// Removes checkpoints, but for those with a file that is none of a checkpoint's (stranger_in), which are
+// warned of. A reader sees each whole or not at all.
 void remove_checkpoints(Storage& storage, const std::string& dir, const std::vector<std::string>& step_dirs);
+// The files of one, and its folder if nothing else is in it; what else there is stays, with a warning. Of a
+// link, the link.
+void remove_step(Storage& storage, const std::string& step_dir);
 // A small file, whole or as it was.
 void replace_text(Storage& storage, const std::string& path, const std::string& text);
 

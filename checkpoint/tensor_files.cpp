@@ -22,20 +22,32 @@ std::vector<std::string> names_in(Storage& storage, const std::string& path) {
   return out;
 }
 
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) shown.push_back(printable(names[i]));
+  return join(shown, ", ") + (names.size() > kShown ? str(" and ", names.size() - kShown, " more") : "");
+}
+
 // The file or the index that `path` means.
 std::string tensors_at(Storage& storage, const std::string& path) {
   const std::vector<std::string> names = names_in(storage, path);
   if (names.empty()) return path;  // a file, or what cannot be opened as one
   auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
-  for (const char* name : {kTensorIndex, kTensorFile})
+  for (const char* name : {kTensorFile, kTensorIndex})  // transformers 5.23: _get_resolved_checkpoint_files
     if (has(name)) return path + "/" + name;
+  std::vector<std::string> others;
+  for (const auto& name : names)
+    if (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")) others.push_back(name);
   const bool pickled = has("pytorch_model.bin") || has("pytorch_model.bin.index.json");
-  throw UserError(str(path, " has neither ", kTensorFile, " nor ", kTensorIndex,
-                      pickled
-                          ? "; its pytorch_model.bin is a pickle, which runs what its author wrote and is "
-                            "not read: load it with "
-                            "transformers and write it with save_pretrained, which writes safetensors"
-                          : "; name the file or the folder that holds the weights"));
+  throw UserError(
+      str(path, " has neither ", kTensorFile, " nor ", kTensorIndex,
+          !others.empty()
+              ? str("; it has ", some_of(others), ": name the file that is meant, as ", path, "/", others[0])
+          : pickled ? "; its pytorch_model.bin is a pickle, which runs what its author wrote and is "
+                      "not read: load it with "
+                      "transformers and write it with save_pretrained, which writes safetensors"
+                    : "; name the file or the folder that holds the weights"));
 }
 }  // namespace
 
@@ -44,6 +56,22 @@ TensorFiles::TensorFiles(const std::string& path, Storage& storage) : path_(tens
     add_index(storage);
   else
     add(path_, storage);
+  if (path_ != path) tell_others(path, storage);
+}
+
+void TensorFiles::tell_others(const std::string& folder, Storage& storage) {
+  std::set<std::string> read;
+  for (const auto& path : paths_) read.insert(last_part(path));
+  read.insert(last_part(path_));
+  std::vector<std::string> others;
+  for (const auto& name : names_in(storage, folder)) {
+    const bool weights = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+                         name == "pytorch_model.bin" || name == "pytorch_model.bin.index.json";
+    if (weights && !read.contains(name)) others.push_back(name);
+  }
+  if (!others.empty())
+    told_.push_back(str("the weights are those of ", path_, ", as transformers reads the folder; ",
+                        some_of(others), " beside it ", others.size() == 1 ? "is" : "are", " not read"));
 }
 
 void TensorFiles::add(const std::string& file, Storage& storage) {
@@ -70,7 +98,15 @@ void TensorFiles::add_index(Storage& storage) {
                              "; it must be the name of a .safetensors file beside the index"));
     files.insert(file.get<std::string>());
   }
-  for (const auto& file : files) add(parent_folder(path_) + "/" + file, storage);
+  for (const auto& file : files) {
+    const std::string shard = parent_folder(path_) + "/" + file;
+    if (!storage.exists(shard))
+      throw UserError(str(path_, " names ", file,
+                          ", which is not there: the index is older than the files "
+                          "beside it, or a file is missing; fetch the folder anew, or name the file that is "
+                          "meant"));
+    add(shard, storage);
+  }
   for (const auto& [name, file] : map.items()) {
     const auto found = places_.find(name);
     const std::string wanted = parent_folder(path_) + "/" + file.get<std::string>();
@@ -83,7 +119,7 @@ std::vector<NamedType> TensorFiles::types() const {
   std::vector<NamedType> out;
   for (const auto& name : order_) {
     const SafeTensor& tensor = places_.at(name).tensor;
-    out.push_back({name, tensor.dtype, tensor.shape});
+    out.push_back({name, tensor.dtype, tensor.shape, tensor.other});
   }
   return out;
 }

@@ -19,14 +19,19 @@ inline constexpr const char* kTensorIndex = "model.safetensors.index.json";
 class TensorFiles {
  public:
   // `path`: a safetensors file; an index (NAME.json, whose "weight_map" gives the file of each tensor, in the
-  // index's folder); or a folder that holds model.safetensors.index.json or model.safetensors. Reads the
-  // headers. UserError for a folder with neither, DamagedError for files that are not well-formed, that have
-  // a tensor twice, or that lack one which the index names.
+  // index's folder); or a folder that holds model.safetensors or, where that is not there,
+  // model.safetensors.index.json, which is transformers' order. Reads the headers. UserError for a folder
+  // with neither, and for an index that names a file which is not there; DamagedError for files that are not
+  // well-formed, that have a tensor twice, or that lack one which the index names. A tensor of a dtype that
+  // no tensor here has is listed with the dtype's word, and cannot be read.
   explicit TensorFiles(const std::string& path, Storage& storage = any_storage());
 
-  const std::string& path() const { return path_; }  // the file or index that was opened
-  std::vector<NamedType> types() const;              // in the order of the files
+  const std::string& path() const { return path_; }                 // the file or index that was opened
+  const std::vector<std::string>& files() const { return paths_; }  // of tensors that were opened
+  std::vector<NamedType> types() const;                             // in the order of the files
   const SafeTensor* find(const std::string& name) const;
+  // Of a folder: files of weights in it that are not read. A line, or none.
+  std::vector<std::string> told() const { return told_; }
   // Fills the pieces of `array` from the tensor of this name, whose shape it has (read_safetensor). The files
   // have it.
   void read(const std::string& name, Array& array) const;
@@ -34,12 +39,13 @@ class TensorFiles {
  private:
   void add(const std::string& file, Storage& storage);
   void add_index(Storage& storage);
+  void tell_others(const std::string& folder, Storage& storage);
   struct Place {
     size_t file;
     SafeTensor tensor;
   };
   std::string path_;
-  std::vector<std::string> paths_;
+  std::vector<std::string> paths_, told_;
   std::vector<std::unique_ptr<InFile>> files_;
   std::vector<std::string> order_;
   std::map<std::string, Place> places_;

@@ -65,7 +65,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "g++, openmpi-bin")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake, pkg-config, libopenmpi-dev, libpmix-dev, libdnnl-dev, nlohmann-json3-dev, libcli11-dev, libspdlog-dev, libxxhash-dev, libsodium-dev, libcurl4-openssl-dev, libpcre2-dev, libutf8proc-dev, libsentencepiece-dev, libpng-dev, libjpeg62-turbo-dev, zlib1g-dev, libboost-dev")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake, pkg-config, libopenmpi-dev, libpmix-dev, libdnnl-dev, nlohmann-json3-dev, libcli11-dev, libspdlog-dev, libxxhash-dev, libsodium-dev, libcurl4-openssl-dev, libexpat1-dev, libpcre2-dev, libutf8proc-dev, libsentencepiece-dev, libpng-dev, libjpeg62-turbo-dev, zlib1g-dev, libboost-dev")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "fortunes")  # the text of configs/quickstart.json
 set(CPACK_STRIP_FILES ON)
 include(CPack)

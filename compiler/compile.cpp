@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "compiler/codegen/target.h"
+#include "compiler/counted_scalars.h"
 #include "compiler/distribute_kernels.h"
 #include "compiler/fingerprint.h"
 #include "compiler/memory_budget.h"
+#include "compiler/micro_batch.h"
 #include "compiler/model_dims.h"
 #include "compiler/moments_on_host.h"
 #include "compiler/pipeline.h"
@@ -140,10 +142,11 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   return sources;
 }
 
-// plan_step; `on_lowered` is called with a plan that nothing is recomputed in, before its libraries' plans
-// are made.
+// plan_step; `on_traced` is called with the graph of a micro-batch, `on_lowered` with a plan that nothing is
+// recomputed in, before its libraries' plans are made.
 StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
                    const BatchShape& shape, const StepFunction& function, const CompileOptions& options,
+                   const std::function<void(const Graph&)>& on_traced,
                    const std::function<void(const StepPlan&)>& on_lowered) {
   if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
     throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro,
@@ -182,7 +185,9 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
   check_sparse(traced, state, mesh, options);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
+  if (on_traced) on_traced(traced);
   plan.ids = id_bounds(traced);
+  plan.of_scalars = tensors_of_scalars(traced);
   const auto rows = step_passes();
   const size_t again =
       std::find_if(rows.begin(), rows.end(),
@@ -210,7 +215,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
 
 StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
                    const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
-  return plan_with(state, mesh, batch, shape, function, options, {});
+  return plan_with(state, mesh, batch, shape, function, options, {}, {});
 }
 
 void set_plan_observer(PlanObserver observer) { g_observer = std::move(observer); }
@@ -231,7 +236,10 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
       target_of(options).begin_compile(out.sources, target_options(plan.options));
     };
   }
-  out.plan = plan_with(state, mesh.words, batch, shape, function, options, begin);
+  const auto tell = [&](const Graph& traced) {
+    if (mesh.world->rank() == 0) tell_mixed_samples(state, traced, batch, shape, function);
+  };
+  out.plan = plan_with(state, mesh.words, batch, shape, function, options, tell, begin);
   return out;
 }
 
@@ -240,6 +248,16 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   BegunStep begun =
       together(*state.mesh().world, [&] { return begin_step(state, batch, shape, function, options); });
   return compile(state, std::move(begun), lender);
+}
+
+void tell_no_update(const Step& step, const State& state) {
+  const auto& outputs = step.plan().phases.whole.outputs;
+  const bool writes = std::any_of(outputs.begin(), outputs.end(),
+                                  [](const auto& output) { return output.kind == OutputKind::state; });
+  if (writes || state.mesh().rank != 0) return;
+  logs::warn(
+      "[step] the step updates nothing: it measures, and no weight learns; call the optimizer's "
+      "update(grad(loss, state.parameters())) in it, or assign()");
 }
 
 Step compile(State& state, BegunStep begun, const Step* lender) {
@@ -258,11 +276,16 @@ Step compile(State& state, BegunStep begun, const Step* lender) {
   }
   // Memory that is out or a library that is missing on one rank must not leave the others waiting for it
   // below.
+  auto counted = std::make_shared<const CountedScalars>(plan, state);
   Step step = together(world, [&] {
     state.allocate();
     return Step(
         std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
-        [&state](int64_t step) { return state.scalars(step); }, lender);
+        [&state, counted](int64_t step) {
+          state.start();
+          return counted->at(step);
+        },
+        lender);
   });
   // Another processor or library on one rank would give other bits: better said now than found in the losses.
   if (world.size() > 1) compare(world, "before step 1", artifact_parts(step));

@@ -38,4 +38,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
 // The same of what begin_step made of this state on every rank.
 Step compile(State& state, BegunStep begun, const Step* lender = nullptr);
 
+// Says, on one rank, that a step writes no tensor of the state, where it was compiled to train.
+void tell_no_update(const Step& step, const State& state);
+
 }  // namespace lockstep::compiler

@@ -131,6 +131,10 @@ FirstNonFinite settled(const Seen& mine, Group& world) {
     return {str("the first value that is not finite: ", minus,
                 " (computed again, its micro-batches have no NaN and no +infinity; masks and paddings are "
                 "-infinity on purpose)")};
+  if (of.empty())
+    return {
+        "every value of its micro-batches is finite, and every gradient of one is 0; what is summed over "
+        "them is not finite"};
   return {
       str("every value of its micro-batches is finite, and the sum of the gradients, or of their squares, is "
           "not; the largest gradient of one "
@@ -143,6 +147,11 @@ FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& 
   const LiveMesh& mesh = state.mesh();
   if (auto bad = find_nonfinite(state.arrays(), mesh))
     return {str("the state was not finite before the step: ", bad->text())};
+  if (step.counted() == 0)
+    return {
+        "no label of the step counts: the loss is divided by a count of 0, as where every label is ignored "
+        "(-100), or masked",
+        true};
   const StepPlan& plan = step.plan();
   try {
     const OpenBody body = open_body(step, state, Opened::floats);

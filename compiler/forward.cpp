@@ -105,7 +105,7 @@ void* Forward::scalar(size_t input, const DrawnFrom& drawn) {
 const void* Forward::run(const std::vector<void*>& batch) { return run(batch, {state_.seed(), runs_ + 1}); }
 
 const void* Forward::run(const std::vector<void*>& batch, const DrawnFrom& drawn) {
-  if (!state_.allocated())
+  if (!state_.has_values())
     throw UserError(
         "[forward] the state has no values yet; load a checkpoint into it, materialize() it, or train first");
   Device& device = target_.device();

@@ -4,19 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/micro_batch.h"
 #include "compiler/partition/piece_count.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/mesh/together.h"
 
 namespace lockstep::compiler {
-
-namespace {
-int64_t largest_divisor(int64_t of, int64_t most) {
-  int64_t out = std::min(of, most);
-  while (of % out) --out;
-  return out;
-}
-}  // namespace
 
 StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape,
                            StepFunction function, CompileOptions options, size_t most, Here at)
@@ -32,11 +26,19 @@ StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const Ba
   first_.first = shape_.global;
   for (const BatchField& field : batch_)
     first_.second.emplace_back(field.shape.begin() + (field.shape.empty() ? 0 : 1), field.shape.end());
-  steps_.emplace(first_, compile(state_, batch_, shape_, function_, options_));
+  by_default_ = shape_.micro == 0;
+  if (by_default_) shape_.micro = micro_batch_of(first_), batch_ = fields_of(first_, shape_.micro);
+  add(first_, compile(state_, batch_, shape_, function_, options_));
+}
+
+void StepsByShape::add(const Key& key, Step step) {
+  CountedScalars counted(step.plan(), state_);
+  steps_.emplace(key, Compiled{std::move(step), std::move(counted)});
 }
 
 // The first step, which lends its memory, goes last.
-StepsByShape::~StepsByShape() {
+StepsByShape::~StepsByShape() { drop(); }
+void StepsByShape::drop() {
   const auto lender = steps_.extract(first_);
   steps_.clear();
 }
@@ -48,6 +50,14 @@ std::vector<BatchField> StepsByShape::fields_of(const Key& key, int64_t micro) c
     out[f].shape.insert(out[f].shape.begin(), micro);
   }
   return out;
+}
+
+int64_t StepsByShape::micro_batch_of(const Key& key) const {
+  if (!by_default_) return largest_divisor(key.first, shape_.micro);
+  std::vector<BatchField> sample = batch_;
+  for (size_t f = 0; f < sample.size(); ++f) sample[f].shape = key.second[f];
+  return together(*state_.mesh().world,
+                  [&] { return default_micro_batch(state_, sample, key.first, function_); });
 }
 
 std::string StepsByShape::words(const Key& key) const {
@@ -70,7 +80,13 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
                  ", and the step was written for ", shape_text(batch_[f].dtype, first_.second[f]),
                  ": sizes may differ from batch to batch, not the number of dims"));
   const Key key{global, samples};
-  if (const auto found = steps_.find(key); found != steps_.end()) return found->second;
+  const auto found = steps_.find(key);
+  if (found != steps_.end() && found->second.counted.alike()) return found->second.step;
+  if (found != steps_.end()) {
+    drop();
+    add(first_, compile(state_, batch_, shape_, function_, options_));
+    return key == first_ ? first() : compiled(key);
+  }
   if (steps_.size() >= most_)
     refuse(str("a batch of ", words(key), " is shape ", steps_.size() + 1, " of this step, and at most ",
                most_, " are kept, since each is compiled for itself and takes memory (the first is ",
@@ -91,16 +107,15 @@ int64_t StepsByShape::pieces_of(const Key& key, int64_t micro) const {
 Step& StepsByShape::compiled(const Key& key) {
   BatchShape shape = shape_;
   shape.global = key.first;
-  shape.micro = largest_divisor(key.first, shape_.micro);
+  shape.micro = micro_batch_of(key);
   if (shape.lanes && (shape.global / shape.micro) % shape.lanes) shape.lanes = 0;
   CompileOptions options = options_;
   options.tp_pieces = pieces_of(key, shape.micro);
   if (state_.mesh().world->rank() == 0)
     logs::info(str("the step is compiled for a batch of ", words(key), ", in micro-batches of ", shape.micro,
                    ": shape ", steps_.size() + 1, " of at most ", most_));
-  return steps_
-      .emplace(key, compile(state_, fields_of(key, shape.micro), shape, function_, options, &first()))
-      .first->second;
+  add(key, compile(state_, fields_of(key, shape.micro), shape, function_, options, &first()));
+  return steps_.at(key).step;
 }
 
 }  // namespace lockstep::compiler

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/counted_scalars.h"
 
 namespace lockstep::compiler {
 
@@ -14,8 +15,9 @@ inline constexpr size_t kMostShapes = 8;  // that are kept, where nobody says an
 
 class StepsByShape {
  public:
-  // Compiles the step of the first shape, as compile() does. `most`: shapes that may be asked for, at
-  // least 1. The state must outlive it.
+  // Compiles the step of the first shape, as compile() does; where shape.micro is 0, and so the first dim of
+  // the fields, of each shape in its default_micro_batch (compiler/micro_batch.h). `most`: shapes that may be
+  // asked for, at least 1. The state must outlive it.
   StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape, StepFunction function,
                CompileOptions options, size_t most = kMostShapes, Here at = Here::current());
   ~StepsByShape();
@@ -30,13 +32,16 @@ class StepsByShape {
   // (CompileOptions::tp_pieces) as divide the micro-batch. A shape that is new is compiled, which is
   // collective: all ranks ask for the same. UserError where it has no samples, another number of fields or
   // dims, or is one shape more than `most`; and what compile() throws.
+  // A step whose scalars count updates that its tensors have in different numbers by now (CountedScalars), is
+  // compiled anew, with all others.
   Step& at(int64_t global, const std::vector<Shape>& samples, Here at = Here::current());
-  Step& first() { return steps_.at(first_); }
+  Step& first() { return steps_.at(first_).step; }
   size_t size() const { return steps_.size(); }
 
  private:
   using Key = std::pair<int64_t, std::vector<Shape>>;
   std::vector<BatchField> fields_of(const Key& key, int64_t micro) const;
+  int64_t micro_batch_of(const Key& key) const;
   std::string words(const Key& key) const;                 // "ids i32[8,16], mask f32[8,16]"
   int64_t pieces_of(const Key& key, int64_t micro) const;  // CompileOptions::tp_pieces
   Step& compiled(const Key& key);
@@ -47,8 +52,15 @@ class StepsByShape {
   StepFunction function_;
   CompileOptions options_;
   size_t most_;
+  bool by_default_ = false;
   Key first_;
-  std::map<Key, Step> steps_;
+  struct Compiled {
+    Step step;
+    CountedScalars counted;
+  };
+  void add(const Key& key, Step step);
+  void drop();
+  std::map<Key, Compiled> steps_;
 };
 
 }  // namespace lockstep::compiler

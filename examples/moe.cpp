@@ -41,9 +41,8 @@ int main(int argc, char** argv) {
   SampleData data{{{"x", DType::f32, {kWidth}}, {"y", DType::f32, {kWidth}}}, sample};
   train(session, state, data, [&](const std::vector<Tensor>& batch) {
     auto [y, balance] = experts(batch[0]);
-    Loss loss = mse_loss(y, batch[1]);
-    metric("balance", mean_loss(balance));
-    loss.sum += 0.01 * balance * convert(loss.count, DType::f32);   // a sum, as the loss is, so that their means add up
+    Loss even = mean_loss(balance), loss = mse_loss(y, batch[1]) + 0.01 * even;   // each over its own count
+    metric("balance", even);
     adamw.update(grad(loss, state.parameters()));
     return loss;
   }, {.run = session.argument(0, "runs/moe"), .steps = session.number(1, 100), .global_batch = 32, .micro_batch = 8});

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "core/base/hash.h"
+
 namespace lockstep::python {
 
 namespace {
@@ -48,6 +50,17 @@ std::pair<int64_t, int64_t> range_of(DType dtype) {
                              : std::pair<int64_t, int64_t>{0, (int64_t{1} << bits) - 1};
 }
 }  // namespace
+
+std::string fingerprint_of(const HostArray& array) {
+  constexpr size_t kWhole = size_t{1} << 30, kBlock = size_t{1} << 16, kBlocks = kWhole / kBlock;
+  const size_t bytes = static_cast<size_t>(numel(shape_of(array))) * size_of(dtype_of(array.dtype()));
+  const auto* data = static_cast<const std::byte*>(array.data());
+  if (bytes <= kWhole) return hash_hex(data, bytes);
+  std::string hashes;
+  for (size_t b = 0; b < kBlocks; ++b)
+    hashes += str(hash64(data + (bytes - kBlock) / (kBlocks - 1) * b, kBlock), ' ');
+  return hash_hex(hashes);
+}
 
 int64_t first_beyond(const HostArray& array, DType from, DType to) {
   const auto [least, most] = range_of(to);
@@ -185,14 +198,11 @@ std::string words_of(const FieldTypes& fields) {
   return join(out, ", ");
 }
 
-// A function of the user's, called with a micro-batch's tensors in order.
-compiler::StepFunction step_function(nb::callable function, const char* called) {
-  return [function, called](const std::vector<Tensor>& batch) {
+compiler::StepFunction step_function(nb::callable function, const FieldTypes& types, const char* called) {
+  return [function, fields = names_of(types), called](const std::vector<Tensor>& batch) {
     nb::gil_scoped_acquire python;
     TracedStep traced(batch);
-    nb::list arguments;
-    for (const Tensor& x : batch) arguments.append(x);
-    nb::object loss = function(*arguments);
+    nb::object loss = call_with_fields(function, fields, batch, called);
     if (!nb::isinstance<Loss>(loss))
       throw UserError(str(called, " gave ", shown(loss), "; it must return the Loss"));
     return nb::cast<Loss>(loss);

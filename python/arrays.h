@@ -20,6 +20,8 @@ void check_array(const std::string& name, const HostArray& array, const Shape& s
 // number that the dtype does not hold.
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
                    int64_t count);
+// A hash of its bytes: of all up to 1 GiB, else of 64 KiB at 16384 places evenly apart.
+std::string fingerprint_of(const HostArray& array);
 // The first element of an array of integers that `to`, of integers, does not hold; -1: it holds all.
 int64_t first_beyond(const HostArray& array, DType from, DType to);
 // This rank's part of a tensor, copied; bf16 as the same numbers in float32.
@@ -37,8 +39,20 @@ std::string words_of(const FieldTypes& fields);  // "x f32[20], label i32[]"
 std::vector<HostArray> arrays_of(const char* where, const FieldTypes& fields, nb::args in_order,
                                  nb::kwargs by_name);
 
-// A Python function of a micro-batch's tensors, in order, that returns the Loss. `called`: what a message
-// names it.
-compiler::StepFunction step_function(nb::callable function, const char* called = "the step function");
+// Calls a function of the user's with a tensor per field. A parameter of a field's name takes that field, in
+// whatever order they stand; a function that names none takes them in order. UserError where some of its
+// parameters are named as fields that stand elsewhere, and others are not. `called`: what a message names it.
+nb::object call_with_fields(const nb::callable& function, const std::vector<std::string>& fields,
+                            const std::vector<Tensor>& batch, const char* called);
+std::vector<std::string> names_of(const FieldTypes& fields);
+// UserError on all ranks where one of them gives a step other arrays than the others. Collective.
+void compare_batch(Group& world, const FieldTypes& fields, const std::vector<HostArray>& arrays);
+// Warns why a step's update was not made; false where nothing is to be told: of a step that makes none, and
+// in fp16, whose loss scale looks for such steps. Collective.
+bool tell_not_applied(compiler::Step& step, const compiler::StepInput& input,
+                      const compiler::StepResult& result, const State& state);
+// A Python function of a micro-batch's tensors that returns the Loss.
+compiler::StepFunction step_function(nb::callable function, const FieldTypes& fields,
+                                     const char* called = "the step function");
 
 }  // namespace lockstep::python

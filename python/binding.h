@@ -114,6 +114,7 @@ Tensor item(Tensor x, nb::handle key);  // x[key]
 
 void bind_errors(nb::module_& m);
 nb::class_<Tensor> bind_values(nb::module_& m);
+void bind_loss(nb::module_& m);
 void bind_options(nb::module_& m);
 void bind_functions_a(nb::module_& m, nb::class_<Tensor>& tensor);
 void bind_functions_b(nb::module_& m, nb::class_<Tensor>& tensor);
@@ -158,5 +159,51 @@ struct nanobind::detail::type_caster<lockstep::python::Rate> {
     make_caster<double> number;
     if (PyBool_Check(from.ptr()) || !number.from_python(from, flags, cleanup)) return false;
     return value.given = number.value, true;
+  }
+};
+
+// An int as it is, whatever its size; else a float. NumPy's scalars are one or the other.
+template <>
+struct nanobind::detail::type_caster<lockstep::Number> {
+  NB_TYPE_CASTER(lockstep::Number, const_name("float"))
+  bool from_python(handle from, uint8_t flags, cleanup_list*) noexcept {
+    const bool converts = (flags & static_cast<uint8_t>(cast_flags::convert)) != 0;
+    if (PyFloat_Check(from.ptr())) return value = PyFloat_AS_DOUBLE(from.ptr()), true;
+    if (PyLong_Check(from.ptr())) return integer(from.ptr());
+    if (!converts) return false;
+    if (PyIndex_Check(from.ptr())) {
+      PyObject* index = PyNumber_Index(from.ptr());
+      if (index != nullptr) {
+        const bool taken = integer(index);
+        Py_DECREF(index);
+        return taken;
+      }
+      PyErr_Clear();
+    }
+    const double real = PyFloat_AsDouble(from.ptr());
+    if (PyErr_Occurred() != nullptr) return PyErr_Clear(), false;
+    value = real;
+    return true;
+  }
+  static handle from_cpp(const lockstep::Number& number, rv_policy, cleanup_list*) noexcept {
+    if (!number.is_integer()) return PyFloat_FromDouble(number.real());
+    return number.real() < 0 ? PyLong_FromLongLong(number.bits())
+                             : PyLong_FromUnsignedLongLong(static_cast<uint64_t>(number.bits()));
+  }
+
+ private:
+  bool integer(PyObject* from) noexcept {
+    int beyond = 0;
+    if (const int64_t whole = PyLong_AsLongLongAndOverflow(from, &beyond); beyond == 0)
+      return value = whole, true;
+    if (beyond > 0) {
+      const uint64_t word = PyLong_AsUnsignedLongLong(from);
+      if (PyErr_Occurred() == nullptr) return value = word, true;
+      PyErr_Clear();
+    }
+    const double real = PyLong_AsDouble(from);
+    if (PyErr_Occurred() != nullptr) return PyErr_Clear(), false;  // beyond every dtype
+    value = lockstep::Number::beyond(real);
+    return true;
   }
 };

@@ -50,6 +50,15 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
     }
   };
   out.rows = rows;
+  out.contents = [columns, rows, shuffle, seed, types = out.fields] {
+    std::vector<std::pair<std::string, std::string>> lines{
+        {"rows", str(rows)}, {"order", shuffle ? str("shuffled by seed ", seed) : std::string("as given")}};
+    for (size_t f = 0; f < types.size(); ++f)
+      lines.push_back({str("field \"", types[f].name, "\""),
+                       str(shape_text((*columns)[f].held, types[f].shape), " a row, fingerprint ",
+                           fingerprint_of((*columns)[f].array))});
+    return lines;
+  };
   out.name = [rows, shuffle, seed](int64_t i) {
     return str("row ", launcher::data::sequence_of(i, rows, shuffle, seed), " of the arrays");
   };

@@ -109,9 +109,8 @@ OwnForward::Compiled& forward_for(OwnForward& self, const FieldTypes& fields) {
       *self.state, batch,
       [&](const std::vector<Tensor>& inputs) {
         TracedStep traced(inputs);
-        nb::list arguments;
-        for (const Tensor& x : inputs) arguments.append(x);
-        Results results = results_of(self.function(*arguments));
+        Results results =
+            results_of(call_with_fields(self.function, names_of(fields), inputs, "the function"));
         kind = results.kind;
         return results.tensors;
       },

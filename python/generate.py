@@ -49,7 +49,7 @@ WITHOUT_DEFAULT = {("sdpa", "causal")}
 LEFT_OUT = {("sdpa", "bool")}
 KEYWORDS = {"in", "lambda", "from", "is", "not", "and", "or"}
 PLAIN = {"int", "int64_t", "double", "bool", "size_t", "uint64_t", "std::string", "DType", "Scope", "Parameter", "Loss", "Gradients", "Plateau", "Init", "LinearInit",
-         "Schedule", "std::vector<Tensor>", "std::vector<Parameter>", "std::optional<double>", "std::optional<Init>", "std::vector<double>"}
+         "Schedule", "std::vector<Tensor>", "std::vector<Parameter>", "std::optional<double>", "std::optional<Init>", "std::vector<double>", "Number", "std::vector<Number>"}
 
 
 class Types:

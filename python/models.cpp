@@ -162,6 +162,19 @@ void bind_models(nb::module_& m) {
           },
           "The output, or a list where there are several.")
       .def(
+          "features",
+          [](const models::Model& self, nb::args inputs) -> nb::object {
+            CallingLine line;
+            if (!self.features)
+              throw UserError(str("[model] ", python_line().text(),
+                                  ": this family gives no features; gpt, llama, qwen, gemma, mistral, bert, "
+                                  "bert_classifier and vit do"));
+            return nb::cast(self.features(list_of(inputs, "model"))[0]);
+          },
+          nb::arg("inputs"),
+          "The last hidden state, which the head reads: [B,T,C] of tokens, or of a class token and patches. "
+          "For a head of one's own.")
+      .def(
           "part",
           [](const models::Model& self, const std::string& name, nb::args inputs) -> nb::object {
             CallingLine line;

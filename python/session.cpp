@@ -84,15 +84,16 @@ std::string run_training(Session& session, State& state, const SampleData& data,
                          int64_t every, nb::object measured) {
   TrainOptions options = options_of(given);
   if (validation)
-    options.validation =
-        Validation{*validation, step_function(nb::cast<nb::callable>(measure), "the validation's function"),
-                   samples, every};
+    options.validation = Validation{
+        *validation,
+        step_function(nb::cast<nb::callable>(measure), validation->fields, "the validation's function"),
+        samples, every};
   if (validation && !measured.is_none())
     options.validation->measured = [&measured](const std::map<std::string, double>& metrics) {
       nb::gil_scoped_acquire python;
       measured(metrics);
     };
-  compiler::StepFunction traced = step_function(function);
+  compiler::StepFunction traced = step_function(function, data.fields);
   const Turn turn = Turn::of_training(state);
   std::string hash;
   {
@@ -101,6 +102,13 @@ std::string run_training(Session& session, State& state, const SampleData& data,
     hash = train(session, state, data, traced, options);
   }
   return hash;
+}
+
+void need_values(const State& state, const char* what) {
+  if (!state.has_values())
+    throw UserError(str("[state] ", python_line().text(), ": ", what,
+                        "() is called before the state has values: materialize() draws initial ones, as the "
+                        "first call of a step does; Checkpoint.resume() loads, and load_weights() too"));
 }
 
 void bind_state_of_session(nb::module_& m) {
@@ -207,18 +215,43 @@ void bind_state_of_session(nb::module_& m) {
             nb::gil_scoped_release release;
             state.materialize();
           },
-          "Allocates this rank's part, with initial values. Calling it again starts over.")
+          "Allocates this rank's part, with initial values. Calling it again starts over. train(), "
+          "Checkpoint.resume() of a new folder and the first call of a step do it where nobody has.")
       .def(
           "array",
           [](State& state, const std::string& name) {
             const Turn turn(state);
+            need_values(state, "array");
             return numpy_of(state.array(name));
           },
           nb::arg("name"), "A copy of this rank's part as a NumPy array (bf16 as float32).")
       .def(
+          "set",
+          [](State& state, const std::string& name, nb::object array) {
+            CallingLine line;
+            const Parameter known = state.find_spec(name);
+            const Turn turn(state);
+            HostArray given = host_array(name, array);
+            const DType held = dtype_of(given.dtype());
+            // Within a kind numbers are converted, as those of a batch are.
+            const DType dtype = known && is_float(held) == is_float(known.dtype()) &&
+                                        is_integer(held) == is_integer(known.dtype())
+                                    ? known.dtype()
+                                    : held;
+            std::vector<std::byte> elements(static_cast<size_t>(numel(shape_of(given))) * size_of(dtype));
+            copy_elements(name, given.data(), held, elements.data(), dtype, numel(shape_of(given)));
+            const Shape shape = shape_of(given);
+            nb::gil_scoped_release release;
+            state.set(name, elements.data(), dtype, shape);
+          },
+          nb::arg("name"), nb::arg("array"),
+          "The tensor has these values, now where the state has values already, and wherever it starts: "
+          "materialize(), train() of a new run. The whole array on every rank, each of which keeps its part.")
+      .def(
           "hash",
           [](const State& state) {
             const Turn turn(state);
+            need_values(state, "hash");
             nb::gil_scoped_release release;
             return state_hash(state.arrays(), state.mesh());
           },

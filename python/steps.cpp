@@ -2,6 +2,9 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
+
+#include <nanobind/stl/variant.h>
 
 #include "core/base/log.h"
 #include "launcher/supervise/worker_side.h"
@@ -21,6 +24,7 @@ struct OwnStep {
   std::unique_ptr<compiler::StepsByShape> steps;
   compiler::Step* last;  // that ran, or the first
   int64_t done = 0;
+  bool compared = false, told = false;  // the arrays of the first call; a step that was not applied
 };
 int visit_function(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -54,9 +58,9 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
   options.together = together;
   options.precision = launcher::precision_of(state);
   auto held = std::make_shared<nb::callable>(function);
-  compiler::StepFunction traced = [held](const std::vector<Tensor>& tensors) {
+  compiler::StepFunction traced = [held, types](const std::vector<Tensor>& tensors) {
     nb::gil_scoped_acquire python;
-    return step_function(*held)(tensors);
+    return step_function(*held, types)(tensors);
   };
   CallingLine line;
   const Turn turn(state);
@@ -66,6 +70,7 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
       state, batch, compiler::BatchShape{global_batch, micro_batch, lanes}, traced, options,
       static_cast<size_t>(std::max<int64_t>(0, max_shapes)));
   compiler::Step* first = &steps->first();
+  compiler::tell_no_update(*first, state);
   return {&state, std::move(held), types, std::move(steps), first};
 }
 
@@ -95,6 +100,11 @@ compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
 nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   const Turn turn(*self.state);
   const std::vector<HostArray> arrays = arrays_of("step", self.fields, in_order, by_name);
+  if (!std::exchange(self.compared, true)) {
+    Computing elsewhere;
+    nb::gil_scoped_release release;
+    compare_batch(*self.state->mesh().world, self.fields, arrays);
+  }
   self.last = &step_for(self, arrays);
   std::vector<DType> dtypes;
   for (const HostArray& array : arrays) dtypes.push_back(dtype_of(array.dtype()));
@@ -113,6 +123,7 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
     Computing elsewhere;
     nb::gil_scoped_release release;
     result = self.last->run(input);
+    if (!result.applied && !self.told) self.told = tell_not_applied(*self.last, input, result, *self.state);
   }
   raise_interrupt();
   ++self.done;
@@ -142,7 +153,7 @@ void bind_steps(nb::module_& m) {
       "compiled when it first comes, up to max_shapes of them.")
       .def("__call__", &run_step, nb::arg("arrays"), nb::arg("by_name"),
            "Runs one step. NumPy arrays, or any that speak DLPack, in the order of the fields or by name; "
-           "the same on every rank. Gives a dict: loss, "
+           "the same on every rank, which the first call compares. Gives a dict: loss, "
            "grad_norm, metrics of one's own; `applied`: whether the update was made; `stop`: whether a "
            "signal asked some rank to stop.")
       .def_prop_rw(
@@ -162,13 +173,16 @@ void bind_steps(nb::module_& m) {
           "The plan of the body as text, of the shape that ran last.");
   m.def(
       "compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-      nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes") = 0, nb::arg("threads") = 0,
+      nb::arg("global_batch"), nb::arg("micro_batch") = 0, nb::arg("lanes") = 0, nb::arg("threads") = 0,
       nb::arg("memory_budget") = -1, nb::arg("max_shapes") = compiler::kMostShapes,
       nb::arg("offload_moments") = false, nb::arg("offload_activations") = false, nb::arg("together") = 1,
       nb::keep_alive<0, 1>(),
       "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
       "backward, communication and update to one "
-      "step. function(x, ...) returns the Loss. threads: 0 takes the cores of the host over its ranks; "
+      "step. function(x, ...) returns the Loss; its parameters take the fields of their names, or all in "
+      "order. micro_batch: samples that a rank computes at a time; 0 takes "
+      "what the batch and the step say, as train() does. threads: 0 takes the cores of the host over its "
+      "ranks; "
       "memory_budget: bytes of activations, "
       "beyond which they are computed again; max_shapes: shapes of batches that the step may be called with, "
       "each of which is compiled when it first comes; offload_moments: those of the optimizer lie in the "
@@ -203,19 +217,24 @@ void bind_steps(nb::module_& m) {
           nb::arg("done"), nb::arg("state"), "Saves when `done` is a multiple of `every`. Collective.");
   m.def(
       "load_weights",
-      [](State& state, const std::string& path) {
+      [](State& state, const std::string& path, const std::variant<std::string, Scope>& at, bool partial) {
         const Turn turn(state);
+        const auto* scope = std::get_if<Scope>(&at);
+        const WeightOptions options{scope ? scope->path() : std::get<std::string>(at), partial};
         nb::gil_scoped_release release;
-        load_weights(state, path);
+        load_weights(state, path, options);
       },
-      nb::arg("state"), nb::arg("path"),
+      nb::arg("state"), nb::arg("path"), nb::kw_only(), nb::arg("at") = "", nb::arg("partial") = false,
       "The state starts from weights at `path`: of a run, its best folder, a step folder, or safetensors "
       "files "
       "by name. Running means and the like come too, where the path has them; optimizers begin anew. It "
       "holds "
       "wherever the state starts: materialize(), Checkpoint.resume() of a new folder, train() of a new run. "
-      "Call it behind models, on every rank. What is missing, or of another shape, is refused, and of "
-      "safetensors files what is extra.");
+      "Call it behind models, on every rank. Adapters of a run go on as adapters where the state has the "
+      "same ones, else they are merged into the weights; the log says which. `at`: a scope of the state, or "
+      "its path, below which the stored names are looked up (several calls fill several models). What is "
+      "missing, or of another shape, is refused, and of safetensors files what is extra; with `partial` what "
+      "only one of both sides has is left as it is, and the log lists it.");
 }
 
 }  // namespace lockstep::python

@@ -1,5 +1,5 @@
 // What a model is written with: Tensor and its operators, the state and its parameters, initial values,
-// losses, schedules and the guards of a `with`.
+// gradients, schedules and the guards of a `with`.
 #include "python/binding.h"
 
 namespace lockstep::python {
@@ -19,7 +19,7 @@ void bind_operator(TensorClass& tensor, const std::string& name, Operator of) {
              },
              nb::is_operator());
   tensor.def(("__" + name + "__").c_str(),
-             [of](const Tensor& a, double b) {
+             [of](const Tensor& a, const Number& b) {
                CallingLine line;
                return of(TensorAt(a), b);
              },
@@ -28,12 +28,13 @@ void bind_operator(TensorClass& tensor, const std::string& name, Operator of) {
 template <class Operator>
 void bind_reversed(TensorClass& tensor, const std::string& name, Operator of) {
   tensor.def(("__r" + name + "__").c_str(),
-             [of](const Tensor& b, double a) {
+             [of](const Tensor& b, const Number& a) {
                CallingLine line;
                return of(a, TensorAt(b));
              },
              nb::is_operator());
 }
+// One of two tensors.
 template <class Function>
 void bind_pair(TensorClass& tensor, const char* name, Function of) {
   tensor.def(
@@ -44,17 +45,42 @@ void bind_pair(TensorClass& tensor, const char* name, Function of) {
       },
       nb::is_operator());
 }
+// x / 255 of pictures means fractions, which integers do not hold; / of two tensors is that of C++.
+void refuse_quotient(const Tensor& x) {
+  if (is_integer(x.dtype()))
+    throw UserError(
+        str("[div] ", python_line().text(), ": ", x.text(),
+            " and a number have a quotient with a fraction, which ", name(x.dtype()),
+            " does not hold; convert the tensor, x.to(f32) / 255, or take the whole number below, x // 255"));
+}
 
 void bind_arithmetic(TensorClass& t) {
   bind_operator(t, "add", [](auto a, auto b) { return a + b; });
   bind_operator(t, "sub", [](auto a, auto b) { return a - b; });
   bind_operator(t, "mul", [](auto a, auto b) { return a * b; });
-  bind_operator(t, "truediv", [](auto a, auto b) { return a / b; });
+  bind_operator(t, "truediv", [](auto a, auto b) {
+    if constexpr (std::is_same_v<decltype(b), Number>) refuse_quotient(a.tensor);
+    return a / b;
+  });
   bind_operator(t, "mod", [](auto a, auto b) { return a % b; });
+  bind_operator(t, "floordiv", [](auto a, auto b) { return floor_divide(a.tensor, b, a.at); });
+  bind_operator(t, "and", [](auto a, auto b) { return a & b; });
+  bind_operator(t, "or", [](auto a, auto b) { return a | b; });
+  bind_operator(t, "xor", [](auto a, auto b) { return a ^ b; });
+  bind_operator(t, "lshift", [](auto a, auto b) { return bitwise_left_shift(a.tensor, b, a.at); });
+  bind_operator(t, "rshift", [](auto a, auto b) { return bitwise_right_shift(a.tensor, b, a.at); });
   bind_reversed(t, "add", [](auto a, auto b) { return a + b; });
   bind_reversed(t, "sub", [](auto a, auto b) { return a - b; });
   bind_reversed(t, "mul", [](auto a, auto b) { return a * b; });
-  bind_reversed(t, "truediv", [](auto a, auto b) { return a / b; });
+  bind_reversed(t, "truediv", [](auto a, auto b) {
+    refuse_quotient(b.tensor);
+    return a / b;
+  });
+  bind_reversed(t, "mod", [](auto a, auto b) { return a % b; });
+  bind_reversed(t, "floordiv", [](auto a, auto b) { return floor_divide(a, b.tensor, b.at); });
+  bind_reversed(t, "and", [](auto a, auto b) { return b & a; });
+  bind_reversed(t, "or", [](auto a, auto b) { return b | a; });
+  bind_reversed(t, "xor", [](auto a, auto b) { return b ^ a; });
   bind_operator(t, "eq", [](auto a, auto b) { return a == b; });
   bind_operator(t, "ne", [](auto a, auto b) { return a != b; });
   bind_operator(t, "lt", [](auto a, auto b) { return a < b; });
@@ -62,21 +88,17 @@ void bind_arithmetic(TensorClass& t) {
   bind_operator(t, "gt", [](auto a, auto b) { return a > b; });
   bind_operator(t, "ge", [](auto a, auto b) { return a >= b; });
   bind_pair(t, "__matmul__", [](const Tensor& a, const Tensor& b) { return matmul(a, b); });
-  bind_pair(t, "__floordiv__", [](const Tensor& a, const Tensor& b) { return floor_divide(a, b); });
-  bind_pair(t, "__and__", [](const Tensor& a, const Tensor& b) { return bitwise_and(a, b); });
-  bind_pair(t, "__or__", [](const Tensor& a, const Tensor& b) { return bitwise_or(a, b); });
-  bind_pair(t, "__xor__", [](const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); });
   bind_pair(t, "__pow__", [](const Tensor& a, const Tensor& b) { return pow(a, b); });
   t.def(
       "__pow__",
-      [](const Tensor& a, double b) {
+      [](const Tensor& a, const Number& b) {
         CallingLine line;
         return pow(a, b);
       },
       nb::is_operator());
   t.def(
       "__rpow__",
-      [](const Tensor& b, double a) {
+      [](const Tensor& b, const Number& a) {
         CallingLine line;
         return pow(a, b);
       },
@@ -239,27 +261,7 @@ void bind_state(nb::module_& m) {
           "\"replicate\".");
 }
 
-bool no_truth(const Loss& loss) {
-  throw nb::type_error(str("a loss, ", loss.sum.text(),
-                           ", has no value while a step is traced; a called step returns it as "
-                           "step(x)[\"loss\"], and train() ends a run whose loss is not finite")
-                           .c_str());
-}
-
-void bind_losses(nb::module_& m) {
-  nb::class_<Loss>(m, "Loss",
-                   "A sum and a count: divided once, after both are summed over all micro-batches and ranks.")
-      .def(
-          "__init__", [](Loss* self, Tensor sum, Tensor count) { new (self) Loss{sum, count}; },
-          nb::arg("sum"), nb::arg("count"))
-      .def_ro("sum", &Loss::sum)
-      .def_ro("count", &Loss::count)
-      .def("__repr__",
-           [](const Loss& x) { return "Loss(sum " + x.sum.text() + ", count " + x.count.text() + ")"; })
-      .def("__bool__", &no_truth)
-      .def("__gt__", [](const Loss& x, nb::handle) { return no_truth(x); })
-      .def("__lt__", [](const Loss& x, nb::handle) { return no_truth(x); })
-      .def("__float__", [](const Loss& x) { return static_cast<double>(no_truth(x)); });
+void bind_gradients(nb::module_& m) {
   nb::class_<Gradients>(m, "Gradients",
                         "A gradient for each of some parameters, summed over all micro-batches.")
       .def(
@@ -325,7 +327,8 @@ nb::class_<Tensor> bind_values(nb::module_& m) {
   TensorClass tensor = bind_tensor(m);
   bind_inits(m);
   bind_state(m);
-  bind_losses(m);
+  bind_loss(m);
+  bind_gradients(m);
   bind_guard<Evaluation>(m, "Evaluation",
                          "While it lives (`with`), what is traced is for evaluation: Dropout does nothing.")
       .def("__init__", [](Within<Evaluation>* self) {

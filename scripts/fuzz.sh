@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all=(config manifest safetensors tokens cache_entry kernel_cache flight_record hf_config tokenizer records archive hosts)
+all=(config manifest safetensors tokens cache_entry kernel_cache flight_record hf_config tokenizer records archive hosts npy picture s3_answer run_logs json)
 seconds=60 minimize=
 if [[ "${1:-}" =~ ^[0-9]+$ ]]; then seconds=$1; shift; fi
 if [[ "${1:-}" == minimize ]]; then minimize=1; shift; fi

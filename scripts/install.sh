@@ -10,7 +10,7 @@ packages=(
   libboost-dev libboost-filesystem-dev                         # Process, Asio, Interprocess
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev  # config, command line, logs, checksums
   libsodium-dev                                                # the key and the seal of the kernel cache
-  libcurl4-openssl-dev                                         # checkpoints in an object store
+  libcurl4-openssl-dev libexpat1-dev                           # checkpoints in an object store
   libpcre2-dev libutf8proc-dev libsentencepiece-dev            # tokenizers
   libpng-dev libjpeg62-turbo-dev zlib1g-dev                    # pictures and packed arrays
   libgtest-dev libgmock-dev libbenchmark-dev                   # tests and benchmarks

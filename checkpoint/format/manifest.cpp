@@ -58,6 +58,7 @@ std::string to_text(const Manifest& manifest) {
                         {"xxh3", checksum_text(chunk.xxh3)}});
     tensors[tensor.fqn] = {
         {"dtype", name(tensor.dtype)}, {"shape", tensor.shape}, {"chunks", std::move(chunks)}};
+    if (tensor.updates >= 0) tensors[tensor.fqn]["updates"] = tensor.updates;
   }
   json["files"] = std::move(files);
   json["tensors"] = std::move(tensors);

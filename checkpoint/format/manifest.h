@@ -29,6 +29,7 @@ struct TensorRecord {
   DType dtype = DType::f32;
   Shape shape;  // global
   std::vector<Chunk> chunks;
+  int64_t updates = -1;  // steps that were applied to it; -1: the file does not say
 };
 
 // A safetensors file of the folder. The chunks cover [header_bytes, bytes); xxh3 is of the header, so every

@@ -147,6 +147,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     tensor.shape = strict::naturals(value, "shape", where);
     strict::multiply(strict::elements(tensor.shape, where), static_cast<int64_t>(size_of(tensor.dtype)),
                      where);
+    if (value.contains("updates")) tensor.updates = strict::natural(value, "updates", where);
     std::vector<Box> boxes;
     for (const Json& chunk : strict::array(value, "chunks", where)) {
       tensor.chunks.push_back(read_chunk(chunk, tensor, out, str(where, ": chunk ", tensor.chunks.size())));

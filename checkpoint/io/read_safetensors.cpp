@@ -19,7 +19,8 @@ SafeTensorsHeader read_safetensors_header(const InFile& file, const std::string&
 }
 
 void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array) {
-  LS_CHECK(tensor.shape == array.shape && (tensor.dtype == array.dtype || widens(tensor.dtype, array.dtype)),
+  LS_CHECK(tensor.other.empty() && tensor.shape == array.shape &&
+               (tensor.dtype == array.dtype || widens(tensor.dtype, array.dtype)),
            tensor.name);
   LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " has room for ", array.data.bytes(), " of ",
            array.local_bytes(), " bytes");

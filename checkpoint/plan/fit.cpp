@@ -14,6 +14,17 @@ std::vector<NamedType> types_of(const std::vector<Array*>& arrays) {
   return out;
 }
 
+std::string type_text(const NamedType& type) {
+  return type.other.empty() ? shape_text(type.dtype, type.shape)
+                            : shortened(printable(type.other), 40) + str(type.shape);
+}
+
+namespace {
+bool is_wider(const NamedType& stored, const NamedType& wanted) {
+  return stored.other.empty() && stored.shape == wanted.shape && widens(wanted.dtype, stored.dtype);
+}
+}  // namespace
+
 bool widens(DType from, DType to) { return is_float(from) && is_float(to) && size_of(from) < size_of(to); }
 
 std::string misfit_text(const std::vector<NamedType>& stored, const std::string& stored_where,
@@ -32,27 +43,34 @@ std::string misfit_text(const std::vector<NamedType>& stored, const std::string&
   auto more = [&](size_t count, const char* kind) {
     if (count > kShown) lines.push_back(str("  ", kind, ": and ", count - kShown, " more"));
   };
-  size_t missing = 0, extra = 0, differ = 0;
+  size_t missing = 0, extra = 0, differ = 0, wider = 0;
   for (const auto& t : wanted)
     if (!have.count(t.fqn) && ++missing <= kShown)
-      lines.push_back(str("  missing: ", t.fqn, ' ', shape_text(t.dtype, t.shape),
-                          hint(t.fqn, have_names, stored_where)));
+      lines.push_back(str("  missing: ", t.fqn, ' ', type_text(t), hint(t.fqn, have_names, stored_where)));
   more(missing, "missing");
   for (const auto& t : stored)
     if (!want.count(t.fqn) && ++extra <= kShown)
-      lines.push_back(
-          str("  extra: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, want_names, wanted_where)));
+      lines.push_back(str("  extra: ", t.fqn, ' ', type_text(t), hint(t.fqn, want_names, wanted_where)));
   more(extra, "extra");
   for (const auto& t : wanted) {
     auto found = have.find(t.fqn);
     if (found == have.end()) continue;
     const NamedType& s = *found->second;
-    if (s.shape == t.shape && (s.dtype == t.dtype || (widening && widens(s.dtype, t.dtype)))) continue;
+    if (s.other.empty() && s.shape == t.shape &&
+        (s.dtype == t.dtype || (widening && widens(s.dtype, t.dtype))))
+      continue;
+    wider += widening && is_wider(s, t);
     if (++differ > kShown) continue;
-    lines.push_back(str("  differs: ", t.fqn, " is ", shape_text(s.dtype, s.shape), " in ", stored_where,
-                        " and ", shape_text(t.dtype, t.shape), " in ", wanted_where));
+    lines.push_back(str("  differs: ", t.fqn, " is ", type_text(s), " in ", stored_where, " and ",
+                        type_text(t), " in ", wanted_where));
   }
   more(differ, "differs");
+  if (wider)
+    lines.push_back(str(wider, wider == 1 ? " tensor is" : " tensors are", " stored in a wider dtype than ",
+                        wanted_where,
+                        " computes with, and nothing is rounded unasked: store them as float32, as "
+                        "model.float().save_pretrained(FOLDER) of transformers or tensor.float() of PyTorch "
+                        "does"));
   if (lines.empty()) return "";
   return str(stored_where, " does not fit ", wanted_where, ": ", missing, " missing, ", extra, " extra, ",
              differ, " of another shape or dtype\n", join(lines, "\n"));

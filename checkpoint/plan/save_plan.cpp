@@ -52,7 +52,8 @@ void append_held(const std::vector<TensorSpec>& tensors, size_t index, const Mes
 
 std::vector<TensorSpec> specs_of(const std::vector<const Array*>& arrays) {
   std::vector<TensorSpec> out;
-  for (const Array* array : arrays) out.push_back({array->fqn, array->dtype, array->shape, array->layout});
+  for (const Array* array : arrays)
+    out.push_back({array->fqn, array->dtype, array->shape, array->layout, array->updates});
   return out;
 }
 

@@ -15,6 +15,7 @@ struct TensorSpec {
   DType dtype = DType::f32;
   Shape shape;
   Layout layout;
+  int64_t updates = -1;  // Array::updates; -1: not known
 };
 std::vector<TensorSpec> specs_of(const std::vector<const Array*>& arrays);
 

@@ -10,12 +10,10 @@ Storage& object_store() {
   static s3::S3Storage storage(s3::settings_of_environment());
   return storage;
 }
-Storage& storage_of(const std::string& path) {
-  return path.starts_with(s3::kScheme) ? object_store() : file_storage();
-}
 
 class AnyStorage : public Storage {
  public:
+  explicit AnyStorage(Storage& files) : files_(files) {}
   Commit commit(const std::string& path) const override { return storage_of(path).commit(path); }
   std::unique_ptr<OutFile> create(const std::string& path) override { return storage_of(path).create(path); }
   std::unique_ptr<InFile> open(const std::string& path) override { return storage_of(path).open(path); }
@@ -30,11 +28,21 @@ class AnyStorage : public Storage {
   std::shared_ptr<FolderLock> lock(const std::string& folder) override {
     return storage_of(folder).lock(folder);
   }
+
+ private:
+  Storage& storage_of(const std::string& path) const {
+    return path.starts_with(s3::kScheme) ? object_store() : files_;
+  }
+  Storage& files_;
 };
 }  // namespace
 
 Storage& any_storage() {
-  static AnyStorage storage;
+  static AnyStorage storage(file_storage());
+  return storage;
+}
+Storage& any_shared_storage() {
+  static AnyStorage storage(shared_file_storage());
   return storage;
 }
 

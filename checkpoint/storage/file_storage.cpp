@@ -18,6 +18,8 @@
 
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/remove_known.h"
+#include "core/base/shared_file.h"
 
 namespace lockstep::checkpoint {
 
@@ -76,10 +78,14 @@ class PosixOutFile : public OutFile {
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {
         int code = n == 0 ? ENOSPC : errno;
-        bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", offset, " (",
-                               left, " bytes of this piece left)", full ? free_text(path_) : ""),
-                           path_, code);
+        const bool full = code == ENOSPC || code == EDQUOT;
+        throw StorageError(
+            str("cannot write ", path_, ": ", std::strerror(code), " at byte ", offset, " (", left,
+                " bytes of this piece left)",
+                full            ? free_text(path_)
+                : code == EFBIG ? "; raise `ulimit -f`, or save to a file system that takes larger files"
+                                : ""),
+            path_, code);
       }
       at += n;
       left -= n;
@@ -143,10 +149,15 @@ class HeldLock : public FolderLock {
   Descriptor fd_;  // the kernel releases the flock when the last descriptor goes, also on kill -9
 };
 
+constexpr const char* kNobody = "another process";
+// "process 12 on h1", or nothing yet.
+bool is_holder(const std::string& said) {
+  return said == kNobody || (said.starts_with("process ") && said.find(" on ") != std::string::npos);
+}
 std::string holder_text(int fd) {
   char text[256];
   ssize_t n = ::pread(fd, text, sizeof text, 0);
-  return n > 0 ? trim(std::string_view(text, n)) : "another process";
+  return n > 0 ? trim(std::string_view(text, n)) : kNobody;
 }
 }  // namespace
 
@@ -158,7 +169,7 @@ int64_t FileStorage::read_some(int fd, void* out, size_t bytes, int64_t offset) 
 }
 
 std::unique_ptr<OutFile> FileStorage::create(const std::string& path) {
-  PlainFile file = create_plain(path);
+  PlainFile file = whom_ == For::owner ? create_plain(path) : create_shared(path);
   if (!file.fd) throw StorageError(str("cannot create ", path, ": ", file.why), path, file.code);
   return std::make_unique<PosixOutFile>(*this, path, std::move(file.fd));
 }
@@ -198,11 +209,14 @@ std::vector<FolderEntry> FileStorage::list(const std::string& folder) {
   return out;
 }
 
+int FileStorage::make_folder(const std::string& path) const {
+  return whom_ == For::owner ? make_private_folder(path) : make_shared_folder(path);
+}
 void FileStorage::make_folders(const std::string& path) {
-  if (make_private_folder(path) == 0) return sync_folder(parent_folder(path));
+  if (make_folder(path) == 0) return sync_folder(parent_folder(path));
   if (errno == ENOENT && parent_folder(path) != path) {
     make_folders(parent_folder(path));
-    if (make_private_folder(path) == 0) return sync_folder(parent_folder(path));
+    if (make_folder(path) == 0) return sync_folder(parent_folder(path));
   }
   int code = errno;
   struct stat at;
@@ -232,6 +246,12 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>>
       held;  // by identity of the lock file, so that spelling plays no part
   std::lock_guard<std::mutex> hold(guard);
+  if (is_link(folder))
+    throw StorageError(
+        str("checkpoint folder ", folder,
+            " is a link, and nothing is written or removed behind one: it may come from elsewhere. "
+            "Remove the link, or name the folder itself, for a run with checkpoint.dir"),
+        folder, ELOOP);
   std::string path = folder + "/.lock";
   Descriptor fd = open_private(path, O_RDWR);
   if (!fd && errno == EINVAL) throw StorageError(str(path, " is not a plain file; remove it"), path, EINVAL);
@@ -251,6 +271,9 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   if (status != 0) fail(str("cannot lock ", path), path, errno);
   char host[128] = "";
   ::gethostname(host, sizeof host - 1);
+  if (const std::string said = holder_text(fd.get()); !is_holder(said))
+    throw StorageError(str(path, " is there and is no lock of a run, and is left as it is; move it away"),
+                       path, EINVAL);
   std::string who = str("process ", ::getpid(), " on ", host, "\n");
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), who.data(), who.size(), 0) < 0) {
     // The text only serves the other job's message; the lock holds without it (a full disk, for one).
@@ -262,6 +285,10 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
 
 Storage& file_storage() {
   static FileStorage storage;
+  return storage;
+}
+Storage& shared_file_storage() {
+  static FileStorage storage(FileStorage::For::others);
   return storage;
 }
 

@@ -10,6 +10,8 @@ namespace lockstep::checkpoint {
 // on FOLDER/.lock, whose text says who holds it.
 class FileStorage : public Storage {
  public:
+  enum class For { owner, others };  // 0600 and 0700 whatever the umask, or as the umask says
+  explicit FileStorage(For whom = For::owner) : whom_(whom) {}
   Commit commit(const std::string&) const override { return Commit::rename; }
   std::unique_ptr<OutFile> create(const std::string& path) override;
   std::unique_ptr<InFile> open(const std::string& path) override;
@@ -24,6 +26,10 @@ class FileStorage : public Storage {
   // The system calls that may do part of the work; tests replace them.
   virtual int64_t write_some(int fd, const void* data, size_t bytes, int64_t offset);
   virtual int64_t read_some(int fd, void* out, size_t bytes, int64_t offset);
+
+ private:
+  int make_folder(const std::string& path) const;
+  const For whom_;
 };
 
 }  // namespace lockstep::checkpoint

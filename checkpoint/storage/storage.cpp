@@ -3,6 +3,8 @@
 
 #include <cerrno>
 
+#include "core/base/remove_known.h"
+
 namespace lockstep::checkpoint {
 
 bool StorageError::access_denied() const {
@@ -57,6 +59,7 @@ void write_text(Storage& storage, const std::string& path, const std::string& te
 }
 
 void remove_folder(Storage& storage, const std::string& folder) {
+  if (is_link(folder)) return storage.remove(folder);
   for (const auto& entry : storage.list(folder)) {
     std::string path = folder + "/" + entry.name;
     if (entry.folder)

@@ -102,6 +102,10 @@ class Storage {
 };
 Storage& file_storage();  // the file system
 Storage& any_storage();   // by the path: s3://BUCKET/... an object store, all else the file system
+// The same two, for what is made for others: modes of files and folders follow the umask. Else they are their
+// owner's alone.
+Storage& shared_file_storage();
+Storage& any_shared_storage();
 
 // Words over the verbs.
 std::string parent_folder(const std::string& path);  // "a/b" -> "a"; "b" -> "."

@@ -33,6 +33,8 @@ std::vector<PrunedStep> decide(Storage& storage, const std::string& dir, const P
       one.why = ++kept == 1 ? "the newest whole one" : str("one of the newest ", rule.keep);
     else if (rule.every > 0 && folder.step % rule.every == 0)
       one.why = str("every ", rule.every, " steps");
+    else if (const std::string stranger = stranger_in(storage, folder.path); !stranger.empty())
+      one.why = str("it holds ", printable(stranger), ", which is no file of a checkpoint");
     else
       one.removed = true;
     out.push_back(std::move(one));

@@ -8,6 +8,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/format/damage.h"
+#include "checkpoint/initial_weights.h"
+#include "checkpoint/optimizer_tensors.h"
 #include "checkpoint/tools/open_shards.h"
 
 namespace lockstep::checkpoint {
@@ -46,6 +48,24 @@ std::vector<TensorRecord> weights_of(const Manifest& manifest) {
   for (const TensorRecord& tensor : manifest.tensors)
     if (!left.count(tensor.fqn)) out.push_back(tensor);
   return out;
+}
+
+// Adapters of one scale: matrices of another one mean something else.
+void check_scales(const std::vector<std::string>& step_dirs,
+                  const std::vector<std::unique_ptr<Source>>& sources) {
+  const auto& tensors = sources[0]->manifest.tensors;
+  const auto adapter = std::find_if(tensors.begin(), tensors.end(), [](const TensorRecord& tensor) {
+    return tensor.fqn.ends_with(".lora_A.weight") && tensor.shape.size() == 2;
+  });
+  if (adapter == tensors.end()) return;
+  const int64_t rank = adapter->shape[0];
+  const double first = adapter_scale(sources[0]->manifest, rank, step_dirs[0]);
+  for (size_t i = 1; i < sources.size(); ++i)
+    if (const double scale = adapter_scale(sources[i]->manifest, rank, step_dirs[i]); scale != first)
+      throw UserError(str("the adapters of ", step_dirs[0], " have alpha ",
+                          number_text(first * static_cast<double>(rank)), " and those of ", step_dirs[i], " ",
+                          number_text(scale * static_cast<double>(rank)),
+                          "; average checkpoints of one train.lora.alpha"));
 }
 
 // Every byte under its checksum; the mean is of what was written.
@@ -113,23 +133,6 @@ Layout layout_by_rows(const TensorRecord& tensor, const Mesh& mesh) {
   return out;
 }
 
-std::vector<std::string> optimizer_tensors(const Manifest& manifest) {
-  std::set<std::string> names, roots;
-  for (const TensorRecord& tensor : manifest.tensors) names.insert(tensor.fqn);
-  for (const std::string& fqn : names) {
-    const size_t last = fqn.rfind('.');
-    if (last == std::string::npos) continue;
-    for (size_t dot = fqn.find('.'); dot < last; dot = fqn.find('.', dot + 1))
-      if (names.count(fqn.substr(dot + 1, last - dot - 1))) roots.insert(fqn.substr(0, dot + 1));
-  }
-  std::vector<std::string> out;
-  for (const TensorRecord& tensor : manifest.tensors)
-    if (std::any_of(roots.begin(), roots.end(),
-                    [&](const std::string& root) { return tensor.fqn.rfind(root, 0) == 0; }))
-      out.push_back(tensor.fqn);
-  return out;
-}
-
 Averaged average_checkpoints(const std::vector<std::string>& step_dirs, const std::string& dir, Storage& from,
                              Storage& to) {
   if (step_dirs.size() < 2)
@@ -145,6 +148,7 @@ Averaged average_checkpoints(const std::vector<std::string>& step_dirs, const st
     check_alike(step_dirs[i], weights_of(sources[i]->manifest), step_dirs.back(), sources.back()->manifest);
   }
   for (size_t i = 0; i < sources.size(); ++i) check_whole(step_dirs[i], *sources[i]->storage);
+  check_scales(step_dirs, sources);
   for (const TensorRecord& tensor : facts.tensors)
     if (is_float(tensor.dtype))
       ++out.weights;
@@ -152,7 +156,9 @@ Averaged average_checkpoints(const std::vector<std::string>& step_dirs, const st
       out.as_last.push_back(tensor.fqn);
   facts.mesh = Mesh{};
   facts.certificate.clear();
+  const Json adapters = facts.extra.is_object() ? facts.extra.value(kAdapters, Json()) : Json();
   facts.extra = Json::object({{"average_of", step_dirs}});
+  if (!adapters.is_null()) facts.extra[kAdapters] = adapters;
   const std::vector<TensorRecord> tensors = facts.tensors;
   Mean mean(sources);
   out.written = write_copy(

@@ -19,10 +19,6 @@ WrittenCopy reshard_checkpoint(const std::string& step_dir, const std::string& d
 // Rows over all ranks of the mesh's data dims, as dp_shard splits them: for a state whose model is not known.
 Layout layout_by_rows(const TensorRecord& tensor, const Mesh& mesh);
 
-// FQNs of an optimizer's state, by their names: its moments have the name of a weight in theirs
-// ("optim.W.exp_avg"), and what stands beside them under the same path ("optim") is its own, too.
-std::vector<std::string> optimizer_tensors(const Manifest& manifest);
-
 struct Averaged {
   WrittenCopy written;
   int64_t weights = 0;                // tensors that were averaged

@@ -2,6 +2,7 @@
 // readers: a fixed order.
 #include "compiler/autodiff/autodiff.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/base/error.h"
@@ -134,12 +135,16 @@ Graph without_marks(const Graph& graph) {
 }
 }  // namespace
 
-std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed,
+std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, const std::vector<Seed>& seeds,
                               const std::vector<ValueId>& roots) {
   Backward backward(builder, roots);
-  backward.seed(of, seed);
-  const NodeId producer = builder->graph[of].producer;
-  if (producer.valid()) backward.run(NodeId(0), NodeId(producer.index() + 1));
+  size_t end = 0;
+  for (const auto& [of, gradient] : seeds) {
+    backward.seed(of, gradient);
+    if (const NodeId producer = builder->graph[of].producer; producer.valid())
+      end = std::max(end, producer.index() + 1);
+  }
+  backward.run(NodeId(0), NodeId(end));
   std::vector<Tensor> out;
   for (ValueId root : roots) out.push_back(backward.of(root));
   return out;
@@ -166,25 +171,34 @@ Graph differentiate(Graph graph, const PassContext&) {
     }
     AtLine line(node.at);
     const bool scaled = node.op == ops::grad && node.attrs.flag("scaled");
-    const std::vector<ValueId> roots(inputs.begin() + (scaled ? 3 : 2), inputs.end());
+    const size_t terms = node.attrs.has("terms") ? static_cast<size_t>(node.attrs.integer("terms")) : 1;
+    const std::vector<ValueId> roots(inputs.begin() + static_cast<std::ptrdiff_t>(2 * terms + scaled),
+                                     inputs.end());
     auto whole = [&](const std::vector<Tensor>& gradients, size_t i) {
       return gradients[i].defined() ? gradients[i] : full_like(Tensor(builder, roots[i]), 0);
     };
     if (node.op == ops::vjp) {  // its nodes stand before those that read it, and are differentiated with them
-      auto gradients = vjp_graph(builder, inputs[0], Tensor(builder, inputs[1]), roots);
+      auto gradients = vjp_graph(builder, {{inputs[0], Tensor(builder, inputs[1])}}, roots);
       for (size_t i = 0; i < roots.size(); ++i) map[node.outputs[i]] = whole(gradients, i).id();
       continue;
     }
-    Tensor sum(builder, inputs[0]), count(builder, inputs[1]);
-    Tensor total = sum_counts(count);
-    Tensor seed = 1.0 / convert(total, sum.dtype()), unscale;
-    if (scaled) {  // a power of two: both products are exact
-      const Tensor scale(builder, inputs[2]);
-      seed = seed * scale, unscale = 1.0 / scale;
+    std::vector<Seed> seeds;
+    Tensor unscale, largest;
+    for (size_t t = 0; t < terms; ++t) {
+      Tensor sum(builder, inputs[2 * t]), count(builder, inputs[2 * t + 1]);
+      Tensor total = sum_counts(count);
+      Tensor seed = 1.0 / convert(total, sum.dtype());
+      if (scaled) {  // a power of two: both products are exact
+        const Tensor scale(builder, inputs[2 * terms]);
+        seed = seed * scale;
+        if (t == 0) unscale = 1.0 / scale;
+      }
+      seeds.push_back({sum.id(), seed});
+      largest = t == 0 ? seed : maximum(largest, seed);
     }
     const NodeId first(builder->graph.nodes.size());
-    auto gradients = vjp_graph(builder, inputs[0], seed, roots);
-    tell_count(builder->graph, first, seed.id());
+    auto gradients = vjp_graph(builder, seeds, roots);
+    tell_count(builder->graph, first, largest.id());
     const size_t of_rows = node.attrs.has("rows") ? static_cast<size_t>(node.attrs.integer("rows")) : 0;
     for (size_t i = 0; i < roots.size(); ++i) {
       Tensor mine = whole(gradients, i);

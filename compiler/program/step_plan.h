@@ -51,7 +51,9 @@ struct StepPlan {
   int64_t lanes = 1;
   LaneOrder order = LaneOrder::contiguous;
   std::map<std::string, Layout> layouts;  // of the state that the step reads, on all mesh dims
-  std::set<std::string> on_host;          // of it: what lies in the host's memory
+  // Per host scalar, the tensors of the state that the step computes from it.
+  std::map<std::string, std::vector<std::string>> of_scalars;
+  std::set<std::string> on_host;  // of it: what lies in the host's memory
   int64_t body_within = 0;  // bytes of the body's arenas that copies to the host bring it down to; 0: none
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "compiler/reference/array.h"
+#include "core/ops/held_number.h"
 
 namespace lockstep::compiler::reference {
 
@@ -95,15 +96,15 @@ double modulo(double a, double b) {
   return left != 0 && (left < 0) != (b < 0) ? left + b : left;
 }
 
-// Division by zero gives 0 (and the remainder the dividend): integers have no infinity.
+// Division by zero gives 0, and so is its remainder: integers have no infinity.
 int64_t divide(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? wrapping(0 - word(a)) : a / b; }
 int64_t divide_words(int64_t a, int64_t b) { return b == 0 ? 0 : wrapping(word(a) / word(b)); }
 int64_t modulo(int64_t a, int64_t b) {
-  if (b == 0 || b == -1) return b == 0 ? a : 0;
+  if (b == 0 || b == -1) return 0;
   int64_t left = a % b;
   return left != 0 && (left < 0) != (b < 0) ? left + b : left;
 }
-int64_t modulo_words(int64_t a, int64_t b) { return b == 0 ? a : wrapping(word(a) % word(b)); }
+int64_t modulo_words(int64_t a, int64_t b) { return b == 0 ? 0 : wrapping(word(a) % word(b)); }
 
 std::vector<DenseArray> logical_not(const Call& call) {
   const DenseArray& x = call.in[0];
@@ -170,11 +171,13 @@ int64_t to_integer(double value) {  // towards zero; saturates, NaN is 0
 
 std::vector<DenseArray> clamp(const Call& call) {
   const DenseArray& x = call.in[0];
-  double lo = call.attrs().number("lo"), hi = call.attrs().number("hi");
+  const Number lo = number_of(call.attrs(), "lo", x.dtype), hi = number_of(call.attrs(), "hi", x.dtype);
   DenseArray out = make(x.dtype, x.shape);
-  for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = minimum(maximum(x.f[k], lo), hi);
+  for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = minimum(maximum(x.f[k], lo.real()), hi.real());
   for (size_t k = 0; k < out.i.size(); ++k)
-    out.i[k] = std::min(std::max(x.i[k], to_integer(lo)), to_integer(hi));
+    out.i[k] = x.dtype == DType::u64
+                   ? wrapping(std::min(std::max(word(x.i[k]), word(lo.bits())), word(hi.bits())))
+                   : std::min(std::max(x.i[k], lo.bits()), hi.bits());
   return {out};
 }
 

@@ -1,18 +1,20 @@
 // Formulas of creation, random, view and index rows: elements made from an index, or found at another one.
 #include "compiler/reference/array.h"
 #include "core/base/philox.h"
+#include "core/ops/held_number.h"
 
 namespace lockstep::compiler::reference {
 
 namespace {
 
+void fill(DenseArray& out, const Attrs& attrs) {
+  const Number value = number_of(attrs, "value", out.dtype);
+  out.f.assign(out.f.size(), value.real(out.dtype));
+  if (!out.real()) out.i.assign(out.i.size(), value.bits());
+}
 std::vector<DenseArray> full(const Call& call) {
   DenseArray out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
-  double value = call.attrs().number("value");
-  out.f.assign(out.f.size(), value);
-  out.i.assign(out.i.size(), out.real()                    ? 0
-                             : out.dtype == DType::boolean ? value != 0
-                                                           : static_cast<int64_t>(value));
+  fill(out, call.attrs());
   return {out};
 }
 
@@ -108,12 +110,10 @@ void place(const DenseArray& part, DenseArray& whole, const std::vector<int64_t>
 std::vector<DenseArray> pad(const Call& call) {
   const DenseArray& x = call.in[0];
   const auto &lo = call.attrs().list("lo"), &hi = call.attrs().list("hi");
-  double value = call.attrs().number("value");
   Shape shape;
   for (size_t d = 0; d < x.shape.size(); ++d) shape.push_back(lo[d] + x.shape[d] + hi[d]);
   DenseArray out = make(x.dtype, shape);
-  out.f.assign(out.f.size(), value);
-  if (!out.real()) out.i.assign(out.i.size(), static_cast<int64_t>(value));
+  fill(out, call.attrs());
   place(x, out, lo);
   return {out};
 }

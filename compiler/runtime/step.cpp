@@ -111,8 +111,9 @@ struct Step::Impl {
   // What a step starts from: the state where the device reads it, rounded weights of it, the step's inputs.
   // The rounded weights of the last step's update are the ones, unless somebody else wrote the state since.
   void prepare(const StepInput& input) {
+    const Scalars scalars = scalars_of(input.step);
     prepare_state();
-    fed->send(input, seed, scalars_of(input.step), *compute);
+    fed->send(input, seed, scalars, *compute);
   }
 
   void prepare_state() {
@@ -205,6 +206,10 @@ struct Step::Impl {
     if (!device.addressable()) phase("next batch", [&] { fed->fill_next(input); });
     phase("wait for the device", [&] { finish(); });
     StepResult result = read_results(input);
+    if (const auto count = result.metrics.find("tokens"); count != result.metrics.end())
+      counted = count->second;
+    if (result.applied)
+      for (Array* array : written) ++array->updates;
     if (recorder) result.traced = std::make_shared<TracedStep>(recorder->resolve(program, input.step));
     recorder.reset();
     return result;
@@ -315,6 +320,7 @@ struct Step::Impl {
   Buffer results;
   std::unique_ptr<StepRecorder> recorder;  // of a step that is traced
   int64_t runs = 0, step_number = 0;
+  std::optional<double> counted;  // in the last run
   uint64_t rounded_version = ~uint64_t{0};
   std::unique_ptr<Stream>
       compute;  // after everything that its work reads: it waits for that work when it goes
@@ -328,6 +334,7 @@ Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed,
                                    lender ? lender->impl_.get() : nullptr)) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
+Step& Step::operator=(Step&&) noexcept = default;
 
 StepResult Step::run(const StepInput& input) { return impl_->run(input); }
 void Step::inspect(const StepInput& input, const Graph& body, std::shared_ptr<const KernelSet> kernels,
@@ -339,6 +346,7 @@ std::vector<uint64_t> Step::recompute(const StepInput& input, int64_t micro_batc
 }
 const std::vector<Replica>& Step::replicas() const { return impl_->program.replicas; }
 std::vector<uint64_t> Step::checksums_now() { return impl_->checksums_now(); }
+std::optional<double> Step::counted() const { return impl_->counted; }
 const std::string& Step::certificate() const { return impl_->certificate; }
 const StepPlan& Step::plan() const { return impl_->plan; }
 const StepProgram& Step::program() const { return impl_->program; }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,16 @@ namespace lockstep::compiler {
 class Step {
  public:
   using Scalars = StepScalars;
-  // `array_of` gives this rank's arrays of the state by FQN; they are updated in place. `scalars_of` is asked
-  // once per step. `lender`: a step of the same device that never runs at the same time and outlives this
+  // `array_of` gives this rank's arrays of the state by FQN; they are updated in place, and a step that is
+  // applied counts as one of Array::updates. `scalars_of` is asked once per step, before anything is read of
+  // the state. `lender`: a step of the same device that never runs at the same time and outlives this
   // one; what keeps nothing from run to run lies in its memory, where that has room (lent_places); null:
   // none.
   Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,
        std::function<Scalars(int64_t step)> scalars_of, const Step* lender = nullptr);
   ~Step();
   Step(Step&&) noexcept;
+  Step& operator=(Step&&) noexcept;
 
   // Runs one step. PeerError when a peer is lost.
   StepResult run(const StepInput& input);
@@ -54,6 +57,8 @@ class Step {
   // Checksums of the state's part of them as they are now; of the others, 0.
   std::vector<uint64_t> checksums_now();
 
+  // What the last run divided its loss by, "tokens" of its metrics; nothing before, and where it is not told.
+  std::optional<double> counted() const;
   const std::string& certificate() const;  // equal certificates promise equal bits
   const StepPlan& plan() const;
   const StepProgram& program() const;

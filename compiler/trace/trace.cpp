@@ -46,18 +46,20 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
                         builder->graph.add_input(InputKind::batch, field.name, field.dtype, field.shape));
   }
   Loss loss = function(inputs);
-  if (!loss.sum.defined() || !loss.count.defined())
+  if (loss.terms.empty() && (!loss.sum.defined() || !loss.count.defined()))
     throw UserError("the step function returned no loss; return what cross_entropy gives: {sum, count}");
-  if (!loss.sum.shape().empty() || !loss.count.shape().empty())
-    throw UserError(str("the loss has sum ", loss.sum.text(), " and count ", loss.count.text(),
-                        "; both must be scalars (rank 0)"));
-  Tensor sum = apply1(ops::sum_lanes, {loss.sum});
-  Tensor count = sum_counts(loss.count);
+  Tensor value, tokens;
+  for (const Loss& term : terms_of("loss", loss)) {
+    const Tensor sum = apply1(ops::sum_lanes, {term.sum}), count = sum_counts(term.count);
+    const Tensor mean = sum / convert(count, sum.dtype());
+    value = value.defined() ? value + mean : mean;
+    if (!tokens.defined()) tokens = count;
+  }
   for (const char* name : {"loss", "tokens"})
     if (builder->graph.find_output(name) != kNoValue)
       throw UserError(str("metric \"", name, "\" is the step's own; give yours another name"));
-  builder->graph.add_output(OutputKind::metric, "loss", (sum / convert(count, sum.dtype())).id());
-  builder->graph.add_output(OutputKind::metric, "tokens", count.id());
+  builder->graph.add_output(OutputKind::metric, "loss", value.id());
+  builder->graph.add_output(OutputKind::metric, "tokens", tokens.id());
   check_sparse_tables(*builder);
   return std::move(builder->graph);
 }

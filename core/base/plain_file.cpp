@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/base/private_file.h"
+#include "core/base/shared_file.h"
 #include "core/base/text.h"
 
 namespace lockstep {
@@ -65,6 +66,12 @@ PlainFile open_plain(const std::string& path) {
 PlainFile create_plain(const std::string& path) {
   PlainFile out;
   out.fd = create_private(path);
+  return out.fd ? std::move(out) : not_opened(path, errno, false);
+}
+
+PlainFile create_shared(const std::string& path) {
+  PlainFile out;
+  out.fd = create_shared_descriptor(path);
   return out.fd ? std::move(out) : not_opened(path, errno, false);
 }
 

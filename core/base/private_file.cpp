@@ -3,15 +3,17 @@
 
 #include <sys/stat.h>
 
+#include "core/base/shared_file.h"
+
 namespace lockstep {
 
 namespace {
 constexpr mode_t kFileMode = 0600, kFolderMode = 0700;
 constexpr int kRaces = 8;  // how often another process may take or free the name between two calls
 
-Descriptor open_again(int at, const std::string& path, int flags) {
+Descriptor open_again(int at, const std::string& path, int flags, mode_t mode = kFileMode) {
   int fd;
-  do fd = ::openat(at, path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, kFileMode);
+  do fd = ::openat(at, path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, mode);
   while (fd < 0 && errno == EINTR);
   return Descriptor(fd);
 }
@@ -22,12 +24,12 @@ Descriptor exact(Descriptor file) {
   if (file && ::fchmod(file.get(), kFileMode) != 0 && errno != EPERM && errno != ENOTSUP) return Descriptor();
   return file;
 }
-}  // namespace
 
-Descriptor create_private(const std::string& path, int flags, int at) {
+// A new file in the place of a file or a link.
+Descriptor create(const std::string& path, int flags, int at, mode_t mode) {
   for (int i = 0; i < kRaces; ++i) {
-    Descriptor file = open_again(at, path, flags | O_CREAT | O_EXCL);
-    if (file || errno != EEXIST) return exact(std::move(file));
+    Descriptor file = open_again(at, path, flags | O_CREAT | O_EXCL, mode);
+    if (file || errno != EEXIST) return file;
     struct stat found;
     if (::fstatat(at, path.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) {
       if (errno == ENOENT) continue;
@@ -42,6 +44,15 @@ Descriptor create_private(const std::string& path, int flags, int at) {
   errno = EEXIST;
   return Descriptor();
 }
+}  // namespace
+
+Descriptor create_private(const std::string& path, int flags, int at) {
+  return exact(create(path, flags, at, kFileMode));
+}
+Descriptor create_shared_descriptor(const std::string& path) {
+  return create(path, O_WRONLY, AT_FDCWD, 0666);
+}
+int make_shared_folder(const std::string& path) { return ::mkdir(path.c_str(), 0777); }
 
 Descriptor open_private(const std::string& path, int flags, int at) {
   for (int i = 0; i < kRaces; ++i) {

@@ -57,6 +57,8 @@ struct Array {
   Shape local_shape;  // this rank's
   std::vector<Piece> pieces;
   Buffer data;  // numel(local_shape) elements, on the host; empty until materialised
+  // Steps that wrote it and were applied, since its initial value. A checkpoint keeps it. Equal on all ranks.
+  int64_t updates = 0;
 
   void fetch() const;
   void host_wrote();

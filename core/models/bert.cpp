@@ -21,8 +21,9 @@ class Bert {
         head_(at / "cls" / "predictions" / "transform" / "dense", o.width, o.width),
         head_norm_(at / "cls" / "predictions" / "transform" / "LayerNorm", o.width, o.eps),
         bias_((at / "cls" / "predictions").parameter("bias", {o.vocab}, init::zeros(), line)) {}
+  Tensor features(Tensor ids, Here at = Here::current()) const { return encoder_(ids, {}, {}, at); }
   Tensor operator()(Tensor ids, Here at = Here::current()) const {
-    Tensor x = encoder_(ids, {}, {}, at);
+    Tensor x = features(ids, at);
     Tensor y = head_norm_(gelu_erf(head_(x)));
     Tensor table = encoder_.table().computed(y), bias = bias_.computed(y);
     return linear(y, table, bias);
@@ -37,8 +38,14 @@ class Bert {
 
 Model make(Scope at, const BertOptions& o, Here line) {
   Bert net(at, o, line);
-  return {token_inputs(o.context), [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
-          o.vocab, bert_placements()};
+  return {token_inputs(o.context),
+          [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
+          o.vocab,
+          bert_placements(),
+          {},
+          false,
+          {},
+          [net](const std::vector<Tensor>& in) { return std::vector{net.features(in[0])}; }};
 }
 }  // namespace
 

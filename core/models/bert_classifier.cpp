@@ -24,9 +24,13 @@ class BertClassifier {
         pooler_(at / "bert" / "pooler" / "dense", o.width, o.width),
         dropout_(at / "dropout", o.dropout),
         classifier_(at / "classifier", o.width, o.classes) {}
+  Tensor features(Tensor ids, const Tensor& lengths, const Tensor& segments,
+                  Here at = Here::current()) const {
+    return encoder_(ids, lengths, segments, at);
+  }
   Tensor operator()(Tensor ids, const Tensor& lengths, const Tensor& segments,
                     Here at = Here::current()) const {
-    Tensor first = select(encoder_(ids, lengths, segments, at), 1, 0);
+    Tensor first = select(features(ids, lengths, segments, at), 1, 0);
     return classifier_(dropout_(tanh(pooler_(first))));
   }
 
@@ -42,8 +46,15 @@ Model make(Scope at, const BertClassifierOptions& o, Here line) {
   std::vector<Field> inputs = token_inputs(o.context, o.vocab);
   inputs.push_back({"lengths", DType::i32, {}, o.context + 1});
   inputs.push_back({"token_type_ids", DType::i32, {o.context}, 2, true});
-  return {inputs, [net](const std::vector<Tensor>& in) { return std::vector{net(in[0], in[1], in[2])}; },
-          o.classes, bert_placements()};
+  return {inputs,
+          [net](const std::vector<Tensor>& in) { return std::vector{net(in[0], in[1], in[2])}; },
+          o.classes,
+          bert_placements(),
+          {},
+          false,
+          {},
+          [net](const std::vector<Tensor>& in) {
+            return std::vector{net.features(in[0], in[1], in[2])}; }};
 }
 }  // namespace
 

@@ -65,7 +65,11 @@ const Family& family(std::string_view kind) {
 }
 
 Model build(Scope at, std::string_view kind, const Json& options, Here line) {
-  return family(kind).make(at, options, line);
+  Model out = family(kind).make(at, options, line);
+  // A family names its tensors from its own root.
+  if (!at.path().empty())
+    for (PlacementRule& rule : out.placements) rule.params = at.path() + "." + rule.params;
+  return out;
 }
 
 Tensor Model::logits(Tensor ids, bool training) const {

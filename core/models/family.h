@@ -52,6 +52,9 @@ struct Model {
       {};              // of a family of several networks, whose FQNs begin with the name
   bool packs = false;  // forward reads DocumentRows (core/nn/document_rows.h)
   Shape noise = {};    // adversaries: of a sample of what the generator takes
+  // The last hidden state, behind its norm, which the head reads: [B,T,C] of tokens, or of a class token and
+  // patches. Empty: the family does not give it.
+  Network features = {};
 
   // forward's first output. `training` false: under Evaluation.
   Tensor logits(Tensor ids, bool training) const;
@@ -78,8 +81,8 @@ struct Family {
   std::function<std::vector<std::string>(const Json& options)> errors;
   std::function<std::vector<SplitSize>(const Json& options)> split_sizes;
   std::function<RoughSize(const Json& options)> rough;  // empty: not known
-  // Records the parameters under `at`, which must be the root for placements to match. UserError for options
-  // that are none, out of range, or that `errors` lists.
+  // Records the parameters under `at`; placements name them from there. UserError for options that are none,
+  // out of range, or that `errors` lists.
   std::function<Model(Scope at, const Json& options, Here line)> make;
 };
 
@@ -132,7 +135,8 @@ void register_model(Family family, Here line = Here::current());
 std::vector<std::string> family_names();
 const Family& family(std::string_view kind);  // UserError naming the kinds, and the nearest
 
-// The model of a family, from options by their names: build(state.root(), "gpt", {{"width", 64}}).
+// The model of a family, from options by their names: build(state.root(), "gpt", {{"width", 64}}), or below a
+// path, as a second one of a kind: build(state / "teacher", "gpt"). Placements name tensors of the state.
 // Throws what Family::make throws.
 Model build(Scope at, std::string_view kind, const Json& options = Json::object(),
             Here line = Here::current());

@@ -41,14 +41,17 @@ Gpt::Gpt(Scope at, const GptOptions& options, Here line)
       blocks_(at / "blocks", options.depth, options),
       norm_(at / "norm", options.width, options.eps, line) {}
 
-Tensor Gpt::operator()(Tensor ids, bool training, Here at) const {
+Tensor Gpt::features(Tensor ids, Here at) const {
   check_ids("gpt", ids, options_.context, at);
-  Evaluation evaluation(!training || Evaluation::active());
   Tensor tokens = token_(ids);  // [B,T,C]
   // [T,C], or [B,T,C] of packed rows
   Tensor places =
       position_(DocumentRows::active() ? DocumentRows::positions() : iota(ids, {ids.size(1)}, 0, DType::i32));
-  return token_.logits(norm_(blocks_(dropout_(tokens + places))));
+  return norm_(blocks_(dropout_(tokens + places)));
+}
+Tensor Gpt::operator()(Tensor ids, bool training, Here at) const {
+  Evaluation evaluation(!training || Evaluation::active());
+  return token_.logits(features(ids, at));
 }
 
 std::vector<PlacementRule> Gpt::placements() {
@@ -72,7 +75,9 @@ const Family& gpt() {
                           options.vocab,
                           Gpt::placements(),
                           {},
-                          true};
+                          true,
+                          {},
+                          [net](const std::vector<Tensor>& in) { return std::vector{net.features(in[0])}; }};
            },
        .errors =
            [](const GptOptions& o) {

@@ -90,10 +90,13 @@ Llama::Llama(Scope at, const LlamaOptions& options, Here line)
     head_.emplace_back(at / "head", options.width, options.vocab, false, init::normal(kInitStd), line);
 }
 
-Tensor Llama::operator()(Tensor ids, bool training, Here at) const {
+Tensor Llama::features(Tensor ids, Here at) const {
   check_ids("llama", ids, options_.context, at);
+  return norm_(blocks_(dropout_(token_(ids))));
+}
+Tensor Llama::operator()(Tensor ids, bool training, Here at) const {
   Evaluation evaluation(!training || Evaluation::active());
-  Tensor x = norm_(blocks_(dropout_(token_(ids))));
+  Tensor x = features(ids, at);
   return head_.empty() ? token_.logits(x) : head_[0](x);
 }
 
@@ -117,7 +120,9 @@ const Family& llama() {
                           options.vocab,
                           Llama::placements(),
                           {},
-                          true};
+                          true,
+                          {},
+                          [net](const std::vector<Tensor>& in) { return std::vector{net.features(in[0])}; }};
            },
        .errors = errors,
        .split_sizes = split_sizes,

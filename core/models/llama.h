@@ -76,7 +76,8 @@ class Llama {
   Llama(Scope at, const LlamaOptions& options, Here line = Here::current());
   // ids i32 [B,T] -> logits [B,T,V]. UserError when ids has other dims or T is more than the context.
   Tensor operator()(Tensor ids, bool training = true, Here at = Here::current()) const;
-  static std::vector<PlacementRule> placements();  // the tp rows
+  Tensor features(Tensor ids, Here at = Here::current()) const;  // what the head reads: [B,T,C]
+  static std::vector<PlacementRule> placements();                // the tp rows
 
  private:
   LlamaOptions options_;

@@ -79,11 +79,14 @@ RotaryDecoder::RotaryDecoder(std::string_view who, const Scope& at, const Rotary
       norm_(at / "model" / "norm", o.sizes.width, o.sizes.eps, o.from_one, line) {
   if (!o.tied) head_.emplace_back(at / "lm_head", o.sizes.width, o.sizes.vocab, false);
 }
-Tensor RotaryDecoder::operator()(Tensor ids, Here at) const {
+Tensor RotaryDecoder::features(Tensor ids, Here at) const {
   check_ids(who_, ids, options_.sizes.context, at);
   Tensor x = token_(ids);
   if (options_.scaled_tokens) x = x * std::sqrt(static_cast<double>(options_.sizes.width));
-  x = norm_(blocks_(dropout_(x)));
+  return norm_(blocks_(dropout_(x)));
+}
+Tensor RotaryDecoder::operator()(Tensor ids, Here at) const {
+  Tensor x = features(ids, at);
   Tensor logits = head_.empty() ? token_.logits(x) : head_[0](x);
   if (options_.logit_softcap > 0) logits = tanh(logits / options_.logit_softcap) * options_.logit_softcap;
   return logits;
@@ -100,7 +103,9 @@ Model rotary_model(std::string_view who, const Scope& at, const RotaryDecoderOpt
           o.sizes.vocab,
           tp,
           {},
-          true};
+          true,
+          {},
+          [net](const std::vector<Tensor>& in) { return std::vector{net.features(in[0])}; }};
 }
 
 std::vector<std::string> rotary_errors(const RotaryDecoderOptions& o) {

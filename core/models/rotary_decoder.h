@@ -102,6 +102,7 @@ class RotaryDecoder {
   // Of options without rotary_errors; `who` is named where inputs do not fit.
   RotaryDecoder(std::string_view who, const Scope& at, const RotaryDecoderOptions& options, Here line);
   Tensor operator()(Tensor ids, Here at = Here::current()) const;  // i32 [B,T] -> logits [B,T,V]
+  Tensor features(Tensor ids, Here at = Here::current()) const;    // what the head reads: [B,T,C]
 
  private:
   std::string who_;

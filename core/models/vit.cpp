@@ -95,6 +95,9 @@ class Vit {
       blocks_.emplace_back(at / "encoder" / "layers" / str("encoder_layer_", i), o);
   }
   Tensor operator()(Tensor images, Here at = Here::current()) const {
+    return head_(select(features(images, at), 1, 0));
+  }
+  Tensor features(Tensor images, Here at = Here::current()) const {
     check_images("vit", images, options_, at);
     Tensor x = permute(flatten(patch_(images), 2), {0, 2, 1});
     const Shape one{x.size(0), 1, x.size(2)}, all{x.size(0), x.size(1) + 1, x.size(2)};
@@ -102,7 +105,7 @@ class Vit {
     Tensor places = broadcast_to(position_.computed(x), all);
     x = dropout_(concat({first, x}, 1) + places);
     for (const Block& block : blocks_) x = block(x);
-    return head_(select(norm_(x), 1, 0));
+    return norm_(x);
   }
 
  private:
@@ -132,8 +135,14 @@ Model make(Scope at, const VitOptions& o, Here line) {
       {"tp", "encoder.layers.*.self_attention.{in_proj_weight,in_proj_bias}", Shard(0, 3)},
       {"tp", "encoder.layers.*.mlp.0.*", Shard(0)},
       {"tp", "encoder.layers.*.{self_attention.out_proj,mlp.3}.weight", Shard(1)}};
-  return {image_inputs(o), [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
-          o.classes, tp};
+  return {image_inputs(o),
+          [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
+          o.classes,
+          tp,
+          {},
+          false,
+          {},
+          [net](const std::vector<Tensor>& in) { return std::vector{net.features(in[0])}; }};
 }
 }  // namespace
 

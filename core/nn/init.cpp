@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/normal_tail.h"
 #include "core/base/philox.h"
 
 namespace lockstep {
@@ -72,7 +74,18 @@ double inverse_erf(double y) {
   for (int step = 0; step < 4; ++step) x -= (std::erf(x) - y) * std::exp(x * x) * 0.88622692545275801365;
   return x;
 }
-double truncated(const Init& init, uint32_t word) {
+// Bounds on one side of the mean are a tail, where erf is 1 in every digit.
+std::optional<NormalTail> tail_of(const Init& init) {
+  const double from = (init.lo - init.mean) / init.std, to = (init.hi - init.mean) / init.std;
+  if (from < 0 && to > 0) return std::nullopt;
+  return from >= 0 ? NormalTail(from, to) : NormalTail(-to, -from);
+}
+double truncated(const Init& init, const std::optional<NormalTail>& tail, uint32_t word) {
+  if (tail) {
+    const double u = (static_cast<double>(word) + 0.5) * 0x1p-32;
+    const double past = init.std * tail->past(-std::log1p(-u * tail->inside()));
+    return std::clamp(init.lo >= init.mean ? init.lo + past : init.hi - past, init.lo, init.hi);
+  }
   auto below = [&](double x) { return std::erf((x - init.mean) / (init.std * std::sqrt(2.0))); };
   const double from = below(init.lo), to = below(init.hi), u = (static_cast<double>(word) + 0.5) * 0x1p-32;
   return std::clamp(init.mean + init.std * std::sqrt(2.0) * inverse_erf(from + u * (to - from)), init.lo,
@@ -189,9 +202,15 @@ std::string misfit(const Init& init, const Shape& shape) {
     return str("starts as a dirac of ", groups, " groups, which do not divide ", shape[0], " outputs");
   if (init.kind == Kind::uniform && !(init.lo <= init.hi))
     return str("starts uniform between ", init.lo, " and ", init.hi, "; the lower comes first");
-  if (init.kind == Kind::truncated_normal && !(init.lo < init.hi && init.std > 0))
-    return str("starts normal with deviation ", init.std, " between ", init.lo, " and ", init.hi,
-               "; the deviation is positive, the lower bound comes first");
+  if (init.kind == Kind::truncated_normal) {
+    if (!(init.lo < init.hi && init.std > 0))
+      return str("starts normal with deviation ", init.std, " between ", init.lo, " and ", init.hi,
+                 "; the deviation is positive, the lower bound comes first");
+    const double away = std::max((init.lo - init.mean) / init.std, (init.mean - init.hi) / init.std);
+    if (std::isnan(away) || away == std::numeric_limits<double>::infinity())
+      return str("starts normal around ", init.mean, " with deviation ", init.std, " between ", init.lo,
+                 " and ", init.hi, ", where no number lies; bring the bounds nearer to the mean");
+  }
   if (init.kind == Kind::elements && (!init.element || !*init.element))
     return "starts by a function that is empty";
   return "";
@@ -226,6 +245,7 @@ void fill(Array& array, const Init& asked, uint64_t seed) {
   if (draw_there(array, init, seed, stream)) return;
   array.host_wrote();
   const auto element = rule(init, array, seed, stream);
+  const auto tail = init.kind == Kind::truncated_normal ? tail_of(init) : std::nullopt;
   Box all = whole(array.shape);
   for (const auto& piece : array.pieces)
     for_each_run(piece.global, all, piece.frame(array.local_shape),
@@ -249,7 +269,7 @@ void fill(Array& array, const Init& asked, uint64_t seed) {
                        each_word(seed, stream, global, begin, end, [&](int64_t i, uint32_t word) {
                          const double value = init.kind == Kind::uniform
                                                   ? init.lo + (init.hi - init.lo) * philox::uniform(word)
-                                                  : truncated(init, word);
+                                                  : truncated(init, tail, word);
                          put(i, static_cast<float>(value));
                        });
                    }

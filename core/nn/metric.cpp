@@ -21,10 +21,15 @@ void metric(const std::string& name, Tensor value, Here at) {
 }
 
 void metric(const std::string& name, const Loss& mean, Here at) {
-  if (!mean.sum.defined() || !mean.count.defined()) return metric(name, Tensor(), at);
-  Tensor sum = sum_lanes(convert(mean.sum, DType::f32, at), at),
-         count = convert(sum_counts(mean.count, at), DType::f32, at);
-  metric(name, sum / count, at);
+  if (mean.terms.empty() && (!mean.sum.defined() || !mean.count.defined())) return metric(name, Tensor(), at);
+  Tensor all;
+  for (const Loss& term : terms_of("metric", mean, at)) {
+    Tensor sum = sum_lanes(convert(term.sum, DType::f32, at), at),
+           count = convert(sum_counts(term.count, at), DType::f32, at);
+    const Tensor part = TensorAt(sum, at) / count;
+    all = all.defined() ? TensorAt(all, at) + part : part;
+  }
+  metric(name, all, at);
 }
 
 }  // namespace lockstep

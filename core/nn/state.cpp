@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 
 namespace lockstep {
 
@@ -22,11 +23,25 @@ std::string_view name(Role role) {
   return "?";
 }
 
-Scope Scope::operator/(std::string_view part) const {
-  auto allowed = [](char c) {
+namespace {
+bool is_part(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  };
-  if (part.empty() || !std::all_of(part.begin(), part.end(), allowed))
+  });
+}
+// Why a checkpoint cannot hold a tensor of this name; "" where it can.
+std::string misnamed(const std::string& fqn) {
+  if (fqn == "__metadata__")
+    return "has the name that safetensors files keep for themselves; give it another one";
+  const auto parts = split(fqn, '.');
+  if (fqn.empty() || !std::all_of(parts.begin(), parts.end(), [](const auto& part) { return is_part(part); }))
+    return "is no path: parts of letters, digits, _ and -, with points between them";
+  return "";
+}
+}  // namespace
+
+Scope Scope::operator/(std::string_view part) const {
+  if (!is_part(part))
     throw UserError(str("[scope] \"", part, "\" under \"", path_,
                         "\": a part of a path has letters, digits, _ and - only; write at / \"a\" / \"b\" "
                         "for a path of two parts"));
@@ -117,6 +132,8 @@ void State::zero(int level, Here at) {
 }
 
 Parameter State::record(Spec spec) {
+  if (const std::string why = misnamed(spec.fqn); !why.empty())
+    throw UserError(str("state \"", shortened(printable(spec.fqn), 100), "\" at ", spec.at.text(), " ", why));
   if (allocated_)
     throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(),
                         ": the state is already materialised; construct models and optimizers before "
@@ -261,12 +278,24 @@ void State::materialize() {
   allocate();
   for (size_t i = 0; i < specs_.size(); ++i) {
     const bool zeros = specs_[i].init.kind == Init::Kind::zeros && arrays_[i].version() == 0;
+    arrays_[i].updates = 0;
     if (!zeros) fill(arrays_[i], specs_[i].init, seed_);  // memory that nobody wrote is zero
     bring_home(arrays_[i]);                               // one tensor at a time is in host memory
   }
-  if (!weights_) return;
-  weights_(*this);
+  drawn_ = true;
+  if (weights_.empty()) return;
+  for (const auto& weights : weights_) weights(*this);
   for (Array& array : arrays_) bring_home(array);
+}
+
+bool State::has_values() const {
+  return drawn_ ||
+         std::any_of(arrays_.begin(), arrays_.end(), [](const Array& one) { return one.version() > 0; });
+}
+void State::start() {
+  if (has_values()) return;
+  logs::info(str("the state has no values yet: its initial values are drawn, of seed ", seed_));
+  materialize();
 }
 
 std::vector<Array*> State::arrays() {
@@ -293,6 +322,10 @@ Array* State::find(std::string_view fqn) {
 
 void State::add_optimizer(const std::string& path, const SourceLine& at,
                           std::function<Scalars(int64_t step)> scalars) {
+  add_optimizer(path, at, [scalars = std::move(scalars)](int64_t step, int64_t) { return scalars(step); });
+}
+void State::add_optimizer(const std::string& path, const SourceLine& at,
+                          std::function<Scalars(int64_t step, int64_t update)> scalars) {
   for (const auto& other : optimizers_)
     if (other.path == path)
       throw UserError(str("[optimizer] the path \"", path, "\" has two optimizers, at ", other.at.text(),
@@ -300,11 +333,16 @@ void State::add_optimizer(const std::string& path, const SourceLine& at,
   optimizers_.push_back({path, at, std::move(scalars)});
 }
 
-State::Scalars State::scalars(int64_t step) const {
+int64_t State::updates_of(std::string_view fqn) const {
+  const auto found = index_.find(std::string(fqn));
+  return !allocated_ || found == index_.end() ? 0 : arrays_[found->second].updates;
+}
+
+State::Scalars State::scalars(int64_t step, int64_t update) const {
   Scalars out;
   std::map<std::string, const OfStep*> owners;
   for (const auto& optimizer : optimizers_)
-    for (const auto& [name, value] : optimizer.scalars(step)) {
+    for (const auto& [name, value] : optimizer.scalars(step, update)) {
       const auto [owner, added] = owners.emplace(name, &optimizer);
       if (!added)
         throw UserError(str("[optimizer] the scalar \"", name, "\" is set twice: by \"", owner->second->path,

@@ -63,8 +63,9 @@ class State {
   void zero(int level, Here at = Here::current());
   int zero() const { return zero_; }
 
-  // Records a tensor. UserError: the FQN is taken (both lines are named), a size is below 1, or the state is
-  // already materialised.
+  // Records a tensor. UserError: the FQN is no path of parts of letters, digits, _ and -, or one that files
+  // keep for themselves, or it is taken (both lines are named), a size is below 1, or the state is already
+  // materialised.
   Parameter record(Spec spec);
   const std::deque<Spec>& specs() const { return specs_; }  // in order of recording; references stay valid
   std::vector<Parameter> parameters() const;                // the trainable ones, in order of recording
@@ -105,9 +106,19 @@ class State {
   void live_on(Device& device);
   // allocate(), then initial values: the same on any mesh. Calling it again starts over, in place.
   void materialize();
-  // What materialize() calls behind the initial values: weights from elsewhere. The last one counts.
-  void start_with(std::function<void(State&)> weights) { weights_ = std::move(weights); }
+  // What materialize() calls behind the initial values, in the order of these calls: weights from elsewhere.
+  void start_with(std::function<void(State&)> weights) { weights_.push_back(std::move(weights)); }
+  // The tensor starts from these elements, dense and row-major, wherever the state starts (as start_with),
+  // and has them now where it is allocated; each rank keeps its part. They are copied. The same on all ranks:
+  // collective over mesh().world. UserError for another dtype or shape, naming the nearest FQN where there is
+  // no such tensor, for a value that is not finite, and for elements that differ between ranks.
+  void set(std::string_view fqn, const void* elements, DType dtype, const Shape& shape,
+           Here at = Here::current());
   bool allocated() const { return allocated_; }
+  // Whether it has initial values, or what a checkpoint gave; memory alone is zeros that nobody chose.
+  bool has_values() const;
+  // materialize(), unless it has values: what a step does that is called before.
+  void start();
 
   // This rank's shards, in order of recording; pointers stay valid. InternalError before allocate().
   std::vector<Array*> arrays();
@@ -115,13 +126,20 @@ class State {
   Array& array(std::string_view fqn);  // UserError naming the nearest FQN when there is no such tensor
   Array* find(std::string_view fqn);   // nullptr when there is no such tensor
 
-  // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1;
-  // scalars() merges what all of them give. UserError when `path` has an optimizer already, or two of them
-  // set one scalar (both lines are named).
+  // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1,
+  // or of the step, which schedules count, and the update, which its own rule counts: a step that is passed
+  // over makes none. UserError when `path` has an optimizer already, or two of them set one scalar (both
+  // lines are named).
   using Scalars = std::map<std::string, double>;
   void add_optimizer(const std::string& path, const SourceLine& at,
                      std::function<Scalars(int64_t step)> scalars);
-  Scalars scalars(int64_t step) const;
+  void add_optimizer(const std::string& path, const SourceLine& at,
+                     std::function<Scalars(int64_t step, int64_t update)> scalars);
+  // What all of them give for this step and update; where each step before was applied, they are one number.
+  Scalars scalars(int64_t step) const { return scalars(step, step); }
+  Scalars scalars(int64_t step, int64_t update) const;
+  // The updates that a moment has had: 0 before the state has memory.
+  int64_t updates_of(std::string_view fqn) const;
 
  private:
   size_t index_of(std::string_view fqn) const;
@@ -139,12 +157,12 @@ class State {
   std::unordered_map<std::string, size_t> index_;
   std::vector<PlacementRule> rules_, defaults_;
   std::deque<Array> arrays_;  // beside specs_
-  bool allocated_ = false;
-  std::function<void(State&)> weights_;
+  bool allocated_ = false, drawn_ = false;
+  std::vector<std::function<void(State&)>> weights_;
   struct OfStep {
     std::string path;
     SourceLine at;
-    std::function<Scalars(int64_t)> scalars;
+    std::function<Scalars(int64_t step, int64_t update)> scalars;
   };
   std::vector<OfStep> optimizers_;
 };

@@ -15,8 +15,9 @@ Shape shape_of(const InferContext& c) {
 }
 Types infer_full(const InferContext& c) {
   expect_count(c, 0);
-  (void)c.attrs.number("value");
-  return {{c.attrs.dtype("dtype"), shape_of(c)}};
+  const DType dtype = c.attrs.dtype("dtype");
+  expect_held(c, "value", dtype);
+  return {{dtype, shape_of(c)}};
 }
 Types infer_iota(const InferContext& c) {
   expect_count(c, 0);
@@ -58,8 +59,10 @@ std::span<const Op> creation_ops() {
        .split = split_made,
        .vjp = no_gradient,
        .samples = {{{}, {{"shape", Shape{3, 5}}, {"value", -1.5}, {"dtype", DType::f32}}},
-                   {{}, {{"shape", Shape{2, 1, 7}}, {"value", 3.0}, {"dtype", DType::i64}}},
-                   {{}, {{"shape", Shape{}}, {"value", 1.0}, {"dtype", DType::boolean}}}}},
+                   {{},
+                    {{"shape", Shape{2, 1, 7}}, {"value", (int64_t{1} << 53) + 1}, {"dtype", DType::i64}}},
+                   {{}, {{"shape", Shape{4}}, {"value", int64_t{-2}}, {"dtype", DType::u64}}},
+                   {{}, {{"shape", Shape{}}, {"value", 1}, {"dtype", DType::boolean}}}}},
       {.id = ops::iota,
        .kind = OpKind::creation,
        .attrs = {{"shape", AttrType::list}, {"dim", AttrType::integer}, {"dtype", AttrType::dtype}},

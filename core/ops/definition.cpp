@@ -135,6 +135,22 @@ std::string defect_of(const OpDefinition& d) {
   return "";
 }
 
+// Scalar code takes its numbers in operand 0's dtype, source in doubles.
+namespace {
+void expect_exact(const OpDefinition& d, const InferContext& c) {
+  for (const auto& [attr, type] : d.attrs) {
+    if (type != AttrType::number && type != AttrType::integer) continue;
+    if (!c.attrs.has(attr)) continue;  // which the row's check tells
+    if (!d.scalar.empty() && is_integer(c.in[0].dtype)) rules::expect_held(c, attr, c.in[0].dtype);
+    const Number number = number_of(c.attrs, attr, DType::i64);
+    if ((!d.cpp.empty() || !d.cuda.empty()) && number.is_integer() &&
+        (number.real() >= 0x1p63 || static_cast<int64_t>(number.real()) != number.bits()))
+      c.fail(str("the attribute \"", attr, "\" is ", number.text(),
+                 ", and source takes doubles, which hold integers up to 2^53; give it in two parts"));
+  }
+}
+}  // namespace
+
 std::vector<TypedShape> types_of(const OpDefinition& d, const InferContext& c) {
   if (c.in.size() != static_cast<size_t>(d.inputs))
     c.fail(str("takes ", d.inputs, d.inputs == 1 ? " input, got " : " inputs, got ", c.in.size()));
@@ -143,6 +159,7 @@ std::vector<TypedShape> types_of(const OpDefinition& d, const InferContext& c) {
       c.fail(str("input ", i, " is ", rules::in_text(c, i), ", needs ", dtypes_text(d), "; convert it?"));
     if (d.placement == "pointwise") rules::expect_like(c, i, 0);
   }
+  expect_exact(d, c);
   if (d.placement == "rows" && c.in[0].shape.empty())
     c.fail(str("input 0 is ", rules::in_text(c, 0), ", needs [..., row]"));
   std::vector<TypedShape> out = d.infer ? d.infer(c) : std::vector<TypedShape>{c.in[0]};

@@ -31,6 +31,7 @@
 #include "core/ops/functions/image.h"
 #include "core/ops/functions/index.h"
 #include "core/ops/functions/lanes.h"
+#include "core/ops/functions/loss_sums.h"
 #include "core/ops/functions/losses.h"
 #include "core/ops/functions/norms.h"
 #include "core/ops/functions/operators.h"

@@ -102,18 +102,22 @@ Types infer_redistribute(const InferContext& c) {
   for (const char* attr : {"mesh_dim", "from", "to"}) (void)c.attrs.word(attr);
   return {c.in[0]};
 }
-// sum, count, params... -> one gradient per param; scaled: behind the count the scale that they are computed
-// with; rows: so many of the last are no parameters but values of a micro-batch, whose gradients are not
-// summed
+// sum, count, params... -> one gradient per param; terms: so many pairs of sum and count, whose means are
+// added; scaled: behind them the scale that they are computed with; rows: so many of the last are no
+// parameters but values of a micro-batch, whose gradients are not summed
 Types infer_grad(const InferContext& c) {
-  const size_t first = c.attrs.flag("scaled") ? 3 : 2;
+  const size_t pairs = c.attrs.has("terms") ? static_cast<size_t>(c.attrs.integer("terms")) : 1;
+  const bool scaled = c.attrs.flag("scaled");
+  const size_t first = 2 * pairs + scaled;
   if (c.attrs.has("rows")) (void)c.attrs.integer("rows");
   expect_count(c, first, size_t(-1));
-  expect_float(c, 0);
-  expect_rank(c, 0, 0, "the loss");
-  if (!is_float(c.in[1].dtype)) expect_scalar(c, 1, DType::i64, "the count");
-  expect_rank(c, 1, 0, "the count");
-  if (first == 3) expect_scalar(c, 2, c.in[0].dtype, "the loss scale");
+  for (size_t i = 0; i < 2 * pairs; i += 2) {
+    expect_float(c, i);
+    expect_rank(c, i, 0, "the loss");
+    if (!is_float(c.in[i + 1].dtype)) expect_scalar(c, i + 1, DType::i64, "the count");
+    expect_rank(c, i + 1, 0, "the count");
+  }
+  if (scaled) expect_scalar(c, first - 1, c.in[0].dtype, "the loss scale");
   for (size_t i = first; i < c.in.size(); ++i) expect_float(c, i);
   return Types(c.in.begin() + static_cast<std::ptrdiff_t>(first), c.in.end());
 }
@@ -275,7 +279,9 @@ std::span<const Op> lane_ops() {
        .samples = {floats({f32({4, 5})}, {{"mesh_dim", "tp"}, {"from", "Shard(0)"}, {"to", "Replicate"}})}},
       {.id = ops::grad,
        .kind = structural,
-       .attrs = {{"scaled", AttrType::flag, true}, {"rows", AttrType::integer, true}},
+       .attrs = {{"scaled", AttrType::flag, true},
+                 {"rows", AttrType::integer, true},
+                 {"terms", AttrType::integer, true}},
        .infer = infer_grad,
        .split = unsplit,
        .samples = {floats({f32({}), i64({}), f32({3, 5}), f32({7})})}},

@@ -19,7 +19,7 @@ void expect_targets(const InferContext& c, size_t logits, size_t targets) {
   if (c.in[targets].dtype != DType::i32 || c.in[targets].shape != Shape(shape.begin(), shape.end() - 1))
     c.fail(str("logits are ", in_text(c, logits), ", targets are ", in_text(c, targets), ", need ",
                shape_text(DType::i32, Shape(shape.begin(), shape.end() - 1))));
-  (void)c.attrs.integer("ignore_index");
+  expect_held(c, "ignore_index", DType::i32);
 }
 Types infer_cross_entropy(const InferContext& c) {  // logits, targets -> sum, count, lse
   expect_count(c, 2);
@@ -47,7 +47,7 @@ Tensor over_rows(Tensor statistic, Tensor like) {
 }
 Tensor is_target(Tensor targets, Tensor x) { return equal(iota_like(x, -1), over_rows(targets, x)); }
 Tensor counted(Tensor targets, const Attrs& attrs) {
-  return not_equal(targets, full_like(targets, static_cast<double>(attrs.integer("ignore_index"))));
+  return not_equal(targets, full_like(targets, attrs.integer("ignore_index")));
 }
 
 std::vector<Tensor> cross_entropy_expand(const ExpandContext& c) {

@@ -85,9 +85,16 @@ Types infer_bitcast(const InferContext& c) {
   return {{to, c.in[0].shape}};
 }
 Types infer_clamp(const InferContext& c) {
-  double lo = c.attrs.number("lo"), hi = c.attrs.number("hi");
-  if (!(lo <= hi)) c.fail(str("bounds are ", lo, " and ", hi, "; the lower comes first"));
-  return infer_same(1, Takes::numbers)(c);
+  const Types out = infer_same(1, Takes::numbers)(c);
+  const DType dtype = out[0].dtype;
+  expect_held(c, "lo", dtype), expect_held(c, "hi", dtype);
+  const Number lo = number_of(c.attrs, "lo", dtype), hi = number_of(c.attrs, "hi", dtype);
+  const bool ordered = is_float(dtype) ? lo.real() <= hi.real()
+                       : dtype == DType::u64
+                           ? static_cast<uint64_t>(lo.bits()) <= static_cast<uint64_t>(hi.bits())
+                           : lo.bits() <= hi.bits();
+  if (!ordered) c.fail(str("bounds are ", lo.text(), " and ", hi.text(), "; the lower comes first"));
+  return out;
 }
 
 const Shape kA{3, 5}, kB{2, 1, 7}, kC{17};
@@ -313,7 +320,9 @@ std::vector<Op> other_rows() {
        .scalar = "ls_clamp({0}, {lo}, {hi})",
        .samples = {floats({f32(kA)}, {{"lo", -0.5}, {"hi", 1.25}}),
                    floats({f32(kB)}, {{"lo", 0.0}, {"hi", 0.0}}),
-                   integers({i32(kC)}, {{"lo", -1.0}, {"hi", 2.0}}, -4, 5)}},
+                   integers({i32(kC)}, {{"lo", -1}, {"hi", 2}}, -4, 5),
+                   integers({i64(kC)}, {{"lo", -((int64_t{1} << 53) + 1)}, {"hi", (int64_t{1} << 53) + 1}},
+                            -(int64_t{1} << 61), int64_t{1} << 61)}},
       {.id = ops::convert,
        .attrs = {{"dtype", AttrType::dtype}},
        .infer = infer_convert,

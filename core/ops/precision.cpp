@@ -64,6 +64,7 @@ constexpr Row kTable[] = {
     {"rms_norm", Computes::inside},
     // One tensor made of several. Pointwise ops are like this without a row.
     {"concat", Computes::widest},
+    {"floor_divide", Computes::widest},
     {"scatter", Computes::widest},
     {"scatter_add", Computes::widest},
 };

@@ -41,6 +41,10 @@ void expect_like(const InferContext& c, size_t i, size_t j) {
     c.fail(str("dtypes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j),
                "; convert one?"));
 }
+void expect_held(const InferContext& c, std::string_view attr, DType dtype) {
+  const Number number = number_of(c.attrs, attr, dtype);
+  if (!number.fits(dtype)) c.fail(str("the attribute \"", attr, "\" is ", not_held(number, dtype)));
+}
 void expect_scalar(const InferContext& c, size_t i, DType dtype, std::string_view role) {
   if (c.in[i] != TypedShape{dtype, {}})
     c.fail(str(role, " is ", in_text(c, i), ", needs ", name(dtype), "[]"));

@@ -2,6 +2,7 @@
 // and a few shapes of tensors.
 #pragma once
 
+#include "core/ops/held_number.h"
 #include "core/ops/op.h"
 
 namespace lockstep::rules {
@@ -19,7 +20,8 @@ void expect_dtype(const InferContext& c, size_t i, DType dtype, std::string_view
 void expect_rank(const InferContext& c, size_t i, size_t rank, std::string_view role);
 void expect_like(const InferContext& c, size_t i, size_t j);  // equal dtype and shape
 void expect_scalar(const InferContext& c, size_t i, DType dtype, std::string_view role);
-std::string in_text(const InferContext& c, size_t i);  // "f32[2,3]"
+void expect_held(const InferContext& c, std::string_view attr, DType dtype);  // a number that it holds
+std::string in_text(const InferContext& c, size_t i);                         // "f32[2,3]"
 std::string text(const TypedShape& type);
 // Dim `name` of attrs, negative from the end; fails when out of range of input i.
 std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank,

@@ -131,7 +131,7 @@ Types infer_slice(const InferContext& c) {
 Types infer_pad(const InferContext& c) {
   expect_count(c, 1);
   const List &lo = c.attrs.list("lo"), &hi = c.attrs.list("hi");
-  (void)c.attrs.number("value");
+  expect_held(c, "value", c.in[0].dtype);
   if (lo.size() != c.in[0].shape.size() || hi.size() != lo.size())
     c.fail(str("lo ", lo, ", hi ", hi, " for ", in_text(c, 0), ": one number per dim"));
   Shape shape = c.in[0].shape;

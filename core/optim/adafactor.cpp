@@ -9,8 +9,8 @@ namespace lockstep {
 namespace {
 using Moment = RuleGroup::Moment;
 
-State::Scalars rates(const AdafactorOptions& options, int64_t step) {
-  const double lr = options.lr.at(step), t = static_cast<double>(step);
+State::Scalars rates(const AdafactorOptions& options, int64_t step, int64_t update) {
+  const double lr = options.lr.at(step), t = static_cast<double>(update);
   return {{"lr", lr}, {"most", 1 / std::sqrt(t)}, {"fresh", std::pow(t, options.beta2_decay)}};
 }
 std::vector<Moment> moments(const Parameter& parameter) {

@@ -8,8 +8,8 @@
 namespace lockstep {
 
 namespace {
-State::Scalars rates(const AdamWOptions& options, int64_t step) {
-  auto bias = [&](double beta) { return 1.0 - std::pow(beta, static_cast<double>(step)); };
+State::Scalars rates(const AdamWOptions& options, int64_t step, int64_t update) {
+  auto bias = [&](double beta) { return 1.0 - std::pow(beta, static_cast<double>(update)); };
   return {{"lr", options.lr.at(step)}, {"bias1", bias(options.betas[0])}, {"bias2", bias(options.betas[1])}};
 }
 void check(const AdamWOptions& options, const OptionChecks& checks) {

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/nn/assign.h"
+#include "core/nn/update_cohorts.h"
 #include "core/optim/optimizer.h"
 
 namespace lockstep {
@@ -16,8 +17,8 @@ WeightAverage::WeightAverage(Scope at, double decay, std::vector<Parameter> para
   if (parameters_.empty())
     throw UserError(str("[average] ", here.text(),
                         ": the state has no parameters; construct the average after the model"));
-  state_->add_optimizer(path_, here, [path = path_, decay](int64_t step) {
-    return State::Scalars{{path + ".decay", step == 1 ? 0.0 : decay}};
+  state_->add_optimizer(path_, here, [path = path_, decay](int64_t, int64_t update) {
+    return State::Scalars{{path + ".decay", update == 1 ? 0.0 : decay}};
   });
   for (const Parameter& parameter : parameters_) at.moment(parameter, "average", line);
 }
@@ -27,9 +28,11 @@ Parameter WeightAverage::of(const Parameter& parameter) const {
 }
 
 void WeightAverage::update(const Tensor& beside, Here at) {
-  const Tensor decay = scalar(beside, path_ + ".decay");
+  UpdateCohorts cohorts;
+  for (const Parameter& parameter : parameters_) cohorts.add(of(parameter), *state_);
   for (const Parameter& parameter : parameters_) {
     const Parameter average = of(parameter);
+    const Tensor decay = scalar(beside, path_ + ".decay" + cohorts.suffix(average));
     assign(average, decay * average(beside) + (1.0 - decay) * assigned(parameter, beside), at);
   }
 }

@@ -5,8 +5,9 @@
 
 namespace lockstep {
 
-// average = decay average + (1 - decay) p after each step, p the new weights; after the first step it is p.
-// Recorded as moments PATH.FQN.average, which lie on their owners; host scalar PATH.decay.
+// average = decay average + (1 - decay) p after each update, p the new weights; after the first it is p. A
+// step that is passed over is none. Recorded as moments PATH.FQN.average, which lie on their owners; host
+// scalar PATH.decay.
 class WeightAverage {
  public:
   // Of all parameters that are trained, or of these. UserError unless 0 <= decay < 1, and where the path has

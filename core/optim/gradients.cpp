@@ -14,12 +14,12 @@ namespace {
 struct Taken {
   std::vector<Tensor> ids, rows;
 };
-Taken taken_of(const Parameter& table, const Tensor& loss) {
-  const auto& builder = loss.builder();
-  const ValueId whole = table(loss).id();
+Taken taken_of(const Parameter& table, const std::vector<Loss>& losses) {
+  const auto& builder = losses[0].sum.builder();
+  const ValueId whole = table(losses[0].sum).id();
   const Graph& graph = builder->graph;
   PerValue<bool> needed(graph.values.size());
-  needed[loss.id()] = true;
+  for (const Loss& loss : losses) needed[loss.sum.id()] = true;
   for (NodeId n : graph.node_ids().backward()) {
     const Node& node = graph.node(n);
     if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[v]; }))
@@ -51,26 +51,26 @@ Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here 
   auto fail = [&](const std::string& what) {
     throw UserError(str("[grad] ", line_of(at).text(), ": ", what));
   };
-  if (!loss.sum.defined() || !loss.count.defined())
-    fail("the loss has no sum or no count; pass what cross_entropy gives");
+  const std::vector<Loss> terms = terms_of("grad", loss, at);
   if (parameters.empty())
     fail("there are no parameters; construct the model before, and pass state.parameters()");
-  std::vector<Tensor> inputs{loss.sum, loss.count};
-  const std::string& scaled_by = loss.sum.builder()->loss_scale;
+  const Tensor beside = terms[0].sum;
+  const auto& builder = beside.builder();
+  std::vector<Tensor> inputs;
+  for (const Loss& term : terms) inputs.push_back(term.sum), inputs.push_back(term.count);
+  const std::string& scaled_by = builder->loss_scale;
   if (!scaled_by.empty()) {
-    const auto& builder = loss.sum.builder();
     const Tensor scale(builder, builder->state_input(scaled_by, DType::f32, {1}));
     inputs.push_back(reshape(scale, {}, at));
   }
-  const auto& builder = loss.sum.builder();
   const size_t first = inputs.size();
   std::map<size_t, Taken> taken;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].spec().sparse) {
-      inputs.push_back(parameters[i](loss.sum));
+      inputs.push_back(parameters[i](beside));
       continue;
     }
-    taken[i] = taken_of(parameters[i], loss.sum);
+    taken[i] = taken_of(parameters[i], terms);
     if (taken[i].rows.empty())
       fail(str("the loss takes no rows of the sparse table \"", parameters[i].fqn(), "\" (",
                parameters[i].spec().at.text(),
@@ -83,6 +83,7 @@ Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here 
   for (const auto& [i, of] : taken)
     inputs.insert(inputs.end(), of.rows.begin(), of.rows.end()), rows += static_cast<int64_t>(of.rows.size());
   Attrs attrs;
+  if (terms.size() > 1) attrs.set("terms", static_cast<int64_t>(terms.size()));
   if (!scaled_by.empty()) attrs.set("scaled", true);
   if (rows > 0) attrs.set("rows", rows);
   std::vector<Tensor> made = apply(ops::grad, inputs, attrs, at);

@@ -21,9 +21,10 @@ struct Gradients {
   bool is_sparse(size_t i) const { return i < ids.size() && ids[i].defined(); }
 };
 
-// Gradients of loss.sum / loss.count (both summed over all micro-batches): one `grad` node, which autodiff
-// expands. A parameter that the loss does not read gets zeros. UserError when the loss is empty or there are
-// no parameters, and where the loss takes no rows of a sparse table.
+// Gradients of loss.sum / loss.count (both summed over all micro-batches), or of a sum of such losses, each
+// by its own count: one `grad` node, which autodiff expands. A parameter that the loss does not read gets
+// zeros. UserError when the loss is empty or there are no parameters, and where the loss takes no rows of a
+// sparse table.
 Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here at = Here::current());
 
 }  // namespace lockstep

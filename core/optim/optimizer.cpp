@@ -1,7 +1,10 @@
 // What the optimizers share: norm, clipping, moments, outputs.
 #include "core/optim/optimizer.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/nn/assign.h"
 #include "core/nn/metric.h"
 #include "core/optim/clip.h"
@@ -35,6 +38,24 @@ Optimizer::Rates Optimizer::begin(const Gradients& gradients, double clip, Here 
   metric(path_ == "optim" ? "grad_norm" : path_ + ".grad_norm", norm, at);
   return {scalar(norm, path_ + ".lr"),
           clip > 0 ? clip_scale(norm, clip, at) : full(norm, {}, 1.0, DType::f32, at)};
+}
+
+void Optimizer::tell_unreached(const std::set<std::string>& unreached, std::set<std::string>& told,
+                               Here at) const {
+  constexpr size_t kMost = 12;
+  std::vector<std::string> names;
+  for (const std::string& fqn : unreached)
+    if (told.insert(fqn).second) names.push_back(fqn);
+  if (names.empty() || state_->mesh().rank != 0) return;
+  const size_t all = names.size();
+  names.resize(std::min(all, kMost));
+  const bool one = all == 1;
+  logs::warn(
+      str("[", path_, "] ", line_of(at).text(), ": the loss does not reach ", join(names, ", "),
+          all > kMost ? str(", and ", all - kMost, " more") : std::string(), ": ",
+          one ? "it has no gradient, and stays as it is" : "they have no gradient, and stay as they are",
+          " (no decay, no moments); read ", one ? "it" : "them", " in what the loss is made of, or freeze ",
+          one ? "it" : "them"));
 }
 
 Tensor Optimizer::moment(const Parameter& parameter, std::string_view name, const Tensor& beside,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,9 +20,10 @@ class Plateau;
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Emits the update of every parameter in `gradients`, as outputs that replace the state, and the metric
-  // "grad_norm" (before clipping). Called once while a step is traced. UserError when a parameter has no
-  // moments (recorded after the optimizer), is updated twice in one step, or there are no gradients.
+  // Emits the update of every parameter in `gradients` that the loss reaches, as outputs that replace the
+  // state, and the metric "grad_norm" (before clipping). Called once while a step is traced. UserError when a
+  // parameter has no moments (recorded after the optimizer), is updated twice in one step, or there are no
+  // gradients.
   virtual void update(const Gradients& gradients, Here at = Here::current()) = 0;
   // The host scalars of update `step`, counted from 1. The state knows them too: State::scalars.
   virtual std::map<std::string, double> scalars(int64_t step) const = 0;
@@ -43,15 +45,15 @@ class Optimizer {
   Tensor moment(const Parameter& parameter, std::string_view name, const Tensor& beside, Here at) const;
   void replace(const Parameter& parameter, const Tensor& value, Here at) const;
   void replace(const Parameter& parameter, std::string_view name, const Tensor& moment, Here at) const;
+  // Warns, once for each in `told`, of parameters that the loss does not reach: they are left alone.
+  void tell_unreached(const std::set<std::string>& unreached, std::set<std::string>& told, Here at) const;
+  std::string moment_fqn(const Parameter& parameter, std::string_view name) const {
+    return path_ + "." + parameter.fqn() + "." + std::string(name);
+  }
 
   State* state_;
   std::string path_;
   SourceLine line_;
-
- private:
-  std::string moment_fqn(const Parameter& parameter, std::string_view name) const {
-    return path_ + "." + parameter.fqn() + "." + std::string(name);
-  }
 };
 
 // UserError "[KIND] LINE: NAME is VALUE; it must be RANGE" unless ok.

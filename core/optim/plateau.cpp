@@ -36,8 +36,7 @@ Parameter Plateau::of(const char* name) const { return state_->find_spec(path_ +
 Tensor Plateau::factor(const Tensor& beside) const { return reshape(of("factor")(beside), {}); }
 
 void Plateau::observe(const Loss& loss, Here at) const {
-  const Tensor sum = sum_lanes(loss.sum, at), count = sum_counts(loss.count, at);
-  observe(convert(sum / convert(count, sum.dtype()), DType::f32), at);
+  observe(convert(mean_of_step(loss, at), DType::f32), at);
 }
 
 void Plateau::observe(const Tensor& number, Here at) const {
@@ -77,7 +76,7 @@ float* Plateau::here(const char* name) const {
 }
 
 std::optional<double> Plateau::factor() const {
-  if (!state_->allocated())
+  if (!state_->has_values())
     throw UserError(str("[plateau] ", path_, ".factor is asked for before the state has values"));
   const float* value = here("factor");
   return value ? std::optional<double>(*value) : std::nullopt;
@@ -86,7 +85,7 @@ std::optional<double> Plateau::factor() const {
 // All buffers have one element, so one set of ranks holds them, and each computes the same of the same
 // number.
 void Plateau::observe(double number) const {
-  if (!state_->allocated())
+  if (!state_->has_values())
     throw UserError(str("[plateau] observe(", number_text(number),
                         ") comes before the state has values; it is ",
                         "for numbers between steps, and within a step observe takes a Loss or a Tensor"));

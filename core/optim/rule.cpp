@@ -9,6 +9,7 @@
 #include "core/ops/precision.h"
 #include "core/ops/updates.h"
 #include "core/optim/rounded_moments.h"
+#include "core/optim/unreached.h"
 
 namespace lockstep {
 
@@ -16,11 +17,22 @@ namespace {
 std::string scalar_name(const std::string& path, const std::string& name, size_t group) {
   return group == 0 ? path + "." + name : str(path, ".", name, ".", group);
 }
-State::Scalars named(const std::string& path, const std::vector<RuleGroup>& groups, int64_t step) {
+State::Scalars named(const std::string& path, const std::vector<RuleGroup>& groups, int64_t step,
+                     int64_t update) {
   State::Scalars out;
   for (size_t g = 0; g < groups.size(); ++g)
-    for (const auto& [name, value] : groups[g].scalars(step)) out[scalar_name(path, name, g)] = value;
+    for (const auto& [name, value] : groups[g].scalars(step, update)) out[scalar_name(path, name, g)] = value;
   return out;
+}
+// The gradients of weights that the loss reaches; all, where it reaches none.
+Gradients reached_of(const Gradients& all, const std::set<std::string>& none) {
+  Gradients out;
+  for (size_t i = 0; i < all.values.size(); ++i) {
+    if (none.count(all.parameters[i].fqn())) continue;
+    out.parameters.push_back(all.parameters[i]), out.values.push_back(all.values[i]);
+    out.ids.push_back(all.is_sparse(i) ? all.ids[i] : Tensor());
+  }
+  return out.values.empty() ? all : out;
 }
 }  // namespace
 
@@ -78,11 +90,12 @@ RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
   const bool rounds = std::any_of(rule_.groups.begin(), rule_.groups.end(),
                                   [](const RuleGroup& group) { return group.kept == DType::bf16; });
   const std::string salt = rounds ? salt_name() : "";
-  state_->add_optimizer(path_, line_, [path = path_, groups = rule_.groups, salt](int64_t step) {
-    State::Scalars out = named(path, groups, step);
-    if (!salt.empty()) out[salt] = rounding_salt(step);
-    return out;
-  });
+  state_->add_optimizer(path_, line_,
+                        [path = path_, groups = rule_.groups, salt](int64_t step, int64_t update) {
+                          State::Scalars out = named(path, groups, step, update);
+                          if (!salt.empty()) out[salt] = rounding_salt(step);
+                          return out;
+                        });
   record_moments(at);
 }
 
@@ -131,21 +144,51 @@ std::vector<Parameter> sparse_tables(const State& state, std::vector<Parameter> 
 }
 
 std::map<std::string, double> RuleOptimizer::scalars(int64_t step) const {
-  return named(path_, rule_.groups, step);
+  return named(path_, rule_.groups, step, step);
 }
 
-void RuleOptimizer::update(const Gradients& gradients, Here at) {
+void RuleOptimizer::update(const Gradients& given, Here at) {
+  const std::set<std::string> none = unreached(given);
+  const Gradients gradients = reached_of(given, none);
+  tell_unreached(none, told_, at);
   const Tensor scale = begin(gradients, rule_.clip, at).scale;
   const Precision f32(scale, DType::f32);  // a policy is for the model
-  for (const auto& [name, value] : named(path_, rule_.groups, 1)) lockstep::scalar(scale, name);
+  for (const auto& [name, value] : named(path_, rule_.groups, 1, 1)) lockstep::scalar(scale, name);
+  const Cohorts cohorts = cohorts_of(gradients.parameters);
   RoundedSteps rounded;
   for (size_t i = 0; i < gradients.values.size(); ++i)
-    step(gradients.parameters[i], gradients.values[i], gradients.is_sparse(i) ? gradients.ids[i] : Tensor(),
-         scale, rounded, at);
+    if (!none.count(gradients.parameters[i].fqn()))
+      step(gradients.parameters[i], gradients.values[i], gradients.is_sparse(i) ? gradients.ids[i] : Tensor(),
+           scale, cohorts, rounded, at);
+}
+
+// Of parameters without a moment there is nothing to count.
+RuleOptimizer::Cohorts RuleOptimizer::cohorts_of(const std::vector<Parameter>& parameters) const {
+  Cohorts out;
+  for (const Parameter& parameter : parameters)
+    if (const Parameter first = first_moment(parameter))
+      out[group_of_.at(parameter.fqn())].add(first, *state_);
+  return out;
+}
+Parameter RuleOptimizer::first_moment(const Parameter& parameter) const {
+  const auto found = group_of_.find(parameter.fqn());
+  if (found == group_of_.end()) return {};
+  const auto moments = rule_.groups[found->second].moments_of(parameter);
+  return moments.empty() ? Parameter() : state_->find_spec(moment_fqn(parameter, moments[0].name));
+}
+// Behind the name of a scalar: nothing where it is that of the other parameters, too.
+std::string RuleOptimizer::cohort_of(const Parameter& parameter, const std::string& name, size_t group,
+                                     const Cohorts& cohorts) const {
+  const Parameter first = first_moment(parameter);
+  const auto found = cohorts.find(group);
+  if (!first || found == cohorts.end()) return "";
+  const auto of = [&](int64_t updates) { return rule_.groups[group].scalars(1, updates + 1).at(name); };
+  const int64_t mine = found->second.updates(first), most = found->second.most();
+  return mine == most || of(mine) == of(most) ? "" : found->second.suffix(first);
 }
 
 void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
-                         RoundedSteps& rounded, Here at) const {
+                         const Cohorts& cohorts, RoundedSteps& rounded, Here at) const {
   const auto found = group_of_.find(parameter.fqn());
   if (found == group_of_.end() && rule_.rest)
     moment(parameter, rule_.groups[*rule_.rest].moments(parameter).at(0).name, g, at);  // refuses
@@ -165,7 +208,8 @@ void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tens
   };
   RuleInput input{parameter, rows_of(parameter(g)), g, {}, group.rounds(parameter), scale, {}, at};
   input.scalar = [&](const std::string& name) {
-    const Tensor value = lockstep::scalar(g, scalar_name(path_, name, index));
+    const std::string cohort = cohort_of(parameter, name, index, cohorts);
+    const Tensor value = lockstep::scalar(g, scalar_name(path_, name, index) + cohort);
     return plateau_ && name == "lr" ? value * plateau_->factor(g) : value;
   };
   const auto moments = group.moments_of(parameter);

@@ -5,7 +5,9 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <set>
 
+#include "core/nn/update_cohorts.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/plateau.h"
 
@@ -51,8 +53,9 @@ struct RuleGroup {
   };
   std::vector<Parameter> parameters = {};
   std::function<std::vector<Moment>(const Parameter&)> moments = {};
-  // "lr" and others. In the state they are PATH.NAME, of a group behind the first PATH.NAME.INDEX.
-  std::function<State::Scalars(int64_t step)> scalars = {};
+  // "lr" and others, of the step, which schedules count, and the update of the group's moments, both counted
+  // from 1. In the state they are PATH.NAME, of a group behind the first PATH.NAME.INDEX.
+  std::function<State::Scalars(int64_t step, int64_t update)> scalars = {};
   // The new parameter, then the new moments.
   std::function<std::vector<Tensor>(const RuleInput&)> step = {};
   // Of a sparse table: the same for the rows of a step, [n, width], of the table and of moments [rows, ...].
@@ -75,7 +78,7 @@ struct RuleGroup {
 };
 
 template <class Options>
-State::Scalars only_lr(const Options& options, int64_t step) {
+State::Scalars only_lr(const Options& options, int64_t step, int64_t /*update*/) {
   return {{"lr", options.lr.at(step)}};
 }
 // Moments of a parameter's own shape.
@@ -86,9 +89,10 @@ template <class Options>
 RuleGroup rule_group(const Options& options,
                      std::function<std::vector<RuleGroup::Moment>(const Parameter&)> moments,
                      std::vector<Tensor> (*step)(const Options&, const RuleInput&),
-                     State::Scalars (*scalars)(const Options&, int64_t step) = only_lr<Options>) {
+                     State::Scalars (*scalars)(const Options&, int64_t step,
+                                               int64_t update) = only_lr<Options>) {
   RuleGroup out{options.parameters, std::move(moments),
-                [options, scalars](int64_t at) { return scalars(options, at); },
+                [options, scalars](int64_t step, int64_t update) { return scalars(options, step, update); },
                 [options, step](const RuleInput& of) { return step(options, of); }};
   if constexpr (requires { options.moments; }) out.kept = options.moments;
   return out;
@@ -124,7 +128,8 @@ class RuleOptimizer : public Optimizer {
                       std::vector<Options> groups, Here line,
                       void (*check)(const Options&, const OptionChecks&),
                       std::vector<Tensor> (*step)(const Options&, const RuleInput&),
-                      State::Scalars (*scalars)(const Options&, int64_t step) = only_lr<Options>,
+                      State::Scalars (*scalars)(const Options&, int64_t step,
+                                                int64_t update) = only_lr<Options>,
                       void (*by_rows)(const Options&, RuleGroup&) = nullptr) {
     groups.insert(groups.begin(), std::move(options));
     const OptionChecks checks(kind, line);
@@ -140,6 +145,7 @@ class RuleOptimizer : public Optimizer {
   }
 
  private:
+  using Cohorts = std::map<size_t, UpdateCohorts>;  // by group
   // The rule of a group with the rounding of its moments. The inputs of its node are the parameter, moments,
   // the gradient, the scale and the salt, and the group's `scalars`.
   struct RoundedStep {
@@ -151,7 +157,11 @@ class RuleOptimizer : public Optimizer {
 
   // `ids`: of a sparse table, else empty.
   void step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
-            RoundedSteps& rounded, Here at) const;
+            const Cohorts& cohorts, RoundedSteps& rounded, Here at) const;
+  Cohorts cohorts_of(const std::vector<Parameter>& parameters) const;
+  Parameter first_moment(const Parameter& parameter) const;  // empty where it has none
+  std::string cohort_of(const Parameter& parameter, const std::string& name, size_t group,
+                        const Cohorts& cohorts) const;
   std::vector<Tensor> rounded_step(const RuleInput& input, size_t group, RoundedSteps& rounded) const;
   // The rule over moments as f32, and new ones rounded.
   static std::vector<Tensor> with_rounding(const RuleGroup& group, RuleInput input, Tensor salt);
@@ -162,6 +172,7 @@ class RuleOptimizer : public Optimizer {
   Rule rule_;
   std::optional<Plateau> plateau_;
   std::map<std::string, size_t> group_of_;  // by FQN
+  std::set<std::string> told_;              // unreached parameters that were named
 };
 
 }  // namespace lockstep

@@ -7,13 +7,13 @@
 
 namespace lockstep {
 
-// The learning rate of update t, counted from 1:
-//   t <= warmup: lr * t / warmup (so update `warmup` has lr, and update 1 already moves)
+// The learning rate of step t, counted from 1; a step that is passed over counts, too:
+//   t <= warmup: lr * t / warmup (so step `warmup` has lr, and step 1 already moves)
 //   constant:    lr
 //   cosine:      lr * (m + (1 - m) * (1 + cos(pi * p)) / 2)
 //   linear:      lr * (m + (1 - m) * (1 - p))
 //   a function:  lr * f(t), whatever it gives
-// with m = min_ratio and p = (t - warmup) / (steps - warmup): the last update, t = steps, has exactly lr * m,
+// with m = min_ratio and p = (t - warmup) / (steps - warmup): the last step, t = steps, has exactly lr * m,
 // and so has every later one. With steps <= warmup the run ends within or right after the warm-up.
 class Schedule {
  public:

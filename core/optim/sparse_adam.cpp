@@ -8,8 +8,8 @@
 namespace lockstep {
 
 namespace {
-State::Scalars rates(const SparseAdamOptions& options, int64_t step) {
-  const auto t = static_cast<double>(step);
+State::Scalars rates(const SparseAdamOptions& options, int64_t step, int64_t update) {
+  const auto t = static_cast<double>(update);
   const double lr = options.lr.at(step);
   return {{"lr", lr},
           {"rate", std::sqrt(1 - std::pow(options.betas[1], t)) / (1 - std::pow(options.betas[0], t))}};

@@ -14,7 +14,8 @@ struct SparseAdamOptions {
   std::vector<Parameter> parameters = {};  // sparse tables; empty: all of the state
 };
 
-// Of each row that the step's ids name, with g its summed and clipped gradient and t the number of the step:
+// Of each row that the step's ids name, with g its summed and clipped gradient and t the number of the
+// update:
 //   m += (1 - beta1) (g - m);  v += (1 - beta2) (g g - v);
 //   p -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps)
 // Other rows, and their moments, stay: a row that comes seldom moves by moments as old as its last visit.

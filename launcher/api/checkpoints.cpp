@@ -1,14 +1,14 @@
 // Checkpoints of a user's program, and weights that its state starts from.
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
-#include "checkpoint/plan/fit.h"
+#include "checkpoint/initial_weights.h"
 #include "checkpoint/tensor_files.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/api/option_words.h"
 #include "launcher/api/program.h"
 #include "launcher/api/replayed_run.h"
 #include "launcher/supervise/contract.h"
@@ -62,71 +62,38 @@ NamedCheckpoints found_in(const std::string& dir, Group& world) {
                                            }));
   return {static_cast<Kind>(words[0] - '0'), words.substr(1)};
 }
-
-std::string parent_path(const std::string& fqn) { return fqn.substr(0, fqn.rfind('.') + 1); }
-
-// Weights, and what their layers keep beside them where the source has it; by the state's specs alone. Not
-// histories of float8's scales, which are of the run that wrote them.
-std::vector<const Spec*> wanted_of(const State& state, const std::function<bool(const std::string&)>& has) {
-  std::set<std::string> layers, histories;
-  for (const Spec& spec : state.specs()) {
-    if (spec.role == Role::parameter && !spec.adapter) layers.insert(parent_path(spec.fqn));
-    histories.insert(spec.amax_history);
-  }
-  std::vector<const Spec*> out;
-  for (const Spec& spec : state.specs())
-    if ((spec.role == Role::parameter && !spec.adapter) ||
-        (spec.role == Role::buffer && layers.count(parent_path(spec.fqn)) && has(spec.fqn) &&
-         !histories.count(spec.fqn)))
-      out.push_back(&spec);
-  return out;
-}
-std::vector<NamedType> types_of_specs(const std::vector<const Spec*>& specs) {
-  std::vector<NamedType> out;
-  for (const Spec* spec : specs) out.push_back({spec->fqn, spec->dtype, spec->shape});
-  return out;
-}
-
-// The names that are read. UserError where they do not fit.
-std::vector<std::string> fitting(const State& state, const std::string& step, const std::string& path) {
-  std::vector<NamedType> stored;
-  std::string where = step;
-  if (step.empty()) {
-    const TensorFiles files(path);
-    stored = files.types(), where = files.path();
-  } else {
-    for (const auto& tensor : read_manifest(step).tensors)
-      stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
-  }
-  auto has = [&](const std::string& fqn) {
-    return std::any_of(stored.begin(), stored.end(), [&](const NamedType& one) { return one.fqn == fqn; });
-  };
-  const auto wanted = types_of_specs(wanted_of(state, has));
-  if (!step.empty())  // a checkpoint holds an optimizer, too
-    std::erase_if(stored, [&](const NamedType& one) {
-      return std::none_of(wanted.begin(), wanted.end(),
-                          [&](const NamedType& other) { return other.fqn == one.fqn; });
-    });
-  const std::string text = misfit_text(stored, where, wanted, "the state", step.empty());
-  if (!text.empty()) throw UserError("[load_weights] " + text);
-  std::vector<std::string> out;
-  for (const NamedType& one : wanted) out.push_back(one.fqn);
-  return out;
-}
 }  // namespace
 
 Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options) : dir_(dir), options_(options) {
+  refuse_no_folder("[checkpoint] dir", dir_);
   if (options_.every < 1)
     throw UserError(str("[checkpoint] ", dir, ": every is ", options_.every, "; it must be at least 1"));
 }
+
+namespace {
+// Adapters of another scale are another function of the same matrices.
+void tell_scale(const LoadedInfo& loaded, const State& state) {
+  const Json was = loaded.extra.is_object() ? loaded.extra.value(kAdapters, Json()) : Json(),
+             is = adapters_of(state);
+  if (!was.is_object() || !was.contains("scale") || !is.is_object() || was["scale"] == is["scale"]) return;
+  logs::warn(str("the adapters of ", loaded.path, " were scaled by alpha / rank = ", was["scale"].dump(),
+                 ", and those of this program are by ", is["scale"].dump(),
+                 ": it computes something else of the same weights; give lora() the alpha that they had"));
+}
+}  // namespace
 
 int64_t Checkpoint::resume(State& state) {
   distributed::enter_pace(Pace::start);
   const NamedCheckpoints found = found_in(dir_, *state.mesh().world);
   state.allocate();
-  if (found.kind == Kind::step) return load_checkpoint(found.path, state.arrays(), state.mesh()).step;
+  if (found.kind == Kind::step) {
+    const LoadedInfo loaded = load_checkpoint(found.path, state.arrays(), state.mesh());
+    tell_scale(loaded, state);
+    return loaded.step;
+  }
   if (found.kind != Kind::none)
     if (const auto loaded = load_latest(found.path, state.arrays(), state.mesh())) {
+      tell_scale(*loaded, state);
       if (found.kind == Kind::run && loaded->step > 0)
         logs::info(str("resumed from ", loaded->path, " (step ", loaded->step,
                        "); a loop that ends there has nothing left to do: more steps go on, another folder "
@@ -139,6 +106,9 @@ int64_t Checkpoint::resume(State& state) {
 
 void Checkpoint::save(int64_t done, const State& state) {
   if (done % options_.every != 0) return;
+  if (!state.has_values())
+    throw UserError(str("[checkpoint] ", dir_, ": the state has no values yet, and nothing is saved of it: ",
+                        "call resume() or materialize() first, or a step, which draws initial values"));
   if (replaying())
     throw UserError(str("[checkpoint] trainrun replay writes nothing, and ", dir_,
                         " is to be written at step ", done,
@@ -150,12 +120,14 @@ void Checkpoint::save(int64_t done, const State& state) {
     throw UserError(str("[checkpoint] ", dir_,
                         " holds checkpoints that are read, and none is written beside "
                         "them: save into the folder of a run, as in Checkpoint(\"runs/next\")"));
-  save_checkpoint(dir_ + "/ckpt", {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(),
+  Json extra = Json::object();
+  if (const Json adapters = adapters_of(state); !adapters.is_null()) extra[kAdapters] = adapters;
+  save_checkpoint(dir_ + "/ckpt", {done, Json::object(), "", extra}, state.arrays(), state.mesh(),
                   options_.keep);
   if (state.mesh().world->rank() == 0) launcher::name_each_other(launcher::worker_place(), dir_);
 }
 
-void load_weights(State& state, const std::string& path) {
+void load_weights(State& state, const std::string& path, const WeightOptions& options) {
   Group& world = *state.mesh().world;
   const std::string step = broadcast_text(
       world, together(world, [&] {
@@ -165,18 +137,22 @@ void load_weights(State& state, const std::string& path) {
                               "; name a run, its best folder, a step folder, or safetensors files"));
         return newest;
       }));
-  const auto names = together(world, [&] { return fitting(state, step, path); });
-  auto load = [names, step, path](State& to) {
-    std::vector<Array*> arrays;
-    for (const auto& name : names) arrays.push_back(&to.array(name));
-    if (step.empty())
-      load_safetensors(path, arrays, to.mesh());
-    else
-      load_part(step, arrays, to.mesh());
-    logs::info(str("initial weights from ", step.empty() ? path : step));
+  const std::string from = step.empty() ? path : step;
+  const auto weights = together(world, [&] {
+    try {
+      return InitialWeights({from, !step.empty()}, state, {options.at, options.partial}, "the state");
+    } catch (const UserError& error) { throw UserError(str("[load_weights] ", error.what())); }
+  });
+  auto load = [weights, from](State& to) {
+    const auto told = weights.load(to);
+    logs::info(str("initial weights from ", from));
+    for (const auto& line : told) logs::info(line);
   };
   state.start_with(load);
-  if (state.allocated()) load(state);
+  if (state.has_values())
+    load(state);
+  else if (state.allocated())
+    state.materialize();  // what the weights leave has initial values, too
 }
 
 }  // namespace lockstep

@@ -4,9 +4,15 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "checkpoint/initial_weights.h"
+#include "compiler/micro_batch.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/mesh/fingerprint.h"
+#include "core/mesh/together.h"
 #include "core/nn/layers.h"
+#include "launcher/api/micro_batch.h"
 #include "launcher/api/option_words.h"
 #include "launcher/api/planned_session.h"
 #include "launcher/config/changes.h"
@@ -31,6 +37,29 @@ auto filler(const SampleData& data, int64_t from) {
     }
   };
 }
+// What the data says of itself, else the first samples of a step.
+FingerprintPart data_part(const char* name, const SampleData& data, int64_t samples) {
+  constexpr int64_t kMost = 8;
+  FingerprintPart part{
+      name, {}, "give every rank the same data: the same files, and draws of one seed", true};
+  if (data.contents) {
+    part.lines = data.contents();
+    return part;
+  }
+  std::vector<std::vector<std::byte>> held;
+  std::vector<void*> at;
+  for (const auto& field : data.fields) {
+    held.emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype));
+    at.push_back(held.back().data());
+  }
+  for (int64_t i = 0; i < std::min(samples, kMost); ++i) {
+    data.fill(i, at);
+    for (size_t f = 0; f < held.size(); ++f)
+      part.lines.push_back({str("field \"", data.fields[f].name, "\" of sample ", i),
+                            hash_hex(held[f].data(), held[f].size())});
+  }
+  return part;
+}
 auto namer(const SampleData& data, int64_t from) {
   return [&data, from](int64_t sample) {
     return data.name ? data.name(from + sample) : str("sample ", from + sample, " of the data");
@@ -38,12 +67,8 @@ auto namer(const SampleData& data, int64_t from) {
 }
 std::vector<BatchField> batch_fields(const SampleData& data, int64_t micro_batch) {
   std::vector<BatchField> fields;
-  for (const auto& field : data.fields) {
-    Shape shape = field.shape;
-    shape.insert(shape.begin(), micro_batch);
-    fields.push_back({field.name, field.dtype, shape});
-  }
-  return fields;
+  for (const auto& field : data.fields) fields.push_back({field.name, field.dtype, field.shape});
+  return of_samples(std::move(fields), micro_batch);
 }
 // Training on what is measured would make the measure worthless.
 void refuse_updates(const std::vector<Tensor>& batch) {
@@ -78,14 +103,35 @@ FunctionWorkload::FunctionWorkload(const Session& session, State& state, const S
 }
 
 Step FunctionWorkload::compile_training() {
-  return compile(state_, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
+  Step out = compile(state_, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
+  tell_no_update(out, state_);
+  return out;
+}
+
+// Each rank reads its own samples of data that is to be the same everywhere: of one that drew it without a
+// seed no sample is another rank's.
+void FunctionWorkload::check() {
+  if (mesh().world->size() < 2) return;
+  const auto parts = together(*mesh().world, [&] {
+    std::vector<FingerprintPart> out{data_part("data", data_, options_.global_batch)};
+    if (const auto& asked = options_.validation)
+      out.push_back(data_part("data of the validation", asked->data, asked->samples));
+    return out;
+  });
+  compare(*mesh().world, "before the training step is compiled", parts);
 }
 
 std::unique_ptr<Step> FunctionWorkload::compile_evaluation(const Step& training) {
   if (!options_.validation) return nullptr;
   const Validation& asked = *options_.validation;
-  return std::make_unique<Step>(compile(state_, batch_fields(asked.data, options_.micro_batch),
+  return std::make_unique<Step>(compile(state_, batch_fields(asked.data, evaluation_shape().micro),
                                         evaluation_shape(), measuring(asked.function), how_, &training));
+}
+
+// Whole micro-batches of at most the training's size.
+BatchShape FunctionWorkload::evaluation_shape() const {
+  const int64_t samples = options_.validation->samples;
+  return {samples, largest_divisor(samples, options_.micro_batch), 0};
 }
 
 void FunctionWorkload::plan(const PlannedSession& planned) {
@@ -94,7 +140,7 @@ void FunctionWorkload::plan(const PlannedSession& planned) {
       plan_step(state_, words, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
   if (!options_.validation) planned.answer(step, nullptr, state_);
   const Validation& asked = *options_.validation;
-  const StepPlan evaluation = plan_step(state_, words, batch_fields(asked.data, options_.micro_batch),
+  const StepPlan evaluation = plan_step(state_, words, batch_fields(asked.data, evaluation_shape().micro),
                                         evaluation_shape(), measuring(asked.function), how_);
   planned.answer(step, &evaluation, state_);
 }
@@ -118,12 +164,28 @@ void FunctionWorkload::describe(const std::string& run_dir) {
 // What a program has that no certificate names, or not by name: the optimizers' numbers of the step, and how
 // samples make steps.
 Json FunctionWorkload::values(int64_t i) const {
-  Json out = {{"global_batch", options_.global_batch},
-              {"micro_batch", options_.micro_batch},
+  Json out = {{kGlobalBatch, options_.global_batch},
+              {kMicroBatch, options_.micro_batch},
               {"lanes", options_.lanes},
-              {"precision", how_.precision}};
+              {"precision", how_.precision},
+              {"seed", state_.seed()}};
+  for (const auto& [name, value] : contents()) out[name] = value;
   for (const auto& [name, value] : state_.scalars(std::max<int64_t>(i, 1))) out[name] = value;
+  if (const Json adapters = checkpoint::adapters_of(state_); !adapters.is_null())
+    out["lora.scale"] = adapters["scale"];
   return out;
+}
+// Of arrays, which are read whole for it: once.
+const std::vector<std::pair<std::string, std::string>>& FunctionWorkload::contents() const {
+  if (!contents_) {
+    contents_.emplace();
+    if (data_.contents)
+      for (const auto& [key, value] : data_.contents()) contents_->push_back({"data: " + key, value});
+    if (options_.validation && options_.validation->data.contents)
+      for (const auto& [key, value] : options_.validation->data.contents())
+        contents_->push_back({"validation: " + key, value});
+  }
+  return *contents_;
 }
 void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
   if (!loaded.extra.is_object() || !loaded.extra.contains("values")) return;
@@ -133,11 +195,16 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
   const Json now = values(loaded.step);
   for (const auto& [name, is] : now.items()) {
     if (!was.is_object() || !was.contains(name) || was[name] == is) continue;
-    const bool rate = name.ends_with(".lr"), samples = name == "global_batch",
-               rounding = name == "micro_batch" || name == "lanes" || name == "precision";
+    const bool rate = name.ends_with(".lr"), adapters = name == "lora.scale", seed = name == "seed",
+               samples = name == kGlobalBatch || name.starts_with("data: "),
+               measures = name.starts_with("validation: "),
+               rounding = name == kMicroBatch || name == "lanes" || name == "precision";
     changes.push_back({name, was[name], is, launcher::Effect::schedule,
                        (rate       ? "another learning rate"
+                        : adapters ? "another function of the same adapters"
                         : samples  ? "other samples"
+                        : seed     ? "other random numbers"
+                        : measures ? "another validation"
                         : rounding ? "other rounding"
                                    : "other updates of the same gradients") +
                            from});
@@ -149,7 +216,10 @@ void FunctionWorkload::tell_values(const checkpoint::LoadedInfo& loaded) const {
 }
 
 Json FunctionWorkload::remembered(int64_t i) {
-  return {{"library", target().library_version()}, {"values", values(i)}};
+  Json out = {{"library", target().library_version()}, {"values", values(i)}};
+  if (const Json adapters = checkpoint::adapters_of(state_); !adapters.is_null())
+    out[checkpoint::kAdapters] = adapters;
+  return out;
 }
 
 StepInput FunctionWorkload::input(int64_t i, bool more, bool vote) {

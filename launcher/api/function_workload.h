@@ -27,6 +27,7 @@ class FunctionWorkload : public launcher::Workload {
   const compiler::Target& target() const override { return compiler::target_of(how_); }
   std::string title() const override { return "program"; }
   int threads() const override { return how_.threads; }
+  void check() override;
   compiler::Step compile_training() override;
   std::unique_ptr<compiler::Step> compile_evaluation(const compiler::Step& training) override;
   void start_state() override { state_.materialize(); }
@@ -45,17 +46,17 @@ class FunctionWorkload : public launcher::Workload {
 
  private:
   Json values(int64_t i) const;
+  const std::vector<std::pair<std::string, std::string>>& contents() const;
   void tell_values(const checkpoint::LoadedInfo& loaded) const;
   compiler::BatchShape shape() const { return {options_.global_batch, options_.micro_batch, options_.lanes}; }
-  compiler::BatchShape evaluation_shape() const {
-    return {options_.validation->samples, options_.micro_batch, 0};
-  }
+  compiler::BatchShape evaluation_shape() const;
   const Session& session_;
   State& state_;
   const SampleData& data_;
   const compiler::StepFunction& function_;
   const TrainOptions& options_;
   compiler::CompileOptions how_;
+  mutable std::optional<std::vector<std::pair<std::string, std::string>>> contents_;
 };
 
 }  // namespace lockstep

@@ -5,6 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/base/text.h"
+
 namespace lockstep {
 
 std::string in_options(std::string text) {
@@ -33,6 +36,12 @@ std::string in_options(std::string text) {
         ++at;
     }
   return text;
+}
+
+void refuse_no_folder(const std::string& what, const std::string& folder) {
+  if (folder.find_first_not_of('/') != std::string::npos && printable(folder) == folder) return;
+  throw UserError(str(what, " is \"", shortened(printable(folder), 60),
+                      "\"; it is the folder of the run, as in \"runs/mine\""));
 }
 
 }  // namespace lockstep

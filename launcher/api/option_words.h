@@ -8,4 +8,8 @@ namespace lockstep {
 // A sentence about keys of a config, about options: "train.steps" is "steps".
 std::string in_options(std::string text);
 
+// UserError where `folder`, which the program names as `what`, is none to write a run into: "" and "/" would
+// be the root of the file system.
+void refuse_no_folder(const std::string& what, const std::string& folder);
+
 }  // namespace lockstep

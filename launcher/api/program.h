@@ -71,10 +71,16 @@ class Checkpoint {
 
 // The state starts from weights at `path`: of a run, its best folder, a step folder, or safetensors files by
 // FQN (a file, an index, or a folder of either). What the layers keep beside them, as running means, comes
-// too, where the path has it; optimizers begin anew. It holds from now on wherever the state starts:
-// materialize(), resume() of a new folder, train() of a new run. Call it behind models, on every rank.
-// UserError listing weights that are missing or of another shape, and of safetensors files those that are
-// extra, too; for a path that names no weights.
-void load_weights(State& state, const std::string& path);
+// too, where the path has it; optimizers begin anew. Adapters of a run go on as adapters where the state has
+// the same ones (names, rank, alpha), else they are merged into the weights; a line of the log says which. It
+// holds from now on wherever the state starts: materialize(), resume() of a new folder, train() of a new run.
+// Call it behind models, on every rank; of several calls all count, in their order. UserError listing weights
+// that are missing or of another shape, and of safetensors files those that are extra, too; for a path that
+// names no weights.
+struct WeightOptions {
+  std::string at = {};   // a path of the state, as "policy": stored names are looked up below it
+  bool partial = false;  // what only one of both sides has is left as it is, and the log lists it
+};
+void load_weights(State& state, const std::string& path, const WeightOptions& options = {});
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/api/function_workload.h"
+#include "launcher/api/micro_batch.h"
 #include "launcher/api/replayed_run.h"
 #include "launcher/api/train_config.h"
 #include "launcher/loop/training_loop.h"
@@ -38,7 +39,8 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
 }  // namespace
 
 std::string train(Session& session, State& state, const SampleData& data,
-                  const compiler::StepFunction& function, const TrainOptions& options) {
+                  const compiler::StepFunction& function, const TrainOptions& given) {
+  const TrainOptions options = with_micro_batch(session, state, data, function, given);
   const launcher::RunConfig config = config_of(options, session, state);
   // What the program chose of float8 stays under its word.
   if (config.train.precision != launcher::precision_of(state)) launcher::set_precision(state, config);

@@ -22,17 +22,12 @@ void check_validation(const TrainOptions& options) {
     return;
   }
   const Validation& v = *options.validation;
-  const int64_t micro = std::max<int64_t>(options.micro_batch, 1), below = v.samples / micro * micro;
-  const bool beyond = v.data.rows > 0 && v.samples > v.data.rows;
-  if (v.samples < 1 || v.samples != below)
-    throw UserError(str("[train] validation.samples is ", v.samples, ", and a micro-batch has ", micro,
-                        ": take a multiple of it, ", v.samples < micro ? "" : str(below, " or "),
-                        v.samples < 1 ? micro : below + micro));
-  if (beyond)
+  if (v.samples < 1)
+    throw UserError(str("[train] validation.samples is ", v.samples, "; a validation measures at least 1"));
+  if (v.data.rows > 0 && v.samples > v.data.rows)
     throw UserError(str("[train] validation.samples is ", v.samples, ", and its data has ", v.data.rows,
-                        v.data.rows == 1 ? " row" : " rows", ", so that some would be measured twice: ",
-                        v.data.rows < micro ? str("give it ", micro, " rows or more, as a micro-batch has")
-                                            : str("take ", v.data.rows / micro * micro)));
+                        v.data.rows == 1 ? " row" : " rows", ", so that some would be measured twice: take ",
+                        v.data.rows));
   if (v.every < 0) throw UserError(str("[train] validation.every is ", v.every, ", needs 0 or more steps"));
 }
 
@@ -44,6 +39,7 @@ int64_t traced_steps(const TrainOptions& options) {
 }  // namespace
 
 RunConfig config_of(const TrainOptions& options, const Session& session, const State& state) {
+  refuse_no_folder("[train] run", options.run);
   check_validation(options);
   RunConfig c;
   c.name = "program";

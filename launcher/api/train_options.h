@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/compile.h"
@@ -21,6 +22,9 @@ struct SampleData {
   int64_t rows = 0;  // behind which the samples begin again; 0: none are known
   // What sample `i` is called in a message, "row 7"; empty: by its number.
   std::function<std::string(int64_t i)> name = {};
+  // What ranks compare before they train, and a resumed run with its checkpoint: keys and fingerprints, as of
+  // the arrays that it reads. Empty: ranks compare its first samples.
+  std::function<std::vector<std::pair<std::string, std::string>>()> contents = {};
 };
 
 // What is measured on the way, on samples that are not trained on.
@@ -29,7 +33,7 @@ struct Validation {
   // Traced as an evaluation (Dropout does nothing), on a micro-batch of the fields; gives the loss, may give
   // metrics, and updates nothing.
   compiler::StepFunction function;
-  int64_t samples = 0;  // of an evaluation: the first ones, whole micro-batches
+  int64_t samples = 0;  // of an evaluation: the first ones
   int64_t every = 0;    // steps between evaluations; 0: after the last one
   // Called on every rank behind each evaluation of `every` with its loss and metrics, the same everywhere, as
   // a Plateau wants them; not behind the one more at the end of a run, which a longer run does not have.
@@ -42,7 +46,10 @@ struct TrainOptions {
   std::string run = "runs/own";  // the folder of checkpoints and metrics.jsonl
   int64_t steps = 100;
   int64_t global_batch = 16;  // samples per step, over all ranks
-  int64_t micro_batch = 4;
+  // Samples that a rank computes at a time. 0: what the batch and the step say, never the ranks: the whole
+  // batch where the step mixes its samples, as batch norm does, else a part of it that ranks can share
+  // (compiler/micro_batch.h).
+  int64_t micro_batch = 0;
   int64_t lanes = 0;  // of the reduction; 0: default_lanes
   // How the step is compiled (compiler::CompileOptions): bytes of activations, beyond which they are computed
   // again, -1: all are kept; so many of a rank's micro-batches as one; what waits in the host's memory.

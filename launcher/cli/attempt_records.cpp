@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/near_word.h"
 #include "core/base/plain_file.h"
+#include "core/reading/one_line.h"
+#include "core/reading/sentence.h"
+#include "core/reading/whole_number.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/program_folders.h"
 #include "launcher/supervise/run_folder.h"
@@ -29,15 +31,21 @@ bool is_there(const std::string& path) {
   return fs::is_symlink(path, none) || fs::exists(path, none);
 }
 
+constexpr int64_t kMostRanksThere = 1000000;
 // Ranks that left a file of any kind.
 int64_t ranks_of(const std::string& folder) {
-  static const std::regex name(R"re((?:rank|worker|progress|stopped)-(\d{1,6})(?:\.(?:log|json))?)re");
   int64_t out = 0;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const std::string file = entry.path().filename();
-    std::smatch found;
-    if (std::regex_match(file, found, name)) out = std::max<int64_t>(out, std::stoll(found[1]) + 1);
+    for (const char* kind : {"rank-#", "worker-#", "progress-#", "stopped-#"}) {
+      const auto found = find_sentence(file, kind);
+      if (!found || found->begin != 0) continue;
+      const std::string end = file.substr(found->end);
+      const auto rank = whole_number(found->gaps[0]);
+      if (rank && *rank < kMostRanksThere && (end.empty() || end == ".log" || end == ".json"))
+        out = std::max(out, *rank + 1);
+    }
   }
   return out;
 }
@@ -110,7 +118,7 @@ std::string run_with_logs(const std::string& word) {
     if (has_logs(entry.path())) known.push_back(entry.path().filename());
   const std::string near = near_word(fs::path(clean).filename().string(), known);
   throw UserError(str("no run ", word, " that has logs",
-                      near.empty() ? "" : str("; did you mean runs/", near, "?"),
+                      near.empty() ? "" : str("; did you mean runs/", one_line(near), "?"),
                       near.empty() ? "; name it as runs/NAME, where it was started" : ""));
 }
 

@@ -9,6 +9,7 @@
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/tools/compare.h"
 #include "core/base/error.h"
+#include "core/reading/whole_number.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/ckpt_paths.h"
 
@@ -19,11 +20,7 @@ using namespace checkpoint;
 namespace {
 // A whole number of a part of an index.
 int64_t number_of(const std::string& word, const std::string& index) {
-  try {
-    size_t used = 0;
-    const int64_t out = std::stoll(word, &used);
-    if (used == word.size()) return out;
-  } catch (const std::exception&) {}
+  if (const auto out = whole_number(word)) return *out;
   throw UserError(str("--index \"", index, "\": \"", shortened(printable(word), 40),
                       "\" is no whole number; write it as in \"0:3, :, -1\""));
 }

@@ -6,6 +6,7 @@
 #include "checkpoint/tools/prune.h"
 #include "checkpoint/tools/transform.h"
 #include "core/base/error.h"
+#include "core/reading/json_text.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/ckpt_paths.h"
 #include "launcher/config/config.h"
@@ -31,7 +32,7 @@ std::string ckpt_of_out(const std::string& out) {
 
 // "{"dp_shard": 2, "tp": 2}" as a mesh.
 Mesh mesh_of(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = bounded_json(text);
   Mesh out{{}, {}};
   if (json.is_object())
     for (const auto& [name, size] : json.items()) {
@@ -154,7 +155,7 @@ int ckpt_reshard(const CkptReshardArguments& arguments, std::ostream& out) {
       [&](const TensorRecord& tensor) {
         return plan.model ? plan.model->of(tensor) : layout_by_rows(tensor, plan.mesh);
       },
-      *source.files);
+      *source.files, any_shared_storage());
   out << "wrote " << made.path << ": " << made.files << (made.files == 1 ? " file, " : " files, ")
       << bytes_in_words(made.bytes) << ", as " << text(plan.mesh) << " from " << text(source.manifest.mesh)
       << "\ntensors lie "
@@ -173,7 +174,7 @@ int ckpt_average(const CkptAverageArguments& arguments, std::ostream& out) {
   std::vector<std::string> steps;
   for (size_t i = 0; i + 1 < arguments.paths.size(); ++i)
     steps.push_back(hold_sound_step(arguments.paths[i]).path);
-  const Averaged made = average_checkpoints(steps, dir);
+  const Averaged made = average_checkpoints(steps, dir, any_storage(), any_shared_storage());
   out << "wrote " << made.written.path << ": the mean of " << made.weights << " tensors over " << steps.size()
       << " checkpoints, " << bytes_in_words(made.written.bytes) << ", state hash " << made.written.state_hash
       << "\n";

@@ -5,10 +5,12 @@
 
 namespace lockstep::launcher::cli {
 
-// Of a command that reads no data: the file `flags` name, with the arguments that the app left. Libraries of
-// the config are opened first. UserError where none is named, and what load_config throws.
+// Of a command that reads no data: the file `flags` name, with the arguments that the app left. Libraries
+// that the arguments name are opened first, those of the file are not: the command only looks at it.
+// UserError where none is named, and what load_config throws.
 RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command);
-// The same for a command that opens the config's device: a stored config does not say which library that is.
+// The same for a command that computes with the config's ops on its device: the command line says which
+// libraries these are.
 RunConfig config_to_open(const Flags& flags, const CLI::App& app, const char* command);
 
 }  // namespace lockstep::launcher::cli

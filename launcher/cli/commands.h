@@ -32,7 +32,7 @@ int run(const RunArguments& arguments, std::ostream& out);
 // trainrun hand-over LOG_DIR HOST COMMAND: what mpirun calls for the daemon of a host that has an agent.
 int hand_over_words(const std::vector<std::string>& words);
 
-// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--long | --json | --program |
+// trainrun plan [--nproc N] [--memory BYTES] [--roofline NAME|FILE.json] [--long | --json | --program |
 // --listing, [--rank R]] CONFIG.json
 // [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one. UserError, after
 // everything is printed, when a rank needs more than `memory`: it names the nearest mesh that fits.
@@ -121,7 +121,7 @@ int export_hf(hf::ExportRequest request, const std::string& max_shard, std::ostr
 
 // The resolved config, which reruns the run.
 int show(const RunConfig& config, std::ostream& out);
-// trainrun show --graph FILE.svg [--nproc N] [--rank R] [--roofline h200|cpu|FILE.json] CONFIG.json
+// trainrun show --graph FILE.svg [--nproc N] [--rank R] [--roofline NAME|FILE.json] CONFIG.json
 // [--a.b=VALUE ...]: a rank's step as a picture, with what computes and what travels over time. UserError as
 // plan, and for a path that is no .svg or cannot be written.
 struct GraphArguments {

@@ -4,21 +4,18 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <fstream>
 #include <thread>
 
 #include "core/base/error.h"
 #include "launcher/cli/doctor.h"
+#include "launcher/machine/host_rates.h"
 #include "launcher/memory/host.h"
 
 namespace lockstep::launcher::cli {
 
 namespace {
 constexpr double kGigabyte = 1e9;
-constexpr size_t kBlock = size_t{24} << 20;  // that a thread copies, beyond the caches
-constexpr double kCopyTime = 0.25;           // seconds
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -43,13 +40,6 @@ std::optional<double> quota_in(const std::string& folder) {
              period = number_in(first_line(folder + "/cpu.cfs_period_us"));
   if (quota && period && *quota > 0 && *period > 0) return *quota / *period;
   return {};
-}
-
-int64_t cores_of_process() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0
-             ? CPU_COUNT(&set)
-             : static_cast<int64_t>(std::thread::hardware_concurrency());
 }
 
 void check_cores(const std::string& root, Findings& out) {
@@ -97,25 +87,6 @@ void check_clocks(const std::string& root, Findings& out) {
                    "cores may stay slow; cpupower frequency-set -g performance"});
 }
 
-// Bytes per second that threads read and write together, each copying its own block again and again.
-double copy_rate(int64_t threads) {
-  std::vector<double> rates(threads);
-  std::vector<std::thread> running;
-  for (int64_t t = 0; t < threads; ++t)
-    running.emplace_back([&rates, t] {
-      std::vector<char> from(kBlock, 'a'), to(kBlock, 'b');
-      const auto begin = std::chrono::steady_clock::now();
-      std::chrono::duration<double> taken{0};
-      int64_t rounds = 0;
-      for (; taken.count() < kCopyTime; taken = std::chrono::steady_clock::now() - begin, ++rounds)
-        std::memcpy(rounds % 2 ? from.data() : to.data(), rounds % 2 ? to.data() : from.data(), kBlock);
-      rates[t] = 2.0 * static_cast<double>(kBlock) * static_cast<double>(rounds) / taken.count();
-    });
-  double sum = 0;
-  for (size_t t = 0; t < running.size(); ++t) running[t].join(), sum += rates[t];
-  return sum;
-}
-
 void check_memory(const std::string& root, Findings& out) {
   constexpr int64_t kLittle = int64_t{2} << 30;
   HostMemory memory;
@@ -129,12 +100,24 @@ void check_memory(const std::string& root, Findings& out) {
     out.push_back({memory.bytes < kLittle ? Health::warn : Health::ok, "memory",
                    str(bytes_text(static_cast<double>(memory.bytes)), " for ranks (", memory.source, ")"),
                    "a small model alone fits; trainrun plan says what a run takes"});
-  const int64_t threads = std::min<int64_t>(16, std::max<int64_t>(1, cores_of_process()));
-  const double rate = copy_rate(threads);
-  out.push_back({rate < 4 * kGigabyte ? Health::warn : Health::ok, "memory speed",
-                 str(decimals(rate / kGigabyte, 1), " GB/s read and written by ", threads,
-                     threads == 1 ? " thread" : " threads"),
+}
+
+// Measured anew, and stored for predictions.
+void check_rates(Findings& out) {
+  const HostRates rates = measure_host_rates();
+  store(rates);
+  const std::string by = str(" by ", rates.cores, rates.cores == 1 ? " core" : " cores");
+  out.push_back({rates.copies < 4 * kGigabyte ? Health::warn : Health::ok, "memory speed",
+                 str(decimals(rates.copies / kGigabyte, 1), " GB/s read and written", by),
                  "others use the memory now, or the host is throttled"});
+  const auto rate = [](const std::map<std::string, double>& of, const char* precision) {
+    return decimals(of.at(precision) / kGigabyte, 0);
+  };
+  out.push_back(
+      {Health::ok, "products",
+       str("fp32 ", rate(rates.products, "fp32"), ", bf16 ", rate(rates.products, "bf16"),
+           " GFLOP/s; attention ", rate(rates.attention, "fp32"), ", ", rate(rates.attention, "bf16"), by),
+       ""});
 }
 
 void check_shared_memory(const std::string& root, Findings& out) {
@@ -208,6 +191,7 @@ Findings host_findings(const std::string& root) {
   check_cores(root, out);
   check_clocks(root, out);
   check_memory(root, out);
+  check_rates(out);
   check_shared_memory(root, out);
   check_limits(out);
   return out;

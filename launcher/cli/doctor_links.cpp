@@ -10,11 +10,12 @@
 
 #include "compiler/codegen/cpu/compiler.h"
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/mesh/group.h"
+#include "core/reading/json_text.h"
 #include "distributed/open_world.h"
 #include "launcher/cli/doctor.h"
+#include "launcher/machine/host_rates.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::cli {
@@ -111,6 +112,7 @@ Findings link_findings(const std::string& self) {
                  : str("two ranks could not be started: ", shortened(printable(last_line(done.output)), 300)),
              kMend}};
   const double latency = told.at("latency_s").get<double>(), rate = told.at("bytes_per_s").get<double>();
+  if (auto rates = stored_host_rates()) rates->link = {rate, latency}, store(*rates);
   return {{Health::ok, "MPI", told.at("library").get<std::string>(), ""},
           {latency > 1e-3 || rate < 3e8 ? Health::warn : Health::ok, "link of 2 ranks",
            str(decimals(latency * 1e6, 1), " us for a sum of 8 bytes, ", decimals(rate * 1e-9, 2), " GB/s"),

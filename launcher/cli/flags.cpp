@@ -6,19 +6,14 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher::cli {
 
 int64_t parse_nproc(const std::string& text, const char* flag, int64_t most) {
   if (text == "auto") return std::max(1u, std::thread::hardware_concurrency());
-  size_t end = 0;
-  long long value = 0;
-  try {
-    value = std::stoll(text, &end);
-  } catch (const std::exception&) {
-    end = 0;  // no number; refused below
-  }
-  if (end == 0 || end != text.size() || value < 1)
+  const int64_t value = whole_number(text).value_or(0);
+  if (value < 1)
     throw UserError(str(flag, " is \"", shortened(text, 60),
                         "\"; give a number of ranks, 1 or more, or auto (one per core)"));
   if (value > most)
@@ -39,7 +34,7 @@ void add_rank(CLI::App& app, Flags& flags, const std::string& help) {
 void add_roofline(CLI::App& app, Flags& flags) {
   app.add_option("--roofline", flags.roofline,
                  "rates that the step time is predicted with; default: those of the device")
-      ->type_name("h200|cpu|FILE.json");
+      ->type_name(join(roofline_names(), "|") + "|FILE.json");
 }
 
 void add_simulate(CLI::App& app, Flags& flags) {

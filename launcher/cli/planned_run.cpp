@@ -7,6 +7,7 @@
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
 #include "launcher/data/files.h"
+#include "launcher/machine/host_rates.h"
 
 namespace lockstep::launcher::cli {
 
@@ -32,13 +33,14 @@ PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofl
     : config_(std::move(config)), found_(found_target(config_.train.device, nproc)) {
   const std::string word = roofline_word(roofline, config_.train.device, found_);
   known_ = !word.empty();
-  if (known_) roofline_ = roofline_named(word);
+  if (known_) roofline_ = roofline.empty() ? roofline_here(word) : roofline_named(word);
   if (!config_.mesh.ranks_per_node && nproc > roofline_.ranks_per_node &&
       nproc % roofline_.ranks_per_node == 0) {
     config_.mesh.ranks_per_node = roofline_.ranks_per_node;
     hosts_assumed_ = true;
   }
-  run_ = std::make_unique<PaperRun>(config_, nproc, found_.target, this->roofline());
+  run_ = std::make_unique<PaperRun>(config_, nproc, found_.target,
+                                    roofline.empty() ? nullptr : this->roofline());
 }
 
 std::string PlannedRun::no_roofline() const { return launcher::no_roofline(found_); }

@@ -8,6 +8,7 @@
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/spaced_values.h"
 #include "launcher/config/config.h"
+#include "launcher/config/run_names.h"
 
 namespace lockstep::launcher::cli {
 
@@ -43,15 +44,17 @@ BeforeProgram before_program(const std::vector<std::string>& words, const std::s
   const auto& keys = Session::keys();
   for (const auto& word : words) {
     const std::string key = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
-    if (word.starts_with("--name=") && word.size() > 7)
+    if (word.starts_with("--name=")) {
       out.name = word.substr(7);
-    else if (std::find(keys.begin(), keys.end(), key) != keys.end())
+      if (const std::string error = no_run_name(out.name, "--name"); !error.empty()) throw UserError(error);
+    } else if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
       out.words.push_back(word);
-    else
+    } else {
       throw UserError(str(word, " stands before ", program,
                           " and is no flag of trainrun: arguments of the program stand behind it, as in "
                           "trainrun --nproc 2 ",
                           program, " ", word));
+    }
   }
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/base/shared_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
 #include "launcher/cli/run_events.h"
@@ -158,11 +159,12 @@ class Gathered {
     return out;
   }
 
-  // Of the newest start, without its first two rows, which load libraries, where it has more.
+  // Of the newest start that made rows, without its first two rows, which load libraries, where it has more.
   double median(const std::string& name) const {
     std::vector<double> values;
+    const auto from = static_cast<double>(attempts_.from(record_.last_step()));
     for (const auto& [step, value] : points(name))
-      if (step > static_cast<double>(attempts_.from)) values.push_back(value);
+      if (step > from) values.push_back(value);
     if (values.size() > 4) values.erase(values.begin(), values.begin() + 2);
     if (values.empty()) return 0;
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -245,7 +247,7 @@ int report(const ReportArguments& arguments, std::ostream& out) {
                         "that is written, as in: trainrun report ",
                         arguments.run, " --out report.html"));
   const std::string html = page_html(run.page());
-  PlainFile file = create_plain(path);
+  PlainFile file = create_shared(path);
   std::string why = file.why;
   if (file.fd)
     if (const int code = write_fully(file.fd.get(), html)) why = std::strerror(code);

@@ -2,14 +2,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
@@ -18,6 +20,7 @@
 #include "launcher/cli/under_launcher.h"
 #include "launcher/config/stored.h"
 #include "launcher/loop/memory_to_disk.h"
+#include "launcher/machine/host_rates.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
@@ -54,7 +57,7 @@ void refuse_program_as_config(const std::string& target) {
       !fs::is_regular_file(target, failed) || access(target.c_str(), X_OK) != 0)
     return;
   char head[4] = "";
-  std::ifstream(target, std::ios::binary).read(head, sizeof head);
+  if (const PlainFile file = open_plain(target); file.fd) read_fully(file.fd.get(), head, sizeof head, 0);
   if (std::string_view(head, 4) == "\177ELF" || std::string_view(head, 2) == "#!")
     throw UserError(str(target, " is a program, and a target without a slash is a config; write ./", target));
 }
@@ -81,9 +84,27 @@ std::vector<std::string> words_of_job(const RunArguments& arguments) {
   return out;
 }
 
+// Minutes that a job asks Slurm for: a third more than the plan predicts for all steps, and a quarter of an
+// hour for starts and saves; a day at most, after which it is queued again and goes on. 0: nothing is
+// predicted.
+int64_t minutes_of_job(const RunConfig& config, int64_t ranks) {
+  constexpr double kStarts = 15, kDay = 24 * 60;
+  double step = 0;
+  try {
+    step = PlannedRun(config, ranks, "").budget().step_s;
+  } catch (const UserError&) {}  // what is wrong with the plan is told where the job runs
+  if (step <= 0) return 0;
+  const double minutes = kStarts + step * static_cast<double>(config.train.steps) * 4 / 3 / 60;
+  return static_cast<int64_t>(std::ceil(std::min(minutes, kDay) / 10)) * 10;
+}
+
 int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const std::string& run_dir,
-               std::ostream& out) {
+               const RunConfig* config, std::ostream& out) {
   SlurmJob job;
+  if (config) {
+    job.gpus = device_choice(config->train.device).kind == "cuda";
+    job.minutes = minutes_of_job(*config, launch.nproc);
+  }
   job.name = fs::path(run_dir).filename();
   job.nodes = static_cast<int64_t>(launch.hosts.list.size());
   job.ranks = launch.hosts.list[0].ranks;
@@ -99,6 +120,17 @@ int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const
   make_private_folders("runs");  // where Slurm writes the job's log
   out << submit(script) << "\n";
   return kExitOk;
+}
+
+// Where the logs lie, and what the workers read. Of a folder that was made for nothing, nothing is left.
+void prepare(RunFolder& folder, const std::string& log_dir, const std::string& config) {
+  try {
+    folder.keep_logs_in(log_dir);
+    if (!config.empty()) folder.ask(config);
+  } catch (const UserError&) {
+    folder.remove_unused();
+    throw;
+  }
 }
 
 // Frees the memory that checkpoints took. Of a run that failed, or was stopped by its user while trainrun
@@ -169,6 +201,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
   std::string other = "choose --name=OTHER";
+  std::optional<RunConfig> submitted;  // of a config, to Slurm
+  bool on_cpu = false;                 // as far as the config says
   if (!arguments.program.empty()) {
     const std::string& path = arguments.program[0];
     if (arguments.simulate)
@@ -189,6 +223,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (arguments.profile) resolved.log.profile = arguments.profile;
     refuse_stored_plugin(resolved, arguments.target, stored_in(arguments.target), overrides,
                          str("trainrun --nproc ", launch.nproc, " ", arguments.target));
+    refuse_stored_place(resolved, arguments.target, stored_in(arguments.target), overrides,
+                        str("trainrun --nproc ", launch.nproc, " ", arguments.target));
     make_plugin_absolute(resolved);
     check_meshes(resolved, launch);
     const int64_t local = launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks;
@@ -210,13 +246,12 @@ int run(const RunArguments& arguments, std::ostream& out) {
             << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
         return kExitOk;
       }
+      host_rates();
       RunFolder folder(run_dir);
-      folder.keep_logs_in(launch.log_dir);
+      prepare(folder, launch.log_dir, "");
       return simulate(resolved, arguments.simulate, folder, launch.grace);
     }
-    asked =
-        run_dir +
-        "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
+    asked = asked_config(run_dir);
     config = config_text(resolved);
     launch.threads = resolved.compile.threads;
     if (launch.hosts.network.empty()) launch.hosts.network = resolved.launch.network;
@@ -225,6 +260,9 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (launch.deadlines.empty() && !std::getenv("LOCKSTEP_DEADLINE"))
       launch.deadlines = text(Deadlines{resolved.watch.deadline, resolved.watch.start_deadline});
     if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;
+    if (!arguments.slurm.empty()) submitted = resolved;
+    const std::string kind = device_choice(resolved.train.device).kind;
+    on_cpu = kind == "cpu" || kind == "auto";
     launch.worker = {arguments.self, "worker", asked};
     launch.heeds_stop = true;
     if (device_choice(resolved.train.device).kind == "plugin")
@@ -232,18 +270,16 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (!resolved.compile.load_ops.empty())
       launch.worker.push_back("--compile.load_ops=" + Json(resolved.compile.load_ops).dump());
   }
-  if (!arguments.slurm.empty()) return submit_run(arguments, launch, run_dir, out);
+  if (!arguments.slurm.empty())
+    return submit_run(arguments, launch, run_dir, submitted ? &*submitted : nullptr, out);
   if (arguments.dry_run) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";
     return kExitOk;
   }
   if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
+  if (on_cpu) host_rates();  // for the prediction of rank 0, which has no quiet moment for it
   RunFolder folder(run_dir, other);
-  folder.keep_logs_in(launch.log_dir);
-  if (!config.empty()) {
-    make_private_folders(run_dir + "/logs");  // that it failed is told by the write
-    write_whole(asked, config);
-  }
+  prepare(folder, launch.log_dir, config);
   return supervise_on_hosts(launch, folder);
 }
 

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <regex>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
+#include "core/reading/sentence.h"
+#include "core/reading/whole_number.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::cli {
@@ -36,7 +37,21 @@ std::string time_of(const std::string& path) {
 }
 
 std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
-constexpr size_t kMostWords = 300;
+constexpr size_t kMostWords = 300, kLongestLine = 4000;
+
+// The number of a sentence that the line has at `from`; of the last one at or behind `from`. A number that no
+// step can have is none: others may have written the line.
+std::optional<double> number_at(const std::string& line, std::string_view sentence, size_t from = 0) {
+  const auto found = find_sentence(line, sentence, from);
+  const auto number = found && found->begin == from ? whole_number(found->gaps[0]) : std::nullopt;
+  return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+}
+std::optional<int64_t> last_number(const std::string& line, std::string_view sentence, size_t from) {
+  std::optional<int64_t> out;
+  for (auto at = find_sentence(line, sentence, from); at; at = find_sentence(line, sentence, at->end))
+    out = whole_number(at->gaps[0]);
+  return out;
+}
 
 class Attempt {
  public:
@@ -53,41 +68,37 @@ class Attempt {
   }
 
   void read_log() {
-    static const std::regex resumed(R"re(resumed from .*\(step (\d+), )re"),
-        fresh(R"re(compiled in .*; starting at step 1$)re"),
-        stopped(R"re(stopped on request after step (\d+); .*)re"),
-        regrouped(R"re(stopped after step (\d+) to go on with other ranks; .*)re"),
-        done(R"re(done: (\d+) steps, .*)re"),
-        guarded(R"re((?:warning: )?step (\d+)( is passed over|: .*; going on behind it)(.*))re");
     const std::string began = time_of(folder_ + "/worker-0.json"), end = time_of(folder_ + "/rank-0.log");
     for (const std::string& line : split(text_of(folder_ + "/rank-0.log"), '\n')) {
-      if (line.size() > 4000) continue;
-      std::smatch found;
-      if (std::regex_search(line, found, resumed))
-        add(static_cast<double>(out_.from = std::stoll(found[1])), began,
-            str("resumed on ", ranks_text(out_.ranks)));
-      else if (std::regex_search(line, fresh))
-        add(static_cast<double>(out_.from = 0), began, str("started on ", ranks_text(out_.ranks)));
-      else if (std::regex_match(line, found, stopped))
-        add(std::stod(found[1]), end, "stopped on request, saved");
-      else if (std::regex_match(line, found, regrouped))
-        add(std::stod(found[1]), end, "stopped to go on with other ranks");
-      else if (std::regex_match(line, found, done))
-        add(std::stod(found[1]), end, "done");
-      else if (std::regex_match(line, found, guarded))
-        add(std::stod(found[1]), "", line, true);
+      if (line.size() > kLongestLine) continue;
+      const size_t warned = line.starts_with("warning: ") ? 9 : 0;
+      const size_t resumed = line.find("resumed from "), compiled = line.find("compiled in ");
+      if (auto step = resumed == std::string::npos ? std::nullopt : last_number(line, "(step #, ", resumed))
+        add(static_cast<double>(out_.begin_at(*step)), began, str("resumed on ", ranks_text(out_.ranks)));
+      else if (compiled != std::string::npos && line.ends_with("; starting at step 1"))
+        add(static_cast<double>(out_.begin_at(0)), began, str("started on ", ranks_text(out_.ranks)));
+      else if (auto on_request = number_at(line, "stopped on request after step #; "))
+        add(*on_request, end, "stopped on request, saved");
+      else if (auto regrouped = number_at(line, "stopped after step # to go on with other ranks; "))
+        add(*regrouped, end, "stopped to go on with other ranks");
+      else if (auto done = number_at(line, "done: # steps, "))
+        add(*done, end, "done");
+      else if (auto passed = number_at(line, "step # is passed over", warned))
+        add(*passed, "", line, true);
+      else if (auto rewound = number_at(line, "step #: ", warned);
+               rewound && line.find("; going on behind it") != std::string::npos)
+        add(*rewound, "", line, true);
     }
   }
 
   // The launcher's words; where it was killed, the first error that a rank recorded.
   void read_failure() {
-    static const std::regex cause(R"re(root cause: (.*))re"), at(R"re(.*; step (\d+).*)re");
+    constexpr std::string_view kCause = "root cause: ";
     for (const std::string& line : split(text_of(folder_ + "/launcher.log"), '\n')) {
-      std::smatch found, step;
-      if (line.size() > 4000 || !std::regex_match(line, found, cause)) continue;
-      const std::string words = found[1];
-      return add(std::regex_match(words, step, at) ? std::stod(step[1]) : -1,
-                 time_of(folder_ + "/launcher.log"), words, true);
+      if (line.size() > kLongestLine || !line.starts_with(kCause)) continue;
+      const std::string words = line.substr(kCause.size());
+      const auto step = last_number(words, "; step #", 0);
+      return add(step ? static_cast<double>(*step) : -1, time_of(folder_ + "/launcher.log"), words, true);
     }
     const Json error = bounded_json(text_of(folder_ + "/error-1.json"));
     if (!error.is_object() || !error.contains("message") || !error["message"].is_string()) return;

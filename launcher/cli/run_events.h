@@ -11,8 +11,18 @@ namespace lockstep::launcher::cli {
 
 struct RunAttempts {
   int64_t attempts = 0;
-  int64_t ranks = 0, from = 0;    // of the newest: how many, and the step that it went on from
+  int64_t ranks = 0;              // of the newest
+  std::vector<int64_t> starts;    // the steps that they went on from
   std::vector<PageEvent> events;  // in their order
+
+  int64_t begin_at(int64_t step) { return starts.emplace_back(step); }
+  // Where the newest that made rows up to step `last` went on from: a finished run that is called again makes
+  // none.
+  int64_t from(int64_t last) const {
+    for (auto start = starts.rbegin(); start != starts.rend(); ++start)
+      if (*start < last) return *start;
+    return 0;
+  }
 };
 // Of runs/NAME/logs. A folder without logs has none.
 RunAttempts attempts_of(const std::string& run_dir);

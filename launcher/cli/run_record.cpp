@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 #include "launcher/config/run_names.h"
 #include "launcher/supervise/command.h"
 

@@ -19,6 +19,17 @@ constexpr size_t kOwn = 2;  // the last ones are started by others of them
 const std::map<std::string, std::string> kElsewhere = {
     {"train", "training is trainrun [run] CONFIG"},
     {"eval", "a run validates by itself: train.eval_every"},
+    {"evaluate", "a run validates by itself: train.eval_every"},
+    {"validate", "a run validates by itself: train.eval_every"},
+    {"predict", "trainrun generate RUN --prompt TEXT writes text; a program of your own has ls.forward"},
+    {"chat", "trainrun generate RUN --chat answers"},
+    {"serve", "trainrun export-hf RUN OUT writes a folder that servers of models read"},
+    {"finetune", "tuning is training with train.init_from: trainrun CONFIG --train.init_from=runs/NAME"},
+    {"tune", "tuning is training with train.init_from: trainrun CONFIG --train.init_from=runs/NAME"},
+    {"merge", "trainrun export-hf RUN OUT merges adapters into the weights"},
+    {"export", "trainrun export-hf RUN OUT writes a Hugging Face folder"},
+    {"import", "trainrun import-hf DIR --name=NAME reads a Hugging Face folder"},
+    {"convert", "trainrun import-hf and export-hf read and write Hugging Face folders"},
     {"launch", "training is trainrun [run] CONFIG"},
     {"test", "a run validates by itself: train.eval_every"},
     {"resume", "a run resumes by itself: the same command goes on from its newest checkpoint"},
@@ -46,8 +57,7 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
                           join({kSubcommands.begin(), kSubcommands.end() - kOwn}, ", ")));
     return {words[1], "--help"};
   }
-  const bool alone = words.size() == 1, config_behind = words.size() > 1 && words[1].ends_with(".json");
-  if ((alone || config_behind) && words[0].find_first_of("./") == std::string::npos &&
+  if (!words.empty() && words[0].find_first_of("./") == std::string::npos &&
       !std::filesystem::exists(words[0]))
     if (auto found = kElsewhere.find(words[0]); found != kElsewhere.end())
       throw UserError(str("there is no command \"", words[0], "\": ", found->second, "; the commands are ",

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 #include "distributed/watch/late.h"
 #include "launcher/cli/attempt_records.h"
 #include "launcher/cli/ckpt_paths.h"
@@ -45,12 +45,11 @@ struct Numbers {
 };
 
 std::vector<std::string> last_lines(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return {};
-  const int64_t size = file.tellg(), from = std::max<int64_t>(0, size - kTail);
-  file.seekg(from);
-  std::string text(static_cast<size_t>(size - from), '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const PlainFile file = open_plain(path);
+  if (!file.fd) return {};
+  const int64_t from = std::max<int64_t>(0, file.bytes - kTail);
+  std::string text(static_cast<size_t>(file.bytes - from), '\0');
+  text.resize(std::max<int64_t>(0, read_fully(file.fd.get(), text.data(), text.size(), from)));
   auto out = split(text, '\n');
   if (from > 0 && !out.empty()) out.erase(out.begin());  // its beginning is cut
   return out;

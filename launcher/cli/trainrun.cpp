@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <ostream>
@@ -160,14 +161,18 @@ class CommandLine {
     app->callback([this, app] {
       act_ = [this, app] {
         if (flags_.reference || flags_.schema)
-          open_libraries(flags_.target, flags_.target.empty() ? "" : stored_in(flags_.target),
-                         app->remaining());
+          open_libraries("", flags_.target.empty() ? "" : stored_in(flags_.target), app->remaining());
         if (flags_.reference) return show_reference(out_);
         if (flags_.schema) return show_schema(out_);
         if (!program_.empty()) return show_program(*app);
-        return flags_.graph.empty() ? show(config_of(flags_, *app, "show"), out_) : draw_config(*app);
+        return flags_.graph.empty() ? show_config(*app) : draw_config(*app);
       };
     });
+  }
+  int show_config(const CLI::App& app) {
+    const RunConfig config = config_of(flags_, app, "show");
+    if (const std::string closed = unopened_libraries(config); !closed.empty()) warn_user(closed);
+    return show(config, out_);
   }
   int draw_config(const CLI::App& app) {
     GraphArguments arguments{config_to_open(flags_, app, "show"), flags_.graph,
@@ -374,6 +379,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
 int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_stream,
              std::ostream& stderr_stream) {
   WorkerBody worker;
+  ::signal(SIGXFSZ, SIG_IGN);  // a file over its limit is an error with a name (EFBIG), here and in the ranks
   PrintableStream shown(stdout_stream), err(stderr_stream);
   // Text that a model made is the user's own where it goes to a file.
   const bool exact = !arguments.empty() && arguments[0] == "generate" && !isatty(STDOUT_FILENO);
@@ -381,16 +387,11 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_str
   try {
     const int code = dispatch(arguments, out, err, worker);
     if (!worker) return code;
-  } catch (const Error& error) {
-    err << "trainrun: " << (std::string(error.kind()) == "UserError" ? "" : str(error.kind(), ": "))
-        << error.what() << std::endl;
-    return error.exit_code();
-  } catch (const std::filesystem::filesystem_error& error) {
-    err << "trainrun: " << file_error_text(error) << std::endl;
-    return kExitUser;
-  } catch (const std::exception& error) {
-    err << "trainrun: InternalError: " << error.what() << std::endl;
-    return kExitInternal;
+  } catch (...) {
+    const Failure failure = describe_failure(std::current_exception());
+    const std::string& kind = failure.record.kind;
+    err << "trainrun: " << (kind == "UserError" ? "" : kind + ": ") << failure.record.message << std::endl;
+    return failure.exit_code;
   }
   return worker_main(worker);
 }

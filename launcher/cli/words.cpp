@@ -107,7 +107,7 @@ constexpr HouseWord kWords[] = {
      "The first failure of a run: what the others died of. The lines after it are of ranks that lost it."},
     {"roofline",
      "A table of a device's rates, from which plan predicts the time of a step: --roofline "
-     "h200|cpu|FILE.json."},
+     "h200|b200|h100|a100|cpu|FILE.json."},
     {"val_loss | val_perplexity | val_accuracy",
      "Columns of metrics.jsonl, of the samples that data.validation keeps, after every train.eval_every "
      "steps: "

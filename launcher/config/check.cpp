@@ -13,6 +13,7 @@
 #include "launcher/config/check_precision.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
+#include "launcher/config/run_names.h"
 
 namespace lockstep::launcher {
 
@@ -50,11 +51,14 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
                     [&](const std::string& choice) { return is_choice(word, choice); }))
       return;
     std::string near = neighbour_value(word);
-    if (std::find(choices.begin(), choices.end(), near) == choices.end())
-      near = word.size() < 100 ? nearest(word, choices) : "";
+    const bool known = std::find(choices.begin(), choices.end(), near) != choices.end();
+    const std::string told = known ? "" : neighbour(word);  // of a word that is no slip of another
+    if (!known) near = word.size() < 100 && told.empty() ? nearest(word, choices) : "";
     errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ",
                          choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
-                         near.empty() || choices.size() == 1 ? "" : str("; did you mean ", near, "?")));
+                         !told.empty()                         ? str("; ", told)
+                         : near.empty() || choices.size() == 1 ? ""
+                                                               : str("; did you mean ", near, "?")));
   } else if (auto wrong = range_error(row, value); !wrong.empty()) {
     errors.push_back(wrong);
   }
@@ -181,12 +185,7 @@ std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
 
 namespace {
 void check_name(const RunConfig& c, Errors& errors) {
-  if (c.name.empty() || c.name == "." || c.name == ".." ||
-      c.name.find_first_of("/\\ \t\n") != std::string::npos || printable(c.name) != c.name ||
-      c.name.size() > 200)
-    errors.push_back(str("name is \"", shortened(printable(c.name), 60),
-                         "\"; it names a folder below runs/, so it has no slash, no space and no control "
-                         "character, and at most 200 bytes"));
+  if (std::string error = no_run_name(c.name, "name"); !error.empty()) errors.push_back(std::move(error));
 }
 
 // Options of other kinds must keep their defaults, so that a setting is never silently without effect.

@@ -96,7 +96,8 @@ struct DataConfig {
   bool raw = key(&raw, "data.raw", false,
                  "text: true takes the bytes of files of records too (.jsonl, .json, .csv, .parquet, "
                  "compressed, ...), quotes, names and braces "
-                 "with them; false refuses these");
+                 "with them; tokens: true takes a file of tokens whatever its bytes look like; false refuses "
+                 "what is of another form");
   std::string fingerprint =
       key(&fingerprint, "data.fingerprint", "16GiB",
           "data of up to so many bytes is read whole before step 1, once until a file changes: for the "

@@ -19,7 +19,7 @@ constexpr Row kRows[] = {
      "train_micro_batch_size_per_gpu",
      "did you mean batch.micro?"},
     {"gradient_accumulation gradient_accumulation_steps grad_accum grad_accumulation accumulate_grad_batches "
-     "accumulation_steps",
+     "accumulation_steps accumulate",
      "micro-batches are summed by themselves: batch.global / batch.micro of them a step, on any number of "
      "ranks"},
     {"learn_rate learnrate learning_rate base_lr max_lr lr0", "did you mean optim.lr?"},
@@ -56,8 +56,8 @@ constexpr Row kRows[] = {
     {"n_kv_heads num_key_value_heads num_query_groups", "did you mean model.kv_heads?"},
     {"n_embd d_model hidden_size dim embed_dim embedding_dim model_dim", "did you mean model.width?"},
     {"intermediate_size d_ff ffn_hidden_size ffn_dim n_inner", "did you mean model.hidden?"},
-    {"block_size seq_len seq_length sequence_length max_seq_len max_position_embeddings n_ctx n_positions "
-     "context_length",
+    {"block_size seq_len seq_length sequence_length max_seq_len max_seq_length max_length "
+     "max_position_embeddings n_ctx n_positions context_length",
      "did you mean model.context?"},
     {"vocab_size n_vocab", "did you mean model.vocab?"},
     {"layer_norm_eps rms_norm_eps norm_eps", "did you mean model.eps?"},
@@ -113,7 +113,28 @@ constexpr Row kRows[] = {
      "weights that lie split travel in float8 by themselves: train.precision float8 needs no other key"},
     {"save_steps save_every save_interval checkpoint_every save_freq", "did you mean checkpoint.every?"},
     {"save_total_limit keep_last", "did you mean checkpoint.keep?"},
-    {"eval_steps eval_interval evaluation_strategy val_check_interval", "did you mean train.eval_every?"},
+    {"eval evaluate validate eval_steps eval_interval evaluation_strategy val_check_interval",
+     "did you mean train.eval_every? A run validates on data.validation by itself"},
+    {"early_stopping early_stop early_stopping_patience earlystopping",
+     "did you mean train.patience? The run is done after so many validations without a better train.monitor"},
+    {"ema use_ema ema_decay model_ema swa",
+     "trainrun ckpt average makes a mean of a run's checkpoints; in a program of your own WeightAverage "
+     "follows the weights"},
+    {"attn_dropout attention_dropout attn_pdrop attention_probs_dropout_prob",
+     "no attention probabilities are dropped here; model.dropout drops of what a layer adds"},
+    {"flash_attention flash_attn use_flash_attention attn_implementation sdpa_backend xformers",
+     "attention is computed in tiles by itself, forward and backward, on every device"},
+    {"loss_scale loss_scaling grad_scaler init_scale initial_scale_power dynamic_loss_scale",
+     "under train.precision fp16 the loss is scaled by itself, by a scale that follows overflows; bf16 needs "
+     "none"},
+    {"qlora load_in_4bit load_in_8bit bnb_4bit_compute_dtype quantization quantization_config",
+     "weights are not kept in 4 or 8 bits in this version; train.lora.rank trains adapters beside bf16 ones"},
+    {"dpo grpo ppo rlhf kto orpo reward_model preference",
+     "no task learns from preferences or rewards in this version; data.kind jsonl tunes on answers, and a "
+     "program of your own has any loss"},
+    {"mixtral moe mixture_of_experts num_experts num_local_experts qwen2_moe qwen3_moe deepseek deepseek_v2 "
+     "deepseek_v3 gpt_oss",
+     "no family has experts; examples/moe.cpp is a program of your own that has them"},
     {"logging_steps log_interval log_freq", "did you mean log.every?"},
     {"report_to logging_dir tensorboard_dir tensorboard_log_dir use_tensorboard tensorboard_logger",
      "did you mean log.tensorboard true? It writes event files into runs/NAME, beside metrics.jsonl"},
@@ -138,7 +159,7 @@ constexpr Row kRows[] = {
      "model_parallel_size sequence_parallel",
      "tp is the mesh dim that does it: mesh.dim_names [\"dp_replicate\",\"tp\"], mesh.shape as in [2,4]"},
     {"pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp_size expert_parallel "
-     "expert_model_parallel_size ep context_parallel context_parallel_size cp_size",
+     "expert_model_parallel_size ep context_parallel context_parallel_size cp_size pipeline pp cp",
      "no mesh dim does it in this version: dp_replicate, dp_shard and tp do the rest"},
 };
 constexpr Row kValues[] = {

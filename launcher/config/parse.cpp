@@ -1,10 +1,13 @@
 // From JSON text and overrides to a RunConfig, collecting every error on the way.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
+#include "core/reading/one_line.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 #include "launcher/config/stored.h"
@@ -53,7 +56,7 @@ std::string shown(const Json& value) {
     return str(value.is_array() ? "a list of " : "a section of ", value.size(), " values");
   return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace), 120);
 }
-std::string shown(const std::string& path) { return shortened(path, 120); }
+std::string shown(const std::string& path) { return shortened(one_line(path), 120); }
 
 std::string type_of(const Json& value) {
   if (value.is_boolean()) return "a boolean";
@@ -158,11 +161,17 @@ void apply(Target& target, const Json& node, const std::string& prefix) {
   }
 }
 
-// The value that a text is as JSON, else the text itself. UserError where it passes a bound.
+// The value that a text is as JSON, or as a number that JSON writes otherwise (".001", "1."), else the text
+// itself. UserError where it passes a bound.
 Json bare(const std::string& text) {
   JsonText read = read_json(text, Comments::refused);
   if (read.beyond) throw UserError(read.errors[0]);
-  return read.readable ? std::move(read.value) : Json(text);
+  if (read.readable) return std::move(read.value);
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto taken = std::from_chars(text.data(), end, number);
+  const bool whole = taken.ec == std::errc() && taken.ptr == end && text.find('.') != std::string::npos;
+  return whole ? Json(number) : Json(text);
 }
 
 // VALUE of --a.b=VALUE for a key: JSON of its type, else the text itself; lists also as [a,b] or a,b without
@@ -192,6 +201,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& flags) {
   std::vector<Override> out;
   Problems errors;
+  bool unknown_flag = false;  // without '=': a word behind it may be its value
   for (const auto& argument : arguments) {
     size_t equals = argument.find('=');
     if (!is_utf8(argument)) {
@@ -199,6 +209,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
       continue;
     }
     if (argument.rfind("--", 0) != 0) {
+      if (unknown_flag) continue;
       errors.add(str("\"", shown(argument), "\" is neither a flag nor an override --KEY=VALUE",
                      find_key(argument.substr(0, equals)) ? str("; did you mean --", shown(argument), "?")
                      : argument.ends_with(".json")        ? "; a command takes one config: leave one out"
@@ -208,6 +219,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     if (path == "init_from" || path == "init-from") path = "train.init_from";
     const bool known = find_key(path), section = is_section(path);
+    unknown_flag = unknown_flag || (!known && equals == std::string::npos);
     const std::string theirs = known ? "" : neighbour(path);  // what a word of others is here
     const bool may_be_flag = !known && !section && !is_leaf(path) && theirs.empty() && path.size() < 100 &&
                              path.find('.') == std::string::npos;
@@ -243,6 +255,24 @@ std::vector<std::string> libraries_of(const std::string& text, const std::vector
   return config.compile.load_ops;
 }
 
+namespace {
+bool names_a_stream(const Json& value) {
+  if (value.is_structured()) return std::any_of(value.begin(), value.end(), names_a_stream);
+  if (!value.is_string()) return false;
+  const auto& text = value.get_ref<const std::string&>();
+  const std::string_view path = std::string_view(text).substr(text.starts_with('@') ? 1 : 0);
+  return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
+}
+// A shell's pipe gives its bytes once, to one process, and each rank reads what a config names.
+void refuse_streams(const RunConfig& config, Problems& errors) {
+  for (const ConfigKey& key : config_keys())
+    if (const Json value = key.get(&config); names_a_stream(value))
+      errors.add(str(key.path, " is ", shown(value),
+                     ", a stream of this shell, which gives its bytes once, and each rank reads for itself; "
+                     "write them to a file, and name that"));
+}
+}  // namespace
+
 RunConfig parse_config(const std::string& text, const std::string& where,
                        const std::vector<Override>& overrides, DataPaths paths) {
   Target target;
@@ -270,6 +300,7 @@ RunConfig parse_config(const std::string& text, const std::string& where,
       errors.add(str("--", entry.path, ": ", error.what()));
     }
   }
+  refuse_streams(target.config, errors);
   for (auto& line : config_errors(target.config, paths)) {
     bool about_unset = std::any_of(target.unset.begin(), target.unset.end(),
                                    [&](const auto& path) { return line.find(path) != std::string::npos; });
@@ -294,7 +325,7 @@ std::string other_config(const std::string& path) {
 }  // namespace
 
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides, DataPaths paths) {
-  const ReadText file = read_text(path);
+  const GivenText file = read_given(path, kJsonBytes);
   if (!file.problem.empty())
     throw UserError(str("cannot read the config ", path, ": ", file.problem, "; ",
                         std::filesystem::exists(path + "/config.json")

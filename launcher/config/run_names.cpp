@@ -6,10 +6,21 @@
 
 #include "core/base/near_word.h"
 #include "core/base/text.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
+
+std::string no_run_name(const std::string& name, const std::string& key) {
+  if (!name.empty() && name != "." && name != ".." && name.find_first_of("/\\ \t\n") == std::string::npos &&
+      printable(name) == name && name.size() <= 200)
+    return "";
+  return str(
+      key, " is \"", shortened(printable(name), 60),
+      "\"; it names a folder below runs/, so it has no slash, no space and no control character, and at "
+      "most 200 bytes");
+}
 
 std::vector<std::string> run_names() {
   std::vector<std::string> out;
@@ -37,7 +48,7 @@ std::string runs_instead_of(const std::string& word) {
   if (!path.has_filename()) path = path.parent_path();
   for (const fs::path& part : {path, path.parent_path()}) {  // runs/NAME/best is of a run, too
     const std::string name = part.filename().string(), near = name == "runs" ? "" : near_word(name, names);
-    if (!near.empty()) return str("; did you mean runs/", near, "?");
+    if (!near.empty()) return str("; did you mean runs/", one_line(near), "?");
   }
   std::error_code none;
   if (names.empty())
@@ -46,7 +57,7 @@ std::string runs_instead_of(const std::string& word) {
                : "; there is no folder runs here: go to where the run was started, or give its path";
   const size_t more = names.size() - std::min(names.size(), kShown);
   names.resize(names.size() - more);
-  return str("; the runs here are ", join(names, ", "), more ? str(" and ", more, " more") : "");
+  return str("; the runs here are ", one_line(join(names, ", ")), more ? str(" and ", more, " more") : "");
 }
 
 }  // namespace lockstep::launcher

@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/base/plain_file.h"
 #include "core/ops/op_library.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
@@ -124,13 +126,60 @@ void refuse_stored_plugin(const RunConfig& config, const std::string& where, con
                       "`; or compute elsewhere: --train.device=cpu"));
 }
 
+void refuse_stored_place(const RunConfig& config, const std::string& where, const std::string& folder,
+                         const std::vector<Override>& overrides, const std::string& command) {
+  if (folder.empty()) return;
+  const std::string stored =
+      str("The config is stored in ", folder,
+          ", which may come from elsewhere, and a stored config does not choose where a run "
+          "writes and removes. ");
+  const std::string& dir = config.checkpoint.dir;
+  if (!dir.empty() && !named_again(overrides, "checkpoint.dir"))
+    throw UserError(str(where, " names checkpoint.dir ", shortened(quoted(dir), 200),
+                        ", where checkpoints would be written and old ones removed. ", stored,
+                        "Name it on the command line if you trust it: `", command,
+                        " --checkpoint.dir=", plain(dir) ? dir : "/ITS/FOLDER",
+                        "`; or keep them in the run's own folder: --checkpoint.dir=\"\""));
+  const std::string run = "runs/" + config.name;
+  std::error_code none;
+  if (named_again(overrides, "name") || !is(run) || fs::equivalent(run, folder, none)) return;
+  std::string there, why;
+  if (read_plain(run + "/config.json", there, why) && there == config_text(config)) return;
+  throw UserError(str(where, " names the run ", quoted(config.name), ", and ", run,
+                      " is there and has another config. ", stored, "Say which run is meant: `", command,
+                      " --name=", plain(config.name) ? config.name : "NAME", "` goes on with ", run,
+                      ", another name makes a new one"));
+}
+
+void refuse_unnamed_libraries(const RunConfig& config, const std::string& where,
+                              const std::vector<Override>& overrides, const std::string& command) {
+  const auto refuse = [&](const std::string& key, const std::string& value, const std::string& again,
+                          const std::string& without) {
+    throw UserError(
+        str(where, " names ", key, " ", value,
+            ", whose code would run as you, and this command only "
+            "looks at the config: it opens what the command line names. Name it there if you trust it: `",
+            command, " --", key, "=", again, "`; or do without it: --", key, "=", without));
+  };
+  if (!config.compile.load_ops.empty() && !named_again(overrides, "compile.load_ops")) {
+    std::vector<std::string> again;
+    for (const std::string& path : config.compile.load_ops) again.push_back(to_type(path));
+    refuse("compile.load_ops", shortened(quoted(join(config.compile.load_ops, ", ")), 200),
+           "[" + join(again, ",") + "]", "[]");
+  }
+  if (const DeviceChoice choice = device_choice(config.train.device);
+      choice.kind == "plugin" && !named_again(overrides, "train.device"))
+    refuse("train.device", quoted(config.train.device), "plugin:" + to_type(choice.path), "cpu");
+}
+
 void open_libraries(const std::string& config, const std::string& folder,
                     const std::vector<std::string>& words) {
   constexpr std::string_view kFlag = "--compile.load_ops=";
   std::vector<Override> named;
   for (const std::string& word : words)
     if (word.starts_with(kFlag)) named = {{"compile.load_ops", word.substr(kFlag.size())}};
-  std::vector<std::string> paths = libraries_of(config.empty() ? "{}" : read_text(config).text, named);
+  std::vector<std::string> paths =
+      libraries_of(config.empty() ? "{}" : read_given(config, kJsonBytes).text, named);
   const auto is_absolute = [](const std::string& path) { return path.starts_with('/'); };
   if (!folder.empty() && (named.empty() || !std::all_of(paths.begin(), paths.end(), is_absolute))) return;
   make_absolute(paths);
@@ -145,8 +194,8 @@ std::string unopened_libraries(const RunConfig& config) {
   for (std::string& path : closed) path = to_type(path);
   return str(
       "compile.load_ops names libraries that are not open here, so that models, tasks and keys of theirs "
-      "are not known: a stored config opens none; name them on the command line, with absolute paths, if "
-      "you trust them: --compile.load_ops=[",
+      "are not known: a stored config opens none, nor does a command that only looks at one; name them on "
+      "the command line, with absolute paths, if you trust them: --compile.load_ops=[",
       join(closed, ","), "]");
 }
 

@@ -20,6 +20,16 @@ std::string stored_in(const std::string& file);
 void refuse_stored_plugin(const RunConfig& config, const std::string& where, const std::string& folder,
                           const std::vector<Override>& overrides, const std::string& command);
 
+// UserError when a stored config decides where a run would write and remove: by a checkpoint.dir, or by the
+// name of another run that is there with another config. What `overrides` name is the user's word. As above.
+void refuse_stored_place(const RunConfig& config, const std::string& where, const std::string& folder,
+                         const std::vector<Override>& overrides, const std::string& command);
+
+// For a command that only looks at a config: it opens no library that the file names, whoever wrote it, but
+// those of the command line alone (open_libraries without a file). UserError where the config names others.
+void refuse_unnamed_libraries(const RunConfig& config, const std::string& where,
+                              const std::vector<Override>& overrides, const std::string& command);
+
 // Opens the libraries that a command's config names (compile.load_ops), before its keys are read: they may
 // register families and tasks, whose options are keys. `words`: the command's arguments, whose
 // --compile.load_ops=VALUE goes before what the file `config` names; "": no file. `folder`: as above; a

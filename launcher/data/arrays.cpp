@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/ops/functions/losses.h"
+#include "core/reading/one_line.h"
 #include "launcher/data/files.h"
 #include "launcher/data/npy.h"
 #include "launcher/data/order.h"
@@ -55,8 +56,8 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
     names.push_back(array.name);
     if (array.name != field.name) continue;
     if (found)
-      throw UserError(
-          str("data.paths: ", found->path, " and ", array.path, " are both ", field.name, "; name one"));
+      throw UserError(str("data.paths: ", one_line(found->path), " and ", array.path, " are both ",
+                          field.name, "; name one"));
     found = &array;
   }
   if (!found && field.zeros) return {field, {}};
@@ -66,10 +67,10 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
   Column out{field, found->open()};
   Shape want = field.shape, have(out.file->shape().begin() + 1, out.file->shape().end());
   if (want != have)
-    throw UserError(str("data.paths: ", found->path, " holds samples of ", str(have), ", and ", field.name,
-                        " is ", text(field), "; set the model's options to those of the data"));
+    throw UserError(str("data.paths: ", one_line(found->path), " holds samples of ", str(have), ", and ",
+                        field.name, " is ", text(field), "; set the model's options to those of the data"));
   if (field.dtype == DType::i32 && out.file->type()[0] == 'f')
-    throw UserError(str("data.paths: ", found->path, " holds floats (", out.file->type(), "), and ",
+    throw UserError(str("data.paths: ", one_line(found->path), " holds floats (", out.file->type(), "), and ",
                         field.name, " are integers; save them as such"));
   return out;
 }
@@ -82,8 +83,8 @@ void check_range(const Column& column) {
     column.file->read(i, std::span<int32_t>(row));
     for (int32_t value : row)
       if ((value < 0 || value >= column.field.below) && value != kIgnoreIndex)
-        throw UserError(str("data.paths: ", column.file->source().path, " has ", value, " in sample ", i,
-                            "; ", column.field.name, " lie in [0, ", column.field.below,
+        throw UserError(str("data.paths: ", one_line(column.file->source().path), " has ", value,
+                            " in sample ", i, "; ", column.field.name, " lie in [0, ", column.field.below,
                             "), or are -100, which counts nothing"));
   }
 }
@@ -100,8 +101,9 @@ class ArraySamples : public Samples {
       if (!column.file) continue;
       const NpyFile& first = *columns_[0].file;
       if (column.file->shape()[0] != first.shape()[0])
-        throw UserError(str("data.paths: ", column.file->source().path, " has ", column.file->shape()[0],
-                            " samples, and ", first.source().path, " ", first.shape()[0]));
+        throw UserError(str("data.paths: ", one_line(column.file->source().path), " has ",
+                            column.file->shape()[0], " samples, and ", first.source().path, " ",
+                            first.shape()[0]));
       check_range(column);
       const Scan found =
           scan_once(column.file->source(), scan_plan(column.file->source().bytes.size(), options.read_whole),

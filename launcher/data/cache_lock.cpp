@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "launcher/data/tokenizer/stop.h"
+
 namespace lockstep::launcher::data {
 
 namespace {
@@ -27,6 +29,7 @@ bool lock_entry(int fd) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() > until) return false;
+    check_stop();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;

@@ -16,6 +16,7 @@
 #include "launcher/data/records.h"
 #include "launcher/data/scan.h"
 #include "launcher/data/source.h"
+#include "launcher/data/token_form.h"
 #include "launcher/data/tokenized_text.h"
 
 namespace lockstep::launcher::data {
@@ -104,6 +105,8 @@ struct Dataset::Impl {
     std::string record_path, format;
     for (const auto& path : list.files) {
       Source source = text ? Source::text(path) : Source::stored(path, width);
+      if (std::string is = text || options.raw ? "" : token_form_error(source); !is.empty())
+        throw UserError(is);
       const std::vector<std::byte> head = source.head(kRecordHead);
       if (std::string is = text && !options.raw ? record_format(path, head) : "";
           !is.empty() && records++ == 0)

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/near_word.h"
 #include "core/base/plain_file.h"
+#include "core/reading/one_line.h"
 
 namespace fs = std::filesystem;
 
@@ -19,7 +20,7 @@ namespace lockstep::launcher::data {
 namespace {
 
 [[noreturn]] void unreadable(const fs::path& path, const std::error_code& why) {
-  throw UserError(str("data.paths: cannot read ", path.string(), ": ", why.message()));
+  throw UserError(str("data.paths: cannot read ", one_line(path.string()), ": ", why.message()));
 }
 
 fs::file_status status_of(const fs::path& path) {
@@ -93,7 +94,7 @@ class Finder {
     } else if (fs::is_regular_file(status)) {
       found_.push_back(path.string());
     } else {
-      throw UserError(str("data.paths: ", path.string(), " is neither a file nor a folder"));
+      throw UserError(str("data.paths: ", one_line(path.string()), " is neither a file nor a folder"));
     }
   }
 
@@ -159,13 +160,13 @@ class Finder {
     while (!fs::is_directory(status_of(folder))) {
       if (fs::exists(status_of(folder)))
         throw UserError(
-            str("data.paths: ", path.string(), ": ", folder.string(), " is a file, not a folder"));
+            str("data.paths: ", one_line(path.string()), ": ", folder.string(), " is a file, not a folder"));
       wrong = folder;
       folder = wrong.parent_path().empty() ? fs::path(".") : wrong.parent_path();
     }
     std::vector<std::string> names;
     for (const auto& entry : entries(folder)) names.push_back(entry.filename().string());
-    const std::string gone = str("data.paths: ", path.string(), " does not exist");
+    const std::string gone = str("data.paths: ", one_line(path.string()), " does not exist");
     if (const std::string near = near_word(wrong.filename().string(), names); !near.empty())
       throw UserError(str(gone, "; nearest: ", (folder == "." ? fs::path(near) : folder / near).string()));
     throw MissingData(str(
@@ -198,7 +199,7 @@ std::vector<std::string> listed(const std::vector<std::string>& paths) {
     }
     std::string text, why;
     if (!read_plain(path.substr(1), text, why))
-      throw UserError(str("data.paths: ", path, " names a list of paths, and ", path.substr(1),
+      throw UserError(str("data.paths: ", one_line(path), " names a list of paths, and ", path.substr(1),
                           " cannot be read: ", why));
     for (const auto& line : split(text, '\n'))
       if (std::string one = trim(line); !one.empty()) out.push_back(std::move(one));

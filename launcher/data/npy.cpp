@@ -5,16 +5,17 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <regex>
 
 #include "core/base/error.h"
+#include "core/reading/one_line.h"
 #include "core/types/half.h"
+#include "launcher/data/npy_header.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw UserError(str("data.paths: ", path, " ", what));
+  throw UserError(str("data.paths: ", one_line(path), " ", what));
 }
 
 // The header's text, and where rows begin, of an array of `size` bytes from `base` on.
@@ -59,25 +60,8 @@ void NpyFile::read_header(int64_t base, int64_t size) {
   const std::string& path = source_.path;
   const auto [header, begin] = header_of(source_, base, size);
   begin_ = begin;
-  static const std::regex descr("'descr': *'([<>|=])([a-zA-Z])([0-9]{1,2})'"),
-      fortran("'fortran_order': *True"), shape("'shape': *\\(([0-9, ]*)\\)");
-  std::smatch found;
-  if (!std::regex_search(header, found, descr))
-    refuse(path, str("has no plain numbers; its header says ", shortened(printable(header), 120)));
-  type_ = found[2].str() + found[3].str();
-  for (const char* known : {"f4", "f8", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "b1"})
-    if (type_ == known) width_ = std::stoll(found[3].str());
-  if (!width_) refuse(path, str("has elements of type ", type_, "; f2, f4, f8, integers and b1 are read"));
-  if (found[1] == ">" && width_ > 1)
-    refuse(path, "has its bytes in big-endian order; save it in this machine's");
-  if (std::regex_search(header, fortran))
-    refuse(path, "lies in Fortran's order; save numpy.ascontiguousarray of it");
-  if (!std::regex_search(header, found, shape)) refuse(path, "has a header without a shape");
-  for (const auto& size : split(found[1].str(), ','))
-    if (const std::string word = trim(size); !word.empty()) {
-      if (word.size() > 12) refuse(path, str("has a dim of ", word, " elements"));
-      shape_.push_back(std::stoll(word));
-    }
+  const NpyHeader said = parse_npy_header(header, path);
+  type_ = said.type, width_ = said.width, shape_ = said.shape;
   if (shape_.empty()) refuse(path, "is a single number; its first dim counts samples");
   for (size_t d = 1; d < shape_.size(); ++d)
     if (__builtin_mul_overflow(row_, shape_[d], &row_)) refuse(path, "has a shape beyond 2^63 elements");

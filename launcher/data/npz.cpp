@@ -7,12 +7,14 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/reading/one_line.h"
+#include "launcher/data/room.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
 [[noreturn]] void refuse_archive(const std::string& path, const std::string& what) {
-  throw UserError(str("data.paths: ", path, " ", what, "; numpy.savez writes one"));
+  throw UserError(str("data.paths: ", one_line(path), " ", what, "; numpy.savez writes one"));
 }
 
 // Little-endian numbers of a record; nothing beyond its end.
@@ -84,7 +86,7 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
     if (!member.ends_with(".npy")) continue;
     if (method != 0 && method != 8)
       refuse_archive(path,
-                     str("packs ", printable(member), " in a way that is not read (method ", method, ")"));
+                     str("packs ", one_line(member), " in a way that is not read (method ", method, ")"));
     const Record head(file, static_cast<int64_t>(local), 30, path);
     const auto begin = static_cast<int64_t>(local + 30 + head.number(26, 2) + head.number(28, 2));
     if (size > static_cast<uint64_t>(file.size()) || begin > file.size() - static_cast<int64_t>(size))
@@ -98,7 +100,9 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
 std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, const std::string& path) {
   // A byte of what is packed becomes at most 1032 (zlib's technical notes).
   if (member.whole < 0 || member.whole / 1032 > member.size)
-    refuse_archive(path, str("packs ", printable(member.name), " into fewer bytes than it can have"));
+    refuse_archive(path, str("packs ", one_line(member.name), " into fewer bytes than it can have"));
+  check_room(path, str("unpacked, ", one_line(member.name)), member.size + member.whole,
+             "save it by numpy.savez, or as .npy: what is not packed is read where it lies");
   std::vector<std::byte> from(member.size), out(member.whole);
   file.read(member.begin, from.data(), member.size);
   z_stream stream{};
@@ -117,7 +121,7 @@ std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, 
   }
   inflateEnd(&stream);
   if (state != Z_STREAM_END || written != out.size())
-    refuse_archive(path, str("has ", printable(member.name), " packed, and damaged"));
+    refuse_archive(path, str("has ", one_line(member.name), " packed, and damaged"));
   return out;
 }
 

@@ -35,7 +35,8 @@ struct DataOptions {
   int64_t vocab = 256;                   // every token read must be below it
   int64_t context = 128;                 // tokens per sequence; a sample reads one more, the last target
   uint64_t seed = 0;                     // keys order shuffle
-  bool raw = false;  // kind text: files of records too (.jsonl, .csv, ...), as the bytes they are
+  bool raw = false;  // kind text: files of records too (.jsonl, .csv, ...), as the bytes they are; kind
+                     // tokens: whatever its bytes look like (token_form.h)
   int64_t read_whole =
       int64_t{16}
       << 30;  // data of at most so many bytes is read whole when it is opened, of more blocks (scan.h)

@@ -5,7 +5,8 @@
 #include <cctype>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/json_text.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::launcher::data {
 
@@ -65,7 +66,7 @@ std::string record_format(const std::string& path, const std::vector<std::byte>&
 
 std::string records_error(const std::string& path, const std::string& format, size_t files) {
   const bool lines = format == "JSON lines", packed = format == "compressed" || format == "an archive";
-  return str("data.paths: ", path,
+  return str("data.paths: ", one_line(path),
              files > 1 ? str(" (and ", files - 1, files == 2 ? " file" : " files", " more)") : "", " is ",
              format,
              packed  ? ""

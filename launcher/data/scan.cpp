@@ -7,6 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "launcher/data/tokenizer/stop.h"
 
 namespace lockstep::launcher::data {
 
@@ -45,6 +46,7 @@ Scan scan(const Source& source, const ScanPlan& plan) {
   bool any = false;
   std::vector<std::byte> block;
   auto take = [&](int64_t from, int64_t bytes) {
+    check_stop();
     block.resize(bytes);
     source.bytes.read(from, block.data(), bytes);
     out.content = hash64(block.data(), block.size(), out.content);

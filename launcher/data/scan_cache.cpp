@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "core/base/hash.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "core/base/trusted_path.h"
+#include "core/reading/json_text.h"
 #include "launcher/data/cache_lock.h"
 #include "launcher/data/scan.h"
 

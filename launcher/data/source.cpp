@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::launcher::data {
 
@@ -18,7 +19,7 @@ namespace {
 constexpr int64_t kHoldFrom = int64_t{1} << 20;
 
 [[noreturn]] void unreadable(const std::string& path, const std::string& why) {
-  throw UserError(str("data.paths: cannot read ", path, ": ", why));
+  throw UserError(str("data.paths: cannot read ", one_line(path), ": ", why));
 }
 
 FileStamp stamp_of(int fd, const std::string& path) {
@@ -135,28 +136,29 @@ Source Source::stored(const std::string& path, int width) {
   LS_CHECK(width == 2 || width == 4, width);
   Source out{.path = path, .bytes = FileBytes(path), .width = width};
   const int64_t size = out.bytes.size();
-  if (size == 0) throw UserError(str("data.paths: ", path, " is empty"));
+  if (size == 0) throw UserError(str("data.paths: ", one_line(path), " is empty"));
 
   const std::vector<std::byte> head = out.head(kTokenHeaderBytes);
   int32_t magic = 0;
   if (size >= 4) std::memcpy(&magic, head.data(), 4);
   if (magic == kTokenMagic) {
     if (size < kTokenHeaderBytes)
-      throw UserError(str("data.paths: ", path, " has ", size, " bytes, but its magic ", kTokenMagic,
-                          " announces a header of ", kTokenHeaderBytes, "; the file is cut short"));
+      throw UserError(str("data.paths: ", one_line(path), " has ", size, " bytes, but its magic ",
+                          kTokenMagic, " announces a header of ", kTokenHeaderBytes,
+                          "; the file is cut short"));
     int32_t version = 0, count = 0;
     std::memcpy(&version, head.data() + 4, 4);
     std::memcpy(&count, head.data() + 8, 4);
     if (version != 1)
-      throw UserError(
-          str("data.paths: ", path, " has header version ", version, "; version 1 is read (uint16 tokens)"));
+      throw UserError(str("data.paths: ", one_line(path), " has header version ", version,
+                          "; version 1 is read (uint16 tokens)"));
     if (width != 2)
       throw UserError(
-          str("data.paths: ", path,
+          str("data.paths: ", one_line(path),
               " has a header of version 1, which means uint16 tokens, but data.dtype is uint32; use uint16"));
     if (count < 0 || kTokenHeaderBytes + 2 * int64_t{count} != size)
-      throw UserError(str("data.paths: ", path, " has ", size, " bytes, but its header counts ", count,
-                          " tokens, which makes ", kTokenHeaderBytes + 2 * int64_t{count},
+      throw UserError(str("data.paths: ", one_line(path), " has ", size, " bytes, but its header counts ",
+                          count, " tokens, which makes ", kTokenHeaderBytes + 2 * int64_t{count},
                           "; the file is cut short or its header is wrong"));
     out.header = kTokenHeaderBytes;
     out.tokens = count;
@@ -164,13 +166,13 @@ Source Source::stored(const std::string& path, int width) {
   }
   if (looks_like_a_header(head))
     throw UserError(
-        str("data.paths: ", path, " begins with what looks like a header of magic ", magic,
+        str("data.paths: ", one_line(path), " begins with what looks like a header of magic ", magic,
             "; a header of magic ", kTokenMagic,
             " (uint16 tokens) is read, and files without one: write the tokens anew, or cut its first ",
             kTokenHeaderBytes, " bytes off"));
   if (size % width)
-    throw UserError(str("data.paths: ", path, " has ", size, " bytes, which is no multiple of ", width,
-                        " (data.dtype uint", 8 * width, "); wrong dtype, or the file is cut short"));
+    throw UserError(str("data.paths: ", one_line(path), " has ", size, " bytes, which is no multiple of ",
+                        width, " (data.dtype uint", 8 * width, "); wrong dtype, or the file is cut short"));
   out.tokens = size / width;
   return out;
 }
@@ -191,7 +193,7 @@ std::vector<std::byte> Source::head(int64_t most) const {
 
 std::string Source::beyond_vocab(int64_t token, uint32_t id, int64_t vocab) const {
   return str(
-      "token id ", id, " at ", path, ", token ", token, " (byte ", header + token * width,
+      "token id ", id, " at ", one_line(path), ", token ", token, " (byte ", header + token * width,
       ") >= model.vocab ", vocab,
       width == 1
           ? "; set model.vocab to 256 for bytes"

@@ -26,27 +26,11 @@ Outgoing outgoing(const std::string& fqn, const Part& part, DType dtype, const R
 }
 }  // namespace
 
-void merge(Array& weight, const Array& a, const Array& b, double scale) {
-  const int64_t out = weight.shape.at(0), in = weight.shape.at(1), rank = a.shape.at(0);
-  LS_CHECK(a.shape == (Shape{rank, in}) && b.shape == (Shape{out, rank}) && weight.dtype == DType::f32 &&
-           a.dtype == DType::f32 && b.dtype == DType::f32);
-  auto* w = reinterpret_cast<float*>(weight.data.data());
-  const auto *down = reinterpret_cast<const float*>(a.data.data()),
-             *up = reinterpret_cast<const float*>(b.data.data());
-  std::vector<double> row(in);
-  for (int64_t o = 0; o < out; ++o) {
-    std::fill(row.begin(), row.end(), 0.0);
-    for (int64_t r = 0; r < rank; ++r)
-      for (int64_t i = 0; i < in; ++i) row[i] += static_cast<double>(up[o * rank + r]) * down[r * in + i];
-    for (int64_t i = 0; i < in; ++i) w[o * in + i] = static_cast<float>(w[o * in + i] + scale * row[i]);
-  }
-}
-
 void write_tensors(const std::string& path, const std::vector<Outgoing>& tensors) {
   std::vector<SafeTensor> header;
   for (const auto& tensor : tensors) header.push_back(tensor.header);
   const std::string first = make_safetensors_header(header, {{"format", "pt"}});
-  auto file = file_storage().create(path);
+  auto file = shared_file_storage().create(path);
   file->write(first.data(), first.size());
   for (const auto& tensor : tensors) {
     const std::vector<std::byte> bytes = tensor.bytes();

@@ -1,4 +1,4 @@
-// Adapters of a run (train.lora): merged into its weights, or alone as PEFT reads them.
+// Adapters of a run (train.lora) alone, as PEFT reads them.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,6 @@ namespace lockstep::launcher::hf {
 
 // Reads a whole tensor of the checkpoint.
 using ReadTensor = std::function<Array(const std::string& fqn)>;
-
-// weight += scale B A, in f64, rounded once. All are f32.
-void merge(Array& weight, const Array& a, const Array& b, double scale);
 
 // A tensor that is written, and what gives its bytes when it is its turn.
 struct Outgoing {

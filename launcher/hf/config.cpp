@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/models/family.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::launcher::hf {
 
@@ -68,11 +69,11 @@ class Reader {
     if (has(family_, Special::classes)) classes();
     architecture();
     for (const auto& [key, value] : rest_.items())
-      if (!is_off(value) && std::find(accept.begin(), accept.end(), key) == accept.end())
-        wrong_.push_back(str(shortened(printable(key), 80), " is ", shown(value),
-                             ", a key that trainrun does not know; if it changes nothing of what the model "
-                             "computes: --accept=",
-                             shortened(printable(key), 80)));
+      if (says_something(key, value) && std::find(accept.begin(), accept.end(), key) == accept.end())
+        wrong_.push_back(str(
+            shortened(one_line(key), 80), " is ", shown(value), ", a key that trainrun does not know",
+            is_off(value) ? ", and it may turn off what trainrun computes" : "",
+            "; if it changes nothing of what the model computes: --accept=", shortened(one_line(key), 80)));
     if (!wrong_.empty())
       throw UserError(str(where_, " (", family_.model_type, ") cannot be computed as it says:\n  ",
                           join(wrong_, "\n  ")));
@@ -80,6 +81,18 @@ class Reader {
   }
 
  private:
+  // Of a key that no rule knows. What is off asks for nothing, but it may be what the model does have:
+  // "use_rope": false.
+  bool says_something(const std::string& key, const Json& value) const {
+    if (value.is_null()) return false;
+    if (!is_off(value)) return true;
+    auto among = [&](const auto& names) { return std::find(names.begin(), names.end(), key) != names.end(); };
+    if (among(family_.lacks) || among(lacked_by_all())) return false;
+    const auto ends = {"dropout",    "_pdrop",     "_dropout_prob", "_drop_prob",
+                       "_drop_rate", "_loss_coef", "_loss_weight",  "_token_id"};
+    return std::none_of(ends.begin(), ends.end(), [&](const char* end) { return key.ends_with(end); });
+  }
+
   Json taken(const std::string& key, const Json& absent = nullptr) {
     Json value = rest_.contains(key) ? rest_[key] : absent;
     rest_.erase(key);
@@ -362,6 +375,7 @@ Json config_of(const HfFamily& family, const Json& options, const Json& carried,
   if (has(family, Special::classes) &&
       (!imported || known["classes"] != options["classes"] || !classes.empty()))
     put_classes(out, options["classes"], classes);
+  out.erase("transformers_weights");  // an export has the names that are read unasked
   out["architectures"] = Json::array({family.architecture});
   out[out.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
   return out;

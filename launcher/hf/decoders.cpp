@@ -36,6 +36,23 @@ std::vector<KeyRule> rotary_keys(std::vector<KeyRule> own) {
   out.insert(out.end(), own.begin(), own.end());
   return out;
 }
+// Of decoders whose layers have no bias, and of those that norm no queries and keys; all but gpt2 know no
+// learned positions, and all see what was before.
+const std::vector<std::string_view> kBiases = {"attention_bias",     "mlp_bias",
+                                               "use_bias",           "bias",
+                                               "qkv_bias",           "use_qkv_bias",
+                                               "attention_out_bias", "attn_bias",
+                                               "lm_head_bias"},
+                                    kHeadNorms = {"use_qk_norm", "qk_norm", "qk_layernorm"},
+                                    kOfDecoders = {"is_decoder", "add_cross_attention", "bidirectional",
+                                                   "use_bidirectional_attention"},
+                                    kWindow = {"use_sliding_window", "sliding_window"},
+                                    kRotary = {"use_rope", "use_rotary", "rotary", "rope"};
+std::vector<std::string_view> lacks(std::initializer_list<const std::vector<std::string_view>*> lists) {
+  std::vector<std::string_view> out = kOfDecoders;
+  for (const auto* list : lists) out.insert(out.end(), list->begin(), list->end());
+  return out;
+}
 constexpr KeyRule kSilu{"hidden_act", KeyRole::fixed, "", R"("silu")", R"(["silu","swish"])"};
 constexpr std::string_view kOff = "[false,null]";
 constexpr TiedName kTiedHead{"lm_head.weight", "model.embed_tokens.weight"};
@@ -85,7 +102,8 @@ const HfFamily& gpt2() {
                {"summary_proj_to_labels", KeyRole::inert},
                {"summary_type", KeyRole::inert},
                {"summary_use_proj", KeyRole::inert}},
-      .special = {Special::inner}};
+      .special = {Special::inner},
+      .lacks = lacks({&kHeadNorms, &kWindow, &kRotary})};
   return row;
 }
 
@@ -123,7 +141,8 @@ const HfFamily& llama() {
                            {"attention_bias", KeyRole::fixed, "", "false", kOff},
                            {"mlp_bias", KeyRole::fixed, "", "false", kOff},
                            {"tie_word_embeddings", KeyRole::option, "tied", "false"}}),
-      .special = {Special::rope}};
+      .special = {Special::rope},
+      .lacks = lacks({&kBiases, &kHeadNorms, &kWindow})};
   return row;
 }
 
@@ -149,7 +168,8 @@ HfFamily qwen(std::string_view type, std::string_view architecture, std::string_
           .left_out = {kFrequencies},
           .renamed = {},
           .keys = rotary_keys(own),
-          .special = {Special::rope, Special::window}};
+          .special = {Special::rope, Special::window},
+          .lacks = version == "3" ? lacks({&kBiases}) : lacks({&kHeadNorms})};
 }
 }  // namespace
 
@@ -182,7 +202,8 @@ const HfFamily& mistral() {
                                                  {"rope_theta", KeyRole::option, "rope_theta", "10000.0"},
                                                  kSilu,
                                                  {"tie_word_embeddings", KeyRole::fixed, "", "false", kOff}}),
-                            .special = {Special::rope}};
+                            .special = {Special::rope},
+                            .lacks = lacks({&kBiases, &kHeadNorms})};
   return row;
 }
 
@@ -208,7 +229,8 @@ const HfFamily& gemma() {
            {"attention_bias", KeyRole::fixed, "", "false", kOff},
            {"use_bidirectional_attention", KeyRole::fixed, "", "null", kOff},
            {"tie_word_embeddings", KeyRole::fixed, "", "true", "[true]"}}),
-      .special = {Special::rope}};
+      .special = {Special::rope},
+      .lacks = lacks({&kBiases, &kHeadNorms, &kWindow})};
   return row;
 }
 

@@ -7,6 +7,21 @@
 namespace lockstep::launcher::hf {
 
 namespace {
+// Each token sees all others; queries and keys are not normed.
+const std::vector<std::string_view> kLackedByEncoders = {"is_causal",
+                                                         "causal",
+                                                         "use_causal_mask",
+                                                         "use_qk_norm",
+                                                         "qk_norm",
+                                                         "qk_layernorm",
+                                                         "use_sliding_window",
+                                                         "sliding_window",
+                                                         "use_rope",
+                                                         "use_rotary",
+                                                         "rotary",
+                                                         "use_relative_position_bias",
+                                                         "use_shared_relative_position_bias"};
+
 // What both have: names of the encoder, keys of config.json.
 HfFamily bert_encoder(std::string_view architecture, std::string_view kind) {
   HfFamily out{.model_type = "bert",
@@ -41,6 +56,7 @@ HfFamily bert_encoder(std::string_view architecture, std::string_view kind) {
               {"is_decoder", KeyRole::fixed, "", "false", "[false]"},
               {"add_cross_attention", KeyRole::fixed, "", "false", "[false]"},
               {"classifier_dropout", KeyRole::inert}};
+  out.lacks = kLackedByEncoders;
   return out;
 }
 }  // namespace
@@ -121,6 +137,9 @@ const HfFamily& vit() {
                 {"pooler_act", KeyRole::inert},
                 {"pooler_output_size", KeyRole::inert}};
     out.special = {Special::classes};
+    out.lacks = kLackedByEncoders;
+    out.lacks.insert(out.lacks.end(),
+                     {"tie_word_embeddings", "use_mask_token", "is_decoder", "add_cross_attention"});
     out.generates = false;
     return out;
   }();
@@ -136,45 +155,44 @@ std::span<const HfFamily* const> families() {
 std::span<const KeyRule> shared_keys() {
   static const std::vector<KeyRule> rows = [] {
     std::vector<KeyRule> out;
-    for (std::string_view name : {"model_type",
-                                  "architectures",
-                                  "dtype",
-                                  "torch_dtype",
-                                  "use_cache",
-                                  "transformers_version",
-                                  "_name_or_path",
-                                  "name_or_path",
-                                  "bos_token_id",
-                                  "eos_token_id",
-                                  "pad_token_id",
-                                  "sep_token_id",
-                                  "cls_token_id",
-                                  "unk_token_id",
-                                  "mask_token_id",
-                                  "decoder_start_token_id",
-                                  "initializer_range",
-                                  "task_specific_params",
-                                  "tokenizer_class",
-                                  "gradient_checkpointing",
-                                  "id2label",
-                                  "label2id",
-                                  "problem_type",
-                                  "chunk_size_feed_forward",
-                                  "return_dict",
-                                  "output_attentions",
-                                  "torchscript",
-                                  "output_hidden_states",
-                                  "directionality",
-                                  "pooler_fc_size",
-                                  "pooler_type",
-                                  "pooler_num_attention_heads",
-                                  "num_labels",
-                                  "pooler_num_fc_layers",
-                                  "pooler_size_per_head"})
+    for (std::string_view name :
+         {"model_type", "architectures", "dtype", "torch_dtype", "use_cache", "transformers_version",
+          "_name_or_path", "transformers_weights", "name_or_path", "bos_token_id", "eos_token_id",
+          "pad_token_id", "sep_token_id", "cls_token_id", "unk_token_id", "mask_token_id",
+          "decoder_start_token_id", "initializer_range", "task_specific_params", "tokenizer_class",
+          "gradient_checkpointing", "id2label", "label2id", "problem_type", "chunk_size_feed_forward",
+          "return_dict", "output_attentions", "torchscript", "output_hidden_states", "directionality",
+          "pooler_fc_size", "pooler_type", "pooler_num_attention_heads", "num_labels", "pooler_num_fc_layers",
+          "pooler_size_per_head",
+          // Of generation, which has a file of its own today.
+          "do_sample", "early_stopping", "max_length", "min_length", "max_new_tokens", "temperature", "top_k",
+          "top_p", "typical_p", "num_beams", "num_beam_groups", "num_return_sequences", "diversity_penalty",
+          "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
+          "bad_words_ids", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens",
+          "begin_suppress_tokens", "exponential_decay_length_penalty", "remove_invalid_values",
+          "output_scores", "return_dict_in_generate"})
       out.push_back({name, KeyRole::inert});
     return out;
   }();
   return rows;
+}
+
+std::span<const std::string_view> lacked_by_all() {
+  static constexpr std::string_view all[] = {
+      // Of transformers' base class, in today's and older versions.
+      "is_encoder_decoder", "tie_encoder_decoder", "cross_attention_hidden_size", "use_bfloat16",
+      "tf_legacy_loss", "pruned_heads", "finetuning_task", "prefix", "auto_map", "quantization_config",
+      "_attn_implementation_autoset", "_attn_implementation_internal", "attn_implementation",
+      // Other ways to compute the same, and parts that none of the families has.
+      "use_flash_attn", "use_flash_attention", "_flash_attn_2_enabled", "flash_attn", "use_sdpa",
+      "use_memory_efficient_attention", "fp16", "bf16", "fp32", "int8", "alibi", "use_alibi", "multi_query",
+      "use_parallel_residual", "parallel_attn", "new_decoder_architecture", "attn_logit_softcapping",
+      "final_logit_softcapping", "logits_soft_cap", "num_experts", "num_local_experts", "n_routed_experts",
+      "n_shared_experts", "num_experts_per_tok", "moe_intermediate_size", "shared_expert_intermediate_size",
+      "mlp_only_layers", "norm_topk_prob", "output_router_logits", "router_jitter_noise",
+      "num_nextn_predict_layers", "use_mtp", "use_mrope", "layerdrop", "rope_interleaved", "rope_interleave",
+      "use_mup", "z_loss", "no_rope_layers", "no_rope_layer_interval"};
+  return all;
 }
 
 const HfFamily& family_of_config(const Json& config, const std::string& where, const std::string& kind) {

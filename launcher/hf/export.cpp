@@ -8,7 +8,9 @@
 #include <ostream>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/initial_weights.h"
 #include "core/base/error.h"
+#include "core/base/linked_file.h"
 #include "core/base/plain_file.h"
 #include "core/models/family.h"
 #include "core/nn/lora.h"
@@ -127,8 +129,9 @@ Json carried_config(const std::string& run) {
   const std::string path = carried_in(run) + "/config.json";
   std::string text, why;
   if (!fs::exists(path)) return {};
-  if (!read_plain(path, text, why)) throw UserError(str("cannot read ", path, ": ", why));
-  Json out = Json::parse(text, nullptr, false);
+  refuse_linked_away(path);
+  if (!read_plain(path, text, why, int64_t{1} << 24)) throw UserError(str("cannot read ", path, ": ", why));
+  Json out = config_json(text, path);
   if (!out.is_object())
     throw UserError(
         str(path, " is no JSON object; remove it, and the export says what follows from the run"));
@@ -175,7 +178,7 @@ class Held {
     if (!spec.low_rank) return read(spec.fqn);
     if (merged_.fqn == spec.fqn) return merged_;
     merged_ = read_tensor(step_, spec.fqn, *files_);
-    merge(merged_, read(spec.low_rank->a.fqn()), read(spec.low_rank->b.fqn()), spec.low_rank->scale);
+    merge_adapter(merged_, read(spec.low_rank->a.fqn()), read(spec.low_rank->b.fqn()), spec.low_rank->scale);
     return merged_;
   }
 
@@ -207,7 +210,7 @@ Named named(const HfFamily& family, Held& held, DType dtype) {
 }
 
 void write_json(const std::string& path, const Json& json) {
-  write_text(file_storage(), path, json.dump(2) + "\n");
+  write_text(shared_file_storage(), path, json.dump(2) + "\n");
 }
 
 void export_adapters(const ExportRequest& request, const std::string& run, const std::string& step,
@@ -248,7 +251,7 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   };
   if (shards.size() > 1) write(kTensorIndex, index_of(shards));
   if (family.generates) write("generation_config.json", generation_of(words));
-  if (fs::is_directory(carried_in(run))) carry_files(carried_in(run), request.folder);
+  if (fs::is_directory(carried_in(run))) carry_files(carried_in(run), request.folder, CarriedFor::others);
   write("config.json", words);
   out << step << " -> " << request.folder << ": a " << family.architecture << " in " << request.dtype << ", "
       << weights.tensors.size() << " tensors in " << shards.size()

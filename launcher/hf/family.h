@@ -77,12 +77,16 @@ struct HfFamily {
       {};  // older ends of names, and today's
   std::vector<KeyRule> keys = {};
   std::vector<Special> special = {};
+  // Keys that no rule knows, of what the model does not compute: where one is off, nothing is said by it.
+  std::vector<std::string_view> lacks = {};
   bool generates = true;  // generation_config.json belongs to it
 };
 
 // All families, and the rows of all of them: keys of any config.json that are inert.
 std::span<const HfFamily* const> families();
 std::span<const KeyRule> shared_keys();
+// HfFamily::lacks of all of them.
+std::span<const std::string_view> lacked_by_all();
 // Of a config.json with a model_type: that of model.kind `kind`, "" for the one that its architectures name;
 // else the first of the type. UserError naming the types that there are, and `where`.
 const HfFamily& family_of_config(const Json& config, const std::string& where, const std::string& kind);

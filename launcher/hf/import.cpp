@@ -6,11 +6,14 @@
 #include <ostream>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/initial_weights.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/private_file.h"
+#include "core/base/remove_known.h"
 #include "core/mesh/together.h"
 #include "core/models/family.h"
+#include "core/reading/json_text.h"
 #include "launcher/config/run_names.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
@@ -97,7 +100,7 @@ std::string said_of(const ImportRequest& request, std::string_view path) {
   const auto named = std::find_if(request.overrides.begin(), request.overrides.end(),
                                   [&](const Override& one) { return one.path == path; });
   if (named == request.overrides.end()) return "";
-  const Json quoted = Json::parse(named->value, nullptr, false);
+  const Json quoted = bounded_json(named->value);
   return quoted.is_string() ? quoted.get<std::string>() : named->value;
 }
 
@@ -144,6 +147,9 @@ void import_run(const ImportRequest& request, std::ostream& out) {
 
   const RunFolder held(run);
   const std::string carried = carried_in(run);
+  if (is_link(carried))
+    throw UserError(
+        str(carried, " is a link, and nothing is written behind one; remove it, or choose another --name"));
   make_private_folders(carried);  // that it failed is told by the write
   write_whole(carried + "/config.json", folder.config.dump(2) + "\n");
   carry_files(folder.folder, carried);
@@ -160,12 +166,13 @@ void import_run(const ImportRequest& request, std::ostream& out) {
       << " goes on from it\n";
 }
 
-void load_initial(const std::string& path, const RunConfig& config, const std::vector<Array*>& parameters,
-                  const LiveMesh& mesh) {
+void load_initial(const std::string& path, const RunConfig& config, State& state) {
+  const LiveMesh& mesh = state.mesh();
   const std::string step =
       broadcast_text(*mesh.world, together(*mesh.world, [&] { return checkpoint::newest_checkpoint(path); }));
-  if (!step.empty()) return checkpoint::load_part(step, parameters, mesh);
+  const std::vector<Array*> parameters = weights_of(state);
   const auto found = together(*mesh.world, [&]() -> std::pair<std::optional<HfFolder>, HfModel> {
+    if (!step.empty()) return {};
     refuse_missing(path);
     std::error_code unknown;
     auto folder = std::filesystem::is_directory(path, unknown) ? open_folder(path) : std::nullopt;
@@ -174,9 +181,13 @@ void load_initial(const std::string& path, const RunConfig& config, const std::v
     check_same(model, config, folder->config_path, hidden_of(*model.family, parameters));
     return {folder, model};
   });
-  if (!found.first) return checkpoint::load_safetensors(path, parameters, mesh);
-  for (const auto& line : load_weights(*found.second.family, found.first->tensors, parameters, mesh))
-    logs::info(line);
+  const auto told = found.first ? load_weights(*found.second.family, found.first->tensors, parameters, mesh)
+                                : together(*mesh.world, [&] {
+                                    return checkpoint::InitialWeights(
+                                        {step.empty() ? path : step, !step.empty()}, state, {}, "the model");
+                                  }).load(state);
+  logs::info(str("initial weights from ", path));
+  for (const auto& line : told) logs::info(line);
 }
 
 }  // namespace lockstep::launcher::hf

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/nn/state.h"
 #include "launcher/config/config.h"
 #include "launcher/hf/weights.h"
 
@@ -22,10 +23,10 @@ struct ImportRequest {
 // already; nothing is written then.
 void import_run(const ImportRequest& request, std::ostream& out);
 
-// train.init_from: fills the parameters of a config's model from what `path` names: a run, its best folder, a
-// step folder, or tensors by the rules where their folder has a config.json of Hugging Face, else by FQN.
-// Collective. UserError as load_weights, and for a config.json that describes another model than the config.
-void load_initial(const std::string& path, const RunConfig& config, const std::vector<Array*>& parameters,
-                  const LiveMesh& mesh);
+// train.init_from: fills the weights of a config's model, which are allocated, from what `path` names: a run,
+// its best folder, a step folder, or tensors by the rules where their folder has a config.json of Hugging
+// Face, else by FQN. Collective. UserError as load_weights and InitialWeights, and for a config.json that
+// describes another model than the config.
+void load_initial(const std::string& path, const RunConfig& config, State& state);
 
 }  // namespace lockstep::launcher::hf

@@ -9,6 +9,7 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/io/read_safetensors.h"
 #include "core/base/error.h"
+#include "core/base/linked_file.h"
 #include "core/mesh/nonfinite.h"
 
 namespace lockstep::launcher::hf {
@@ -104,11 +105,14 @@ class Sorting {
   }
   std::string misfit(const std::string& path) const {
     const std::string text = misfit_text(kept_, path, wanted_, "the model", true);
-    return text.empty() ? ""
-                        : text +
-                              "\nimport-hf takes --draw=PATTERN for missing tensors, which are then drawn "
-                              "as for a new model, and "
-                              "--leave=PATTERN for extra ones";
+    // Neither word helps a tensor of another type.
+    const bool helps =
+        text.find("\n  missing: ") != std::string::npos || text.find("\n  extra: ") != std::string::npos;
+    return helps ? text +
+                       "\nimport-hf takes --draw=PATTERN for missing tensors, which are then drawn "
+                       "as for a new model, and "
+                       "--leave=PATTERN for extra ones"
+                 : text;
   }
   const std::vector<TiedName>& tied() const { return tied_; }
   bool drawn(const Part& part) const { return drawn_.contains(part.theirs); }
@@ -148,11 +152,14 @@ void check_tie(const Stored& stored, const TiedName& tie, const std::vector<Want
   for (const auto& one : wanted)
     for (const Part& part : one.parts) {
       if (part.theirs != of || !stored.has(of)) continue;
-      for (const auto& type : stored.types())
-        if (type.fqn == name && type.shape != part.shape)
-          throw UserError(str(path, ": ", name, " is ", shape_text(type.dtype, type.shape), " and ", of,
-                              " is ", shape_text(type.dtype, part.shape),
+      for (const auto& type : stored.types()) {
+        const bool reads = type.other.empty() && type.shape == part.shape &&
+                           (type.dtype == one.array->dtype || widens(type.dtype, one.array->dtype));
+        if (type.fqn == name && !reads)
+          throw UserError(str(path, ": ", name, " is ", type_text(type), " and ", of, " is ",
+                              shape_text(one.array->dtype, part.shape),
                               ", but the model has one tensor for both"));
+      }
       const Array a = stored.whole(name, one.array->dtype, part.shape),
                   b = stored.whole(of, one.array->dtype, part.shape);
       if (std::memcmp(a.data.data(), b.data.data(), a.local_bytes()) != 0)
@@ -187,6 +194,8 @@ std::vector<std::string> load_weights(const HfFamily& family, const std::string&
   std::vector<std::string> told;
   raise(settle(*mesh.world, attempt([&] {
     const TensorFiles files(path);
+    for (const auto& file : files.files()) refuse_linked_away(file);
+    told = files.told();
     std::vector<Wanted> wanted;
     std::vector<std::string> expected;
     for (Array* array : arrays) {
@@ -207,7 +216,7 @@ std::vector<std::string> load_weights(const HfFamily& family, const std::string&
                             " and not all: ", one.parts[0].theirs, " and ", one.parts.size() - 1,
                             " more; draw all of them"));
     }
-    told = sorting.told();
+    for (const auto& line : sorting.told()) told.push_back(line);
   })));
   if (auto bad = find_nonfinite({arrays.begin(), arrays.end()}, mesh))
     throw UserError(str(path, ": ", bad->text(), "; weights must be finite numbers"));

@@ -169,6 +169,7 @@ void MemoryTier::end() {
   if (!open_ || !hosts_) return;
   flight_ = nullptr;
   barrier(*mesh_.world, "checkpoints in memory");
+  lock_ = nullptr;  // whoever removes the folder takes it
   if (leads())
     if (const std::string left = remove_memory_folder(folder_); !left.empty()) logs::warn(left);
 }
@@ -178,9 +179,7 @@ void MemoryTier::forget() {
   flight_ = nullptr;
   if (mesh_.world->size() > 1) barrier(*mesh_.world, "checkpoints in memory");
   together(*mesh_.world, [&] {
-    if (!leads() || !storage_.exists(folder_)) return;
-    for (const auto& entry : storage_.list(folder_))
-      if (entry.folder) remove_folder(storage_, folder_ + "/" + entry.name);
+    if (leads() && storage_.exists(folder_)) remove_others(storage_, folder_, "");
   });
 }
 

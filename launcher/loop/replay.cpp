@@ -8,6 +8,7 @@
 #include "checkpoint/format/damage.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/reading/json_text.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/loop/guard.h"
 #include "launcher/trainer/trainer.h"
@@ -162,7 +163,7 @@ std::string text(const ReplayRequest& request) {
          "\n";
 }
 ReplayRequest replay_request(const std::string& text) try {
-  const Json json = Json::parse(text);
+  const Json json = bounded_json(text);
   ReplayRequest out;
   out.run = json.at("run").get<std::string>(), out.answer = json.at("answer").get<std::string>();
   out.task.checkpoints = json.at("checkpoints").get<std::vector<std::string>>();

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <tuple>
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
+#include "core/reading/whole_number.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher {
@@ -30,7 +31,7 @@ TapedValue taped_value(const Json& json) {
           json.at(3).get<std::string>(),
           parse_dtype(json.at(4).get<std::string>()),
           json.at(5).get<Shape>(),
-          std::stoull(json.at(6).get<std::string>())};
+          whole_number<uint64_t>(json.at(6).get<std::string>()).value_or(0)};
 }
 }  // namespace
 
@@ -92,9 +93,10 @@ void keep_after(const KeepOfReplay& keep, int64_t step, Workload& work) {
 std::vector<TapedValue> read_tape(const std::string& folder) {
   std::vector<TapedValue> out;
   for (int rank = 0; std::filesystem::exists(tape_file(folder, rank)); ++rank) {
-    std::ifstream file(tape_file(folder, rank));
-    const Json json = Json::parse(file, nullptr, false);
-    LS_CHECK(json.is_array(), "cannot read ", tape_file(folder, rank));
+    std::string text, why;
+    read_plain(tape_file(folder, rank), text, why);
+    const Json json = bounded_json(text, {.bytes = int64_t{1} << 30});
+    LS_CHECK(json.is_array(), "cannot read ", tape_file(folder, rank), ": ", why);
     for (const Json& one : json) out.push_back(taped_value(one));
   }
   std::sort(out.begin(), out.end(), [](const TapedValue& a, const TapedValue& b) {
@@ -104,9 +106,9 @@ std::vector<TapedValue> read_tape(const std::string& folder) {
 }
 
 std::vector<std::byte> read_taped_value(const std::string& folder) {
-  std::ifstream file(folder + kValue, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  LS_CHECK(file.is_open(), "cannot read ", folder, kValue);
+  std::string text, why;
+  LS_CHECK(read_plain(folder + kValue, text, why, int64_t{1} << 40), "cannot read ", folder, kValue, ": ",
+           why);
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   return {data, data + text.size()};
 }

@@ -2,13 +2,16 @@
 #include "launcher/loop/training_loop.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/place.h"
+#include "compiler/counted_scalars.h"
 #include "compiler/first_nonfinite.h"
 #include "compiler/memory_budget.h"
 #include "core/base/error.h"
@@ -34,6 +37,17 @@ namespace {
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+// Ranks of a trainrun that was killed may save what they have before they end, on several hosts seconds
+// later.
+std::shared_ptr<FolderLock> lock_in_time(const std::string& folder, const std::function<bool()>& stopped) {
+  constexpr double kPatience = 8;  // seconds
+  for (const double begin = now();;) try {
+      return lock_checkpoints(folder);
+    } catch (const StorageError& error) {
+      if (error.code != EWOULDBLOCK || now() - begin > kPatience || (stopped && stopped())) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
 }  // namespace
 
 TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
@@ -56,11 +70,11 @@ TrainingLoop::Outcome TrainingLoop::run() {
   const double start = now();
   work_.check();
   Step step = work_.compile_training();
-  const std::unique_ptr<Step> evaluation = work_.compile_evaluation(step);
+  std::unique_ptr<Step> evaluation = work_.compile_evaluation(step);
   const double compiled = now() - start;
   if (evaluation) best_.check(measured_by(*evaluation));
   lock();
-  const int64_t done = resume(step);
+  const int64_t done = resume(step, evaluation);
   if (done < config_.train.steps) memory_.open(std::as_const(work_.state()).arrays());
   introduce(step, compiled, done);
   if (work_.rank() == 0) work_.describe(dir_);
@@ -180,7 +194,7 @@ void TrainingLoop::lock() {
   std::string refused;
   if (work_.rank() == 0) {
     try {
-      lock_ = lock_checkpoints(checkpoints());
+      lock_ = lock_in_time(checkpoints(), hooks_.stop_requested);
       point_to(dir_, config_.checkpoint.dir.empty() ? "" : checkpoints());
       name_each_other(place_, dir_);
     } catch (const UserError& error) { refused = error.what(); }
@@ -332,7 +346,7 @@ void TrainingLoop::restore(const Json& extra) {
 }
 
 // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
-int64_t TrainingLoop::resume(const Step& step) {
+int64_t TrainingLoop::resume(Step& step, std::unique_ptr<Step>& evaluation) {
   work_.state().live_on(work_.target().device());
   const bool kept = memory_.find(work_.state().arrays());
   if (!kept && work_.start_from_import(checkpoints())) {
@@ -351,6 +365,11 @@ int64_t TrainingLoop::resume(const Step& step) {
   const bool from_memory = parent_folder(loaded->path) == memory_.folder();
   logs::info(str("resumed from ", from_memory ? "memory, " : "", loaded->path, " (step ", loaded->step,
                  ", state ", loaded->state_hash, ")"));
+  if (!CountedScalars(step.plan(), work_.state()).alike()) {  // tensors that joined the run count their own
+    evaluation.reset();                                       // updates; it lies in the step's memory
+    step = work_.compile_training();
+    evaluation = work_.compile_evaluation(step);
+  }
   work_.tell_changes(*loaded, step.certificate());
   restore(loaded->extra);
   return loaded->step;

@@ -50,7 +50,7 @@ class TrainingLoop {
   std::string checkpoints() const { return kept_ + "/ckpt"; }
   std::string best_checkpoints() const { return kept_ + "/best"; }
   void lock();
-  int64_t resume(const compiler::Step& step);
+  int64_t resume(compiler::Step& step, std::unique_ptr<compiler::Step>& evaluation);
   void introduce(const compiler::Step& step, double compiled, int64_t done);
   bool nothing_to_do(int64_t done) const;
   Outcome steps(compiler::Step& step, compiler::Step* evaluation, int64_t done);

@@ -1,49 +1,15 @@
-// The rooflines that are built in, and those of files.
+// Rooflines of files, a rank's share of one, and what follows from its links.
 #include "launcher/machine/roofline.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/reading/given_text.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
 namespace {
-// Products reach 550 to 820 TFLOP/s in bf16 by shape, in float8 780 to 1,250, in fp32 86 to 119. Memory: 4.0
-// TB/s and more in kernels that stream. Links inside a node: the all-to-all of bench-gpu-exchange on 4 GPUs.
-// Across nodes nothing was measured: one 400 Gb/s adapter per GPU, four fifths of it. The way to the host:
-// the moments of GPT-2 1558M, each way at once (53 GB/s).
-Roofline h200() {
-  return {.name = "h200",
-          .contraction = {{"fp32", 9.5e13}, {"tf32", 3.4e14}, {"bf16", 6.4e14}, {"float8", 1.03e15}},
-          .attention = {{"fp32", 3.6e13}, {"tf32", 9.5e13}, {"bf16", 3.2e14}},
-          .memory = 4.0e12,
-          .capacity = int64_t{140} << 30,
-          .launch = 2e-6,
-          .inside = {3.3e11, 4e-5},
-          .across = {4e10, 6e-5},
-          .host = {5.3e10, 1e-5},
-          .ranks_per_node = 8,
-          .cores = 0,
-          .measured_on = "H200 SXM, 1 to 4 of one node"};
-}
-// From bench-step (6 layers, 384 wide, 16 x 256 tokens: 1.06 s) and the quickstart (29.8k tokens/s on 2
-// ranks); links as MPI's shared memory.
-Roofline cpu() {
-  return {.name = "cpu",
-          .contraction = {{"fp32", 3.6e11}, {"bf16", 2.4e11}},
-          .attention = {{"fp32", 1.5e11}, {"bf16", 1.2e11}},
-          .kernels = 6e10,
-          .memory = 2e10,
-          .launch = 5e-6,
-          .inside = {2.0e9, 1e-4},
-          .across = {1.0e9, 2e-4},
-          .ranks_per_node = 64,
-          .cores = 2,
-          .measured_on = "2 cores of a server processor with AVX-512, one host"};
-}
-
 using Errors = std::vector<std::string>;
 
 const std::vector<std::string> kKeys = {"name",           "contraction", "attention",  "kernels", "memory",
@@ -180,22 +146,6 @@ Roofline parse_roofline(const std::string& text, const std::string& where) {
                                      : str(where, ": ", errors.size(), " errors\n  ", join(errors, "\n  ")));
 }
 
-std::vector<std::string> roofline_names() { return {"h200", "cpu"}; }
-
-Roofline roofline_named(const std::string& word) {
-  if (word == "h200") return h200();
-  if (word == "cpu") return cpu();
-  const ReadText file = read_text(word);
-  if (!file.problem.empty()) {
-    std::string near = nearest(word, roofline_names());
-    throw UserError(str("--roofline is \"", word,
-                        "\", which is neither h200 nor cpu nor a file that can be read",
-                        near.empty() ? "; a file holds name, contraction, memory, inside and ranks_per_node"
-                                     : str("; did you mean ", near, "?")));
-  }
-  return parse_roofline(file.text, word);
-}
-
 int64_t bucket_bytes_for(const LinkSpeed& link, int64_t gradients) {
   const double latency = link.latency * link.bandwidth;
   const double bytes = std::max(std::min(9 * latency, static_cast<double>(gradients) / 4), latency);
@@ -204,14 +154,6 @@ int64_t bucket_bytes_for(const LinkSpeed& link, int64_t gradients) {
 
 int64_t gather_bytes_for(int64_t bucket_bytes, int64_t weights) {
   return std::max(bucket_bytes, std::min(4 * bucket_bytes, weights / 8));
-}
-
-std::string roofline_of(const Device& device) {
-  if (device.kind() == "cpu") return "cpu";
-  std::string words = device.describe();
-  std::transform(words.begin(), words.end(), words.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return device.kind() == "cuda" && words.find("h200") != std::string::npos ? "h200" : "";
 }
 
 }  // namespace lockstep::launcher

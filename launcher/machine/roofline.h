@@ -47,7 +47,8 @@ struct Roofline {
 double rate_of(const std::map<std::string, double>& rates, const std::string& precision);
 double products_rate(const Roofline& roofline, const std::string& precision);  // FLOP/s of dense products
 
-// "h200", "cpu", or a path of a JSON file with the fields of the struct: {"name": "a100", "contraction":
+// One of roofline_names(), or a path of a JSON file with the fields of the struct: {"name": "a100",
+// "contraction":
 // {"fp32": 1.7e13, "bf16": 2.4e14}, "memory": 1.6e12, "inside": {"bandwidth": 2.4e11, "latency": 3e-5},
 // "ranks_per_node": 8}. `across` is `inside` where it is left out, and `host` is 25 GB/s where rates are of
 // one device; attention, kernels, capacity, launch, cores and measured_on may be left out. UserError listing
@@ -56,7 +57,7 @@ double products_rate(const Roofline& roofline, const std::string& precision);  /
 Roofline roofline_named(const std::string& word);
 // The JSON text of a roofline; `where` names it in messages.
 Roofline parse_roofline(const std::string& text, const std::string& where);
-std::vector<std::string> roofline_names();  // the built-in ones
+std::vector<std::string> roofline_names();  // the built-in ones: "h200", "b200", "h100", "a100", "cpu"
 
 // Bytes of a collective that takes nine times its latency: the link then reaches 90 % of its bandwidth.
 // Buckets are made of this size, from the table's figures, so that ranks and plans agree on it without a
@@ -69,8 +70,8 @@ int64_t bucket_bytes_for(const LinkSpeed& link, int64_t gradients);
 // ms of a step exposed with 113 MiB, 5.2 ms with 430 MiB).
 int64_t gather_bytes_for(int64_t bucket_bytes, int64_t weights);
 
-// The built-in roofline of a device ("cpu" for the CPU, "h200" for a GPU that describes itself as one); ""
-// where there is none.
+// The built-in roofline of a device ("cpu" for the CPU, "h200" for a GPU that describes itself as one, and so
+// on); "" where there is none.
 std::string roofline_of(const Device& device);
 
 }  // namespace lockstep::launcher

@@ -160,6 +160,19 @@ std::string sized(int64_t bytes) {
 std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
 }  // namespace
 
+std::string budget_word(int64_t bytes) {
+  constexpr int64_t kib = 1024, mib = 1024 * kib, gib = 1024 * mib;
+  if (bytes >= 4 * gib) return str(bytes * 10 / gib / 10, ".", bytes * 10 / gib % 10, "GiB");
+  return bytes >= 16 * mib ? str(bytes / mib, "MiB") : str(std::max<int64_t>(1, bytes / kib), "KiB");
+}
+
+std::string text(const Fit& fit) {
+  const std::string bytes = str(" (", bytes_text(static_cast<double>(fit.bytes)), ")");
+  if (!fit.budget.empty()) return str("compile.memory_budget ", fit.budget, ", with the same bits", bytes);
+  return str("batch.micro ", fit.micro, " on ", ranks_text(fit.ranks),
+             fit.mesh.empty() ? "" : str(", mesh ", fit.mesh), bytes);
+}
+
 std::string memory_table(const MemoryNeeds& needs, int64_t available, const std::string& has) {
   std::string out;
   for (const auto& part : needs.largest_first())
@@ -197,6 +210,9 @@ std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, 
            "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a "
            "larger device";
   out += "; ";
+  if (!fit->budget.empty())
+    return out + str("compile.memory_budget ", fit->budget, " fits, with the same bits (",
+                     text_of(fit->bytes), ")");
   if (!fit->mesh.empty())
     return out + str("batch.micro ", fit->micro, " on ", ranks_text(fit->ranks), ", mesh ", fit->mesh,
                      ", fits (", text_of(fit->bytes), ")");

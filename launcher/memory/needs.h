@@ -80,8 +80,9 @@ MemoryNeeds device_needs(const State& state, const StepBytes& step, const Librar
 // A micro-batch and a mesh that fit, and the bytes of the fullest rank.
 struct Fit {
   int64_t micro = 0, ranks = 0, bytes = 0;
-  std::string mesh{};  // its words, where they are more than a number of ranks on one dim of the same name;
-                       // else empty
+  std::string mesh{};    // its words, where they are more than a number of ranks on one dim of the same name;
+                         // else empty
+  std::string budget{};  // of compile.memory_budget, under which the config fits as it is; else empty
   bool operator==(const Fit&) const = default;
 };
 // The meshes near `mesh`, nearest first: itself; the same ranks with factors of 2 moved from dp_replicate to
@@ -95,6 +96,13 @@ std::vector<Mesh> nearby_meshes(const Mesh& mesh);
 std::optional<Fit> nearest_fit(
     int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
     const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of);
+
+// "batch.micro 2 on 16 ranks, mesh [dp_shard=16] (52.70 GiB)"; "compile.memory_budget 25.0GiB, with the same
+// bits (52.70 GiB)".
+std::string text(const Fit& fit);
+
+// Bytes as compile.memory_budget takes them, rounded down: "32.5GiB", "26MiB", "920KiB"; at least "1KiB".
+std::string budget_word(int64_t bytes);
 
 // The table: a row for each part, the largest first, the sum, and where `available` is not 0, the device (in
 // the words `has`) and the share that is needed.

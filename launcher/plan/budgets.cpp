@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/base/text.h"
+#include "launcher/memory/needs.h"
 #include "launcher/plan/predict.h"
 
 namespace lockstep::launcher {
@@ -19,12 +20,6 @@ std::string percent(double share) {
   return text;
 }
 }  // namespace
-
-std::string budget_word(int64_t bytes) {
-  constexpr int64_t kib = 1024, mib = 1024 * kib, gib = 1024 * mib;
-  if (bytes >= 4 * gib) return str(bytes * 10 / gib / 10, ".", bytes * 10 / gib % 10, "GiB");
-  return bytes >= 16 * mib ? str(bytes / mib, "MiB") : str(std::max<int64_t>(1, bytes / kib), "KiB");
-}
 
 std::vector<PlanBudget> plan_budgets(const PlanWords& planned) {
   std::vector<PlanBudget> out = planned({"none", "full"});

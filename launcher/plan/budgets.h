@@ -32,9 +32,6 @@ struct PlanBudget {
 using PlanWords = std::function<std::vector<PlanBudget>(const std::vector<std::string>& words)>;
 std::vector<PlanBudget> plan_budgets(const PlanWords& planned);
 
-// Bytes as a config takes them, rounded down: "32.5GiB", "26MiB", "920KiB"; at least "1KiB".
-std::string budget_word(int64_t bytes);
-
 std::string away_words(const PlanBudget& budget);  // "31 values, 12.00 MiB", "nothing"
 // A heading and a table of them.
 std::string budgets_text(const std::vector<PlanBudget>& budgets);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "launcher/machine/host_rates.h"
 
 namespace lockstep::launcher {
 
@@ -16,7 +17,8 @@ Foretold::Foretold(const RunConfig& config, const StepUnits& units, const LiveMe
   }
   compiler::StepPlan paper = plan;
   paper.kernels = nullptr;  // measured, not run
-  prediction_ = predict(config, units, mesh.words, PaperStep(std::move(paper), mesh), roofline_named(word));
+  prediction_ =
+      predict(config, units, mesh.words, PaperStep(std::move(paper), mesh), roofline_stored_here(word));
   if (!(prediction_.step_s > 0)) none_ = "the reference backend has no calls whose time could be foretold";
 }
 

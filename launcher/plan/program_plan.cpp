@@ -7,6 +7,7 @@
 #include "compiler/program/print.h"
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
+#include "launcher/machine/host_rates.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/plan/report.h"
 #include "launcher/plan/step_graph.h"
@@ -57,7 +58,9 @@ ProgramPlan plan_program(const PlanRequest& request, const StepPlan& plan, const
   const Mesh& words = state.mesh().words;
   const PaperStep step(plan, state.mesh());
   const std::string word = roofline_word(request.roofline, "auto", found);
-  const Roofline roofline = word.empty() ? Roofline{} : roofline_named(word);
+  const Roofline roofline = word.empty()               ? Roofline{}
+                            : request.roofline.empty() ? roofline_here(word)
+                                                       : roofline_named(word);
   if (request.program || request.listing || request.graph) {
     if (request.rank >= words.size())
       throw UserError(str("--rank is ", request.rank, ", and the ranks of this plan are 0 to ",

@@ -2,6 +2,7 @@
 #include "launcher/plan/report.h"
 
 #include "launcher/machine/hosts.h"
+#include "launcher/machine/idle_ranks.h"
 
 #include <algorithm>
 #include <cctype>
@@ -130,8 +131,8 @@ std::string roofline_word(const std::string& asked, const std::string& train_dev
 }
 
 std::string no_roofline(const FoundTarget& found) {
-  return str("no roofline is known for ", found.target.device().describe(),
-             "; give one with --roofline h200|cpu|FILE.json");
+  return str("no roofline is known for ", found.target.device().describe(), "; give one with --roofline ",
+             join(roofline_names(), "|"), "|FILE.json");
 }
 
 void add_memory(PlanReport& report, const RunConfig& config, const FoundTarget& found,
@@ -261,6 +262,8 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
       recomputation_words(config, LanePlan{plan.micro_batches, plan.lanes, step.ranks, 0, plan.order});
   out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, splits_gradients(mesh, state.zero()),
                      plan.options.invariant);
+  out.idle =
+      idle_ranks({plan.micro_batches, plan.lanes, step.ranks, 0, plan.order}, mesh, plan.options.invariant);
   int64_t advised = config.batch.global / (4 * out.data_ranks);
   while (advised > 1 && config.batch.global % advised) --advised;
   if (plan.micro_batches < 4 * out.data_ranks && advised >= 1 && advised < config.batch.micro)

@@ -75,9 +75,10 @@ struct PlanReport {
   int64_t tp_pieces = 1;       // of forward products on tp, which travel beside each other; 1: whole
   std::string whole_updates;   // what is gathered for updates that read whole tensors, in words; "" for none
   std::string recomputations;  // of micro-batches, against silent corruption, in words; "" without them
-  std::vector<PlanUse> uses;   // this number of data ranks and neighbouring ones
-  int64_t advised_micro = 0;   // of at least 4 micro-batches per rank; 0: no advice
-  bool one_round = false;      // each rank has one micro-batch, whose gradients travel as they are
+  std::string idle;           // ranks without a micro-batch, and what gives them work; "" where all have some
+  std::vector<PlanUse> uses;  // this number of data ranks and neighbouring ones
+  int64_t advised_micro = 0;  // of at least 4 micro-batches per rank; 0: no advice
+  bool one_round = false;     // each rank has one micro-batch, whose gradients travel as they are
   Prediction prediction;
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
@@ -110,7 +111,7 @@ std::vector<PlanTensors> tensor_rows(const State& state);
 std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks,
                              bool splits_gradients = false, bool invariant = true);
 
-// Eight lines: whether it fits, memory, time, pace, what limits.
+// Idle ranks, where there are any, then eight lines: whether it fits, memory, time, pace, what limits.
 std::string plan_screen(const PlanReport& report);
 // Those, and sections of short tables.
 std::string ranks_text(int64_t ranks);  // "1 rank", "8 ranks"
@@ -126,8 +127,8 @@ std::string plan_text(const PlanReport& report);
 //      device: of its device (the CPU: of its host), with bounds of what libraries take:
 //        {parts [{name, bytes, bound}], total, exact, on_host (moments in the host's memory instead),
 //         activations_on_host (that wait there), evaluation_within (what of an evaluation lies in the
-//         training step's memory), available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null,
-//         planned_without | null},
+//         training step's memory), available | null, fits | null, nearest {micro, ranks, mesh, memory_budget,
+//         bytes} | null, planned_without | null},
 //      host: this host, on the CPU, of so many of the ranks together:
 //        {ranks, exact, available, source, fits} | null}
 //   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange

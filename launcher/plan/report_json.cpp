@@ -36,6 +36,7 @@ Json device_json(const PlanReport& r) {
     out["nearest"] = {{"micro", r.nearest->micro},
                       {"ranks", r.nearest->ranks},
                       {"mesh", r.nearest->mesh},
+                      {"memory_budget", r.nearest->budget},
                       {"bytes", r.nearest->bytes}};
   out["planned_without"] = r.missing.empty() ? Json(nullptr) : Json(r.missing);
   return out;

@@ -43,9 +43,7 @@ std::string fits_line(const PlanReport& r) {
     const std::string no = str("no: the device has ", size(r.available), r.sought ? "; " : "");
     if (!r.sought) return no;
     if (!r.nearest) return no + "nor does a smaller batch.micro, on up to 8 times the ranks";
-    return str(no, "nearest that does: batch.micro ", r.nearest->micro, " on ", ranks_text(r.nearest->ranks),
-               r.nearest->mesh.empty() ? "" : str(", mesh ", r.nearest->mesh), " (", size(r.nearest->bytes),
-               ")");
+    return str(no, "nearest that does: ", text(*r.nearest));
   }
   const std::string without = r.missing.empty() ? "" : "; planned without the device";
   if (r.available > 0)
@@ -89,7 +87,7 @@ std::string limit_line(const PlanReport& r) {
     if (seconds > 0) words.push_back(str(name, " ", percent(seconds / r.prediction.step_s)));
   std::string out = join(words, ", ");
   for (const auto& use : r.uses)
-    if (use.ranks == r.data_ranks && use.used < 1)
+    if (use.ranks == r.data_ranks && use.used < 1 && r.idle.empty())
       out += str("; ", percent(1 - use.used), " of the micro-batch slots idle");
   return out;
 }
@@ -100,6 +98,7 @@ std::string plan_screen(const PlanReport& r) {
   std::string out = str(
       r.name, " on ", ranks_text(r.ranks), ", mesh ", text(r.mesh), "; ", grouped(r.parameters),
       " parameters", r.frozen ? str(", ", grouped(r.parameters - r.frozen), " of them trained") : "", "\n");
+  if (!r.idle.empty()) out += line("idle", r.idle);
   out += line("fits", r.needs.parts.empty() ? "not asked" : fits_line(r));
   if (!r.needs.parts.empty()) out += line("memory", memory_line(r));
   if (r.predicted) {

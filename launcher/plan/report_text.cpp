@@ -92,10 +92,7 @@ std::string fit_words(const PlanReport& report) {
   if (report.available <= 0) return "";
   if (report.fits()) return "  it fits\n";
   if (!report.nearest) return "  it does not fit, and neither does any mesh of up to 8 times the ranks\n";
-  const Fit& fit = *report.nearest;
-  return str("  it does not fit; nearest that does: batch.micro ", fit.micro, " on ", ranks_text(fit.ranks),
-             fit.mesh.empty() ? "" : str(", mesh ", fit.mesh), " (",
-             bytes_text(static_cast<double>(fit.bytes)), ")\n");
+  return str("  it does not fit; nearest that does: ", text(*report.nearest), "\n");
 }
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
@@ -14,7 +15,7 @@ std::string text(const PlanRequest& r) {
 }
 
 PlanRequest plan_request(const std::string& text) try {
-  const Json json = Json::parse(text);
+  const Json json = bounded_json(text);
   PlanRequest out;
   out.name = json.at("name").get<std::string>();
   out.nproc = json.at("nproc").get<int64_t>();

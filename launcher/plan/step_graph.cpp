@@ -5,6 +5,8 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/base/shared_file.h"
+#include "core/reading/json_text.h"
 #include "launcher/plan/predict.h"
 #include "launcher/plan/step_picture.h"
 #include "launcher/plan/timeline.h"
@@ -44,12 +46,12 @@ StepGraph draw_step(const DrawnStep& drawn, const StepProgram& program, const Ro
 
 Json to_json(const StepGraph& graph) { return {{"svg", graph.svg}, {"said", graph.said}}; }
 StepGraph step_graph(const std::string& json) {
-  const Json from = Json::parse(json);
+  const Json from = bounded_json(json, {.bytes = int64_t{1} << 30});
   return {from.at("svg").get<std::string>(), from.at("said").get<std::string>()};
 }
 
 void write_graph(const std::string& path, const StepGraph& graph) {
-  PlainFile file = create_plain(path);
+  PlainFile file = create_shared(path);
   std::string why = file.why;
   if (file.fd)
     if (const int code = write_fully(file.fd.get(), graph.svg)) why = std::strerror(code);

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
@@ -77,8 +78,9 @@ int64_t newest_in(const std::string& folder) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(kPrefix))
-      out = std::max<int64_t>(out, std::strtoll(name.c_str() + kPrefix.size(), nullptr, 10));
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string number = name.substr(kPrefix.size(), name.find('.', kPrefix.size()) - kPrefix.size());
+    out = std::max(out, whole_number(number).value_or(0));
   }
   return out;
 }

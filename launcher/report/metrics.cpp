@@ -12,8 +12,8 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/log.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <regex>
 
 #include "core/base/error.h"
+#include "core/reading/sentence.h"
 
 namespace lockstep::launcher {
 
@@ -59,9 +59,10 @@ bool is_documented(int code) {
 
 // An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it.
 // Wrong input before the first step is wrong for all of them.
-const std::regex& agreed() {
-  static const std::regex out(R"(^rank \d+: )");
-  return out;
+// The length of those words; 0: there are none.
+size_t agreed(const std::string& message) {
+  const auto found = find_sentence(message, "rank #: ");
+  return found && found->begin == 0 ? found->end : 0;
 }
 // " on h1": of a rank of several hosts.
 std::string on_host(const AttemptFacts& facts, int64_t rank) {
@@ -81,8 +82,7 @@ std::string record_text(const ErrorRecord& record, const AttemptFacts& facts) {
                         ? str("rank ", record.rank, on_host(facts, record.rank), ": ")
                         : "",
               message = record.message;
-  std::smatch found;
-  if (std::regex_search(message, found, agreed())) who = found[0], message = found.suffix();
+  if (const size_t end = agreed(message)) who = message.substr(0, end), message = message.substr(end);
   if (record.wrong) who.clear();  // it names ranks itself, whoever of them told it first
   return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ",
              message_at_step(record, message));
@@ -90,8 +90,8 @@ std::string record_text(const ErrorRecord& record, const AttemptFacts& facts) {
 // Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may
 // quote it: it is told once. The logs of the ranks hold all.
 bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
-  if (std::smatch rank; record.kind == "PeerError" && std::regex_search(record.message, rank, agreed()))
-    if (told.message.find(rank.suffix()) != std::string::npos) return true;
+  if (const size_t end = agreed(record.message); record.kind == "PeerError" && end)
+    if (told.message.find(record.message.substr(end)) != std::string::npos) return true;
   return record.kind == told.kind && (record.message == told.message || told.kind == "UserError");
 }
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

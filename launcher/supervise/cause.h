@@ -35,8 +35,8 @@ struct AttemptFacts {
   bool killed = false;         // trainrun killed the group: second signal, or the grace was over
   int64_t furthest_step = -1;  // that a rank of the attempt began; -1 where none said so
   std::map<int64_t, std::string> last_words;  // the last line on stderr of a rank before it had a log
-  std::string not_started;  // what the launcher of several hosts said that could not start the ranks
-  std::vector<std::string> lost_hosts;        // hosts whose connection was lost
+  std::string not_started;              // of several hosts: why their launcher ended without a word of a rank
+  std::vector<std::string> lost_hosts;  // hosts whose connection was lost
   std::function<std::string(int64_t)> host;   // of a rank; "" on one host. Not set: one host
   std::function<std::string(int64_t)> where;  // "step 60, in all_reduce #12" for a rank; "" when not known
 };

@@ -7,14 +7,12 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/base/env.h"
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
@@ -88,19 +86,24 @@ std::optional<WrongRanks> wrong_of(const Json& record) {
   return WrongRanks{json.value("ranks", std::vector<int64_t>()), json.value("leave_out", false),
                     json.value("devices", std::string())};
 }
-ErrorRecord record_of(const Json& json, int64_t ticket) {
-  return {json.value("rank", int64_t{0}),
-          json.value("kind", std::string("InternalError")),
-          json.value("message", std::string()),
-          json.value("step", int64_t{-1}),
-          json.value("time_ns", int64_t{0}),
-          ticket,
-          wrong_of(json)};
-}
+// Nothing where a field is of another type: it is no record of ours.
+std::optional<ErrorRecord> record_of(const Json& json, int64_t ticket) try {
+  if (!json.is_object()) return {};
+  for (const char* key : {"rank", "step", "time_ns"})
+    if (json.contains(key) && !json[key].is_number_integer()) return {};
+  return ErrorRecord{json.value("rank", int64_t{0}),
+                     json.value("kind", std::string("InternalError")),
+                     json.value("message", std::string()),
+                     json.value("step", int64_t{-1}),
+                     json.value("time_ns", int64_t{0}),
+                     ticket,
+                     wrong_of(json)};
+} catch (const Json::exception&) { return {}; }
 std::string dumped(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+constexpr int64_t kMostRecords = 1000000;  // that are written, and read
 // No log holds this by accident.
 constexpr std::string_view kRecordTag = "\x1elockstep error record ";
 }  // namespace
@@ -111,7 +114,7 @@ int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record
   if (!fd) return 0;
   bool whole = write_fully(fd.get(), dumped(record_json(record, record.message), 1) + "\n") == 0;
   int64_t ticket = 0;
-  for (int64_t t = 1; whole && t < 1000000; ++t) {
+  for (int64_t t = 1; whole && t <= kMostRecords; ++t) {
     if (link(draft.c_str(), str(log_dir, "/error-", t, ".json").c_str()) == 0) {
       ticket = t;
       break;
@@ -135,24 +138,19 @@ std::optional<ErrorRecord> parse_error_record_line(const std::string& line, std:
   size_t tag = line.find(kRecordTag);
   if (tag == std::string::npos) return {};
   Json json = bounded_json(line.substr(tag + kRecordTag.size()));
-  if (!json.is_object()) return {};
-  try {
-    ErrorRecord out = record_of(json, 0);
-    if (before) *before = line.substr(0, tag);
-    return out;
-  } catch (const Json::exception&) {
-    return {};  // a field of another type: not ours
-  }
+  std::optional<ErrorRecord> out = record_of(json, 0);
+  if (out && before) *before = line.substr(0, tag);
+  return out;
 }
 
 std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
   std::vector<ErrorRecord> out;
   for (int64_t ticket = 1;; ++ticket) {
-    std::ifstream file(str(log_dir, "/error-", ticket, ".json"));
-    if (!file) return out;
-    Json json = Json::parse(file, nullptr, false);
-    if (!json.is_object()) continue;
-    out.push_back(record_of(json, ticket));
+    const PlainFile there = open_plain(str(log_dir, "/error-", ticket, ".json"));
+    if (there.code == ENOENT || there.code == ENOTDIR || ticket > kMostRecords) return out;
+    std::string text, why;  // what cannot be read, or is no record, tells nothing
+    if (!read_plain(str(log_dir, "/error-", ticket, ".json"), text, why, kJsonBytes)) continue;
+    if (auto record = record_of(bounded_json(text), ticket)) out.push_back(std::move(*record));
   }
 }
 

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,7 +18,10 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/reading/json_text.h"
+#include "core/reading/whole_number.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/leftovers.h"
@@ -57,8 +59,9 @@ Json read_own(const std::string& path) {
   if (lstat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != geteuid() ||
       (about.st_mode & 022) != 0)
     return {};
-  std::ifstream file(path);
-  Json out = Json::parse(file, nullptr, false);
+  std::string text, why;
+  read_plain(path, text, why, kJsonBytes);
+  Json out = bounded_json(text);
   return out.is_object() ? out : Json{};
 }
 
@@ -75,10 +78,10 @@ std::string newest_call(const std::string& run_dir, const std::string& host) {
   std::error_code failed;
   for (fs::directory_iterator at(run_dir + "/logs", failed), end; !failed && at != end;
        at.increment(failed)) {
-    long long attempt = 0;
-    if (std::sscanf(at->path().filename().c_str(), "attempt-%lld", &attempt) != 1 || attempt <= newest)
-      continue;
-    if (fs::exists(daemon_file(at->path().string(), host))) newest = attempt, out = at->path().string();
+    const std::string name = at->path().filename();
+    const auto attempt = name.starts_with("attempt-") ? whole_number(name.substr(8)) : std::nullopt;
+    if (!attempt || *attempt <= newest) continue;
+    if (fs::exists(daemon_file(at->path().string(), host))) newest = *attempt, out = at->path().string();
   }
   return out;
 }

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
@@ -146,9 +146,9 @@ class HostsAttempt {
     links_looked_ = now;
     std::vector<Links> words(command_.nproc);
     for (int64_t rank = 0; rank < command_.nproc; ++rank) {
-      std::ifstream file(links_file(log_dir_, rank));
-      if (auto links = parse_links({std::istreambuf_iterator<char>(file), {}}))
-        words[rank] = std::move(*links);
+      std::string text, why;  // without a file no link is told of
+      read_plain(links_file(log_dir_, rank), text, why, 1 << 20);
+      if (auto links = parse_links(text)) words[rank] = std::move(*links);
     }
     for (const auto& line : links_.look(words, distributed::flight_clock_ns())) console_.notice(line);
   }
@@ -243,6 +243,11 @@ class HostsAttempt {
 
   std::string not_started_words(int status) const {
     const std::string said = words_.shown(400);
+    const bool begun = facts_.furthest_step >= 0 || fs::exists(worker_file(log_dir_, 0));
+    if (begun && WIFSIGNALED(status))
+      return str("mpirun died: ", signal_text(WTERMSIG(status)), ", and the ranks of all hosts with it",
+                 facts_.furthest_step >= 0 ? str("; they were at step ", facts_.furthest_step) : "",
+                 "; look who ended it (the kernel's memory killer, an administrator)");
     return str("mpirun ended with ",
                WIFEXITED(status) ? str("code ", WEXITSTATUS(status)) : signal_text(WTERMSIG(status)),
                " and started no rank",

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "launcher/supervise/contract.h"
 
 namespace lockstep::launcher {
@@ -202,6 +203,8 @@ std::string LateWatch::blame(const LateReport& report, const Logs& logs, double 
 }
 
 void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std::string>& out) {
+  const std::string before = verdict_;
+  std::vector<int64_t> stopped;
   for (size_t r = 0; r < ranks_.size(); ++r) {
     Rank& rank = ranks_[r];
     if (!rank.record || rank.at.beat_ns == 0) continue;
@@ -240,10 +243,18 @@ void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std:
       rank.stopped_ns = rank.at.beat_ns;
       out.push_back(str(what, place, waits, "; the run ends if it does not go on within ", deadline_words()));
     }
+    if (halted) stopped.push_back(static_cast<int64_t>(r));
     if (silent >= limit() && verdict_.empty())
       verdict_ = str(what, " for ", seconds_text(silent), " s", place, waits, "; the deadline is ",
                      deadline_words());
   }
+  if (verdict_ == before || stopped.size() < 2) return;
+  std::vector<std::string> processes;
+  for (int64_t rank : stopped) processes.push_back(str(ranks_[rank].at.pid));
+  verdict_ =
+      str(stopped.size() == ranks_.size() ? str("all ", stopped.size(), " ranks") : ranks_text(stopped),
+          " are stopped (SIGSTOP, Ctrl-Z or a debugger; processes ", join(processes, ", "),
+          "); the deadline is ", deadline_words());
 }
 
 void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std::string>& out) {
@@ -325,7 +336,7 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
     } else if (static_cast<double>(now_ns - began_ns_) * 1e-9 > kUnreadable) {
       for (size_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].record && !std::exchange(ranks_[r].unreadable_told, true))
-          if (std::ifstream(worker_file(log_dir_, static_cast<int64_t>(r))))
+          if (open_plain(worker_file(log_dir_, static_cast<int64_t>(r))).fd)
             out.push_back(str("the flight record of rank ", r, " cannot be read (",
                               progress_file(log_dir_, static_cast<int64_t>(r)),
                               "): late and stopped ranks are not named"));

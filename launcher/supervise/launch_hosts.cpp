@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 
 namespace lockstep::launcher {
 
 namespace {
-constexpr int64_t kMostRanksOfHost = 4096, kMostHosts = 65536;
+constexpr int64_t kMostRanksOfHost = 4096, kMostHosts = 65536, kMostBytesOfHosts = int64_t{1} << 24;
 
 // Digits of 1 to `most`; 0 for anything else.
 int64_t count(const std::string& text, int64_t most) {
@@ -83,10 +83,11 @@ std::vector<HostRanks> read_host_list(const std::string& text, int64_t each, con
 }
 
 std::vector<HostRanks> read_host_file(const std::string& path, int64_t each) {
-  std::ifstream file(path);
-  if (!file)
-    throw UserError(
-        str("--hostfile ", path, " cannot be read; give a file with a line \"NAME slots=N\" for each host"));
+  std::string text, why;
+  if (!read_plain(path, text, why, kMostBytesOfHosts))
+    throw UserError(str("--hostfile ", path, " cannot be read: ", why,
+                        "; give a file with a line \"NAME slots=N\" for each host"));
+  std::istringstream file(text);
   std::vector<HostRanks> out;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {

@@ -17,6 +17,8 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/remove_known.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
@@ -24,7 +26,7 @@ namespace fs = std::filesystem;
 
 namespace {
 std::string folder_prefix() { return str("lockstep-memory.", geteuid(), "."); }
-std::string id_file(const std::string& run_dir) { return run_dir + "/logs/memory-id"; }
+std::string id_file(const std::string& run_dir) { return run_dir + "/memory-id"; }
 
 std::string random_word() {
   unsigned char bytes[16];
@@ -46,6 +48,33 @@ std::string read_word(const std::string& path) {
   return read_plain(path, text, why, 4096) ? trim(text) : "";
 }
 
+// lockstep-memory.UID.NAME.ID, and nothing else.
+bool is_memory_folder(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return name.starts_with(folder_prefix()) && dot >= folder_prefix().size() && is_word(name.substr(dot + 1));
+}
+
+// What ranks write there (checkpoint/folder.h), and trainrun's word.
+bool is_memory_file(const Entry& entry) {
+  const size_t slash = entry.path.find('/');
+  const std::string top = entry.path.substr(0, slash);
+  if (slash == std::string::npos && !entry.folder)
+    return top == "run" || top == "run.tmp" || top == ".lock" || top == "latest" || top == "latest.tmp";
+  if (!is_numbered(top, "step-") && !is_numbered(top, "step-", ".tmp") && !is_numbered(top, "step-", ".old"))
+    return false;
+  if (slash == std::string::npos) return true;
+  const std::string file = entry.path.substr(slash + 1);
+  return !entry.folder && (file == "manifest.json" || is_numbered(file, "rank-", ".safetensors"));
+}
+
+// The lock that a run holds while it saves there, taken; not open where there is none, or another process has
+// it: `held`.
+Descriptor lock_of(const std::string& folder, bool& held) {
+  Descriptor lock(open((folder + "/.lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  held = lock ? flock(lock.get(), LOCK_EX | LOCK_NB) != 0 : errno != ENOENT;
+  return lock;
+}
+
 // Whether its run is gone, and no process of a run holds it.
 bool forgotten(const std::string& folder) {
   struct stat at{};
@@ -53,23 +82,35 @@ bool forgotten(const std::string& folder) {
   const std::string run = read_word(folder + "/run");
   if (run.empty()) return time(nullptr) - at.st_mtime > 60;  // it is being made, or its maker was killed
   if (folder.ends_with("." + read_word(id_file(run)))) return false;
-  const Descriptor lock(open((folder + "/.lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  return !lock ? errno == ENOENT : flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+  bool held = false;
+  const Descriptor lock = lock_of(folder, held);
+  return !held;
+}
+
+std::string folder_name(const std::string& run_dir, const std::string& id) {
+  std::string name = fs::absolute(run_dir).lexically_normal().filename().string().substr(0, 60);
+  auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
+  std::replace_if(name.begin(), name.end(), [&](char c) { return !plain(c); }, '_');
+  return str("/dev/shm/", folder_prefix(), name, ".", id);
+}
+
+// Whether the folder of this name is another run's, of which this one's folder is a copy.
+bool is_of_another(const std::string& folder, const std::string& run_dir, const std::string& id) {
+  const std::string run = read_word(folder + "/run");
+  return !run.empty() && run != fs::absolute(run_dir).lexically_normal().string() &&
+         read_word(id_file(run)) == id;
 }
 }  // namespace
 
 std::string memory_folder_of(const std::string& run_dir) {
   std::string id = read_word(id_file(run_dir));
-  if (!is_word(id)) {
+  if (!is_word(id) || is_of_another(folder_name(run_dir, id), run_dir, id)) {
     id = random_word();
-    make_private_folders(run_dir + "/logs");  // that it failed is seen by the next call
+    make_private_folders(run_dir);  // that it failed is seen by the next call
     if (!replace_private(id_file(run_dir), id + "\n"))
       throw UserError(str("cannot write ", id_file(run_dir), ": ", std::strerror(errno)));
   }
-  std::string name = fs::absolute(run_dir).lexically_normal().filename().string().substr(0, 60);
-  auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
-  std::replace_if(name.begin(), name.end(), [&](char c) { return !plain(c); }, '_');
-  return str("/dev/shm/", folder_prefix(), name, ".", id);
+  return folder_name(run_dir, id);
 }
 
 void make_memory_folder(const std::string& folder, const std::string& run_dir) {
@@ -87,19 +128,23 @@ void make_memory_folder(const std::string& folder, const std::string& run_dir) {
 }
 
 std::string remove_memory_folder(const std::string& folder) {
-  std::error_code failed;
-  fs::remove_all(folder, failed);
-  return failed ? str(folder, " is left: ", failed.message()) : "";
+  bool held = false;
+  const Descriptor lock = lock_of(folder, held);
+  if (held) return str(folder, " is left: a process holds its lock");
+  if (remove_known(folder, is_memory_file)) return "";
+  const int reason = errno;
+  const std::string other = foreign_in(folder, is_memory_file);
+  return str(folder, " is left: ",
+             other.empty() ? std::string(std::strerror(reason))
+                           : str("it holds ", other, ", which is no checkpoint's"));
 }
 
 int remove_forgotten_memory(const std::string& top) {
   int removed = 0;
   std::error_code failed;
-  for (fs::directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
-    const std::string name = at->path().filename();
-    if (name.rfind(folder_prefix(), 0) == 0 && forgotten(at->path()))
+  for (fs::directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed))
+    if (is_memory_folder(at->path().filename()) && forgotten(at->path()))
       removed += remove_memory_folder(at->path()).empty();
-  }
   return removed;
 }
 
@@ -107,10 +152,8 @@ int64_t newest_step_in(const std::string& folder) {
   int64_t out = -1;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    long long step = -1;
-    char more = 0;
-    if (std::sscanf(at->path().filename().c_str(), "step-%lld%c", &step, &more) == 1)
-      out = std::max<int64_t>(out, step);
+    const std::string name = at->path().filename();
+    if (name.starts_with("step-")) out = std::max(out, whole_number(name.substr(5)).value_or(-1));
   }
   return out;
 }

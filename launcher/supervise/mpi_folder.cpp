@@ -13,6 +13,8 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/remove_known.h"
+#include "launcher/supervise/rank_limits.h"
 
 namespace lockstep::launcher {
 
@@ -20,6 +22,14 @@ namespace fs = std::filesystem;
 
 namespace {
 std::string prefix() { return str("lockstep.", geteuid(), "."); }
+
+// lockstep.UID.PID.XXXXXX, as MpiFolder makes it.
+bool is_made_name(const std::string& name) {
+  constexpr size_t kRandomLetters = 6;
+  const size_t dot = name.rfind('.');
+  return name.starts_with(prefix()) && name.size() == dot + 1 + kRandomLetters &&
+         is_numbered(name.substr(0, dot), prefix());
+}
 
 // True for a folder of this user whose maker has gone. One that is being made has no lock yet: it is left
 // alone for a minute.
@@ -46,17 +56,23 @@ int remove_abandoned_folders(const std::string& top) {
   for (fs::directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename();
     std::error_code ignored;  // another process removes it too
-    if (name.rfind(prefix(), 0) == 0 && abandoned(at->path()))
-      removed += fs::remove_all(at->path(), ignored) > 0;
+    if (is_made_name(name) && abandoned(at->path())) removed += fs::remove_all(at->path(), ignored) > 0;
   }
   return removed;
 }
 
-MpiFolder::MpiFolder() {
+MpiFolder::MpiFolder(int64_t bytes) {
   const char* tmp = std::getenv("TMPDIR");
   std::string refused;
+  std::error_code unknown;
   for (const std::string& top : {std::string("/dev/shm"), std::string(tmp && *tmp ? tmp : "/tmp")}) {
     remove_abandoned_folders(top);
+    if (const int64_t room = free_bytes_in(top); room < bytes && fs::is_directory(top, unknown)) {
+      refused +=
+          str(refused.empty() ? "" : ", ", top, " (it has room for ", bytes_text(static_cast<double>(room)),
+              ", and they take ", bytes_text(static_cast<double>(bytes)), ")");
+      continue;
+    }
     std::string name = str(top, "/", prefix(), getpid(), ".XXXXXX");
     if (mkdtemp(name.data())) {
       lock_ = open((name + "/lock").c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -70,7 +86,10 @@ MpiFolder::MpiFolder() {
     refused += str(refused.empty() ? "" : ", ", top, " (", std::strerror(errno), ")");
   }
   throw UserError(str("several ranks need a folder for the memory that they share, and none can be made in ",
-                      refused, "; mount /dev/shm, or set TMPDIR to a folder that you may write"));
+                      refused,
+                      "; mount /dev/shm, make it larger (mount -o remount,size=1G /dev/shm; docker run "
+                      "--shm-size=1g), or set "
+                      "TMPDIR to a folder that you may write and that has room"));
 }
 
 MpiFolder::~MpiFolder() {

@@ -2,16 +2,17 @@
 // session files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace lockstep::launcher {
 
-// Made 0700 in /dev/shm (else in TMPDIR or /tmp), and removed with all that is in it. A process that is
-// killed cannot remove its own: the next one that makes a folder does, for folders of the same user whose
-// maker has gone (it held a lock, which ends with it).
+// Made 0700 in /dev/shm, else, where that takes no folder or has no room for `bytes`, in TMPDIR or /tmp; and
+// removed with all that is in it. A process that is killed cannot remove its own: the next one that makes a
+// folder does, for folders of the same user whose maker has gone (it held a lock, which ends with it).
 class MpiFolder {
  public:
-  MpiFolder();  // UserError naming both places when neither takes a folder
+  explicit MpiFolder(int64_t bytes);  // UserError naming both places, and why, when neither will do
   ~MpiFolder();
   MpiFolder(const MpiFolder&) = delete;
   MpiFolder& operator=(const MpiFolder&) = delete;

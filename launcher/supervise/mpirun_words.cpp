@@ -1,11 +1,12 @@
-// Open MPI's sentences, by regular expressions.
+// Open MPI's sentences.
 #include "launcher/supervise/mpirun_words.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <regex>
+#include <cctype>
 
 #include "core/base/error.h"
+#include "core/reading/sentence.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
@@ -14,10 +15,15 @@ bool is_rule(const std::string& line) {
   return line.size() >= 40 && line.find_first_not_of('-') == std::string::npos;
 }
 // "[host:pid] ...": Open MPI's log, such as "2 more processes have sent help message".
-const std::regex& log_line() {
-  static const std::regex out(R"(^\[[A-Za-z0-9._-]+:\d+\] )");
-  return out;
+bool is_log_line(const std::string& line) {
+  const size_t end = line.find("] "), colon = line.rfind(':', end);
+  if (!line.starts_with('[') || end == std::string::npos || colon == std::string::npos || colon < 2)
+    return false;
+  return whole_number(std::string_view(line).substr(colon + 1, end - colon - 1)) &&
+         std::all_of(line.begin() + 1, line.begin() + static_cast<std::ptrdiff_t>(colon),
+                     [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
 }
+int64_t number(const std::string& digits) { return whole_number(digits).value_or(0); }
 }  // namespace
 
 bool MpirunWords::take(const std::string& line) {
@@ -25,37 +31,35 @@ bool MpirunWords::take(const std::string& line) {
     inside_ = !inside_;
     return true;
   }
-  if (!inside_) return std::regex_search(line, log_line());
+  if (!inside_) return is_log_line(line);
   if (const std::string words = trim(line); !words.empty()) text_ += str(text_.empty() ? "" : " ", words);
   return true;
 }
 
 void MpirunWords::take_rank_line(const std::string& line) {
-  static const std::regex unable(
-      R"(from (\S+) to: (\S+) Unable to connect to the peer (\S+) on port (\d+): (.+))");
-  std::smatch found;
-  if (std::regex_search(line, found, unable))
-    unreached_.push_back(
-        {found[1], found[2], str(found[3].str(), ", port ", found[4].str(), ": ", trim(found[5].str()))});
+  const auto unable = find_sentence(line, "from @ to: @ Unable to connect to the peer @ on port #: ");
+  if (!unable || unable->end == line.size()) return;
+  const auto& gaps = unable->gaps;
+  unreached_.push_back(
+      {gaps[0], gaps[1], str(gaps[2], ", port ", gaps[3], ": ", trim(line.substr(unable->end)))});
 }
 
 MpirunWords::Meaning MpirunWords::meaning() const {
-  static const std::regex killed(R"(process rank (\d+) with PID \d+ on node \S+ exited on signal (\d+))");
-  static const std::regex failed(R"(Process name: \[\[\d+,\d+\],(\d+)\] Exit code: +(\d+))");
-  static const std::regex early(R"(process rank (\d+) with PID \d+ on node \S+ exiting improperly)");
-  static const std::regex lost(
-      R"(lost communication with a remote daemon.*?Remote daemon: \S+ on node (\S+))");
   Meaning out;
   out.unreached = unreached_;
-  std::smatch found;
-  if (std::regex_search(text_, found, killed))
-    out.ends.push_back({std::atoll(found[1].str().c_str()), std::atoi(found[2].str().c_str()) & 0x7f});
-  if (std::regex_search(text_, found, failed))
-    out.ends.push_back({std::atoll(found[1].str().c_str()), (std::atoi(found[2].str().c_str()) & 0xff) << 8});
-  if (std::regex_search(text_, found, early))
-    out.ends.push_back({std::atoll(found[1].str().c_str()), 0, false, true});
-  for (std::sregex_iterator at(text_.begin(), text_.end(), lost), end; at != end; ++at)
-    out.lost_hosts.push_back((*at)[1]);
+  if (auto killed = find_sentence(text_, "process rank # with PID # on node @ exited on signal #"))
+    out.ends.push_back({number(killed->gaps[0]), static_cast<int>(number(killed->gaps[3]) & 0x7f)});
+  if (auto failed = find_sentence(text_, "Process name: [[#,#],#] Exit code: #"))
+    out.ends.push_back({number(failed->gaps[2]), static_cast<int>(number(failed->gaps[3]) & 0xff) << 8});
+  if (auto early = find_sentence(text_, "process rank # with PID # on node @ exiting improperly"))
+    out.ends.push_back({number(early->gaps[0]), 0, false, true});
+  constexpr std::string_view kLost = "lost communication with a remote daemon";
+  for (size_t at = text_.find(kLost); at != std::string::npos; at = text_.find(kLost, at)) {
+    const auto daemon = find_sentence(text_, "Remote daemon: @ on node @", at);
+    if (!daemon) break;
+    out.lost_hosts.push_back(daemon->gaps[1]);
+    at = daemon->end;
+  }
   return out;
 }
 

@@ -18,6 +18,8 @@
 
 #include "core/base/error.h"
 #include "launcher/supervise/mpi_folder.h"
+#include "launcher/supervise/rank_door.h"
+#include "launcher/supervise/rank_limits.h"
 
 extern char** environ;
 
@@ -163,8 +165,9 @@ pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char
 // process.
 class Server {
  public:
-  static Server& here() {
-    static Server server;
+  // The first attempt of a process has the most ranks.
+  static Server& here(int64_t nproc) {
+    static Server server(shared_bytes(nproc));
     return server;
   }
   std::string new_folder() {
@@ -176,7 +179,7 @@ class Server {
   }
 
  private:
-  Server() {
+  explicit Server(int64_t shared) : folder_(shared) {
     // What an outer launcher said of this process is not true of a server.
     std::vector<std::string> outer;
     for (char** entry = environ; *entry; ++entry)
@@ -194,6 +197,7 @@ class Server {
     infos.add(PMIX_SERVER_TMPDIR, folder_.path());
     infos.add(PMIX_SYSTEM_TMPDIR, folder_.path());
     check(PMIx_server_init(&answers, infos.data(), infos.size()), "start its server");
+    guard_listeners();
   }
   MpiFolder folder_;
   int folders_ = 0;
@@ -217,7 +221,7 @@ std::string regex_of(pmix_status_t (*make)(const char*, char**), const std::stri
 }  // namespace
 
 RankServer::RankServer(int64_t nproc)
-    : space_(random_name()), folder_(Server::here().new_folder()), ranks_(nproc), words_(ranks_.size()) {
+    : space_(random_name()), folder_(Server::here(nproc).new_folder()), ranks_(nproc), words_(ranks_.size()) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const auto n = static_cast<uint32_t>(nproc);

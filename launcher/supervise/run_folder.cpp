@@ -1,120 +1,134 @@
-// The lock of a run's folder (flock: it is released with its last holder, however that ends).
+// The folders of a run: held, and emptied of what was made in them.
 #include "launcher/supervise/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
-#include "launcher/supervise/console.h"
+#include "core/base/remove_known.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
-RunFolder::RunFolder(std::string path, const std::string& other, double patience) : path_(std::move(path)) {
-  std::string lock = path_ + "/lock";
-  auto open_lock = [&] {
-    std::error_code unknown;
-    made_ = !fs::exists(path_, unknown);
-    if (make_private_folders(path_) == 0) fd_ = open_private(lock, O_RDWR).take();
-    if (fd_ < 0)
-      throw UserError(str("cannot write the run's folder ", path_, ": ", std::strerror(errno),
-                          "; start where you may write, or ", other));
-    fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
+namespace {
+std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+
+// Files of an attempt's folder (contract.h, host_agent.cpp), and the drafts of those that are written whole.
+bool is_attempt_file(const Entry& entry) {
+  const std::string& name = entry.path;
+  if (entry.folder) return false;
+  for (const char* plain : {"launcher.log", "hosts", "hosts.tmp", "regroup"})
+    if (name == plain) return true;
+  const auto numbered = [&](const char* before, const char* behind = "") {
+    return is_numbered(name, before, behind);
   };
-  open_lock();
-  warn_of_others();
-  auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
-  for (;;) {
-    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) {
-      if (is_its_own()) break;
-      close(fd_), fd_ = -1;  // the folder was removed by the one who held it
-      open_lock();
-      continue;
-    }
-    if (std::chrono::steady_clock::now() > until) {
-      char holder[32] = "";
-      ssize_t n = pread(fd_, holder, sizeof holder - 1, 0);
-      close(fd_);
-      throw UserError(str(path_, " is in use by another trainrun",
-                          n > 0 ? str(" (process ", trim(holder), ")") : "", "; wait for it, stop it, or ",
-                          other));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  std::string pid = str(getpid(), "\n");
-  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, pid.data(), pid.size(), 0) < 0) {
-    int reason = errno;
-    close(fd_);
-    throw UserError(str("cannot write ", lock, ": ", std::strerror(reason)));
-  }
+  if (name.starts_with("daemon-") && (name.ends_with(".json") || name.ends_with(".json.tmp"))) return true;
+  if (const size_t dot = name.rfind('.'); dot != std::string::npos && is_numbered(name.substr(dot), "."))
+    for (const char* draft : {"error.rank-", "progress-", "links-"})  // of a process that was killed
+      if (is_numbered(name.substr(0, dot), draft)) return true;
+  return numbered("rank-", ".log") || numbered("rank-", ".log.1") || numbered("worker-", ".json") ||
+         numbered("stopped-") || numbered("progress-") || numbered("links-") || numbered("links-", ".tmp") ||
+         numbered("error-", ".json");
 }
-// What a run loads of its folder is data, so that it is not refused; but whoever may write it decides what
-// the run goes on from.
-void RunFolder::warn_of_others() const {
+
+// A file or a link.
+void remove_file(const std::string& path) { ::unlink(path.c_str()); }
+}  // namespace
+
+RunFolder::RunFolder(std::string path, const std::string& other, double patience)
+    : other_(other),
+      patience_(patience),
+      held_(path, absolute(path), {"cannot write the run's folder " + path, other}, patience) {
+  held_.take();
+}
+
+std::string asked_config(const std::string& run_dir) { return run_dir + "/asked.json"; }
+
+std::string RunFolder::ask(const std::string& config) const {
+  write_whole(asked_config(path()), config);
+  return asked_config(path());
+}
+
+void RunFolder::hold_logs(const std::string& folder, const std::string& dir) {
+  const std::string run = absolute(path()), said = dir.empty() ? path() + "/logs" : "--log-dir " + dir;
   struct stat at{};
-  if (stat(path_.c_str(), &at) != 0 || (at.st_mode & S_ISVTX)) return;
-  char mode[16];
-  std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(at.st_mode & 07777));
-  if (at.st_mode & S_IWOTH)
-    warn_user(str(path_, " is writable for every user (mode ", mode,
-                  "): what they put there is loaded as this run's; `chmod o-w ", path_, "` closes it"));
-  else if (at.st_uid != 0 && at.st_uid != geteuid())
-    warn_user(str(path_, " belongs to another user (uid ", at.st_uid, ", mode ", mode,
-                  "), who can change what this run loads"));
+  if (lstat(folder.c_str(), &at) == 0 && S_ISLNK(at.st_mode) && at.st_uid != 0 && at.st_uid != geteuid())
+    throw UserError(str(said, ": ", folder, " is a link of another user (uid ", at.st_uid,
+                        "), who decides where it leads; choose another --log-dir, or ", other_));
+  // What is written and removed behind a link of the run's folder is decided by the command line, or by the
+  // logs themselves: the folder may come from elsewhere.
+  std::error_code gone;
+  const auto is_this_run = [&](const std::string& one) {
+    return one == run || (!one.empty() && fs::equivalent(one, run, gone));
+  };
+  if (dir.empty() && !is_this_run(run_of_held(folder)))
+    throw UserError(str(said, " is a link to ", printable(folder),
+                        ", which is not known for the logs of this run; say --log-dir=",
+                        printable(fs::path(folder).parent_path().string()),
+                        " if they are, or remove the link"));
+  auto logs = std::make_unique<HeldFolder>(
+      folder, run,
+      HeldFolder::Words{str(said, ": cannot write ", folder), "choose another --log-dir, or " + other_},
+      patience_);
+  const std::string& before = logs->run_before();
+  if (!before.empty() && !is_this_run(before) && fs::equivalent(before + "/logs", folder, gone))
+    throw UserError(str(said, ": ", folder, " holds the logs of another run, ", printable(before),
+                        "; choose another --log-dir, or ", other_, ", or remove the link ", printable(before),
+                        "/logs if that run needs them no more"));
+  logs->take();
+  logs_ = std::move(logs);
 }
 
-// Whether the file that is open is the one that the folder has.
-bool RunFolder::is_its_own() const {
-  struct stat held{}, there{};
-  return fstat(fd_, &held) == 0 && stat((path_ + "/lock").c_str(), &there) == 0 &&
-         held.st_dev == there.st_dev && held.st_ino == there.st_ino;
-}
-
-void RunFolder::keep_logs_in(const std::string& dir) const {
-  const std::string link = path_ + "/logs";
-  if (dir.empty()) return;
-  const std::string wanted = fs::absolute(dir + "/" + fs::path(path_).filename().string()).lexically_normal();
-  if (make_private_folders(wanted) != 0)
-    throw UserError(str("--log-dir ", dir, ": cannot write ", wanted, ": ", std::strerror(errno)));
+void RunFolder::keep_logs_in(const std::string& dir) {
+  const std::string link = path() + "/logs";
   std::error_code failed;
   const fs::file_status there = fs::symlink_status(link, failed);
-  if (!fs::exists(there)) {
-    fs::create_directory_symlink(wanted, link, failed);
-    if (failed) throw UserError(str("--log-dir ", dir, ": cannot write ", link, ": ", failed.message()));
+  if (dir.empty()) {
+    if (fs::is_symlink(there))
+      hold_logs(absolute((fs::path(path()) / fs::read_symlink(link, failed)).string()), dir);
     return;
   }
+  const std::string wanted = absolute(dir + "/" + fs::path(path()).filename().string());
   const std::string now = fs::is_symlink(there) ? fs::read_symlink(link, failed).string() : link;
-  if (now != wanted)
+  if (fs::exists(there) && now != wanted)
     throw UserError(str("--log-dir ", dir, ": the logs of this run lie in ", now, " already, not in ", wanted,
                         "; leave --log-dir out, or move them there and remove ", link));
+  hold_logs(wanted, dir);
+  if (fs::exists(there)) return;
+  fs::create_directory_symlink(wanted, link, failed);
+  if (failed) throw UserError(str("--log-dir ", dir, ": cannot write ", link, ": ", failed.message()));
 }
 
 bool RunFolder::remove_unused() const {
-  if (!made_) return false;
+  if (!held_.made()) return false;
+  const auto made_here = [](const Entry& entry) {
+    const std::string& name = entry.path;
+    for (const char* one : {"lock", "asked.json", "asked.json.tmp", "memory-id", "memory-id.tmp", "logs",
+                            "logs/nodes", "logs/nodes/over.json", "logs/nodes/over.json.tmp"})
+      if (name == one) return true;
+    return is_numbered(name, "logs/nodes/node-", ".json") ||
+           is_numbered(name, "logs/nodes/node-", ".json.tmp");
+  };
   std::error_code failed;
-  for (fs::directory_iterator at(path_, failed), end; !failed && at != end; at.increment(failed))
-    if (const auto name = at->path().filename(); name != "lock" && name != "logs") return false;
+  for (fs::directory_iterator at(path(), failed), end; !failed && at != end; at.increment(failed))
+    if (!made_here({at->path().filename().string(), false})) return false;
   if (failed) return false;
-  const std::string logs = path_ + "/logs";
-  if (fs::is_symlink(logs, failed)) fs::remove_all(fs::read_symlink(logs, failed), failed);
-  fs::remove_all(path_, failed);
-  return !failed;
-}
-
-RunFolder::~RunFolder() {
-  if (fd_ >= 0) close(fd_);
+  bool gone = true;
+  for (const std::string& attempt : attempts_) gone = remove_attempt(attempt) && gone;
+  if (logs_) {
+    if (logs_->made_lock()) remove_file(logs_->path() + "/lock");
+    if (logs_->made()) ::rmdir(logs_->path().c_str());
+  }
+  return remove_known(path(), made_here) && gone;
 }
 
 std::string attempt_folder(const std::string& run_dir, int64_t k) {
@@ -127,9 +141,8 @@ std::vector<int64_t> attempts_there(const std::string& run_dir) {
   for (fs::directory_iterator at(run_dir + "/logs", failed), end; !failed && at != end;
        at.increment(failed)) {
     const std::string name = at->path().filename();
-    long long k = 0;
-    if (std::sscanf(name.c_str(), "attempt-%lld", &k) == 1 && k > 0 && name == str("attempt-", k))
-      out.push_back(k);
+    const auto k = name.starts_with("attempt-") ? whole_number(name.substr(8)) : std::nullopt;
+    if (k && *k > 0 && name == str("attempt-", *k)) out.push_back(*k);
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -140,14 +153,16 @@ std::string next_attempt(const std::string& run_dir) {
   return attempt_folder(run_dir, there.empty() ? 1 : there.back() + 1);
 }
 
+bool remove_attempt(const std::string& folder) { return remove_known(folder, is_attempt_file); }
+
 std::string RunFolder::new_attempt(int64_t keep) const {
-  make_private_folders(path_ + "/logs");  // that it failed is seen by the next call
-  const std::string out = next_attempt(path_);
+  make_private_folders(path() + "/logs");  // that it failed is seen by the next call
+  const std::string out = next_attempt(path());
   if (make_private_folder(out) != 0) throw UserError(str("cannot write ", out, ": ", std::strerror(errno)));
-  auto there = attempts_there(path_);
-  for (std::error_code ignored; keep > 0 && static_cast<int64_t>(there.size()) > keep;
-       there.erase(there.begin()))
-    fs::remove_all(attempt_folder(path_, there.front()), ignored);
+  attempts_.push_back(out);
+  auto there = attempts_there(path());
+  for (; keep > 0 && static_cast<int64_t>(there.size()) > keep; there.erase(there.begin()))
+    remove_attempt(attempt_folder(path(), there.front()));
   return out;
 }
 

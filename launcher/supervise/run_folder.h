@@ -2,47 +2,56 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/supervise/held_folder.h"
+
 namespace lockstep::launcher {
 
-// Holds the folder's lock. Creates the folder, 0700; what exists keeps its mode, and one that others
-// may write is warned of. The lock is inherited by the processes it starts, so that a command that follows a
-// killed one waits (up to `patience` seconds) until the last of them has gone. UserError naming the other
-// process, or the folder that cannot be written, and `other`, the way to another one.
+// Holds the folder (held_folder.h), and that of its logs where they lie elsewhere: two runs that share either
+// are two runs of which one is refused. `other`: the way to another one, for the message.
 class RunFolder {
  public:
   explicit RunFolder(std::string path, const std::string& other = "choose --name=OTHER", double patience = 5);
-  ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  const std::string& path() const { return path_; }
-  // Where this object made the folder, and no run began in it (it holds the lock and logs, nothing else):
-  // removes it, and says so. False, and nothing done, otherwise.
+  const std::string& path() const { return held_.path(); }
+  // The config that the workers read, beside the lock: it becomes config.json when the ranks have found that
+  // it can be run. Written 0600; UserError where it cannot be.
+  std::string ask(const std::string& config) const;
+  // Where this object made the folder, and no run began in it: removes what it made, and nothing else. True
+  // where the folder is gone and so are the logs; false, and nothing done, where it was there before.
   bool remove_unused() const;
-  // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": in PATH/logs. UserError where
-  // the run has its logs elsewhere already.
-  void keep_logs_in(const std::string& dir) const;
+  // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": where they are. UserError where
+  // the run has its logs elsewhere already; where DIR/NAME is the link of another user, holds the logs of
+  // another run, or is written by one that runs; and for a link that does not lead to logs of this run.
+  void keep_logs_in(const std::string& dir);
   // Creates and returns logs/attempt-K, 0700; K is one more than the highest there, from 1. Removes the
-  // oldest so that `keep` are left, where it is not 0.
+  // oldest so that `keep` are left, where it is not 0: the files of an attempt, and no others.
   std::string new_attempt(int64_t keep = 0) const;
 
  private:
-  void warn_of_others() const;
-  bool is_its_own() const;
-  std::string path_;
-  bool made_ = false;  // the folder was not there before
-  int fd_ = -1;
+  void hold_logs(const std::string& folder, const std::string& dir);
+  const std::string other_;
+  const double patience_;
+  HeldFolder held_;
+  std::unique_ptr<HeldFolder> logs_;           // where they lie elsewhere
+  mutable std::vector<std::string> attempts_;  // that this object made
 };
 
+// RUN_DIR/asked.json: what RunFolder::ask writes.
+std::string asked_config(const std::string& run_dir);
 // The K of RUN_DIR/logs/attempt-K, ascending.
 std::vector<int64_t> attempts_there(const std::string& run_dir);
 // RUN_DIR/logs/attempt-K.
 std::string attempt_folder(const std::string& run_dir, int64_t k);
 // logs/attempt-K that new_attempt would create, without creating it.
 std::string next_attempt(const std::string& run_dir);
+// Removes the files that an attempt makes, and the folder if nothing else is in it. True where it is gone.
+bool remove_attempt(const std::string& folder);
 
 // Replaces a file whole: written beside it (0600, core/base/private_file.h), flushed, renamed. UserError
 // naming the file when that fails.

@@ -6,6 +6,8 @@
 #include <boost/process/io.hpp>
 #include <boost/process/pipe.hpp>
 #include <cmath>
+#include <cstdio>
+#include <iterator>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -30,6 +32,14 @@ void refuse_array(const std::string& option) {
 
 std::string slurm_script(const SlurmJob& job) {
   std::string out = "#!/bin/bash\n";
+  std::istringstream all(job.options);
+  const std::vector<std::string> options{std::istream_iterator<std::string>(all), {}};
+  const auto asked = [&](const std::vector<std::string>& names) {
+    return std::any_of(options.begin(), options.end(), [&](const std::string& word) {
+      return std::any_of(names.begin(), names.end(),
+                         [&](const std::string& name) { return word.rfind(name, 0) == 0; });
+    });
+  };
   auto option = [&](const std::string& words) {
     refuse_array(words);
     out += str("#SBATCH ", words, "\n");
@@ -37,14 +47,23 @@ std::string slurm_script(const SlurmJob& job) {
   option(str("--job-name=", job.name));
   option(str("--nodes=", job.nodes));
   option(str("--ntasks-per-node=", job.ranks));
+  if (job.gpus && !asked({"--gpus", "-G", "--gres", "--tres-per"}))
+    option(str("--gpus-per-node=", job.ranks));
+  if (job.minutes > 0 && !asked({"--time", "-t"})) {
+    char time[32];
+    std::snprintf(time, sizeof time, "%d:%02d:00", static_cast<int>(job.minutes / 60),
+                  static_cast<int>(job.minutes % 60));
+    option(str("--time=", time));
+  }
   option("--requeue");
   option("--open-mode=append");
   option(str("--output=runs/", job.name, ".slurm-%j.log"));
   option(str("--signal=B:TERM@", static_cast<int64_t>(std::ceil(job.grace)) + 30));
-  std::istringstream given(job.options);
   std::string line;  // an option and its value, if that is a word of its own
-  for (std::string word; given >> word; line += str(line.empty() ? "" : " ", word))
+  for (const std::string& word : options) {
     if (word[0] == '-' && !line.empty()) option(line), line.clear();
+    line += str(line.empty() ? "" : " ", word);
+  }
   if (!line.empty()) option(line);
   std::string command;
   for (const auto& word : job.words) command += str(command.empty() ? "" : " ", quoted(word));

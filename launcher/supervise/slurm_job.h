@@ -11,6 +11,8 @@ namespace lockstep::launcher {
 struct SlurmJob {
   std::string name;                // of the job
   int64_t nodes = 1, ranks = 1;    // hosts, and ranks of each
+  bool gpus = false;               // each rank takes one: --gpus-per-node, where `options` ask for none
+  int64_t minutes = 0;             // --time, where `options` have none; 0: not known, the partition's default
   double grace = 30;               // seconds from the stop request to the end of the job
   std::string options;             // of sbatch, as a user writes them: "--partition=gpu --time=2:00:00"
   std::vector<std::string> words;  // trainrun and its arguments

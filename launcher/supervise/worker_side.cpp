@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "core/base/env.h"
 #include "core/base/error.h"
@@ -25,6 +27,7 @@
 #include "distributed/watch/flight_record.h"
 #include "distributed/watch/kept_record.h"
 #include "launcher/supervise/corruption.h"
+#include "launcher/supervise/host_leftovers.h"
 #include "launcher/supervise/links.h"
 #include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/program_error.h"
@@ -57,6 +60,11 @@ void handle_signals() {
   // A hangup ends a program of its own, as ever; what nohup ignores stays ignored.
   const bool hangup =
       g_place.supervised() && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN;
+  // What was written to a peer that has gone, or over a limit of file sizes, fails with a name (EPIPE,
+  // EFBIG); the signal would end the rank without one, and hide who left first. A lone program keeps its
+  // SIGPIPE.
+  ::signal(SIGXFSZ, SIG_IGN);
+  if (g_place.supervised() || g_place.world_size > 1) ::signal(SIGPIPE, SIG_IGN);
   for (int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
     if (signal != SIGHUP || hangup) sigaction(signal, &action, nullptr);
   static auto* apart = new SignalsApart({SIGTERM, SIGINT, SIGUSR1, SIGHUP});  // for the life of the process
@@ -203,6 +211,8 @@ WorkerPlace enter_worker(Main whose) {
   export_place(g_place);
   logs::set_rank(static_cast<int>(g_place.rank));
   handle_signals();
+  // Open MPI looks for nothing that another has left.
+  if (!env("LOCKSTEP_HOSTS").empty() && g_place.local_rank == 0) remove_left_by_mpi(host_name());
   if (g_place.supervised()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
     redirect(g_place);
@@ -220,6 +230,18 @@ WorkerPlace enter_worker(Main whose) {
   return g_place;
 }
 
+namespace {
+// EAGAIN of clone(2).
+std::string no_thread_text() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NPROC, &limit);
+  return str("the system gives no more threads or processes",
+             limit.rlim_cur == RLIM_INFINITY ? "" : str(" (`ulimit -u` is ", limit.rlim_cur, ")"),
+             "; raise `ulimit -u`, or the limit of pids of the container, or take fewer ranks or threads "
+             "(compile.threads)");
+}
+}  // namespace
+
 Failure describe_failure(std::exception_ptr failure) {
   auto of = [](const char* kind, int code, const std::string& message) {
     return Failure{{.kind = kind, .message = message}, code};
@@ -235,6 +257,10 @@ Failure describe_failure(std::exception_ptr failure) {
     return of(error.kind(), error.exit_code(), error.what());
   } catch (const std::filesystem::filesystem_error& error) {
     return of("UserError", kExitUser, file_error_text(error));
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again)
+      return of("InternalError", kExitInternal, str("exception that is not of Lockstep: ", error.what()));
+    return of("UserError", kExitUser, no_thread_text());
   } catch (const std::bad_alloc&) {
     return of("InternalError", kExitInternal, "out of memory (std::bad_alloc)");
   } catch (const std::exception& error) {

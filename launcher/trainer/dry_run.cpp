@@ -32,8 +32,35 @@ PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const compiler::Targe
       trainer(config, nproc, state, target, roofline),
       step(trainer.plan_training(words), state.mesh()) {}
 
+namespace {
+// The largest budget of activations under which the config fits as it is. What lies outside the arena stays,
+// so a budget is the arena less what is too much; where libraries then take more, once more.
+std::optional<Fit> within_a_budget(const RunConfig& config, int64_t nproc, const compiler::Target& target,
+                                   int64_t sequences, const LibraryBounds& bounds, int64_t available) {
+  constexpr int kTries = 3;
+  if (config.compile.memory_budget != "none") return {};
+  RunConfig other = config;
+  try {
+    for (int tried = 0; tried <= kTries; ++tried) {
+      PaperRun run(other, nproc, target);
+      const int64_t total = device_needs(other, run.state, run.trainer, run.step, sequences, bounds).total();
+      if (total <= available)
+        return Fit{.micro = config.batch.micro,
+                   .ranks = nproc,
+                   .bytes = total,
+                   .budget = other.compile.memory_budget};
+      const int64_t budget = run.step.held.arena - (total - available);
+      if (budget <= 0) return {};
+      other.compile.memory_budget = budget_word(budget);
+    }
+  } catch (const UserError&) {}  // no choice of values keeps within it
+  return {};
+}
+}  // namespace
+
 std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const compiler::Target& target,
                                   int64_t sequences, const LibraryBounds& bounds, int64_t available) {
+  if (auto fit = within_a_budget(config, nproc, target, sequences, bounds, available)) return fit;
   return nearest_fit(
       config.batch.micro, nearby_meshes(validate(config, nproc)), available,
       [&](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> {

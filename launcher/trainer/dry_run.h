@@ -26,7 +26,8 @@ struct PaperRun {
   PaperStep step;
 };
 
-// The nearest config that takes at most `available` bytes of a device; see nearest_fit.
+// The nearest config that takes at most `available` bytes of a device: with a compile.memory_budget, where
+// the config has none and one suffices, which changes no bit; else see nearest_fit.
 std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const compiler::Target& target,
                                   int64_t sequences, const LibraryBounds& bounds, int64_t available);
 

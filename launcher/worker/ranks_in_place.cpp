@@ -16,6 +16,7 @@
 #include "distributed/local/local_world.h"
 #include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/worker_side.h"
@@ -46,6 +47,7 @@ class Ranks {
   AttemptOutcome run() {
     install_signals(true);
     SignalsApart apart({SIGTERM, SIGINT, SIGHUP});
+    data::stop_reading_when([] { return signals_seen() > 0; });
     logs::set_sink([this](int rank, const std::string& line) { say(rank, line); });
     std::thread watch([this] { watch_over(); });
     try {

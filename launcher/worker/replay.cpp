@@ -1,6 +1,7 @@
 // A config's client of the replay.
 #include "launcher/worker/replay.h"
 
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/worker/training.h"
 
 namespace lockstep::launcher {
@@ -26,10 +27,13 @@ class ReplayedTraining : public Training {
 
 int replay_rank(const ConfigReplay& asked, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
                 const RunHooks& hooks, ReplayResult& result) {
-  ReplayedTraining training(asked, at, world, hooks.device);
-  training.check();
-  const int code = replay(asked.config, training, hooks, asked.task, result);
-  result.data = training.fingerprint();
+  int code = kExitStopped;
+  try {
+    ReplayedTraining training(asked, at, world, hooks.device);
+    training.check();
+    code = replay(asked.config, training, hooks, asked.task, result);
+    result.data = training.fingerprint();
+  } catch (const data::Stopped&) {}  // NOLINT(bugprone-empty-catch): the code says so
   world->finish();
   return code;
 }

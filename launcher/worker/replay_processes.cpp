@@ -1,11 +1,11 @@
 // One attempt in a temporary folder, which is gone afterwards; a program's replay.
 #include "launcher/worker/replay_processes.h"
 
-#include <fstream>
-
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "core/base/temporary_folder.h"
+#include "core/reading/json_text.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/stop_request.h"
 #include "launcher/worker/ranks_in_place.h"
@@ -14,8 +14,9 @@
 namespace lockstep::launcher {
 
 Json read_json_file(const std::string& path) {
-  std::ifstream file(path);
-  return Json::parse(file, nullptr, false);
+  std::string text, why;
+  read_plain(path, text, why, kJsonBytes);
+  return bounded_json(text, {.members = kAllMembers});
 }
 
 AttemptOutcome replay_in_processes(Console& console,

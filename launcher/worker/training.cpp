@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/initial_weights.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "launcher/config/changes.h"
 #include "launcher/data/kinds/open_samples.h"
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/plan/predict.h"
@@ -30,8 +32,14 @@ Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_p
       target_(open_device(live_, device, at.local_rank, at.local_world_size)),
       state_(live_, static_cast<uint64_t>(config.train.seed)),
       trainer_(config, at.local_world_size, state_, target_),
-      data_(together(*live_.world,
-                     [&] { return data::open_samples(data_options(config), trainer_.sample_fields()); })) {
+      data_(together(*live_.world, [&]() -> std::unique_ptr<data::Samples> {
+        try {
+          return data::open_samples(data_options(config), trainer_.sample_fields());
+        } catch (const data::Stopped&) { return nullptr; }
+      })) {
+  try {
+    agree(*live_.world, data_ ? "" : "stopped");
+  } catch (const UserError&) { throw data::Stopped(); }  // one was asked while it read, so all stop
   if (live_.world->size() > 1)
     compare(*live_.world, "before step 1", {libraries_part(target_), data_part(*data_)});
 }
@@ -111,8 +119,7 @@ void Training::start_state() {
                      "--train.init_from=runs/NAME"));
     return;
   }
-  hf::load_initial(config_.train.init_from, config_, weights_of(state_), live_);
-  logs::info(str("initial weights from ", config_.train.init_from));
+  hf::load_initial(config_.train.init_from, config_, state_);
 }
 
 bool Training::is_import(const std::string& step_dir) const {
@@ -134,7 +141,10 @@ void Training::load_import(const std::string& step_dir) {
       throw UserError(refused);
   });
   state_.materialize();
-  checkpoint::load_part(step_dir, weights_of(state_), live_);
+  for (const auto& line : together(*live_.world, [&] {
+                            return checkpoint::InitialWeights({step_dir, true}, state_, {}, "the model");
+                          }).load(state_))
+    logs::info(line);
 }
 
 compiler::StepInput Training::input(int64_t i, bool more, bool vote) {

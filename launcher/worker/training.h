@@ -19,7 +19,8 @@ namespace lockstep::launcher {
 class Training : public Workload {
  public:
   // Collective over `world`. `device` is the word that open_device reads, train.device but for ranks that are
-  // threads (in_place_device). UserError on every rank when config, mesh, device, model or data do not fit.
+  // threads (in_place_device). UserError on every rank when config, mesh, device, model or data do not fit;
+  // data::Stopped on every rank when one was asked to stop while it read the data.
   // `config` outlives the object.
   Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
            const std::string& device);

@@ -84,7 +84,7 @@ def _alternatives(type_):
 
 
 def _is_number(value, whole=False):
-    if isinstance(value, (bool, str, bytes, _core.Tensor)) or getattr(value, "ndim", 0):
+    if isinstance(value, (bool, str, bytes, _core.Tensor, _core.Loss)) or getattr(value, "ndim", 0):
         return isinstance(value, bool)
     return hasattr(value, "__index__") or not whole and hasattr(value, "__float__")
 

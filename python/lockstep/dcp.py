@@ -5,16 +5,22 @@ import io
 import json
 import os
 import pickle
+import warnings
 import zipfile
 
 from . import _core
 
 # dtypes by PyTorch's names: safetensors' name, and bytes of an element.
 _DTYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "bfloat16": ("BF16", 2), "float16": ("F16", 2), "int64": ("I64", 8), "int32": ("I32", 4),
-           "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1)}
+           "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1), "uint16": ("U16", 2), "uint32": ("U32", 4),
+           "uint64": ("U64", 8), "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8)}
+# Those that are not converted: such a tensor is refused where it is taken.
+_OTHERS = {"complex32", "complex128", "qint8", "quint8", "qint32", "quint4x2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"}
+# Safetensors files have them, and no tensor of Lockstep.
+_UNREAD = {"I8", "I16", "C64"}
 _STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "BFloat16Storage": "bfloat16", "HalfStorage": "float16",
              "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
-             "BoolStorage": "bool"}
+             "BoolStorage": "bool", "ComplexFloatStorage": "complex64"}
 _RECORDS = {"Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "MetadataIndex",
             "_StorageInfo", "StorageMeta", "_MEM_FORMAT_ENCODING", "PosixPath", "PurePosixPath"}
 
@@ -46,7 +52,9 @@ class _Unpickler(pickle.Unpickler):
         self.where = where
 
     def find_class(self, module, name):
-        if module == "torch" and name in _DTYPES:
+        if module == "torch" and (name in _DTYPES or name in _OTHERS):
+            return name
+        if name == "UntypedStorage" and module in ("torch", "torch.storage"):
             return name
         if module == "torch" and name in _STORAGES:
             return _STORAGES[name]
@@ -57,16 +65,26 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) == ("torch.serialization", "_get_layout"):
             return str
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return lambda storage, offset, size, stride, *rest: (storage, offset, tuple(size), tuple(stride))
+            return lambda storage, offset, size, stride, grad=None, hooks=None, bits=None: self.view(storage[0], storage, offset, size, stride, bits)
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v3"):
+            return lambda storage, offset, size, stride, grad, hooks, dtype, bits=None: self.view(dtype, storage, offset, size, stride, bits)
         if name in _RECORDS and (module.startswith("torch.distributed.checkpoint.") or module.startswith("pathlib")):
             return _Record
         _refuse(self.where, f"holds {module}.{name}, which is no part of a checkpoint's tensors; it is not read, since a pickle can run anything")
 
     def persistent_load(self, pid):
         kind, dtype, key, *_ = pid
-        if kind != "storage" or dtype not in _DTYPES:
+        if kind != "storage" or dtype not in _DTYPES and dtype != "UntypedStorage":
             _refuse(self.where, f"holds a {kind} of {dtype}, which is not read")
         return dtype, str(key)
+
+    def view(self, dtype, storage, offset, size, stride, bits):
+        if dtype not in _DTYPES:
+            _refuse(self.where, f"holds a tensor of {dtype}, which is not read")
+        if bits:
+            _refuse(self.where, f"holds a tensor with {', '.join(bits)} set, whose numbers are not those that are stored: save it as "
+                                "tensor.resolve_neg().resolve_conj()")
+        return (dtype, storage[1]), offset, tuple(size), tuple(stride)
 
 
 def _unpickled(data, where):
@@ -78,8 +96,27 @@ def _unpickled(data, where):
         raise _core.UserError(f"[dcp] {where} cannot be read as a checkpoint of torch.distributed.checkpoint: {error}") from None
 
 
+def _strided(storage, offset, shape, stride, where):
+    """The elements that a view of a storage shows, whatever its order: transposed, channels_last, expanded, overlapping."""
+    import numpy
+
+    numbers = [offset, *shape, *stride]
+    if len(shape) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
+        _refuse(where, f"a tensor has offset {offset}, shape {list(shape)} and strides {list(stride)}, which are none")
+    if 0 in shape:
+        return numpy.empty(shape, storage.dtype)
+    last = offset + sum((n - 1) * step for n, step in zip(shape, stride))
+    if last >= len(storage):
+        _refuse(where, f"a tensor of shape {list(shape)} with strides {list(stride)} from element {offset} on ends at element {last}, "
+                       f"and its storage has {len(storage)}")
+    size = storage.dtype.itemsize
+    return numpy.lib.stride_tricks.as_strided(storage[offset:], shape, [step * size for step in stride], writeable=False)
+
+
 def _stored_tensor(data, where):
-    """dtype, shape, bytes: what torch.save made of a tensor that lies in one piece."""
+    """dtype, and the elements in order: what torch.save made of a tensor."""
+    import numpy
+
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         names = archive.namelist()
@@ -94,15 +131,11 @@ def _stored_tensor(data, where):
     if not isinstance(made, tuple) or len(made) != 4:
         _refuse(where, "is no tensor")
     (dtype, key), offset, shape, stride = made
-    size, dense = _DTYPES[dtype][1], 1
-    for n, step in zip(reversed(shape), reversed(stride)):
-        if n != 1 and step != dense:
-            _refuse(where, f"a tensor of shape {list(shape)} has strides {list(stride)}; only whole ones are read")
-        dense *= n
-    raw = read(f"data/{key}")[offset * size:(offset + dense) * size]
-    if len(raw) != dense * size:
-        _refuse(where, f"has {len(raw)} bytes of a tensor of {dense * size}")
-    return dtype, shape, raw
+    size = _DTYPES[dtype][1]
+    if f"{root}/data/{key}" not in names:
+        _refuse(where, f"holds no storage {key} of its tensor")
+    raw = read(f"data/{key}")
+    return dtype, _strided(numpy.frombuffer(raw[:len(raw) // size * size], f"V{size}"), offset, shape, stride, where)
 
 
 def _assembled(folder, fqn, entry, pieces):
@@ -127,14 +160,23 @@ def _assembled(folder, fqn, entry, pieces):
                 data = file.read(info.length)
         except OSError as error:
             _refuse(folder, f"{fqn}: {error}")
-        got, piece_shape, raw = _stored_tensor(data, where)
-        if got != dtype or piece_shape != sizes:
-            _refuse(where, f"is {got}{list(piece_shape)}, and the metadata says {dtype}{list(sizes)}")
-        whole[tuple(slice(o, o + n) for o, n in zip(offsets, sizes))] = numpy.frombuffer(raw, f"V{size}").reshape(sizes)
+        got, elements = _stored_tensor(data, where)
+        if got != dtype or elements.shape != sizes:
+            _refuse(where, f"is {got}{list(elements.shape)}, and the metadata says {dtype}{list(sizes)}")
+        whole[tuple(slice(o, o + n) for o, n in zip(offsets, sizes))] = elements
         filled += int(numpy.prod(sizes))
     if filled != whole.size:
         _refuse(folder, f"{fqn} has {filled} elements in its pieces, of {whole.size}")
     return whole.tobytes()
+
+
+def _opened_new(path, flags):
+    """A new file in the place of a file or a link, whose target is not touched."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    return os.open(path, flags | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
 def convert_dcp(folder, out, prefix="", names=None):
@@ -142,6 +184,8 @@ def convert_dcp(folder, out, prefix="", names=None):
 
     prefix: of the names that are taken; it is left out of them. names: a function of a name that gives the one to write, or None to leave
     the tensor out. train.init_from reads the file by FQN; beside a config.json of Hugging Face, and with its names, import-hf reads it.
+    A view is written as the elements that it shows. Tensors of int8, int16 and complex64, which no tensor of Lockstep has, are written as
+    they are for other tools, and a warning names them.
     """
     folder, out = os.fspath(folder), os.fspath(out)
     path = os.path.join(folder, ".metadata")
@@ -161,10 +205,12 @@ def convert_dcp(folder, out, prefix="", names=None):
             name = names(name)
         if not name:
             continue
+        if name == "__metadata__":
+            _refuse(path, f"{fqn} would be __metadata__, a name that safetensors files keep for themselves; names= gives it another one")
         if name in taken:
             _refuse(path, f"{fqn} and {taken[name][0]} would both be {name}")
         if entry.properties.state[0] not in _DTYPES:
-            _refuse(path, f"{fqn} is {entry.properties.state[0]}, which is not read")
+            _refuse(path, f"{fqn} is {entry.properties.state[0]}, which is not read; names= leaves it out")
         taken[name] = (fqn, entry)
     if not taken:
         _refuse(path, f"no tensor's name begins with {prefix!r}; it has {', '.join(list(tensors)[:8])}{', ...' if len(tensors) > 8 else ''}")
@@ -179,7 +225,7 @@ def convert_dcp(folder, out, prefix="", names=None):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     try:
-        with open(out + ".part", "wb") as file:
+        with open(out + ".part", "xb", opener=_opened_new) as file:
             file.write(len(text).to_bytes(8, "little") + text)
             for name, (fqn, entry) in taken.items():
                 file.write(_assembled(folder, fqn, entry, pieces))
@@ -187,4 +233,8 @@ def convert_dcp(folder, out, prefix="", names=None):
     finally:
         if os.path.exists(out + ".part"):
             os.remove(out + ".part")
+    other = [name for name, (fqn, entry) in taken.items() if _DTYPES[entry.properties.state[0]][0] in _UNREAD]
+    if other:
+        warnings.warn(f"[dcp] {out} holds tensors of int8, int16 or complex64, which other tools read and Lockstep leaves: {', '.join(other[:8])}"
+                      f"{', ...' if len(other) > 8 else ''}; names= leaves them out", stacklevel=2)
     return list(taken)

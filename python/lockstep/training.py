@@ -145,8 +145,7 @@ class Validation:
     """What train() measures on samples that are not trained on.
 
     function(*fields) is traced as an evaluation, where dropout does nothing; it gives the Loss, may give
-    metrics, and updates nothing. samples: of an evaluation, the first ones of the data, a multiple of the
-    micro-batch. every: steps between evaluations; 0: at the end. measured(metrics) is called on every rank
+    metrics, and updates nothing. samples: of an evaluation, the first ones of the data. every: steps between evaluations; 0: at the end. measured(metrics) is called on every rank
     behind each evaluation of `every`, with a dict of "loss" and the metrics, as in measured=lambda metrics:
     plateau.observe(metrics["loss"]).
     """
@@ -170,7 +169,7 @@ def train(
     run="runs/own",
     steps=100,
     global_batch=16,
-    micro_batch=4,
+    micro_batch=0,
     lanes=0,
     memory_budget=-1,
     together=1,
@@ -204,8 +203,13 @@ def train(
 ):
     """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
 
-    step(*fields) is traced once, on a micro-batch of the data's fields, [micro_batch, ...] each; it updates
-    the state and returns the Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The
+    step(*fields) is traced on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the
+    state and returns the Loss. Parameters that are named as fields take these, in any order; where none is,
+    they come in order. Ranks compare their data before the first step. micro_batch: samples that a rank computes
+    at a time; 0 takes what the batch and the step say, never the ranks, so that their number changes no bit: the
+    whole batch where the step mixes its samples (batch norm, negatives of the batch), else its largest divisor,
+    at most 32, that leaves 4 or more for ranks to share; for that the step is traced once more, on the whole
+    batch. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The
     run goes on from the newest checkpoint of its folder, on any number of ranks; it saves every `save_every`
     steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop; with save_async the state is copied and
     written while the training goes on. Every `memory_every` steps it is kept in the host's memory, too, from

@@ -390,7 +390,7 @@ def absent(self, name):
     if name.startswith("_"):
         raise AttributeError(text)
     kind = _kind(self)
-    said = f" ({repr(self if kind == 'Tensor' else self.sum)[7:-1]})" if kind in ("Tensor", "Loss") else ""
+    said = f" ({repr(self).split('(', 1)[1][:-1]})" if kind in ("Tensor", "Loss") else ""
     if words := ATTRIBUTES.get(kind, {}).get(name):
         raise AttributeError(f"{text}{said}: {words}")
     if kind == "Tensor" and name in ELSEWHERE:

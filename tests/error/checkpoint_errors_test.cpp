@@ -155,7 +155,7 @@ TEST(CheckpointErrors, EachKindOfDamageHasItsWords) {
   EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/manifest.json", 0); }),
               "manifest.json is empty");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/manifest.json", 200); }),
-              "manifest.json is not JSON");
+              "this is not JSON");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::remove_all(s); }), "step-20 does not exist");
   EXPECT_SAYS(damaged([](const std::string& s) {
                 fs::rename(s + "/rank-0.safetensors", s + "/x");

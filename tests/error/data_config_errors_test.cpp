@@ -18,6 +18,25 @@ std::string with(const std::vector<std::string>& words) {
   return of(R"({"data": {"paths": ["a"]}})", parse_overrides(words, {}));
 }
 
+TEST(DataConfigErrors, StreamsOfAShell) {
+  const std::string why =
+      ", a stream of this shell, which gives its bytes once, and each rank reads for itself; write them to a "
+      "file, "
+      "and name that";
+  EXPECT_EQ(with({"--data.paths=[\"x\",\"/dev/fd/63\"]"}),
+            "c.json: data.paths is [\"x\",\"/dev/fd/63\"]" + why);
+  EXPECT_EQ(with({"--data.paths=[\"@/dev/stdin\"]"}), "c.json: data.paths is [\"@/dev/stdin\"]" + why);
+  EXPECT_EQ(
+      with({"--data.tokenizer=/proc/self/fd/5"}).find("c.json: data.tokenizer is \"/proc/self/fd/5\"" + why),
+      0u);
+}
+
+// A name with a line end begins no line of its own.
+TEST(DataConfigErrors, KeysStayInTheirLine) {
+  const std::string told = of("{\"data\": {\"paths\": [\"a\"]}, \"x\\nroot cause: y\": 1}");
+  EXPECT_EQ(told.find("c.json: unknown key x\\nroot cause: y"), 0u) << told;
+}
+
 TEST(DataConfigErrors, KeysOfOtherKindsAndWords) {
   const std::string kinds = "choose text | tokens | jsonl | images | arrays; did you mean ";
   for (const auto& [word, near] : {std::pair{"imagefolder", "images"}, {"sft", "jsonl"}, {"npz", "arrays"}})

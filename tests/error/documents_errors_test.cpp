@@ -1,6 +1,9 @@
 // JSON lines that are not read: each refusal names file, line and member, on its words.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "core/base/error.h"
 #include "launcher/data/kinds/open_samples.h"
 #include "tests/support/scratch_folder.h"
@@ -70,11 +73,89 @@ TEST_F(DocumentsErrors, Members) {
               "the \"content\" of a message is 3, and should be a text");
   expect_says(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})",
               "the \"content\" of a message is [{\"type\":\"image\"}], and should be a text, or a list of");
+}
+
+TEST_F(DocumentsErrors, NothingToLearn) {
+  const std::string path = folder_.path("a.jsonl");
+  const std::string empty =
+      " to train on none has a token to learn: their texts or completions are empty, or no message that is "
+      "learnt "
+      "has the role assistant; mend the records";
   expect_says("{\"text\": \"a\"}\n{\"text\": \"\"}\n",
-              "2 records in " + folder_.path("a.jsonl") +
-                  ", and none to train on has a token to learn; is data.validation 0 too much, or have no "
-                  "messages the role assistant?");
-  expect_says(R"({"messages": [{"role": "user", "content": "a"}]})", "1 record in ");
+              "data.paths: 2 records in " + path + ", and of the 2" + empty);
+  expect_says(R"({"messages": [{"role": "user", "content": "a"}]})",
+              "1 record in " + path + ", and of the 1" + empty);
+  expect_says(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})", empty);
+  expect_says("{\"prompt\": \"a\", \"completion\": \"\"}\n", empty);
+  expect_says("", "data.paths: there is no record in " + path +
+                      " (0 bytes); write records as JSON objects, one a line, or name other files");
+  expect_says("\n\n", "data.paths: there is no record in " + path + " (2 bytes)");
+  DataOptions o = options("{\"text\": \"abc\"}\n{\"text\": \"abc\"}\n");
+  o.validation = 0.9;
+  expect_words(refusal(o),
+               "data.paths: 2 records in " + path +
+                   ", and data.validation, 0.9, keeps all of them (of each file the last, rounded): none "
+                   "is left to train on; keep fewer, or give more records");
+  o.validation = 0;
+  expect_words(refusal(o, {{"ids", DType::i32, {64}}}), "data.pack is none");
+  o.pack = "documents";
+  expect_words(
+      refusal(o, {{"ids", DType::i32, {64}}}),
+      "and of the 2 to train on all together have fewer tokens than a row of model.context, 64; give more "
+      "records, or a smaller context");
+  expect_words(
+      refusal(options("{\"prompt\": \"a\", \"completion\": \"\"}\n"),
+              {{"ids", DType::i32, {6}}, {"decoder_ids", DType::i32, {5}}, {"targets", DType::i32, {5}}}),
+      "and of the 1 to train on none has something that is given and, behind it, something to learn: prompts "
+      "or "
+      "completions are empty, or no message that is learnt has the role assistant");
+}
+
+// What OpenAI and axolotl say of a message: whether it is learnt.
+TEST_F(DocumentsErrors, WeightsOfMessages) {
+  auto message = [](const std::string& role, const std::string& more) {
+    return str(R"({"messages": [{"role": ")", role, R"(", "content": "a", )", more, "}]}");
+  };
+  for (const char* weight : {"0.5", "2", "-1"})
+    expect_says(message("assistant", str("\"weight\": ", weight)),
+                str("line 1: the \"weight\" of a message is ", weight,
+                    ", and weights of 0 (not learnt) and 1 are read; leave it out, or make it one of them"));
+  expect_says(message("assistant", "\"weight\": \"0\""),
+              "the \"weight\" of a message is \"0\", and weights of 0");
+  expect_says(message("assistant", "\"weight\": false"),
+              "the \"weight\" of a message is false, and weights of 0");
+  for (const char* member : {"train", "training"})
+    expect_says(message("assistant", str("\"", member, "\": 0")),
+                str("the \"", member, "\" of a message is 0, and should be true or false"));
+  for (const char* more : {"\"weight\": 1", "\"train\": true"})
+    expect_says(message("user", more),
+                "and messages of the role assistant alone are learnt; write what a model should learn to "
+                "write as such a "
+                "message, or as prompt and completion");
+  expect_says(
+      message("assistant", "\"train_detail\": []"),
+      "the \"train_detail\" of a message is [], and messages are learnt as a whole, or not; take it out");
+}
+
+// The rest of a line that is too long is never read.
+TEST_F(DocumentsErrors, LongLines) {
+  const std::string path = folder_.path("long.jsonl");
+  {
+    // A file of 2 GiB that takes no room on the disk.
+    folder_.write("long.jsonl", "{\"text\": \"a\"}\n{\"text\": \"");
+    std::filesystem::resize_file(path, uintmax_t{2} << 30);
+  }
+  DataOptions o = options("");
+  o.paths = {path};
+  const auto began = std::chrono::steady_clock::now();
+  expect_words(refusal(o),
+               "data.paths: " + path +
+                   ", line 2: the line is longer than 16.00 MiB, and a record is one line; cut it into "
+                   "several records");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  std::string whole(size_t{17} << 20, ' ');
+  expect_says(whole + "\n{}", "line 1: the line is longer than 16.00 MiB");
+  expect_says(whole, "or is the file no file of JSON lines?");
 }
 
 TEST_F(DocumentsErrors, Templates) {
@@ -125,7 +206,8 @@ TEST_F(DocumentsErrors, FilesAndFields) {
   expect_words(
       refusal(other,
               {{"ids", DType::i32, {4}}, {"decoder_ids", DType::i32, {4}}, {"targets", DType::i32, {4}}}),
-      "1 record in " + folder_.path("a.jsonl") + ", and none to train on has a token to learn");
+      "1 record in " + folder_.path("a.jsonl") +
+          ", and of the 1 to train on none has something that is given");
   folder_.write("d/a.txt", "x");
   o.paths = {folder_.path("d")};
   expect_words(refusal(o), "data.paths: no *.jsonl file in " + folder_.path("d") +

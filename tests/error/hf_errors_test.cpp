@@ -1,44 +1,8 @@
 // Every refusal of import-hf and export-hf, on its words.
-#include <gtest/gtest.h>
-
-#include <sstream>
-
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/format/safetensors.h"
-#include "checkpoint/tensor_files.h"
-#include "core/base/error.h"
-#include "launcher/hf/config.h"
-#include "launcher/hf/export.h"
-#include "launcher/hf/folder.h"
-#include "launcher/hf/import.h"
-#include "launcher/hf/weights.h"
-#include "tests/support/scratch_folder.h"
+#include "tests/error/hf_case.h"
 
 namespace lockstep {
-
-using namespace launcher;
-
 namespace {
-
-template <class Act>
-std::string refusal(Act act) {
-  try {
-    act();
-  } catch (const UserError& error) { return error.what(); }
-  return "accepted";
-}
-std::string kept(const std::string& name) { return LOCKSTEP_GOLDEN_HF "/" + name; }
-Json config_of(const std::string& name) { return hf::open_folder(kept(name))->config; }
-
-// The message for a kept config.json with other values.
-std::string with(const std::string& name, const Json& changes, const std::vector<std::string>& accept = {}) {
-  Json config = config_of(name);
-  config.update(changes);
-  return refusal([&] { hf::model_of(config, "m/config.json", accept); });
-}
-std::string lines(const std::string& name, const std::string& text) {
-  return "m/config.json (" + name + ") cannot be computed as it says:\n  " + text;
-}
 
 TEST(HuggingFaceErrors, ConfigsThatSayAnotherFunction) {
   EXPECT_EQ(with("gpt2", {{"activation_function", "relu"}}),
@@ -107,6 +71,75 @@ TEST(HuggingFaceErrors, ConfigsThatAreNotWhole) {
   EXPECT_EQ(with("llama", {{"quantization_config", nullptr}}), "accepted");
 }
 
+// A key that no rule knows and that is off may turn off what the model has.
+TEST(HuggingFaceErrors, KeysThatAreOff) {
+  auto refused = [](const std::string& name, const std::string& key, const Json& value) {
+    return with(name, {{key, value}}) ==
+           lines(name,
+                 str(key, " is ", value.dump(),
+                     ", a key that trainrun does not know, and it may turn off what trainrun computes; if it "
+                     "changes nothing of what the model computes: --accept=",
+                     key));
+  };
+  for (const char* name : {"llama", "qwen2", "qwen3", "mistral", "gemma"})
+    for (const auto& [key, value] : std::map<std::string, Json>{{"use_rope", false},
+                                                                {"use_rotary", 0},
+                                                                {"rotary_pct", 0.0},
+                                                                {"partial_rotary_factor", 0},
+                                                                {"is_causal", false},
+                                                                {"attention_multiplier", 0},
+                                                                {"residual_multiplier", 0.0},
+                                                                {"scale_attn_weights", false},
+                                                                {"position_embedding_type", ""},
+                                                                {"use_rms_norm", false},
+                                                                {"rotary_layers", Json::array()}})
+      EXPECT_TRUE(refused(name, key, value)) << name << " " << key << ": " << with(name, {{key, value}});
+  EXPECT_TRUE(refused("gpt2", "use_bias", false));
+  EXPECT_TRUE(refused("gpt2", "is_causal", false));
+  EXPECT_TRUE(refused("gpt2", "position_embedding_type", ""));
+  EXPECT_TRUE(refused("qwen2", "attention_bias", false));
+  EXPECT_TRUE(refused("qwen3", "use_qk_norm", false));
+  EXPECT_TRUE(refused("bert", "use_bias", false));
+  EXPECT_TRUE(refused("vit", "use_bias", false));
+  EXPECT_TRUE(refused("vit", "use_absolute_position_embeddings", false));
+  EXPECT_EQ(with("llama", {{"use_rope", false}}, {"use_rope"}), "accepted");
+
+  // What none of them computes, or what has no part in it, says nothing where it is off.
+  for (const char* name : {"gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma", "bert", "vit"})
+    for (const auto& [key, value] : std::map<std::string, Json>{{"use_cache", false},
+                                                                {"is_encoder_decoder", false},
+                                                                {"output_attentions", false},
+                                                                {"output_hidden_states", false},
+                                                                {"return_dict", false},
+                                                                {"torchscript", false},
+                                                                {"use_bfloat16", false},
+                                                                {"pruned_heads", Json::object()},
+                                                                {"quantization_config", Json::object()},
+                                                                {"layerdrop", 0.0},
+                                                                {"embedding_dropout", 0.0},
+                                                                {"chunk_size_feed_forward", 0},
+                                                                {"do_sample", false},
+                                                                {"min_length", 0},
+                                                                {"max_length", 20},
+                                                                {"no_repeat_ngram_size", 0},
+                                                                {"num_experts", 0},
+                                                                {"router_aux_loss_coef", 0.0},
+                                                                {"final_logit_softcapping", nullptr},
+                                                                {"rope_scaling_of_nobody", nullptr},
+                                                                {"pad_token_id", 0}})
+      EXPECT_EQ(with(name, {{key, value}}), "accepted") << name << " " << key;
+  for (const char* name : {"llama", "mistral", "gemma", "qwen3"})
+    for (const char* key : {"attention_bias", "mlp_bias", "use_bias", "is_decoder"})
+      EXPECT_EQ(with(name, {{key, false}}), "accepted") << name << " " << key;
+  for (const char* name : {"gpt2", "llama", "qwen2", "gemma"})
+    EXPECT_EQ(with(name, {{"use_sliding_window", false}}), "accepted") << name;
+  EXPECT_EQ(with("llama", {{"use_qk_norm", false}}), "accepted");
+  EXPECT_EQ(with("llama", {{"rope_scaling", nullptr}}), "accepted");
+  EXPECT_EQ(with("bert", {{"is_causal", false}}), "accepted");
+  EXPECT_EQ(with("gpt2", {{"use_rope", false}}), "accepted");
+  EXPECT_EQ(with("vit", {{"tie_word_embeddings", false}}), "accepted");
+}
+
 // What changes training alone is said.
 TEST(HuggingFaceErrors, TrainingThatDiffersIsTold) {
   Json config = config_of("gpt2");
@@ -120,40 +153,6 @@ TEST(HuggingFaceErrors, TrainingThatDiffersIsTold) {
                 "what the model computes"}));
 }
 
-class HuggingFaceFolders : public testing::Test {
- protected:
-  void SetUp() override {
-    previous_ = std::filesystem::current_path();
-    std::filesystem::current_path(scratch_.path(""));
-  }
-  void TearDown() override { std::filesystem::current_path(previous_); }
-
-  // A file of safetensors with f32 tensors of these shapes, all `value`.
-  std::string file(const std::string& name, const std::map<std::string, Shape>& shapes, float value = 0.5) {
-    std::vector<checkpoint::SafeTensor> tensors;
-    std::string data;
-    for (const auto& [tensor, shape] : shapes) {
-      tensors.push_back({.name = tensor, .dtype = DType::f32, .shape = shape});
-      const std::vector<float> values(numel(shape), value);
-      data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-    }
-    return scratch_.write(name, checkpoint::make_safetensors_header(tensors, {}) + data);
-  }
-  std::string imported(const std::string& path, std::vector<Override> overrides = {{"name", "run"}},
-                       const hf::Choices& choices = {}) {
-    return refusal([&] { hf::import_run({path, std::move(overrides), {}, choices}, said_); });
-  }
-  std::string exported(const hf::ExportRequest& request) {
-    return refusal([&] { hf::export_run(request, said_); });
-  }
-  // The kept model under another name, to be changed.
-  void copy(const std::string& name) { std::filesystem::copy(kept(name), "m"); }
-
-  ScratchFolder scratch_;
-  std::filesystem::path previous_;
-  std::ostringstream said_;
-};
-
 TEST_F(HuggingFaceFolders, WhatIsNoModel) {
   EXPECT_EQ(imported("gpt2"),
             "no file or folder gpt2; import-hf reads what is on this machine and downloads nothing: name the "
@@ -163,7 +162,20 @@ TEST_F(HuggingFaceFolders, WhatIsNoModel) {
             "m: no config.json with a model_type lies there, so that the model is not known; name the folder "
             "that transformers wrote (weights whose names are FQNs are read by train.init_from)");
   scratch_.write("m/config.json", std::string("{"));
-  EXPECT_EQ(imported("m"), "m/config.json is no JSON");
+  EXPECT_EQ(imported("m").find("m/config.json: line 1, column "), 0u) << imported("m");
+  for (const char* before : {"[", "{\"a\": ", "{\"model_type\": \"gpt2\", \"x\": ["}) {
+    std::string deep;
+    for (int i = 0; i < 100000; ++i) deep += before;
+    scratch_.write("m/config.json", deep);
+    EXPECT_NE(imported("m").find("nested deeper than 64 lists and sections"), std::string::npos)
+        << imported("m");
+  }
+  std::string wide = "{\"model_type\": \"gpt2\"";
+  for (int i = 0; i < 300000; ++i) wide += str(", \"k", i, "\": 0");
+  scratch_.write("m/config.json", wide + "}");
+  EXPECT_EQ(imported("m"), "m/config.json has an object of 300001 members; at most 65536 are read");
+  scratch_.write("m/config.json", std::string("{\"model_type\": \"gpt2\", \"model_type\": \"bert\"}"));
+  EXPECT_EQ(imported("m"), "m/config.json: key \"model_type\" is given twice in one section; keep one");
   scratch_.write("m/config.json", config_of("gpt2").dump());
   EXPECT_EQ(imported("m"),
             "m has neither model.safetensors nor model.safetensors.index.json; name the file or the folder "
@@ -276,7 +288,10 @@ TEST_F(HuggingFaceFolders, IndexesThatAreWrong) {
             "m/model.safetensors.index.json: the file of x is \"../a.safetensors\"; it must be the name of a "
             ".safetensors file beside the index");
   index({{"x", "c.safetensors"}});
-  EXPECT_EQ(opened(), "cannot open m/c.safetensors: No such file or directory");
+  EXPECT_EQ(
+      opened(),
+      "m/model.safetensors.index.json names c.safetensors, which is not there: the index is older than "
+      "the files beside it, or a file is missing; fetch the folder anew, or name the file that is meant");
   scratch_.write("m/model.safetensors.index.json", std::string("[]"));
   EXPECT_EQ(opened(), "m/model.safetensors.index.json is no JSON object, so it is no index of tensors");
 }

@@ -1,9 +1,11 @@
 // Folders of pictures that are refused: each on its words.
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "core/base/error.h"
 #include "launcher/data/images/image_samples.h"
 #include "launcher/data/images/picture.h"
+#include "launcher/data/room.h"
 #include "tests/support/pictures.h"
 #include "tests/support/scratch_folder.h"
 
@@ -57,6 +59,70 @@ TEST_F(ImagesErrors, ClassesAndFields) {
   expect_words(refusal(),
                "data.image.mean has 2 values, and a picture of this model 3 channels; give one for each, "
                "or one for all");
+}
+
+// Looked for before anything is unpacked: the file has some ten kilobytes.
+TEST_F(ImagesErrors, PicturesWithoutRoomInMemory) {
+  const std::string path =
+      folder_.write("d/cat/1.png", png_file(5000, 5000, 1, std::vector<uint8_t>(25'000'000)));
+  setenv("LOCKSTEP_MEMORY", "64MiB", 1);
+  const std::string told = refusal();
+  unsetenv("LOCKSTEP_MEMORY");
+  EXPECT_EQ(told,
+            str("data.paths: ", path,
+                ": a picture of 5000 x 5000 pixels takes 71.53 MiB of memory, and this host has 64.00 MiB "
+                "(LOCKSTEP_MEMORY); take the file out, or save it smaller"));
+  EXPECT_EQ(refusal(), "no error");
+}
+
+TEST_F(ImagesErrors, RoomOfAHostAndItsRanks) {
+  folder_.write("host/proc/meminfo", "MemAvailable: 262144 kB\n");
+  const auto asked = [&](int64_t bytes) {
+    try {
+      check_room("a\nb.npz", "unpacked, x", bytes, "save it smaller", folder_.path("host"));
+    } catch (const UserError& error) { return std::string(error.what()); }
+    return std::string("no error");
+  };
+  EXPECT_EQ(asked(200 << 20), "no error");
+  EXPECT_EQ(asked(int64_t{1} << 40),
+            "data.paths: a\\nb.npz: unpacked, x takes 1.00 TiB of memory, and this host has 256.00 MiB "
+            "(MemAvailable "
+            "and SwapFree of /proc/meminfo); save it smaller");
+  setenv("LOCAL_WORLD_SIZE", "4", 1);
+  expect_words(asked(200 << 20),
+               "takes 200.00 MiB of memory on each of 4 ranks, and this host has 256.00 MiB");
+  unsetenv("LOCAL_WORLD_SIZE");
+}
+
+TEST_F(ImagesErrors, NamesStayInTheirLine) {
+  const std::string path = folder_.write("d/cat/1.png\nroot cause: x.png", "no picture");
+  const std::string told = refusal();
+  EXPECT_EQ(told.find('\n'), std::string::npos) << told;
+  expect_words(told, "1.png\\nroot cause: x.png begins as neither PNG nor JPEG");
+}
+
+TEST_F(ImagesErrors, NumbersBeyondAPalette) {
+  // A pixel of two bits, 3, and a palette of two colours.
+  std::string file("\x89PNG\r\n\x1a\n", 8);
+  auto number = [](uint32_t n) {
+    return std::string{static_cast<char>(n >> 24), static_cast<char>(n >> 16), static_cast<char>(n >> 8),
+                       static_cast<char>(n)};
+  };
+  auto chunk = [&](const std::string& body) {
+    const auto* bytes = reinterpret_cast<const Bytef*>(body.data());
+    file += number(static_cast<uint32_t>(body.size() - 4)) + body +
+            number(static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(body.size()))));
+  };
+  std::string packed(64, '\0');
+  uLongf size = packed.size();
+  const Bytef row[] = {0, 0xff};
+  ASSERT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size, row, sizeof row), Z_OK);
+  chunk("IHDR" + number(1) + number(1) + std::string("\2\3\0\0\0", 5));
+  chunk("PLTE" + std::string(6, 'x'));
+  chunk("IDAT" + packed.substr(0, size));
+  chunk("IEND");
+  const std::string path = folder_.write("d/cat/1.png", file);
+  expect_words(refusal(), path + " is damaged: a pixel has colour 3 of a palette of 2; take the file out");
 }
 
 TEST_F(ImagesErrors, Pictures) {

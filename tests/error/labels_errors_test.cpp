@@ -133,8 +133,10 @@ TEST_F(LabelsErrors, Sources) {
 TEST_F(LabelsErrors, NothingToTrainOn) {
   DataOptions o = options("{\"text\": \"a\", \"label\": 0}\n");
   o.validation = 0.9;
-  EXPECT_EQ(refusal(o, 2), "data.paths: 1 record in " + folder_.path("a.jsonl") +
-                               ", and none is left to train on; is data.validation 0.9 too much?");
+  EXPECT_EQ(refusal(o, 2),
+            "data.paths: 1 record in " + folder_.path("a.jsonl") +
+                ", and data.validation, 0.9, keeps all of them (of each file the last, rounded): none "
+                "is left to train on; keep fewer, or give more records");
 }
 
 }  // namespace

@@ -53,6 +53,22 @@ TEST(StateErrors, Paths) {
                  {str("\"", part, "\" under \"blocks\""), "letters, digits, _ and -"});
 }
 
+// What a file of tensors cannot hold under its name is refused where it is made, not at the first save.
+TEST(StateErrors, NamesThatNoFileHolds) {
+  State state(solo_mesh(), 1);
+  const Init init = init::ones();
+  const int line = __LINE__ + 1;
+  expect_words(refusal([&] { state.root().parameter("__metadata__", {2}, init); }),
+               {"state \"__metadata__\" at " + here(line),
+                "has the name that safetensors files keep for themselves; give it another one"});
+  (state / "a").parameter("__metadata__", {2}, init);  // below a path it is another name
+  for (const char* fqn : {"", ".", "a.", ".a", "a..b", "a/b", "a b", "a\"b", "a\nb", "\xff", "é"}) {
+    Spec spec{fqn, DType::f32, {2}, init, Role::parameter, true, "", {"x.cpp", 7, ""}};
+    expect_words(refusal([&] { state.record(spec); }),
+                 {"\" at x.cpp:7 is no path: parts of letters, digits, _ and -, with points between them"});
+  }
+}
+
 TEST(StateErrors, Sizes) {
   State state(solo_mesh(), 1);
   int line = __LINE__ + 1;

@@ -104,6 +104,33 @@ TEST_F(Arrays, RefusalsNameFileFieldAndWayOut) {
   expect_says(kImages, "images.npy has its bytes in big-endian order");
   write("images.npy", npy<float>("<c8", "(2, 2, 2)", std::vector<float>(16)));
   expect_says(kImages, "images.npy has elements of type c8; f2, f4, f8, integers and b1 are read");
+  // Headers of up to 64 KiB, which a regular expression followed into its stack.
+  auto shape_says = [&](const std::string& shape, const std::string& words) {
+    write("images.npy", npy<float>("<f4", shape, std::vector<float>(8)));
+    expect_says(kImages, "images.npy " + words);
+  };
+  std::string dims;
+  for (int i = 0; i < 20000; ++i) dims += "1, ";
+  shape_says("(" + dims + ")", "has a shape of more than 64 dims");
+  shape_says("(" + std::string(60000, '1') + ",)",
+             "has a dim of 1111111111111111111111111111111111111111... (59960 more)");
+  shape_says("(9999999999999999999,)", "has a dim of 9999999999999999999 elements");
+  shape_says("(2, 999999999999, 999999999999)", "has a shape beyond 2^63 elements");
+  shape_says("(-1, 2)", "has a header without a shape");
+  shape_says("()", "is a single number; its first dim counts samples");
+  shape_says("(2, 2, 2", "has a header without a shape");
+  shape_says("(2 2)",
+             "has a header that numpy does not write: {'descr': '<f4', 'fortran_order': False, 'shape'");
+  shape_says("(2, 2, 2), 'shape': (1,)", "has a header that numpy does not write: ");
+  shape_says("(2, 2, 2), 'more': 1", "has a header that numpy does not write: ");
+  write("images.npy", npy<float>("<f4", "(2, 2, 2)", std::vector<float>(8), "Maybe"));
+  expect_says(kImages, "images.npy has a header that numpy does not write: ");
+  write("images.npy", npy<float>("x', 'a\nb': 'c", "(2,)", std::vector<float>(8)));
+  expect_says(kImages, "images.npy has no plain numbers; its header says {'descr': 'x', 'a\\nb': ");
+  // Read, as numpy does.
+  write("images.npy", npy<float>("<f4", "(" + std::string(60000, ' ') + "2, 2L ,2)", std::vector<float>(8)));
+  write("labels.npy", npy<int32_t>("<i4", "(2,)", {1, 2}));
+  EXPECT_EQ(refusal(kImages), "no error");
   write("images.npy", "PK\x03\x04 an archive");
   expect_says(kImages, "images.npy is no .npy array; numpy.save writes one");
 }

@@ -187,13 +187,14 @@ TEST_F(Checkpoints, Row29TwoJobsOfOneFolder) {
   ASSERT_TRUE(until(60, [&] { return last_step("run") >= 5; })) << first->output();
   const Result second = trainrun(on(1));
   EXPECT_EQ(second.code, kExitUser) << second.output;
-  EXPECT_HAS(second.output, str("runs/run is in use by another trainrun (process ", first->pid(),
-                                "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output,
+             str("runs/run is in use by another trainrun (process ", first->pid(), ", since 2"));
+  EXPECT_HAS(second.output, "); wait for it, stop it, or choose --name=OTHER");
   ::kill(first->pid(), SIGTERM);
   EXPECT_EQ(first->wait(30), kExitStopped) << first->output();
   row({.fault = "a second trainrun on the run of a first",
-       .seen =
-           "runs/run is in use by another trainrun (process N); wait for it, stop it, or choose --name=OTHER",
+       .seen = "runs/run is in use by another trainrun (process N, since TIME); wait for it, stop it, or "
+               "choose --name=OTHER",
        .code = "2",
        .detected = "5 s (it waits for the lock)",
        .recovered = "the first goes on",

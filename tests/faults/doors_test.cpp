@@ -116,8 +116,8 @@ TEST_F(FaultRun, Row43OddSurroundings) {
   EXPECT_HAS(file_text(scratch_.path("out")), "raise ulimit -n");
   row({.fault = "a folder on PATH that one may not enter; TMPDIR that cannot be written; ulimit -n 20 with 8 "
                 "ranks",
-       .seen = "nothing; nothing; cannot start the ranks: Too many open files; each rank takes two files of "
-               "this process: raise ulimit -n",
+       .seen = "nothing; nothing; ulimit -n is 20, and trainrun opens 64 files for 8 ranks; raise ulimit "
+               "-n, or start fewer ranks",
        .code = "0; 0; 2",
        .detected = "at the start"});
 }

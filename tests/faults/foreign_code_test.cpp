@@ -35,7 +35,7 @@ class ForeignCode : public FaultRun {
 
 // The stored configs of a run name another device; the manifest's checksum fits again.
 void plant(const std::string& run, const std::string& device) {
-  for (const char* name : {"/config.json", "/logs/config.json"}) {
+  for (const char* name : {"/config.json", "/asked.json"}) {
     Json config = Json::parse(file_text(run + name));
     config["train"]["device"] = device;
     std::ofstream(run + name) << config.dump();
@@ -65,7 +65,7 @@ TEST_F(ForeignCode, Row51PluginOfAStoredConfig) {
       {"plan", "mine.json"},
       {"runs/run/config.json"},
       {"--nproc", "2", "runs/run/config.json", "--name=again"},
-      {"runs/run/logs/config.json", "--name=again"},
+      {"runs/run/asked.json", "--name=again"},
       {"worker", "runs/run/config.json"}};
   for (const auto& words : commands) {
     const Result refused = trainrun(words);
@@ -139,7 +139,7 @@ TEST_F(ForeignCode, Row52LinksUnderTemporaryNames) {
   fs::create_directories("runs/run/ckpt");
   fs::create_directories("runs/run/logs");
   for (const char* name : {"config.json.tmp", "config.json", "metrics.jsonl.tmp", "metrics.jsonl",
-                           "ckpt/latest.tmp", "ckpt/latest", "logs/config.json.tmp"})
+                           "ckpt/latest.tmp", "ckpt/latest", "asked.json.tmp"})
     fs::create_symlink(scratch_.path("precious"), str("runs/run/", name));
   train_tiny("run");
   EXPECT_EQ(final_hash("run"), final_hash("whole"));

@@ -339,8 +339,9 @@ TEST_F(ProcessFaults, Row13TwoRunsOfOneName) {
   auto first = running(2, {"--train.steps=100000"});
   auto second = trainrun(words(2));
   EXPECT_EQ(second.code, kExitUser) << second.output;
-  EXPECT_HAS(second.output, str("runs/run is in use by another trainrun (process ", first->pid(),
-                                "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output,
+             str("runs/run is in use by another trainrun (process ", first->pid(), ", since 2"));
+  EXPECT_HAS(second.output, "); wait for it, stop it, or choose --name=OTHER");
   kill(first->pid(), SIGTERM);
   EXPECT_EQ(first->wait(10), kExitStopped);
   Process beside({TRAINRUN, "--nproc", "2", "c.json", "--name=beside", "--train.device=cpu",
@@ -350,7 +351,8 @@ TEST_F(ProcessFaults, Row13TwoRunsOfOneName) {
   EXPECT_EQ(beside.wait(30), kExitOk) << beside.output();
   for (const char* name : {"beside", "other"}) EXPECT_EQ(final_hash(name), final_hash("whole"));
   row({.fault = "a second trainrun on a live run; two jobs side by side",
-       .seen = "runs/run is in use by another trainrun (process 12494); wait for it, stop it, or choose "
+       .seen = "runs/run is in use by another trainrun (process 12494, since 2026-11-28 12:00:00); wait for "
+               "it, stop it, or choose "
                "--name=OTHER",
        .code = "2; 0",
        .detected = "5 s, which it waits",

@@ -69,10 +69,12 @@ TEST_F(WatchRun, Row06TheLoneRankAndAllRanksStopped) {
     for (int rank = 0; rank < std::stoi(nproc); ++rank) kill(pid(rank), SIGSTOP);
     EXPECT_TRUE(said(*process, "is stopped (SIGSTOP, Ctrl-Z or a debugger)", 10)) << process->output();
     EXPECT_EQ(process->wait(30), kExitPeer) << process->output();
-    EXPECT_HAS(process->output(), "root cause: rank ");
+    EXPECT_HAS(process->output(), std::string("root cause: ") +
+                                      (nproc == std::string("1") ? "rank 0 " : "all 2 ranks are stopped "));
   }
   row({.fault = "SIGSTOP of the only rank of --nproc 1; of all ranks of --nproc 2; a deadline of 3 s",
-       .seen = "rank 0 (process N) is stopped (SIGSTOP, Ctrl-Z or a debugger), at step S",
+       .seen = "rank 0 (process N) is stopped (SIGSTOP, Ctrl-Z or a debugger), at step S; all 2 ranks are "
+               "stopped (SIGSTOP, Ctrl-Z or a debugger; processes N, M)",
        .code = "75",
        .detected = "1.0 s",
        .recovered = "same command; by itself with --max-restarts",

@@ -1,5 +1,6 @@
 // Fuzz target: config.json of Hugging Face. What is read of it can be written again, and reads as the same.
 #include "launcher/hf/config.h"
+#include "launcher/hf/folder.h"
 #include "tests/fuzz/targets.h"
 
 namespace lockstep::fuzz {
@@ -7,8 +8,8 @@ namespace lockstep::fuzz {
 using namespace launcher;
 
 void hf_config(std::string_view bytes) {
-  const Json given = Json::parse(bytes, nullptr, false);
-  if (given.is_discarded()) return;
+  Json given;
+  if (!answers([&] { given = hf::config_json(bytes, "config.json"); })) return;
   hf::HfModel model;
   if (!answers([&] { model = hf::model_of(given, "config.json"); })) return;
   const Json whole = hf::complete(*model.family, model.options, 48);

@@ -94,6 +94,34 @@ TEST(Tokenizer, SaysWhichPartATokenBeginsIn) {
   EXPECT_EQ(counted, "Hello<|im_end|>");
 }
 
+// The same text in two parts, cut at two places: a token that holds a byte of a part that is learnt is learnt
+// (areal-project/AReaL#1427, huggingface/trl#5213). `bpe` has " yes" as one token.
+TEST(Tokenizer, ATokenAcrossABorderIsLearnt) {
+  const nlohmann::json bpe = {
+      {"normalizer", {{"type", "Replace"}, {"pattern", {{"String", "--"}}}, {"content", "-"}}},
+      {"model",
+       {{"type", "BPE"},
+        {"vocab", {{"a", 0}, {"b", 1}, {"-", 2}, {"ab", 3}, {"-a", 4}, {"-ab", 5}, {"b-", 6}}},
+        {"merges", {"a b", "- ab", "b -"}}}}};
+  ScratchFolder folder;
+  const Tokenizer tokenizer(folder.write("t.json", bpe.dump()));
+  auto learnt = [&](const std::vector<std::string>& parts, const std::vector<bool>& flags) {
+    std::string out;
+    for (const auto& token : tokenizer.encode_parts(parts, flags))
+      out += str(token.id, token.learnt ? "+ " : " ");
+    return out;
+  };
+  EXPECT_EQ(learnt({"b-", "ab"}, {false, true}), "1 5+ ");
+  EXPECT_EQ(learnt({"b", "-ab"}, {false, true}), "1 5+ ");
+  EXPECT_EQ(learnt({"b-a", "b"}, {false, true}), "1 5+ ");
+  EXPECT_EQ(learnt({"ba", "b-", "a"}, {false, true, false}), "1 3+ 2+ 0 ");
+  EXPECT_EQ(learnt({"a", "", "b"}, {false, true, false}), "3 ");  // a part without a byte is in no token
+  EXPECT_EQ(learnt({"ab-", "-ab"}, {false, true}), "3 5+ ");      // replaced across the border
+  EXPECT_EQ(learnt({"ab-", "-"}, {false, true}), "3 2+ ");
+  EXPECT_EQ(learnt({"ab-", "-", "ab"}, {true, false, false}), "3+ 5+ ");
+  EXPECT_EQ(learnt({"ab", "ab"}, {false, false}), "3 3 ");
+}
+
 // What a model of SentencePiece knows: its own symbols, and what a tokenizer_config.json beside it asks for.
 TEST(Tokenizer, OfSentencePiece) {
   const Tokenizer tokenizer(file_of("sp_unigram.model"));
@@ -116,6 +144,17 @@ TEST(Tokenizer, OfSentencePiece) {
   EXPECT_EQ(beside.before(), std::vector<int32_t>{1});
   EXPECT_TRUE(beside.behind().empty());
   EXPECT_EQ(end_token(beside, "auto"), 2);
+}
+
+// Of a model of SentencePiece alike.
+TEST(Tokenizer, OfSentencePieceATokenAcrossABorderIsLearnt) {
+  const Tokenizer tokenizer(file_of("sp_unigram.model"));
+  auto last = [&](const std::vector<std::string>& parts) {
+    const auto tokens = tokenizer.encode_parts(parts, {false, true});
+    return str(tokens.back().id, " ", tokens.back().learnt);
+  };
+  EXPECT_EQ(last({"one: ", "the"}), last({"one:", " the"}));
+  EXPECT_TRUE(last({"one: ", "the"}).ends_with(" 1"));
 }
 
 TEST(Tokenizer, KnowsItsTokens) {

@@ -38,6 +38,12 @@ std::vector<std::string> not_built(const std::filesystem::path& root);
 // Folders called utils, common, misc, helpers or internal.
 std::vector<std::string> nameless_folders(const std::filesystem::path& root);
 
+// Code of the product that reads without a bound, throws on numbers or waits for pipes: regular expressions,
+// std::stoi and its like, sscanf, Json::parse, property trees, std::ifstream. `allowed` lists those that may
+// stay, since no stranger writes what they read: "FILE WORD: reason"; a line without a reason, and one for
+// what is not there any more, are violations too. Lines that start with # are comments.
+std::vector<std::string> unbounded_readers(const std::filesystem::path& root, const std::string& allowed);
+
 // Types (struct, class, union, enum) that two files of the product define under one name in named namespaces,
 // whichever these are: a reader takes them for one, and in one namespace the linker does, too.
 std::vector<std::string> types_defined_twice(const std::filesystem::path& root);

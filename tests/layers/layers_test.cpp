@@ -28,6 +28,9 @@ TEST(House, no_includes_go_in_a_circle) {
   EXPECT_TRUE(all_well(include_circles(root(), text_of("circles.txt"))));
 }
 TEST(House, every_source_is_built) { EXPECT_TRUE(all_well(not_built(root()))); }
+TEST(House, strangers_bytes_are_read_within_bounds) {
+  EXPECT_TRUE(all_well(unbounded_readers(root(), text_of("unbounded.txt"))));
+}
 TEST(House, every_folder_has_a_name) { EXPECT_TRUE(all_well(nameless_folders(root()))); }
 TEST(House, every_type_has_a_name_of_its_own) { EXPECT_TRUE(all_well(types_defined_twice(root()))); }
 TEST(House, every_wing_has_its_namespace) {
@@ -152,6 +155,28 @@ TEST(Checks, long_file_and_stale_or_groundless_permission) {
       too_long(tree.path(""), "core/base/long.h: a table\ncore/base/just.h: a table\ncore/gone.h: a table\n"),
       (Lines{"long_files.txt: core/base/just.h has 400 lines; take it off the list",
              "long_files.txt: core/gone.h does not exist"}));
+}
+
+TEST(Checks, reader_without_a_bound_and_stale_or_groundless_permission) {
+  Tree tree;
+  tree.write("core/base/text.cpp",
+             "// Text for everybody, the code.\n#include \"core/base/text.h\"\n"
+             "// std::stoi in words\nint mystrtol(int); int a = mystrtol(1), b = std::stoi(\"std::stod\");\n"
+             "std::ifstream file;\n");
+  tree.write("tests/a.cpp", "// A test may.\nstd::regex x;\n");
+  const Lines found = unbounded_readers(tree.path(""), "");
+  ASSERT_EQ(found.size(), 2u) << list(found);
+  EXPECT_TRUE(found[0].starts_with("core/base/text.cpp:4: std::stoi throws, or stops at what is no number"))
+      << found[0];
+  EXPECT_TRUE(found[1].starts_with("core/base/text.cpp:5: std::ifstream waits for a FIFO")) << found[1];
+  EXPECT_EQ(list(unbounded_readers(tree.path(""),
+                                   "core/base/text.cpp stoi: ours\ncore/base/text.cpp ifstream: ours\n")),
+            "");
+  EXPECT_EQ(list(unbounded_readers(tree.path(""),
+                                   "core/base/text.cpp stoi:\ncore/base/text.cpp ifstream: ours\n"
+                                   "core/gone.cpp regex: ours\n")),
+            "core/base/text.cpp stoi: may stay for no reason; write it behind a colon\n"
+            "core/gone.cpp regex: is not there any more; take the line out");
 }
 
 TEST(Checks, circle_of_includes_and_stale_or_groundless_permission) {

@@ -144,6 +144,9 @@ TEST_F(Commands, ExplainAndEnv) {
   EXPECT_HAS(said({"explain", "model.classes"}), "model.classes: classes of a text\n  of vit");
   EXPECT_HAS(said({"explain", "body"}), "A part of the typed program: head (gathers of weights)");
   EXPECT_HAS(said({"explain", "75"}), "Exit code 75");
+  for (const char* elsewhere : {"pipeline", "ema", "early_stopping", "max_seq_length", "flash_attention",
+                                "accumulate", "loss_scale", "eval", "dpo", "qlora"})
+    EXPECT_HAS(said({"explain", elsewhere}), str(elsewhere, ": "));
   EXPECT_HAS(said({"explain", "cross_entropy"}), "op cross_entropy\n");
   EXPECT_HAS(said({"explain", "plateau"}), "optim.schedule.kind=plateau: how the learning rate falls");
   EXPECT_HAS(said({"explain", "val_loss"}),

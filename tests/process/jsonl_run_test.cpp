@@ -1,5 +1,8 @@
 // Chats as JSON lines, from a tokenizer.json to the last loss: the same on any number of ranks, and on going
 // on.
+#include <signal.h>
+
+#include <chrono>
 #include <regex>
 
 #include "tests/support/real_run.h"
@@ -208,6 +211,28 @@ TEST_F(JsonlRun, TrainsAClassifierOfPairs) {
     EXPECT_EQ(losses("p3", which), losses("p1", which)) << which;
   }
   EXPECT_LT(std::stod(losses("p1").back().substr(3)), 0.5);
+}
+
+// A stop is heard while a text is tokenized, on all ranks: this one has 1,500 tokens that end at each place.
+TEST_F(JsonlRun, StopsWhileItTokenizes) {
+  Json rows = Json::array({Json::array({"<unk>", 0.0})});
+  for (size_t i = 1; i <= 1500; ++i) rows.push_back(Json::array({std::string(i, 'a'), -1.0}));
+  scratch_.write("slow.json",
+                 Json({{"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", rows}}}}).dump());
+  scratch_.write("slow.txt", std::string(4000000, 'a'));
+  for (const char* ranks : {"1", "2"}) {
+    auto process = start({"--nproc", ranks, "c.json", str("--name=s", ranks), "--data.kind=text",
+                          "--data.paths=[slow.txt]", "--data.tokenizer=slow.json", "--model.vocab=1600"});
+    ASSERT_TRUE(until(60, [&] { return process->output().find("4000000 bytes taken") != std::string::npos; }))
+        << process->output();
+    const auto began = std::chrono::steady_clock::now();
+    kill(process->pid(), SIGTERM);
+    EXPECT_EQ(process->wait(20), kExitStopped) << process->output();
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4))
+        << "a second, but for other work";
+    EXPECT_HAS(process->output(),
+               "asked to stop while data was read, before the first step: there is nothing to save");
+  }
 }
 
 // A model that sees no borders is refused before anything is compiled.

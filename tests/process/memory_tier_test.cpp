@@ -31,7 +31,7 @@ class MemoryTier : public RealRun {
   }
   static std::string folder(const std::string& name = "run") {
     return str("/dev/shm/lockstep-memory.", geteuid(), ".", name, ".",
-               trim(file_text("runs/" + name + "/logs/memory-id")));
+               trim(file_text("runs/" + name + "/memory-id")));
   }
   // All folders in memory of runs of this test.
   std::vector<std::string> folders() const {

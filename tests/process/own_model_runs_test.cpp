@@ -55,7 +55,7 @@ TEST_F(OwnModelRuns, ResumesPlansReplaysAndGenerates) {
   train({"--nproc", "1", "mine.json", "--train.steps=4"});
   train({"--nproc", "2", "mine.json"});
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
-  EXPECT_HAS(output({"plan", "--long", "--nproc", "2", "mine.json"}), "all_gather");
+  EXPECT_HAS(output({"plan", "--long", "--nproc", "2", "mine.json", named()}), "all_gather");
   const std::string stored = "runs/run/config.json";
   refused({"plan", stored},
           {"model.kind is \"pair\"", "compile.load_ops names libraries that are not open here", named()});
@@ -78,17 +78,18 @@ TEST_F(OwnModelRuns, ItsKeysAreCheckedAndShown) {
   write_config(R"("features": "8")");
   refused({"--nproc", "1", "mine.json"}, {"model.features is \"8\", a string; it must be an integer"});
   write_config(R"("features": 7, "keep": 2)");
-  refused({"plan", "mine.json"}, {"model.features is 7, which is odd", "model.keep is 2"});
+  refused({"plan", "mine.json", named()}, {"model.features is 7, which is odd", "model.keep is 2"});
   write_config(R"("depth": 3)");
-  refused({"plan", "mine.json"}, {"model.depth is 3, but it belongs to model.kind gpt"});
+  refused({"plan", "mine.json", named()}, {"model.depth is 3, but it belongs to model.kind gpt"});
   write_config(R"("features": 8)", R"("label_smoothing": 0.1)");
-  refused({"plan", "mine.json"}, {"task.label_smoothing is 0.1", "task.kind is sharp_lm"});
+  refused({"plan", "mine.json", named()}, {"task.label_smoothing is 0.1", "task.kind is sharp_lm"});
   write_config(R"("features": 8)");
-  refused({"plan", "mine.json", "--model.kind=pare"}, {"pair"});
-  refused({"plan", "mine.json", "--model.fetures=4"}, {"did you mean model.features?"});
-  EXPECT_HAS(output({"show", "mine.json"}), "\"features\": 8");
+  refused({"plan", "mine.json", named(), "--model.kind=pare"}, {"pair"});
+  refused({"plan", "mine.json", named(), "--model.fetures=4"}, {"did you mean model.features?"});
+  EXPECT_HAS(output({"show", "mine.json", "--compile.load_ops=[./mine.so]"}), "\"features\": 8");
   EXPECT_HAS(output({"show", "--schema", "--compile.load_ops=[./mine.so]"}), "pair: features per token");
-  EXPECT_HAS(output({"show", "--reference", "mine.json"}), "model.features");
+  EXPECT_HAS(output({"show", "--reference", "mine.json", named()}), "model.features");
+  EXPECT_EQ(output({"show", "--reference", "mine.json"}).find("model.features"), std::string::npos);
   EXPECT_EQ(output({"show", "--reference"}).find("model.features"), std::string::npos);
 }
 

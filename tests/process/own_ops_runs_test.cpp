@@ -69,6 +69,50 @@ TEST_F(OwnOpsRuns, AStoredConfigOpensNone) {
   EXPECT_EQ(longer.code, kExitOk) << longer.output;
 }
 
+// A config that only is looked at is read before its libraries are trusted: none of it opens one, whoever
+// wrote it.
+TEST_F(OwnOpsRuns, LookingAtAConfigOpensNone) {
+  scratch_.write("evil.c",
+                 str("#include <fcntl.h>\n__attribute__((constructor)) static void ran(void) { open(\"",
+                     scratch_.path("ran"), "\", O_CREAT, 0600); }\n"));
+  ASSERT_EQ(std::system("cc -shared -fPIC -o evil.so evil.c"), 0);
+  const auto with = [&](const std::string& key, const std::string& value, const std::string& file) {
+    Json config = Json::parse(file_text("c.json"));
+    config[key == "load_ops" ? "compile" : "train"][key] =
+        key == "load_ops" ? Json::array({value}) : Json("plugin:" + value);
+    scratch_.write(file, config.dump());
+  };
+  with("load_ops", "./evil.so", "ops.json");
+  with("device", "./evil.so", "device.json");
+  const std::string looks =
+      ", whose code would run as you, and this command only looks at the config: it opens what the command "
+      "line "
+      "names. Name it there if you trust it: `trainrun ";
+  for (const char* command : {"plan", "show"}) {
+    std::vector<std::string> words = {command};
+    if (command == std::string("show")) words.insert(words.end(), {"--graph", "step.svg"});
+    auto ops = words, device = words;
+    ops.push_back("ops.json"), device.push_back("device.json");
+    refused(ops, "ops.json names compile.load_ops \"./evil.so\"" + looks);
+    refused(ops, "--compile.load_ops=[" + scratch_.path("evil.so") +
+                     "]`; or do without it: --compile.load_ops=[]");
+    refused(device, "device.json names train.device \"plugin:./evil.so\"" + looks);
+  }
+  const auto shown = trainrun({"show", "ops.json"});
+  EXPECT_EQ(shown.code, kExitOk) << shown.output;
+  EXPECT_HAS(
+      shown.output,
+      "trainrun: warning: compile.load_ops names libraries that are not open here, so that models, tasks and "
+      "keys "
+      "of theirs are not known: a stored config opens none, nor does a command that only looks at one");
+  EXPECT_HAS(shown.output, "\"context\": 16");
+  trainrun({"show", "--reference", "ops.json"});
+  trainrun({"show", "--schema", "ops.json"});
+  EXPECT_FALSE(std::filesystem::exists("ran"));
+  refused({"plan", "ops.json", "--compile.load_ops=[./evil.so]"}, "lockstep_op_library");
+  EXPECT_TRUE(std::filesystem::exists("ran")) << "named, it is opened";
+}
+
 TEST_F(OwnOpsRuns, WhatIsNoneOrNotTrustedIsRefused) {
   refused(
       {"--nproc", "1", "c.json", "--compile.load_ops=[mine.so]"},

@@ -62,6 +62,15 @@ TEST_F(ReportCommand, TellsWhatTheRunRecorded) {
   for (const Json& mark : data["marks"]) bad = bad || mark["bad"].get<bool>();
   EXPECT_TRUE(bad) << "the death is marked in the charts";
   EXPECT_FALSE(chart(data, "Memory against time")) << "it was not asked for";
+  // A finished run that is called again makes no rows, and what was measured stays.
+  const auto measured = [&](const std::string& page) {
+    const size_t begin = page.find("Plan beside measured");
+    return page.substr(begin, page.find("</table>", begin) - begin);
+  };
+  train(on({"--nproc", "2"}));
+  ASSERT_EQ(trainrun({"report", "run", "--out", "again.html"}).code, kExitOk);
+  EXPECT_EQ(measured(file_text("again.html")), measured(html));
+  EXPECT_HAS(file_text("again.html"), "3 starts");
   // The same into the run's folder, where no name is given.
   EXPECT_EQ(trainrun({"report", "runs/run", "--budgets"}).code, kExitOk);
   const Json more_data = data_of(file_text("runs/run/report.html"));

@@ -81,7 +81,7 @@ TEST_F(Simulate, IsTheRunOfAsManyProcesses) {
   // The folder: missing are the file that hands the config to the workers, MPI's own log, and the name of the
   // run's memory, which ranks that are threads do not outlive.
   auto mine = files_below("runs/threads"), theirs = files_below("runs/processes");
-  for (const char* file : {"logs/config.json", "logs/attempt-1/launcher.log", "logs/memory-id"})
+  for (const char* file : {"asked.json", "logs/attempt-1/launcher.log", "memory-id"})
     std::erase(theirs, file);
   EXPECT_EQ(mine, theirs);
 }

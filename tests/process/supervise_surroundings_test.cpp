@@ -88,8 +88,8 @@ TEST_F(Supervise, FolderInUseIsRefused) {
   ASSERT_NE(run().pid(0), 0);
   auto second = start({"1"}, {.nproc = 1});
   EXPECT_EQ(second.wait(15), kExitUser);
-  EXPECT_HAS(second.output(), str("is in use by another trainrun (process ", first.pid(),
-                                  "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output(), str("is in use by another trainrun (process ", first.pid(), ", since 2"));
+  EXPECT_HAS(second.output(), "); wait for it, stop it, or choose --name=OTHER");
   kill(first.pid(), SIGTERM);
   EXPECT_EQ(first.wait(5), kExitStopped);
 }

@@ -1,5 +1,7 @@
 // Flags and keys of a run on several hosts, and those of other launchers: what they become, and what is
 // refused.
+#include <sys/stat.h>
+
 #include "tests/process/trainrun_fixture.h"
 
 namespace lockstep {
@@ -53,7 +55,12 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
   refused({"--hosts=a,a"}, "--hosts: a is given twice; give it once, with all its ranks");
   refused({"--hosts=-x"}, "--hosts: \"-x\" is no name of a host");
   refused({"--hostfile", "hosts"},
-          "--hostfile hosts cannot be read; give a file with a line \"NAME slots=N\" for each host");
+          "--hostfile hosts cannot be read: No such file or directory; give a file with a line \"NAME "
+          "slots=N\" for "
+          "each host");
+  ASSERT_EQ(mkfifo("pipe", 0600), 0);  // never waited for, and a device never read to its end
+  refused({"--hostfile", "pipe"}, "--hostfile pipe cannot be read: it is a FIFO, not a plain file");
+  refused({"--hostfile", "/dev/zero"}, "--hostfile /dev/zero cannot be read: it is a ");
   refused(
       {"--rdzv-conf=timeout=3"},
       "--rdzv-conf timeout=3: node 0's mpirun is reached at --rdzv-endpoint HOST:PORT, with --node-rank K on "

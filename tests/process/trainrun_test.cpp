@@ -47,12 +47,45 @@ TEST_F(Trainrun, SlipsAreAnswered) {
        "--resume is a section; a run resumes by itself: the same command goes on from its newest checkpoint"},
       {{"c.json", "--optim=adam"}, "--optim is a section; name one of its keys: --optim."},
       {{"d.json"}, "cannot read the config d.json: it is not there; nearest: c.json"},
-      {{"train.py"}, "cannot start the program train.py: it is not there"}};
+      {{"train.py"}, "cannot start the program train.py: it is not there"},
+      {{"evaluate", "c.json"},
+       "there is no command \"evaluate\": a run validates by itself: train.eval_every"},
+      {{"eval", "runs/x"}, "there is no command \"eval\": a run validates by itself: train.eval_every"},
+      {{"evaluate"}, "there is no command \"evaluate\": "},
+      {{"serve"}, "there is no command \"serve\": trainrun export-hf RUN OUT writes a folder that servers"},
+      {{"--nprocs", "2", "c.json"}, "unknown flag --nprocs; did you mean --nproc?"},
+      {{"--gpu", "h100", "c.json"}, "unknown key gpu in --gpu; "},
+      {{"--device", "cuda", "c.json"}, "unknown key device in --device; did you mean train.device?"},
+      {{"c.json", "--model.kind=mixtral"}, "; no family has experts; examples/moe.cpp"},
+      {{"c.json", "--model.attn_dropout=0.1"}, "no attention probabilities are dropped here"}};
   for (const auto& [words, answer] : slips) {
     const auto result = trainrun(words);
     EXPECT_EQ(result.code, kExitUser) << result.output;
     EXPECT_HAS(result.output, answer);
+    EXPECT_EQ(result.output.find("is neither a flag nor"), std::string::npos) << result.output;
   }
+}
+
+// A pipe gives its bytes once, and a config is looked at more than once.
+TEST_F(Trainrun, ConfigsThroughPipes) {
+  const std::string self = TRAINRUN;
+  const auto shell = [&](const std::string& line) {
+    Process process({"/bin/bash", "-c", line}, scratch_.path("out"));
+    const int code = process.wait(20);
+    return Result{code, process.output()};
+  };
+  for (const std::string& line :
+       {self + " show <(cat c.json)", "cat c.json | " + self + " show /dev/stdin",
+        self + " show /dev/stdin < c.json", self + " show /proc/self/fd/0 < c.json"}) {
+    const Result shown = shell(line);
+    EXPECT_EQ(shown.code, kExitOk) << line << "\n" << shown.output;
+    EXPECT_HAS(shown.output, "\"first\"");
+  }
+  EXPECT_EQ(shell(self + " --nproc 1 <(cat c.json) --name=piped").code, kExitOk);
+  EXPECT_HAS(file_text("runs/piped/config.json"), "\"steps\": 4");
+  EXPECT_EQ(shell("cat c.json | " + self + " --nproc 2 /dev/stdin --name=stdin").code, kExitOk);
+  const Result data = shell(self + " show c.json --data.paths=[@<(echo a)]");
+  EXPECT_EQ(data.code, kExitUser) << data.output;
 }
 
 TEST_F(Trainrun, ResolvedConfigRerunsTheRun) {
@@ -249,6 +282,14 @@ TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
   EXPECT_HAS(result.output,
              "trainrun: warning: --nproc stands behind ./mine.sh and goes to it; flags of trainrun stand "
              "before the program");
+  for (const char* name : {"../../x", "a/b", "..", ".", "", "two\nlines", "/tmp"}) {
+    result = trainrun({str("--name=", name), "./mine.sh"});
+    EXPECT_EQ(result.code, kExitUser) << name;
+    EXPECT_HAS(result.output,
+               "\"; it names a folder below runs/, so it has no slash, no space and no control "
+               "character, and at most 200 bytes");
+  }
+  EXPECT_FALSE(std::filesystem::exists("../x"));
   result = trainrun({"--lr=1", "./mine.sh"});
   EXPECT_EQ(result.code, kExitUser);
   EXPECT_EQ(
@@ -264,9 +305,11 @@ TEST_F(Trainrun, TwoRunsOfAProgramAtOnceNeedTwoNames) {
   ASSERT_TRUE(until(10, [] { return std::filesystem::exists("runs/slow/logs/attempt-1"); }));
   const auto second = trainrun({"./slow.sh"});
   EXPECT_EQ(second.code, kExitUser);
-  EXPECT_EQ(second.output, str("trainrun: runs/slow is in use by another trainrun (process ", first.pid(),
-                               "); wait for it, stop it, or give this one a folder of its own: trainrun "
-                               "--name=OTHER ./slow.sh\n"));
+  EXPECT_HAS(second.output,
+             str("trainrun: runs/slow is in use by another trainrun (process ", first.pid(), ", since 2"));
+  EXPECT_HAS(
+      second.output,
+      "); wait for it, stop it, or give this one a folder of its own: trainrun --name=OTHER ./slow.sh\n");
   Process other({TRAINRUN, "--name=other", "./slow.sh"}, scratch_.path("other"));
   EXPECT_TRUE(until(10, [] { return std::filesystem::exists("runs/other/logs/attempt-1"); }));
   for (Process* process : {&first, &other}) {

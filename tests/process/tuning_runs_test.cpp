@@ -66,6 +66,56 @@ TEST_F(Tuning, AdaptersAloneMove) {
   EXPECT_EQ(moments, 2 * (8 + 2));
 }
 
+// A run that starts from a tuned one has what it learnt: as adapters where it has the same ones, else in its
+// weights, with the bits that an export has.
+TEST_F(Tuning, AdaptersAreNotLostWhereARunStartsFromThem) {
+  const Words lora = {"--train.lora.rank=2", "--train.lora.alpha=6"};
+  auto start = [&](const std::string& name, const std::string& from, const Words& more, int steps = 1,
+                   Words launch = {}) {
+    Words rest = words(name, more, steps);
+    rest.push_back("--train.init_from=runs/" + from);
+    launch.insert(launch.end(), rest.begin(), rest.end());
+    const Result result = trainrun(launch);
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    return result.output;
+  };
+  auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  train(words("base", {}, 3));
+  start("tuned", "base", lora, 6);
+  const std::string tuned = "runs/tuned/ckpt/step-6";
+  auto at = [](const std::string& name) { return "runs/" + name + "/ckpt/step-1"; };
+
+  EXPECT_HAS(start("on", "tuned", with(lora, {"--optim.lr=0"})),
+             "the adapters of " + tuned + ", rank 2 and alpha 6, go on as adapters beside 8 weights");
+  for (const char* fqn : {"blocks.0.attn.qkv.weight", "blocks.0.attn.qkv.lora_A.weight",
+                          "blocks.1.mlp.down.lora_B.weight", "norm.weight"})
+    EXPECT_EQ(bytes(at("on"), fqn), bytes(tuned, fqn)) << fqn;
+
+  train({"export-hf", "tuned", "merged"});
+  train({"import-hf", "merged", "--name=again"});
+  const std::string rest = "the adapters of " + tuned + ", rank 2 and alpha 6, are merged into 8 weights";
+  EXPECT_HAS(start("plain", "tuned", {"--optim.lr=0"}), rest + "\n");
+  EXPECT_HAS(start("other", "tuned", {"--optim.lr=0", "--train.lora.rank=3"}),
+             rest + ", and those of this run, rank 3 and alpha 16, begin anew");
+  EXPECT_HAS(start("louder", "tuned", {"--optim.lr=0", "--train.lora.rank=2"}),
+             rest + ", and those of this run, rank 2 and alpha 16, begin anew");
+  for (const char* fqn :
+       {"blocks.0.attn.qkv.weight", "blocks.1.mlp.down.weight", "token.weight", "norm.bias"})
+    for (const char* name : {"plain", "other", "louder"})
+      EXPECT_EQ(bytes(at(name), fqn), bytes("runs/again/ckpt/step-0", fqn)) << name << " " << fqn;
+  EXPECT_NE(bytes(at("plain"), "blocks.0.attn.qkv.weight"), bytes(tuned, "blocks.0.attn.qkv.weight"));
+  start("plain-split", "tuned", {"--optim.lr=0"}, 1,
+        {"--nproc", "3", "--mesh.shape=[3]", R"(--mesh.dim_names=["dp_shard"])"});
+  expect_same_run("plain", "plain-split");
+
+  // What tools make of a tuned run is started from alike.
+  train({"ckpt", "average", "runs/tuned/ckpt/step-3", tuned, "runs/mean"});
+  EXPECT_HAS(start("from-mean", "mean", {"--optim.lr=0"}), "are merged into 8 weights");
+}
+
 TEST_F(Tuning, AdaptersBesideRandomWeightsAreTold) {
   const Result told = trainrun(words("random", {"--train.lora.rank=3"}, 1));
   EXPECT_EQ(told.code, kExitOk) << told.output;

@@ -190,6 +190,14 @@ class Errors(Programs):
         self.told("def sample(i):\n    raise KeyError('row')\nls.train(session, state, ls.SampleData(fields, sample), step, run='runs/r')\n",
                   "KeyError: 'row'", code=1)
 
+    def test_no_folder(self):
+        """'' would be the root of the file system."""
+        data = "ls.arrays(x=np.zeros((8, 8)), y=np.zeros((8, 4)))"
+        for run in ("", "/", "//", "a\\nb"):
+            self.told(f"ls.train(session, state, {data}, step, run='{run}')\n", 'UserError: [train] run is "',
+                      '"; it is the folder of the run, as in "runs/mine"', code=2)
+        self.told("ls.Checkpoint('')\n", 'UserError: [checkpoint] dir is ""; it is the folder of the run', code=2)
+
     def test_unknown_word(self):
         self.told("ls.train(session, state, ls.arrays(x=np.zeros((8, 8)), y=np.zeros((7, 4))), step)\n",
                   'UserError: [data] field "y" has 7 rows, and "x" has 8', code=2)

@@ -161,6 +161,74 @@ if steps == 21:
         self.assertIn(f"[load_weights] {part}", said)
         self.assertIn("optim.", said)
 
+    def test_adapters_come_with_the_weights(self):
+        lora = MODEL.replace("adamw =", "state.lora(rank=3, alpha=9)\nadamw =")
+        self.alone(self.write("tuned.py", lora + TRAIN.replace("best=True", "best=False")), "runs/tuned")
+        saved = ls.load(self.path("runs/tuned"))
+        again = lora.replace("adamw =", "ls.load_weights(state, session.argument(2))\nadamw =")
+        shown = "state.materialize()\nnp.savez(run.replace('/', '-'), **{n: state.array(n) for n in state.names()})\n"
+        said = self.alone(self.write("again.py", again + shown), "again", 1, "runs/tuned")
+        self.assertIn("the adapters of runs/tuned/ckpt/step-20, rank 3 and alpha 9, go on as adapters beside 2 weights\n", said)
+        arrays = np.load(self.path("again.npz"))
+        for name in ("up.weight", "up.lora_A.weight", "up.lora_B.weight"):
+            np.testing.assert_array_equal(arrays[name], saved[name])
+        plain = MODEL.replace("adamw =", "ls.load_weights(state, session.argument(2))\nadamw =")
+        said = self.alone(self.write("plain.py", plain + shown), "plain", 1, "runs/tuned")
+        self.assertIn("the adapters of runs/tuned/ckpt/step-20, rank 3 and alpha 9, are merged into 2 weights\n", said)
+        arrays = np.load(self.path("plain.npz"))
+        product = saved["up.lora_B.weight"].astype(np.float64) @ saved["up.lora_A.weight"]
+        np.testing.assert_array_equal(arrays["up.weight"], (saved["up.weight"] + 3.0 * product).astype(np.float32))
+        # By Checkpoint, which has another alpha now.
+        other = lora.replace("alpha=9", "alpha=3") + "print('done', ls.Checkpoint('runs/tuned').resume(state))\n"
+        said = self.alone(self.write("other.py", other), "x")
+        self.assertIn("were scaled by alpha / rank = 3.0, and those of this program are by 1.0", said)
+
+    def test_weights_below_a_scope_and_in_part(self):
+        self.alone(self.write("classifier.py", MODEL + TRAIN), "runs/a", 5)
+        saved = ls.load(self.path("runs/a"))
+        pair = """
+            session = ls.Session()
+            state = ls.State(session.mesh)
+            for at in ("teacher", "student"):
+                ls.Linear(state / at / "up", 20, 32), ls.Linear(state / at / "head", 32, 7)
+                ls.load_weights(state, "runs/a", at=at if at == "teacher" else state / at, partial=True)
+            rows = np.arange(224.0).reshape(7, 32)
+            state.set("student.head.weight", rows)
+            state.materialize()
+            for name in ("teacher.up.weight", "student.up.weight", "student.head.weight"):
+                np.save(name, state.array(name))
+            state.set("teacher.head.bias", np.full(7, 2, np.float32))
+            print(state.array("teacher.head.bias")[3])
+        """
+        said = self.alone(self.write("pair.py", pair))
+        self.assertIn("2 of the state keep their values, which runs/a/ckpt/step-5 does not have: teacher.head.weight, teacher.head.bias\n", said)
+        self.assertIn("2 of runs/a/ckpt/step-5 are not read, since the state does not have them: down.weight, down.bias\n", said)
+        self.assertIn("2.0\n", said)
+        for at in ("teacher", "student"):
+            np.testing.assert_array_equal(np.load(self.path(f"{at}.up.weight.npy")), saved["up.weight"])
+        np.testing.assert_array_equal(np.load(self.path("student.head.weight.npy")), np.arange(224, dtype=np.float32).reshape(7, 32))
+        wrong = pair.replace("arange(224.0).reshape(7, 32)", "zeros((32, 7))")
+        self.assertIn('[set] wrong.py:10: "student.head.weight" is f32[7,32], and what it is set to f32[32,7]', self.alone(self.write("wrong.py", wrong), code=2))
+
+    def test_models_below_a_scope(self):
+        program = """
+            session = ls.Session()
+            state = ls.State(session.mesh)
+            sizes = dict(vocab=64, context=8, width=16, depth=1, heads=2)
+            models = [ls.build(state / at, "gpt", **sizes) for at in ("policy", "reference")]
+            head = ls.Linear(state / "value", 16, 1)
+            state.materialize()
+            ids = np.arange(16, dtype=np.int32).reshape(2, 8)
+            both = ls.forward(state, {"ids": (ls.i32, [2, 8])}, lambda ids: ls.concat([model(ids) for model in models], 2))(ids)
+            values = ls.forward(state, {"ids": (ls.i32, [2, 8])}, lambda ids: head(models[0].features(ids)))(ids)
+            print("shapes", both.shape, values.shape, np.abs(both[..., :64] - both[..., 64:]).max() > 0)
+            recurrent = ls.build(ls.State(session.mesh) / "net", "lstm", vocab=64, context=8)
+            ls.forward(state, {"ids": (ls.i32, [2, 8])}, lambda ids: recurrent.features(ids))
+        """
+        said = self.alone(self.write("two.py", program), code=2)
+        self.assertIn("shapes (2, 8, 128) (2, 8, 1) True", said)
+        self.assertIn("two.py:15: this family gives no features; gpt, llama, qwen, gemma, mistral, bert, bert_classifier and vit do", said)
+
     def test_ctrl_c_ends_with_one_line(self):
         own = MODEL + """
 compiled = ls.compile(state, {"x": (ls.f32, [20]), "label": (ls.i64, [])}, step, global_batch=16, micro_batch=4)

@@ -154,6 +154,32 @@ TEST(Average, IsTheMeanOfWeightsInF64) {
   EXPECT_EQ(manifest.extra["average_of"].get<std::vector<std::string>>(), sources);
 }
 
+// A mean of matrices means something where all are scaled alike; their scale is kept.
+TEST(Average, AdaptersKeepTheirScale) {
+  ScratchFolder folder;
+  const std::vector<StateSpec> specs{{"up.weight", DType::f32, {7, 3}},
+                                     {"up.lora_A.weight", DType::f32, {2, 3}},
+                                     {"up.lora_B.weight", DType::f32, {7, 2}}};
+  auto tuned = [&](const std::string& name, const Json& config, const Json& extra) {
+    auto state = solo_state(specs, 1);
+    return save_checkpoint(folder.path(name), {1, config, "c", extra, true}, readable(state), solo_mesh(), 0)
+        .path;
+  };
+  const Json scaled = {{"adapters", {{"rank", 2}, {"scale", 1.5}}}};
+  const std::string a = tuned("a", Json::object(), scaled), b = tuned("b", Json::object(), scaled),
+                    c = tuned("c", {{"train", {{"lora", {{"alpha", 4.0}}}}}}, nullptr),
+                    none = tuned("none", Json::object(), nullptr);
+  EXPECT_EQ(read_manifest(average_checkpoints({a, b}, folder.path("out")).written.path).extra["adapters"],
+            scaled["adapters"]);
+  EXPECT_EQ(error_of([&] { average_checkpoints({a, c}, folder.path("out2")); }),
+            "the adapters of " + a + " have alpha 3 and those of " + c +
+                " 4; average checkpoints of one train.lora.alpha");
+  EXPECT_NE(error_of([&] {
+              average_checkpoints({a, none}, folder.path("out2"));
+            }).find(none + " holds adapters and says nowhere what they are scaled by"),
+            std::string::npos);
+}
+
 TEST(Average, Refusals) {
   ScratchFolder folder;
   const std::string a = save_model(folder.path("a"), 1, 10);

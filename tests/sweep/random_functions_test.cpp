@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <set>
+#include <tuple>
 
 #include "compiler/reference/evaluate.h"
 #include "core/ops/functions.h"
@@ -67,6 +69,77 @@ TEST(RandomFunctions, APlaceComesOnce) {
   }
   const double right = 0.125 + 0.375 / 5 + 0.5 / 4;
   EXPECT_NEAR(with_0 / kSamples, right, 4 * std::sqrt(right * (1 - right) / kSamples));
+}
+
+struct Moments {
+  double least = 1e300, most = -1e300, mean = 0;
+};
+Moments moments(const HostTensor& y) {
+  Moments out;
+  for (int64_t i = 0; i < y.size(); ++i) {
+    out.least = std::min(out.least, y.at(i)), out.most = std::max(out.most, y.at(i));
+    out.mean += y.at(i) / static_cast<double>(y.size());
+  }
+  return out;
+}
+
+// The mean of a normal one between a and b is (phi(a) - phi(b)) / (Q(a) - Q(b)): these are its values.
+TEST(RandomFunctions, NormalNumbersInTheTails) {
+  struct Case {
+    double mean, deviation, lo, hi, right, spread;
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const Case& c : {Case{0, 1, -9, -8, -8.121189, 0.12}, Case{0, 1, 5, 6, 5.183147, 0.17},
+                        Case{0, 1, 8, infinity, 8.121223, 0.12}, Case{0, 1, 0, infinity, 0.797885, 0.61},
+                        Case{0, 1, 0.5, 20, 1.141078, 0.52}, Case{1, 2, 61, 81, 61.066519, 0.07},
+                        Case{0, 1, -infinity, -40, -40.024969, 0.03}, Case{0, 1, -2, 2, 0, 0.88},
+                        Case{0, 1, -10, 10, 0, 1}, Case{0, 1, 8, 8.0001, 8.00005, 3e-5}}) {
+    SCOPED_TRACE(str(c.lo, " ", c.hi));
+    const Moments m = moments(drawn({0, 0, 0, 0}, [&](Tensor x) {
+      return truncated_normal(x, x.shape(), c.mean, c.deviation, c.lo, c.hi);
+    }));
+    EXPECT_NEAR(m.mean, c.right, 4 * c.spread / std::sqrt(4.0 * kSamples) + 1e-6 * std::fabs(c.right));
+    EXPECT_GE(m.least, static_cast<float>(c.lo));
+    EXPECT_LE(m.most, static_cast<float>(c.hi));
+    if (c.hi - c.lo > 15) { EXPECT_LT(m.most - m.least, 12) << "no number falls onto a bound far away"; }
+  }
+}
+
+TEST(RandomFunctions, UniformNumbersStayBelowTheirBound) {
+  for (const auto& [lo, hi, dtype, most] :
+       {std::tuple(1e8, 1e8 + 8, DType::f32, 1e8), std::tuple(0.0, 1.0, DType::bf16, 0.99609375),
+        std::tuple(0.0, 1.0, DType::f16, 0.99951171875), std::tuple(-2.0, -1.0, DType::bf16, -1.0078125),
+        std::tuple(-1.0, 0.0, DType::f16, -0x1p-24), std::tuple(1e8, 1e8 + 16, DType::f64, 1e8 + 8)}) {
+    const Moments m = moments(drawn({0, 0, 0, 0}, [&, lo = lo, hi = hi, dtype = dtype](Tensor x) {
+      return uniform(x, x.shape(), lo, hi, dtype);
+    }));
+    EXPECT_GE(m.least, lo);
+    EXPECT_LE(m.most, most);
+  }
+}
+
+TEST(RandomFunctions, WholeNumbersAreExactUpToTheEnds) {
+  const int64_t two53 = int64_t{1} << 53, last = std::numeric_limits<int64_t>::max();
+  for (int64_t lo : {two53 + 1, last - 2, std::numeric_limits<int64_t>::min(), int64_t{-1}}) {
+    std::set<int64_t> seen;
+    const HostTensor y = drawn({0}, [&](Tensor x) { return randint(x, x.shape(), lo, lo + 2, DType::i64); });
+    for (int64_t i = 0; i < y.size(); ++i) seen.insert(y.int_at(i));
+    EXPECT_EQ(seen, (std::set<int64_t>{lo, lo + 1}));
+  }
+  const Moments all = moments(drawn(
+      {0, 0, 0, 0}, [](Tensor x) { return randint(x, x.shape(), -(int64_t{1} << 31), int64_t{1} << 31); }));
+  EXPECT_LT(all.least, -2.1e9);
+  EXPECT_GT(all.most, 2.1e9);
+}
+
+// What bernoulli and multinomial say of probabilities that are none.
+TEST(RandomFunctions, ProbabilitiesThatAreNone) {
+  const HostTensor coins = drawn({-0.5, 1.5, std::nan(""), 0, 1}, [](Tensor p) { return bernoulli(p); });
+  for (int64_t i = 0; i < coins.size(); ++i) ASSERT_EQ(coins.at(i), i % 5 == 1 || i % 5 == 4) << i;
+  const HostTensor zeros = drawn({0, 0, 0}, [](Tensor p) { return multinomial(p, 2); });
+  for (int64_t i = 0; i < zeros.size(); ++i) ASSERT_EQ(zeros.at(i), i % 2) << i;
+  const HostTensor again = drawn({0, 0, 0}, [](Tensor p) { return multinomial(p, 2, true); });
+  for (int64_t i = 0; i < again.size(); ++i) ASSERT_EQ(again.at(i), 0) << i;
 }
 
 TEST(RandomFunctions, SlopesOfRreluAreUniform) {

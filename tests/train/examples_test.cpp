@@ -20,11 +20,12 @@ namespace {
 struct Example {
   std::string name;
   int steps = 12;
-  bool falls = true;  // the loss at the last step is below that of the first
+  bool falls = true;   // the loss at the last step is below that of the first
+  bool mixes = false;  // the samples of its micro-batches, which is told
 };
 const Example kExamples[] = {
     {.name = "bert"},
-    {.name = "clip"},
+    {.name = "clip", .mixes = true},
     {.name = "dlrm"},
     {.name = "ema"},
     {.name = "gan", .falls = false},
@@ -33,11 +34,11 @@ const Example kExamples[] = {
     {.name = "lora"},
     {.name = "lstm"},
     {.name = "mlp"},
-    {.name = "moe"},
+    {.name = "moe", .mixes = true},
     {.name = "muon"},
     {.name = "own_op"},
     {.name = "regression"},
-    {.name = "resnet"},
+    {.name = "resnet", .mixes = true},
     {.name = "t5"},
     {.name = "vae"},
     {.name = "vit"},
@@ -51,7 +52,8 @@ std::string program(const Example& example) {
 }
 
 // Lines about steps of a command's output, without what time says; the test fails when the command does.
-std::vector<std::string> lines_of(const ScratchFolder& folder, const std::string& command) {
+std::vector<std::string> lines_of(const ScratchFolder& folder, const std::string& command,
+                                  std::string* said = nullptr) {
   const std::string file = folder.path("output");
   const int status = std::system(str("cd ", folder.path(""), " && LOCKSTEP_CACHE=", KERNEL_CACHE,
                                      " timeout 100 ", command, " > ", file, " 2>&1")
@@ -59,6 +61,7 @@ std::vector<std::string> lines_of(const ScratchFolder& folder, const std::string
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   EXPECT_EQ(status, 0) << command << "\n" << text.str();
+  if (said) *said = text.str();
   static const std::regex measured(R"(^step \d+: (predicted|measured) .*)"),
       pace(R"((  [0-9.]+[kM]? samples/s)?(  ETA [0-9:]+)?$)");
   std::vector<std::string> lines;
@@ -81,7 +84,9 @@ TEST_P(Examples, EndWithOneStateOnEveryMesh) {
   for (const std::string precision : {"fp32", "bf16"}) {
     ScratchFolder folder;
     const std::string arguments = str(example.steps, " --train.device=cpu --train.precision=", precision);
-    const auto alone = lines_of(folder, str(program(example), " runs/alone ", arguments));
+    std::string said;
+    const auto alone = lines_of(folder, str(program(example), " runs/alone ", arguments), &said);
+    EXPECT_EQ(said.find("mixes the samples of a micro-batch") != std::string::npos, example.mixes) << said;
     ASSERT_GE(alone.size(), 3u);
     EXPECT_EQ(alone.back().rfind(str("step ", example.steps, ": state "), 0), 0u) << alone.back();
     if (example.falls) { EXPECT_LT(loss_of(alone[alone.size() - 2]), loss_of(alone[0])) << precision; }

@@ -202,7 +202,7 @@ struct Directed : RuleOptimizer {
       : RuleOptimizer(state / "optim", rule(by_elements), Here::current()) {}
   static Rule rule(bool by_elements) {
     RuleGroup group{.moments = like_parameter({"m"})};
-    group.scalars = [](int64_t) { return State::Scalars{{"lr", 0.01}}; };
+    group.scalars = [](int64_t, int64_t) { return State::Scalars{{"lr", 0.01}}; };
     group.step = [](const RuleInput& of) {
       std::vector<int64_t> dims(static_cast<size_t>(of.p.ndim()));
       std::iota(dims.begin(), dims.end(), 0);

@@ -208,6 +208,15 @@ TEST(RegisteredOps, DefinitionsThatAreNotWholeAreRefused) {
   refused([](D& d) { d.placement = "ab,c->ab"; },
           "its sample 1 fails: placement rule \"ab,c->ab\" has 2 letters for f32[2,1,17]",
           squeeze_rows("bad::op"));
+  refused([](D& d) { d.dtypes = {DType::i32}, d.samples[0].in[0].dtype = DType::i32; },
+          "its sample 0 fails: the attribute \"k\" is 1.5 as i32: i32 holds whole numbers alone");
+  refused(
+      [](D& d) {
+        d.attrs = {{"n", AttrType::integer}};
+        for (Sample& sample : d.samples) sample.attrs = {{"n", (int64_t{1} << 53) + 1}};
+      },
+      "the attribute \"n\" is 9007199254740993, and source takes doubles, which hold integers up to 2^53",
+      squeeze_rows("bad::op"));
   refused([](D& d) { d.expand = [](const ExpandContext& c) { return Tensors{c.in[1]}; }; },
           "its expansion fails on a sample: [bad::op]", squeeze_rows("bad::op"));
   EXPECT_EQ(find_op(intern("bad::op")), nullptr);

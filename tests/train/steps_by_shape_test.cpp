@@ -101,6 +101,29 @@ TEST(StepsByShape, EachShapeHasTheBitsOfItsOwnStepOnAnyRanks) {
   }
 }
 
+// Where no micro-batch is given, each shape has its own: a part of the batch, or, of a step that mixes its
+// samples, the whole.
+TEST(StepsByShape, EachShapeHasItsDefaultMicroBatch) {
+  distributed::local_mesh(2, {{2}, {"dp_replicate"}}, [&](LiveMesh& mesh) {
+    for (const bool mixes : {false, true}) {
+      State state(mesh, 3);
+      Linear layer(state / "layer", 4, 4);
+      AdamW adamw(state / "optim", {.lr = 1e-2});
+      const StepFunction function = [&](const std::vector<Tensor>& batch) {
+        Tensor y = layer(batch[0]);
+        if (mixes) y = y - mean(y, {0}, true);
+        const Loss loss = mean_loss(square(y));
+        adamw.update(grad(loss, state.parameters()));
+        return loss;
+      };
+      StepsByShape steps(state, {{"x", DType::f32, {0, 4}}}, {16, 0, 0}, function, CompileOptions{});
+      EXPECT_EQ(steps.first().plan().micro_batches, mixes ? 1 : 4);
+      EXPECT_EQ(steps.at(6, {{4}}).plan().micro_batches, mixes ? 1 : 6);
+      EXPECT_EQ(steps.at(24, {{4}}).plan().micro_batches, mixes ? 1 : 4);
+    }
+  });
+}
+
 // A number of pieces that the first shape has; smaller micro-batches have as many as divide them.
 TEST(StepsByShape, ASmallerMicroBatchIsCutIntoFewerPieces) {
   distributed::local_mesh(2, {{2}, {"tp"}}, [&](LiveMesh& mesh) {

@@ -17,6 +17,18 @@ using namespace checkpoint;
 
 namespace {
 
+// A dtype that no tensor here has spoils the tensor, not the file.
+TEST(Safetensors, OtherDTypesKeepTheirWord) {
+  const std::string json =
+      R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"I16","shape":[2],"data_offsets":[4,8]},)"
+      R"("c":{"dtype":"F8_E8M0","shape":[],"data_offsets":[8,9]},"d":{"dtype":"F4","shape":[2],"data_offsets":[9,10]},)"
+      R"("e":{"dtype":"X7","shape":[3],"data_offsets":[10,12]},"w":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})";
+  const auto parsed = parse_safetensors_header(json, 8 + static_cast<int64_t>(json.size()) + 16, "f");
+  std::vector<std::string> types;
+  for (const auto& tensor : parsed.tensors) types.push_back(type_text(tensor));
+  EXPECT_EQ(types, (std::vector<std::string>{"I8[4]", "I16[2]", "F8_E8M0[]", "F4[2]", "X7[3]", "f32[1]"}));
+}
+
 TEST(Checksum, PiecesGiveTheValueOfTheWhole) {
   std::string bytes;
   for (int i = 0; i < 5000; ++i) bytes += static_cast<char>(i * 31 + i / 7);

@@ -104,6 +104,63 @@ TEST_F(Documents, OfAConversationTheAnswersAreLearntWithTheirEnd) {
       "<|eot_id|>");
 }
 
+// Of a conversation what OpenAI's "weight" of 0, or axolotl's "train" of false, takes out is read and not
+// learnt.
+TEST_F(Documents, OfAConversationAnswersOfNoWeightAreNotLearnt) {
+  auto learnt = [&](const std::string& first, const std::string& second) {
+    auto o =
+        options(str(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b")",
+                    first, R"(}, {"role": "assistant", "content": "d")", second, "}]}"),
+                "none");
+    o.context = 160;
+    const auto samples = open(o);
+    const Row found = row(*samples, 0, o);
+    EXPECT_NE(found.text().find("assistant\nb<|im_end|>\n<|im_start|>assistant\nd<|im_end|>"),
+              std::string::npos);
+    std::string out;
+    for (int32_t target : found.targets)
+      if (target != -100) out += static_cast<char>(target);
+    return out;
+  };
+  const std::string b = "b<|im_end|>", d = "d<|im_end|>";
+  EXPECT_EQ(learnt("", ""), b + d);
+  EXPECT_EQ(learnt(R"(, "weight": 0)", ""), d);
+  EXPECT_EQ(learnt(R"(, "weight": 1)", R"(, "weight": 0.0)"), b);
+  EXPECT_EQ(learnt(R"(, "train": false)", R"(, "train": true)"), d);
+  EXPECT_EQ(learnt(R"(, "training": false)", R"(, "weight": null)"), d);
+}
+
+// The same text, cut between prompt and completion at two places, teaches the same: " yes" is one token
+// (lattice#1545, trl#5213). What teaches nothing, or the end alone, is counted.
+TEST_F(Documents, ATokenAcrossTheBorderOfPromptAndAnswerIsLearnt) {
+  auto o = options("", "none");
+  o.tokenizer = folder_.write("bpe.json", R"({"added_tokens": [{"id": 5, "content": "</s>", "special": true}],
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "_": 2, "_a": 3, "_ab": 4}, "merges": ["_ a", "_a b"]}})");
+  auto targets = [&](const std::string& lines) {
+    o.paths = {folder_.write("a.jsonl", lines)};
+    const auto samples = open(o);
+    return row(*samples, 0, o).targets;
+  };
+  const auto whole = targets(R"({"prompt": "b", "completion": "_ab"})");
+  EXPECT_EQ(std::vector<int32_t>(whole.begin(), whole.begin() + 3), (std::vector<int32_t>{4, 5, -100}));
+  EXPECT_EQ(targets(R"({"prompt": "b_", "completion": "ab"})"), whole);
+  EXPECT_EQ(targets(R"({"prompt": "b_a", "completion": "b"})"), whole);
+  o.eos = "none";
+  EXPECT_EQ(targets(R"({"prompt": "b_a", "completion": "b"})")[0], 4);
+  o.eos = "auto";
+  testing::internal::CaptureStderr();
+  targets(
+      "{\"prompt\": \"b\", \"completion\": \"_ab\"}\n{\"prompt\": \"b\", \"completion\": \"\"}\n"
+      "{\"prompt\": \"a\", \"completion\": \"\"}\n");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(
+      said.find(
+          "data: 2 of 3 records teach the token that ends a document, and nothing else: is what should be "
+          "learnt empty?"),
+      std::string::npos)
+      << said;
+}
+
 // The members of ShareGPT's and of Alpaca's files, as the same conversation in our own words.
 TEST_F(Documents, OfOthersFilesAreConversationsToo) {
   auto read = [&](const std::string& line) {

@@ -25,12 +25,12 @@ TEST(Pictures, OfPngAreTheirPixels) {
   EXPECT_EQ(colour.bytes, rgb);
   std::vector<uint8_t> grey = {0, 50, 100, 150, 200, 250};
   EXPECT_EQ(read_picture(folder.write("g.png", png_file(3, 2, 1, grey)), 1, 1).bytes, grey);
-  // Grey becomes three equal channels; half transparent lies on black.
+  // Grey becomes three equal channels; transparency is left out.
   const Picture spread = read_picture(folder.path("g.png"), 3, 1);
   for (size_t i = 0; i < grey.size(); ++i)
     for (size_t c = 0; c < 3; ++c) EXPECT_EQ(spread.bytes[3 * i + c], grey[i]);
   const Picture clear = read_picture(folder.write("t.png", png_file(1, 1, 4, {200, 100, 50, 0})), 3, 1);
-  EXPECT_EQ(clear.bytes, (std::vector<uint8_t>{0, 0, 0}));
+  EXPECT_EQ(clear.bytes, (std::vector<uint8_t>{200, 100, 50}));
 }
 
 TEST(Pictures, OfJpegAreReadSmallerWhereThatIsEnough) {

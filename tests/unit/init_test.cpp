@@ -104,6 +104,19 @@ TEST(Inits, StatisticsAndFans) {
   EXPECT_NEAR(s.most, 1, 0.01);
 }
 
+// Bounds on one side of the mean, where erf is 1 in every digit of a double: (phi(a) - phi(b)) / (Q(a) -
+// Q(b)).
+TEST(Inits, NormalNumbersInTheTails) {
+  for (const auto& [lo, hi, mean] : {std::tuple(-9.0, -8.0, -8.121189), std::tuple(5.0, 6.0, 5.183147),
+                                     std::tuple(40.0, 50.0, 40.024969), std::tuple(0.0, 1.0, 0.459862)}) {
+    const Statistics s = statistics(made(init::truncated_normal(1, 0, lo, hi), {100, 200}, DType::f64));
+    EXPECT_NEAR(s.mean, mean, 0.01);
+    EXPECT_GE(s.least, lo);
+    EXPECT_LE(s.most, hi);
+    EXPECT_GT(s.most, s.least);
+  }
+}
+
 TEST(Inits, OrthogonalRowsOrColumns) {
   for (const Shape& shape : {Shape{5, 12}, Shape{12, 5}, Shape{4, 3, 2}, Shape{6, 6}}) {
     const int64_t rows = shape[0], columns = numel(shape) / rows, count = std::min(rows, columns);
@@ -195,6 +208,8 @@ TEST(Inits, WhatDoesNotFitTheShape) {
   refused(init::uniform(2, 1), {3}, "starts uniform between 2 and 1; the lower comes first");
   refused(init::truncated_normal(0), {3},
           "starts normal with deviation 0 between -2 and 2; the deviation is positive");
+  refused(init::truncated_normal(1e-300, 0, 1e100, 2e100), {3},
+          "starts normal around 0 with deviation 1e-300 between 1e+100 and 2e+100, where no number lies");
   refused(init::elements({}), {3}, "starts by a function that is empty");
 }
 

@@ -223,17 +223,21 @@ TEST_F(kernel_cache_folder, keeps_what_was_used_last) {
     std::filesystem::last_write_time(
         dir + "/" + name, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
   };
-  for (const char* name : {"a", "b", "c"}) ASSERT_EQ(cache.write(name, std::string(1000, 'x')), "");
-  age("a", 3), age("b", 2), age("c", 1), age("key", 9);
-  ASSERT_TRUE(cache.read("a"));  // used now
-  const int64_t each = static_cast<int64_t>(std::filesystem::file_size(dir + "/a"));
+  for (const char* name : {"a.kernels", "b.kernels", "c.kernels"})
+    ASSERT_EQ(cache.write(name, std::string(1000, 'x')), "");
+  age("a.kernels", 3), age("b.kernels", 2), age("c.kernels", 1), age("key", 9);
+  ASSERT_TRUE(cache.read("a.kernels"));  // used now
+  const int64_t each = static_cast<int64_t>(std::filesystem::file_size(dir + "/a.kernels"));
   EXPECT_EQ(cache.prune(3 * each), 0);
   EXPECT_EQ(cache.prune(2 * each), each);
-  EXPECT_FALSE(cache.read("b"));
-  EXPECT_TRUE(cache.read("a"));
-  EXPECT_TRUE(cache.read("c"));
+  EXPECT_FALSE(cache.read("b.kernels"));
+  EXPECT_TRUE(cache.read("a.kernels"));
+  EXPECT_TRUE(cache.read("c.kernels"));
+  folder.write("cache/thesis.kernels", std::string("precious"));
+  folder.write("cache/notes", std::string("precious"));
   EXPECT_EQ(cache.prune(0), 2 * each);
-  EXPECT_TRUE(std::filesystem::exists(dir + "/key"));
+  for (const char* stays : {"/key", "/thesis.kernels", "/notes"})
+    EXPECT_TRUE(std::filesystem::exists(dir + stays)) << stays;
 }
 
 TEST_F(kernel_cache_folder, is_cut_to_its_limit_by_who_writes) {
@@ -241,7 +245,7 @@ TEST_F(kernel_cache_folder, is_cut_to_its_limit_by_who_writes) {
   const std::string dir = folder.path("cache");
   KernelCache cache(dir);
   setenv("LOCKSTEP_CACHE_LIMIT", "1", 1);
-  for (int i = 0; i < 130; ++i) ASSERT_EQ(cache.write(str("k", i), std::string(20000, 'x')), "");
+  for (int i = 0; i < 130; ++i) ASSERT_EQ(cache.write(str(i, ".kernels"), std::string(20000, 'x')), "");
   int64_t total = 0;
   for (const auto& entry : std::filesystem::directory_iterator(dir))
     total += static_cast<int64_t>(entry.file_size());

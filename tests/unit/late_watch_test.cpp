@@ -221,6 +221,20 @@ TEST(LateWatch, AStoppedRankIsNamedAlsoWhereItHasArrived) {
                {"rank 1 (process ", ") is stopped (SIGSTOP, Ctrl-Z or a debugger) for 6"});
 }
 
+// No one of several is the cause.
+TEST(LateWatch, RanksThatAreAllStoppedAreNamedTogether) {
+  for (const int stopped : {2, 3}) {
+    Watched run({6, 6});
+    for (int r = 0; r < stopped; ++r) run.of[r]->start_heart();
+    run.state = 'T';
+    EXPECT_EQ(run.until(2).size(), static_cast<size_t>(stopped)) << "each is told";
+    run.until(8);
+    expect_parts(run.watch->verdict(), {stopped == 3 ? "all 3 ranks are stopped" : "ranks 0, 1 are stopped",
+                                        " (SIGSTOP, Ctrl-Z or a debugger; processes ", ", ",
+                                        "); the deadline is 6 s (watch.deadline)"});
+  }
+}
+
 TEST(LateWatch, ALoneRankThatIsStoppedIsSeen) {
   Watched run({6, 6}, 1);
   run.of[0]->start_heart();

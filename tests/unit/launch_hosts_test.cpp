@@ -137,6 +137,37 @@ TEST(SlurmJob, TheScript) {
             "[ $code -ne 80 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n");
 }
 
+TEST(SlurmJob, AsksForGpusAndTimeWhereTheUserDoesNot) {
+  SlurmJob job{.name = "a",
+               .nodes = 2,
+               .ranks = 8,
+               .gpus = true,
+               .minutes = 130,
+               .options = "",
+               .words = {"t"},
+               .folder = "/"};
+  const auto has = [&](const std::string& line) {
+    return slurm_script(job).find(line + "\n") != std::string::npos;
+  };
+  EXPECT_TRUE(has("#SBATCH --gpus-per-node=8"));
+  EXPECT_TRUE(has("#SBATCH --time=2:10:00"));
+  for (const char* own :
+       {"--gres=gpu:8", "--gpus=16", "-G 16", "--gpus-per-task=1", "--tres-per-task=gres/gpu=1"}) {
+    job.options = own;
+    EXPECT_FALSE(has("#SBATCH --gpus-per-node=8")) << own;
+    EXPECT_TRUE(has(str("#SBATCH ", own)));
+    EXPECT_TRUE(has("#SBATCH --time=2:10:00"));
+  }
+  for (const char* own : {"--time=8:00:00", "-t 8:00:00"}) {
+    job.options = own;
+    EXPECT_FALSE(has("#SBATCH --time=2:10:00")) << own;
+    EXPECT_TRUE(has("#SBATCH --gpus-per-node=8"));
+  }
+  job.options.clear(), job.gpus = false, job.minutes = 0;
+  EXPECT_EQ(slurm_script(job).find("--gpus"), std::string::npos);
+  EXPECT_EQ(slurm_script(job).find("--time"), std::string::npos);
+}
+
 TEST(SlurmJob, AnArrayOfOneRunIsRefused) {
   for (const char* option : {"--array=1-4", "-a 1-4"}) {
     SlurmJob job{.name = "big", .nodes = 1, .ranks = 1, .options = str(" ", option), .words = {"t"}};

@@ -26,6 +26,55 @@ TEST(MemoryFolder, ARunHasOneOfItsOwn) {
   EXPECT_NE(memory_folder_of(run), folder) << "another run of that name";
 }
 
+// A copy of a run's folder, with its word in it, is another run: neither goes on from the other's
+// checkpoints.
+TEST(MemoryFolder, ACopyOfARunHasAnother) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.path("runs"));
+  const std::string run = scratch.path("runs/a"), copy = scratch.path("runs/b/a"),
+                    folder = memory_folder_of(run);
+  make_memory_folder(folder, run);
+  fs::create_directories(copy);
+  fs::copy_file(run + "/memory-id", copy + "/memory-id");
+  EXPECT_NE(memory_folder_of(copy), folder);
+  EXPECT_EQ(memory_folder_of(run), folder);
+  fs::rename(run, scratch.path("moved"));  // and one that was moved takes them along
+  fs::create_directories(scratch.path("elsewhere"));
+  fs::rename(scratch.path("moved"), scratch.path("elsewhere/a"));
+  EXPECT_EQ(memory_folder_of(scratch.path("elsewhere/a")), folder);
+  EXPECT_EQ(remove_memory_folder(folder), "");
+}
+
+TEST(MemoryFolder, WhatIsNotOfACheckpointOrIsHeldStays) {
+  ScratchFolder scratch;
+  const std::string folder = scratch.path("memory");
+  make_memory_folder(folder, "runs/a");
+  for (const char* file :
+       {"step-4/manifest.json", "step-4/rank-0.safetensors", "step-6.tmp/rank-1.safetensors", "latest"})
+    scratch.write(str("memory/", file), std::string("x"));
+  scratch.write("memory/.lock", std::string("process 1 on h\n"));
+  const int lock = open((folder + "/.lock").c_str(), O_RDWR);
+  ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(remove_memory_folder(folder), folder + " is left: a process holds its lock");
+  EXPECT_TRUE(fs::exists(folder + "/step-4/manifest.json"));
+  close(lock);
+  scratch.write("memory/step-4/thesis.txt", std::string("precious"));
+  fs::create_symlink(scratch.path(""), folder + "/step-8");
+  EXPECT_EQ(remove_memory_folder(folder),
+            folder + " is left: it holds step-4/thesis.txt, which is no checkpoint's");
+  EXPECT_FALSE(fs::exists(folder + "/step-4/manifest.json"));
+  fs::remove(folder + "/step-4/thesis.txt");
+  EXPECT_EQ(remove_memory_folder(folder), folder + " is left: it holds step-8, which is no checkpoint's");
+  EXPECT_TRUE(fs::is_symlink(folder + "/step-8")) << "no link of ours";
+  fs::remove(folder + "/step-8");
+  EXPECT_EQ(remove_memory_folder(folder), "");
+  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_TRUE(fs::exists(scratch.path(""))) << "what a link led to";
+  fs::create_directory_symlink(scratch.path(""), folder);
+  EXPECT_NE(remove_memory_folder(folder), "");
+  EXPECT_TRUE(fs::is_symlink(folder));
+}
+
 TEST(MemoryFolder, OthersHaveNoPartInIt) {
   ScratchFolder scratch;
   const std::string folder = scratch.path("memory");
@@ -63,6 +112,10 @@ TEST(MemoryFolder, ForgottenOnesGo) {
   const std::string live = made("runs/live"), gone = made("runs/gone"), anew = made("runs/anew"),
                     held = made("runs/held");
   fs::create_directories(scratch.path("shm/lockstep.0.1.x"));
+  // Old and without a word of a run, but of no form that trainrun makes.
+  const std::string mine = scratch.path(str("shm/lockstep-memory.", geteuid(), ".mine"));
+  fs::create_directories(mine);
+  fs::last_write_time(mine, fs::file_time_type::clock::now() - std::chrono::hours(1));
   for (const char* run : {"runs/gone", "runs/anew", "runs/held"}) fs::remove_all(scratch.path(run));
   memory_folder_of(scratch.path("runs/anew"));
   const int lock = open((held + "/.lock").c_str(), O_RDWR);
@@ -73,6 +126,7 @@ TEST(MemoryFolder, ForgottenOnesGo) {
   close(lock);
   EXPECT_EQ(remove_forgotten_memory(scratch.path("shm")), 1);
   EXPECT_TRUE(fs::exists(scratch.path("shm/lockstep.0.1.x")));
+  EXPECT_TRUE(fs::exists(mine));
 }
 
 TEST(MemoryFolder, TheNewestStep) {

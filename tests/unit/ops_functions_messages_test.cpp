@@ -2,6 +2,7 @@
 // out.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "core/base/error.h"
@@ -11,7 +12,7 @@ namespace lockstep {
 namespace {
 
 constexpr auto F = DType::f32, H = DType::bf16, D = DType::f64, I = DType::i32, L = DType::i64,
-               B = DType::boolean;
+               B = DType::boolean, U8 = DType::u8;
 
 struct Traced {
   std::shared_ptr<Builder> builder = std::make_shared<Builder>();
@@ -162,6 +163,55 @@ const std::vector<Refusal> kRefusals{
      [](auto& t) { bernoulli(t(F, {1}), {3}, 1.5); }},
     {"truncated_normal", "the lower comes first, and the deviation is positive",
      [](auto& t) { truncated_normal(t(F, {1}), {3}, 0, 0); }},
+    {"truncated_normal", "mean 0, deviation 1, bounds 100000001 and 100000003: no number of f32 lies there",
+     [](auto& t) { truncated_normal(t(F, {1}), {3}, 0, 1, 100000001, 100000003); }},
+    {"uniform", "no number of f32 lies from 100000001 to before 100000003",
+     [](auto& t) { uniform(t(F, {1}), {3}, 100000001, 100000003); }},
+    {"uniform", "bounds are 0 and inf; the lower comes first, and both are finite",
+     [](auto& t) { uniform(t(F, {1}), {3}, 0, INFINITY); }},
+    {"randint", "4294967295 as i32: i32 holds -2147483648 to 2147483647; take a dtype that does, as i64",
+     [](auto& t) { randint(t(F, {1}), {3}, 0, int64_t{1} << 32); }},
+    {"randint", "-2147483649 as i32", [](auto& t) { randint(t(F, {1}), {3}, -2147483649, 0); }},
+    {"mul",
+     "0.5 beside i32[4]: i32 holds whole numbers alone; convert the tensor: x.to(f32) in Python, convert(x, "
+     "DType::f32) in C++",
+     [](auto& t) { t(I, {4}) * 0.5; }},
+    {"le", "0.5 beside i32[4]: i32 holds whole numbers alone", [](auto& t) { t(I, {4}) >= 0.5; }},
+    {"add", "300 beside u8[4]: u8 holds 0 to 255; convert the tensor: x.to(i32) in Python",
+     [](auto& t) { t(U8, {4}) + 300; }},
+    {"sub", "-1 beside u8[4]: u8 holds 0 to 255", [](auto& t) { -1 - t(U8, {4}); }},
+    {"sub", "127.5 beside u8[4]: u8 holds whole numbers alone", [](auto& t) { t(U8, {4}) - 127.5; }},
+    {"mul", "NaN beside i32[4]: i32 holds whole numbers alone; convert the tensor: x.to(f32)",
+     [](auto& t) { t(I, {4}) * std::nan(""); }},
+    {"eq", "1099511627776 beside i32[4]: i32 holds -2147483648 to 2147483647; convert the tensor: x.to(i64)",
+     [](auto& t) { t(I, {4}) == (int64_t{1} << 40); }},
+    {"remainder", "2.5 beside i64[4]", [](auto& t) { t(L, {4}) % 2.5; }},
+    {"floor_divide", "2.5 beside i64[4]", [](auto& t) { floor_divide(t(L, {4}), 2.5); }},
+    {"pow", "1.5 beside i32[4]", [](auto& t) { pow(t(I, {4}), 1.5); }},
+    {"and", "256 beside u8[4]", [](auto& t) { t(U8, {4}) & 256; }},
+    {"shl", "-1 beside u8[4]", [](auto& t) { bitwise_left_shift(t(U8, {4}), -1); }},
+    {"eq", "2 beside bool[4]: bool holds 0 and 1; convert the tensor: x.to(i32)",
+     [](auto& t) { t(B, {4}) == 2; }},
+    {"mul",
+     "1e+300 beside f32[4]: it is beyond f32, whose largest number is 3.4028235e+38; convert the tensor: "
+     "x.to(f64)",
+     [](auto& t) { t(F, {4}) * 1e300; }},
+    {"masked_fill", "-1e+09 beside f16[4]: it is beyond f16, whose largest number is 65504",
+     [](auto& t) { masked_fill(t(DType::f16, {4}), t(B, {4}), -1e9); }},
+    {"masked_fill", "-inf beside i32[4]: i32 holds whole numbers alone",
+     [](auto& t) { masked_fill(t(I, {4}), t(B, {4}), -INFINITY); }},
+    {"full", "0.5 as i32: i32 holds whole numbers alone; take a dtype that does, as f32",
+     [](auto& t) { full(t(F, {4}), {2}, 0.5, I); }},
+    {"full", "300 beside u8[4]", [](auto& t) { full_like(t(U8, {4}), 300); }},
+    {"constant", "9223372036854775808 as i64", [](auto& t) { constant(t(F, {4}), {0x1p63}, L); }},
+    {"clamp", "0.5 beside i32[4]", [](auto& t) { clamp(t(I, {4}), 0.5, 2); }},
+    {"pad", "-1 beside u8[4]", [](auto& t) { pad(t(U8, {4}), {1}, {0}, -1); }},
+    {"scatter", "0.5 beside i32[4]", [](auto& t) { scatter(t(I, {4}), 0, t(I, {2}), 0.5); }},
+    {"arange", "0.5 as i32: i32 holds whole numbers alone; take a dtype that does, as f32",
+     [](auto& t) { arange(t(F, {2}), 0, 2, 0.5); }},
+    {"arange", "300 as u8: u8 holds 0 to 255", [](auto& t) { arange(t(F, {2}), 0, 301, 100, U8); }},
+    {"cross_entropy", "\"ignore_index\" is 4294967296 as i32",
+     [](auto& t) { cross_entropy(t(F, {4, 3}), t(I, {4}), {.ignore_index = int64_t{1} << 32}); }},
     {"rrelu", "bounds are 0.5 and 0.1; the lower comes first", [](auto& t) { rrelu(t(F, {3}), 0.5, 0.1); }},
     {"multinomial", "4 of f32[2,3]: needs [samples, ..., n], and 1 to n places, or `again`",
      [](auto& t) { multinomial(t(F, {2, 3}), 4); }},

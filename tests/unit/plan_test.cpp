@@ -85,19 +85,37 @@ TEST(Roofline, Words) {
     roofline_named("h20");
     ADD_FAILURE();
   } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "--roofline is \"h20\", which is neither h200 nor cpu nor a file that can be read; did you "
-              "mean h200?");
+    EXPECT_EQ(
+        std::string(error.what()),
+        "--roofline is \"h20\", which is none of h200, b200, h100, a100, cpu and no file that can be read; "
+        "did you mean h200?");
   }
   try {
     roofline_named("no/such/file.json");
     ADD_FAILURE();
   } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "--roofline is \"no/such/file.json\", which is neither h200 nor cpu nor a file that can be "
-              "read; a file "
-              "holds name, contraction, memory, inside and ranks_per_node");
+    EXPECT_EQ(
+        std::string(error.what()),
+        "--roofline is \"no/such/file.json\", which is none of h200, b200, h100, a100, cpu and no file that "
+        "can be read; a file "
+        "holds name, contraction, memory, inside and ranks_per_node");
   }
+}
+
+TEST(Roofline, OfDevicesThatNothingWasMeasuredOn) {
+  const Roofline h200 = roofline_named("h200");
+  for (const char* name : {"a100", "h100", "b200"}) {
+    const Roofline one = roofline_named(name);
+    EXPECT_EQ(one.name, name);
+    EXPECT_EQ(one.measured_on, "not measured: the public data sheet, at an H200's share of its own");
+    EXPECT_GT(one.capacity, int64_t{70} << 30);
+    EXPECT_EQ(one.ranks_per_node, 8);
+  }
+  EXPECT_LT(products_rate(roofline_named("a100"), "bf16"), products_rate(h200, "bf16"));
+  EXPECT_EQ(products_rate(roofline_named("h100"), "bf16"), products_rate(h200, "bf16"));
+  EXPECT_LT(roofline_named("h100").memory, h200.memory);
+  EXPECT_GT(products_rate(roofline_named("b200"), "float8"), products_rate(h200, "float8"));
+  EXPECT_EQ(products_rate(roofline_named("a100"), "float8"), products_rate(roofline_named("a100"), "bf16"));
 }
 
 TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {

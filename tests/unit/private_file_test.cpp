@@ -3,10 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <future>
+#include <map>
 
+#include "core/base/linked_file.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/shared_file.h"
 #include "core/base/temporary_folder.h"
 #include "core/base/trusted_path.h"
 #include "tests/support/own_process.h"
@@ -53,6 +57,48 @@ TEST(private_file, has_its_mode_under_every_umask) {
     for (const char* name : {"a/new", "a/log", "a/whole", "a/made"})
       EXPECT_EQ(mode_of(folder.path(name)), 0600u) << name << " under " << mask;
   }
+}
+
+// What is made for others is as wide as the umask lets it be, and never goes through a link either.
+TEST(shared_file, follows_the_umask) {
+  for (mode_t mask : {0000, 0022, 0027, 0077}) {
+    ScratchFolder folder;
+    WithUmask with(mask);
+    ASSERT_EQ(make_shared_folder(folder.path("a")), 0);
+    EXPECT_EQ(make_shared_folder(folder.path("a")), -1);
+    folder.write("theirs", std::string("kept"));
+    ASSERT_EQ(symlink("../theirs", folder.path("a/new").c_str()), 0);
+    ASSERT_TRUE(put(create_shared(folder.path("a/new")).fd, "1"));
+    EXPECT_EQ(mode_of(folder.path("a")), 0777u & ~mask);
+    EXPECT_EQ(mode_of(folder.path("a/new")), 0666u & ~mask);
+    EXPECT_EQ(std::filesystem::file_size(folder.path("theirs")), 4u);
+  }
+  EXPECT_EQ(create_shared("/").why, "it is a folder, not a plain file");
+}
+
+// A link in a stranger's folder: within it, into the blobs of a cache, or anywhere else.
+TEST(linked_file, is_told_where_it_leads_out) {
+  ScratchFolder folder;
+  folder.write("hub/blobs/1234", std::string("x"));
+  folder.write("hub/other/1234", std::string("x"));
+  folder.write("secret", std::string("x"));
+  folder.write("hub/snapshots/abc/sub/plain", std::string("x"));
+  const std::string at = folder.path("hub/snapshots/abc/");
+  for (const auto& [name, to] : std::map<std::string, std::string>{{"blob", "../../blobs/1234"},
+                                                                   {"within", "sub/plain"},
+                                                                   {"chain", "blob"},
+                                                                   {"nowhere", "../none"},
+                                                                   {"out", "../../../secret"},
+                                                                   {"near", "../../other/1234"},
+                                                                   {"absolute", folder.path("secret")}})
+    std::filesystem::create_symlink(to, at + name);
+  std::filesystem::create_symlink("../../../blobs/1234", at + "sub/blob");
+  for (const char* name : {"blob", "within", "chain", "nowhere", "sub/plain", "sub/blob", "none"})
+    EXPECT_EQ(linked_away(at + name), "") << name;
+  const std::string real = std::filesystem::canonical(folder.path("")).string();
+  EXPECT_EQ(linked_away(at + "out"), real + "/secret");
+  EXPECT_EQ(linked_away(at + "absolute"), real + "/secret");
+  EXPECT_EQ(linked_away(at + "near"), real + "/hub/other/1234");
 }
 
 TEST(private_file, keeps_what_exists_as_it_is) {

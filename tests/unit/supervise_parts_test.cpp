@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "launcher/supervise/cause.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
+#include "launcher/supervise/host_leftovers.h"
 #include "launcher/supervise/membership.h"
 #include "launcher/supervise/mpi_folder.h"
 #include "launcher/supervise/program_error.h"
@@ -327,6 +329,17 @@ TEST(Tickets, EachFailureTakesTheNextOne) {
     EXPECT_EQ(tickets[records[i].rank], records[i].ticket);
     EXPECT_EQ(records[i].message.substr(0, 6), str("from ", records[i].rank));
   }
+  // What is no record, or no file, tells nothing and hides none behind it.
+  const std::string more[] = {
+      R"({"rank": {}})",       R"({"rank": 1e99})", R"({"step": "x"})", R"({"wrong": 3})", "[", "3",
+      std::string(100000, '[')};
+  int64_t next = 9;
+  for (const std::string& none : more) folder.write(str("error-", next++, ".json"), none);
+  ASSERT_EQ(mkfifo(folder.path(str("error-", next++, ".json")).c_str(), 0600), 0);
+  folder.write(str("error-", next, ".json"), R"({"rank": 3, "message": "behind"})");
+  records = read_error_records(dir);
+  ASSERT_EQ(records.size(), 9u);
+  EXPECT_EQ(records[8].message, "behind");
   EXPECT_EQ(write_error_record("/no/such/folder", {}), 0);
 }
 
@@ -346,6 +359,22 @@ TEST(Failures, AFileThatCannotBeReachedIsTheUsers) {
         << failure.record.message;
     EXPECT_EQ(failure.record.message.find("filesystem error"), std::string::npos) << failure.record.message;
   }
+}
+
+TEST(Failures, ASystemWithoutThreadsLeftIsTold) {
+  const auto failure = [](std::errc code) {
+    return describe_failure(std::make_exception_ptr(std::system_error(std::make_error_code(code))));
+  };
+  const Failure told = failure(std::errc::resource_unavailable_try_again);
+  EXPECT_EQ(told.exit_code, kExitUser);
+  EXPECT_EQ(told.record.message.find("the system gives no more threads or processes"), 0u)
+      << told.record.message;
+  EXPECT_NE(
+      told.record.message.find("; raise `ulimit -u`, or the limit of pids of the container, or take fewer "
+                               "ranks or threads (compile.threads)"),
+      std::string::npos)
+      << told.record.message;
+  EXPECT_EQ(failure(std::errc::io_error).exit_code, kExitInternal);
 }
 
 TEST(Failures, AnExceptionOfAProgramHasTypeAndText) {
@@ -401,8 +430,9 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
   const std::string own = str("lockstep.", geteuid(), "."), held = top.path(own + "1.aaaaaa"),
                     dead = top.path(own + "2.bbbbbb"), young = top.path(own + "3.cccccc"),
                     old = top.path(own + "4.dddddd"), other = top.path("lockstep.99999999.5.eeeeee"),
-                    link = top.path(own + "6.ffffff"), target = top.path("target");
-  for (const auto& folder : {held, dead, young, old, other, target})
+                    link = top.path(own + "6.ffffff"), target = top.path("target"),
+                    mine = top.path(own + "mine");
+  for (const auto& folder : {held, dead, young, old, other, target, mine})
     std::filesystem::create_directories(folder);
   for (const auto& folder : {held, dead, other, target}) std::ofstream(folder + "/lock") << "\n";
   std::ofstream(dead + "/vader_segment.0") << "data\n";
@@ -411,8 +441,9 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   const int lock = open((held + "/lock").c_str(), O_RDWR);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  std::ofstream(mine + "/lock") << "\n";  // of a name that no trainrun gives
   EXPECT_EQ(remove_abandoned_folders(top.path("")), 2);
-  for (const auto& folder : {held, young, other, link, target})
+  for (const auto& folder : {held, young, other, link, target, mine})
     EXPECT_TRUE(std::filesystem::exists(folder)) << folder;
   for (const auto& folder : {dead, old}) EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
   close(lock);
@@ -420,17 +451,57 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
   EXPECT_EQ(remove_abandoned_folders("/no/such/folder"), 0);
 }
 
+// What a killed mpirun leaves on a host, and what looks like it.
+TEST(HostLeftovers, OfTheDeadGo) {
+  ScratchFolder top;
+  const auto shm = [&](const std::string& name) { return top.path("shm/" + name); };
+  const std::string own = str("vader_segment.h1.", geteuid(), ".");
+  const std::vector<std::string> left = {own + "76920d5e.0", own + "0.11"};
+  const std::vector<std::string> stay = {own + "76920d5e.1",
+                                         own + "2.thesis",
+                                         own + "thesis.2",
+                                         "vader_segment.h2.0.1.0",
+                                         "vader_segment.h1.99999999.1.0",
+                                         "data"};
+  for (const auto& name : left) top.write("shm/" + name, std::string("x"));
+  for (const auto& name : stay) top.write("shm/" + name, std::string("x"));
+  const std::string young = own + "3.0", link = own + "4.0";
+  top.write("shm/" + young, std::string("x"));
+  std::filesystem::create_symlink(shm("data"), shm(link));
+  const std::string sessions = str("tmp/ompi.h1.", geteuid(), "/");
+  const pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  waitpid(dead, nullptr, 0);
+  for (const auto& name : {str("pid.", dead), str("pid.", getpid()), std::string("pid.mine")})
+    top.write(sessions + name + "/contact.txt", std::string("x"));
+  const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(top.path("")))
+    if (!entry.is_symlink() && entry.path().filename() != young)
+      std::filesystem::last_write_time(entry.path(), old);
+  const int held = open(shm(own + "76920d5e.1").c_str(), O_RDONLY);
+  EXPECT_EQ(remove_left_by_mpi("h1", top.path("shm"), top.path("tmp")), 3);
+  for (const auto& name : left) EXPECT_FALSE(std::filesystem::exists(shm(name))) << name;
+  for (const auto& name : stay) EXPECT_TRUE(std::filesystem::exists(shm(name))) << name;
+  EXPECT_TRUE(std::filesystem::exists(shm(young)));
+  EXPECT_TRUE(std::filesystem::is_symlink(shm(link)));
+  EXPECT_FALSE(std::filesystem::exists(top.path(sessions + str("pid.", dead))));
+  EXPECT_TRUE(std::filesystem::exists(top.path(sessions + str("pid.", getpid()))));
+  EXPECT_TRUE(std::filesystem::exists(top.path(sessions + "pid.mine")));
+  close(held);
+  EXPECT_EQ(remove_left_by_mpi("h1", top.path("shm"), top.path("tmp")), 1);
+}
+
 TEST(MpiFolders, AreOneUsersOwnAndGoWithTheirMaker) {
   std::string path;
   {
     const mode_t before = umask(0);
-    MpiFolder folder;
+    MpiFolder folder(1);
     umask(before);
     path = folder.path();
     struct stat is{};
     ASSERT_EQ(stat(path.c_str(), &is), 0);
     EXPECT_EQ(is.st_mode & 07777, 0700u);
-    MpiFolder beside;
+    MpiFolder beside(1);
     EXPECT_TRUE(std::filesystem::exists(path)) << "it is in use";
   }
   EXPECT_FALSE(std::filesystem::exists(path));

@@ -13,12 +13,15 @@
 
 #include "checkpoint/storage/s3/words.h"
 #include "core/base/log.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::checkpoint::s3 {
 
 namespace {
 constexpr size_t kMostBody = 64 << 20;  // of an answer that is kept as text
-constexpr long kConnectS = 10, kStandstillS = 30;
+constexpr long kConnectS = 10, kStandstillS = 30, kLeastS = 10;
+constexpr long kStandstillBytes = 1024;  // a second, below which a transfer stands still
+constexpr size_t kLeastRate = 16 << 10;  // bytes a second over the whole of what is sent or read
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -134,8 +137,12 @@ Client::Attempt Client::once(const Request& request) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectS);
-  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, std::min(kStandstillS, static_cast<long>(settings_.patience_s))));
+  // An answer that drips stands still, and one that never ends is none.
+  const long patience = std::max(1L, static_cast<long>(settings_.patience_s));
+  set(CURLOPT_LOW_SPEED_LIMIT, kStandstillBytes);
+  set(CURLOPT_LOW_SPEED_TIME, std::min(kStandstillS, patience));
+  set(CURLOPT_TIMEOUT, std::max(kLeastS, patience) +
+                           static_cast<long>((request.body.size() + request.into_bytes) / kLeastRate));
   if (!settings_.ca_bundle.empty()) set(CURLOPT_CAINFO, settings_.ca_bundle.c_str());
   const std::string signer = str("aws:amz:", settings_.region, ":s3");
   set(CURLOPT_AWS_SIGV4, signer.c_str());
@@ -201,7 +208,7 @@ Response Client::send(const Request& request) {
     if (tried.cause.empty()) {
       met_ = true;
       const std::string code = tried.response.code();
-      tried.cause = str("it answers ", status, code.empty() ? "" : " ", shortened(printable(code), 60));
+      tried.cause = str("it answers ", status, code.empty() ? "" : " ", shortened(one_line(code), 60));
     }
     const bool never = tried.unreached && !met_ && tries >= 3;
     if (never || now() - start + rest > settings_.patience_s)

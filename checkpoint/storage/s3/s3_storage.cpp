@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <set>
 
 #include "checkpoint/storage/s3/lock.h"
 #include "checkpoint/storage/s3/upload.h"
 #include "checkpoint/storage/s3/words.h"
 #include "checkpoint/storage/s3/xml.h"
 #include "core/base/log.h"
+#include "core/reading/one_line.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::checkpoint::s3 {
 
@@ -64,21 +68,19 @@ Page page_of(Client& client, const Address& prefix, const std::string& delimiter
   const Response got =
       client.must({.what = "list", .method = "GET", .at = {prefix.bucket, ""}, .query = query});
   Page out;
-  const auto tree = parse(got.body, path_of(prefix));
-  const auto root = tree.get_child_optional("ListBucketResult");
-  if (!root)
+  const Element root = parse(got.body, path_of(prefix));
+  if (root.name != "ListBucketResult")
     throw StorageError(str("cannot list ", path_of(prefix), ": the answer is no list; is ",
                            client.settings().endpoint_words(), " an S3 store?"),
                        path_of(prefix), EIO);
-  for (const auto& [name, child] : *root) {
-    if (name == "Contents") out.keys.push_back(child.get<std::string>("Key", ""));
-    if (name == "CommonPrefixes") out.folders.push_back(child.get<std::string>("Prefix", ""));
+  for (const Element& child : root.children) {
+    if (child.name == "Contents") out.keys.push_back(child.text_of("Key"));
+    if (child.name == "CommonPrefixes") out.folders.push_back(child.text_of("Prefix"));
   }
-  if (root->get<std::string>("IsTruncated", "false") == "true")
-    out.next = root->get<std::string>("NextContinuationToken", "");
+  if (root.text_of("IsTruncated") == "true") out.next = root.text_of("NextContinuationToken");
   return out;
 }
-constexpr int64_t kPage = 1000;
+constexpr int64_t kPage = 1000, kMostPages = 10000;
 }  // namespace
 
 std::unique_ptr<OutFile> S3Storage::create(const std::string& path) {
@@ -93,8 +95,14 @@ std::unique_ptr<InFile> S3Storage::open(const std::string& path) {
     page_of(client_, at, "", 1, "");  // an answer to HEAD has no body: this one says what else is wrong
     throw refusal(request, there, client_.settings());
   }
-  return std::make_unique<ObjectIn>(client_, at, std::stoll(str("0", there.header("content-length"))),
-                                    there.header("etag"));
+  const auto bytes = whole_number(there.header("content-length"));
+  if (!bytes || *bytes < 0)
+    throw StorageError(str("cannot open ", path, ": its length is \"",
+                           shortened(one_line(there.header("content-length")), 40),
+                           "\", and bytes are counted from 0 to 2^63 - 1; is ",
+                           client_.settings().endpoint_words(), " an S3 store?"),
+                       path, EIO);
+  return std::make_unique<ObjectIn>(client_, at, *bytes, there.header("etag"));
 }
 
 bool S3Storage::exists(const std::string& path) {
@@ -115,13 +123,27 @@ std::vector<FolderEntry> S3Storage::list(const std::string& folder) {
     if (is_folder && name.ends_with('/')) name.pop_back();
     if (!name.empty()) out.push_back({name, is_folder});
   };
+  const auto began = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> deadline(4 * std::max(client_.settings().patience_s, 15.0));
+  std::set<std::string> seen;
+  auto no_end = [&](const std::string& why) {
+    throw StorageError(
+        str("cannot list ", folder, ": ", why, "; is ", client_.settings().endpoint_words(), " an S3 store?"),
+        folder, EIO);
+  };
   std::string next;
   do {
     const Page page = page_of(client_, prefix, "/", kPage, next);
     for (const auto& key : page.keys) add(key, false);
     for (const auto& key : page.folders) add(key, true);
     next = page.next;
-  } while (!next.empty());
+    if (next.empty()) break;
+    if (page.keys.empty() && page.folders.empty()) no_end("a page that is not the last one has no key");
+    if (!seen.insert(next).second) no_end("its pages go round: the same continuation token came again");
+    if (std::chrono::steady_clock::now() - began > deadline)
+      no_end(str(seen.size(), " pages in ", number_text(deadline.count()), " s, and no last one"));
+  } while (std::ssize(seen) <= kMostPages);
+  if (!next.empty()) no_end(str("more than ", kMostPages, " pages of ", kPage, " keys"));
   if (out.empty()) throw StorageError(str("cannot list ", folder, ": nothing lies there"), folder, ENOENT);
   std::sort(out.begin(), out.end(),
             [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
@@ -138,15 +160,14 @@ void S3Storage::give_up_uploads(const Address& folder) try {
                                      .method = "GET",
                                      .at = {folder.bucket, ""},
                                      .query = {{"prefix", folder.key + "/"}, {"uploads", ""}}});
-  const auto tree = parse(got.body, path_of(folder));
-  const auto root = tree.get_child_optional("ListMultipartUploadsResult");
-  if (!root) return;
-  for (const auto& [name, child] : *root)
-    if (name == "Upload")
+  const Element root = parse(got.body, path_of(folder));
+  if (root.name != "ListMultipartUploadsResult") return;
+  for (const Element& child : root.children)
+    if (child.name == "Upload")
       client_.send({.what = "give up",
                     .method = "DELETE",
-                    .at = {folder.bucket, child.get<std::string>("Key", "")},
-                    .query = {{"uploadId", child.get<std::string>("UploadId", "")}}});
+                    .at = {folder.bucket, child.text_of("Key")},
+                    .query = {{"uploadId", child.text_of("UploadId")}}});
 } catch (const StorageError& error) {
   logs::topic("checkpoint", str("unfinished uploads stay: ", error.what()));
 }

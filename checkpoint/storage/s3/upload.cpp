@@ -47,7 +47,8 @@ void Upload::write(const void* data, size_t bytes) {
 void Upload::begin() {
   const Response begun =
       client_.must({.what = "write", .method = "POST", .at = at_, .query = {{"uploads", ""}}});
-  id_ = parse(begun.body, path_of(at_)).get<std::string>("InitiateMultipartUploadResult.UploadId", "");
+  const Element root = parse(begun.body, path_of(at_));
+  if (root.name == "InitiateMultipartUploadResult") id_ = root.text_of("UploadId");
   if (id_.empty())
     throw StorageError(str("cannot write ", path_of(at_), ": ", client_.settings().endpoint_words(),
                            " begins no upload in parts; checkpoints want a store that has them"),

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/reading/one_line.h"
+
 namespace lockstep::checkpoint::s3 {
 
 namespace {
@@ -12,7 +14,7 @@ std::string failed(const Request& request) { return str("cannot ", request.what,
 // Of a store's own text as much as a message takes, without control characters.
 std::string said(const Response& response) {
   const std::string text = response.message();
-  return text.empty() ? "" : str(": ", shortened(printable(text), 200));
+  return text.empty() ? "" : str(": ", shortened(one_line(text), 200));
 }
 
 // The region that the store names in its refusal.
@@ -40,9 +42,10 @@ StorageError forbidden(const Request& request, const Response& response, const S
   else if (code == "RequestTimeTooSkewed")
     why = str("this machine's clock and that of ", there, " are too far apart (", code, "); set the clock");
   else
-    why = str(there, " does not let these credentials ", request.what, " there (403",
-              code.empty() ? "" : " " + code, said(response), "); grant them bucket ", request.at.bucket,
-              ", or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of somebody who may");
+    why =
+        str(there, " does not let these credentials ", request.what, " there (403",
+            code.empty() ? "" : " " + shortened(one_line(code), 60), said(response), "); grant them bucket ",
+            request.at.bucket, ", or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of somebody who may");
   return {str(failed(request), ": ", why), path_of(request.at), EACCES};
 }
 }  // namespace
@@ -53,9 +56,10 @@ StorageError refusal(const Request& request, const Response& response, const Set
   if (const std::string region = region_of(response);
       status == 301 || status == 307 || code == "AuthorizationHeaderMalformed")
     return {str(failed(request), ": bucket ", request.at.bucket, " is in ",
-                region.empty() ? "another region" : "region " + printable(region), ", and AWS_REGION is ",
-                settings.region,
-                region.empty() ? "; set it to the bucket's" : "; set AWS_REGION=" + printable(region)),
+                region.empty() ? "another region" : "region " + shortened(one_line(region), 60),
+                ", and AWS_REGION is ", settings.region,
+                region.empty() ? "; set it to the bucket's"
+                               : "; set AWS_REGION=" + shortened(one_line(region), 60)),
             path, EIO};
   if (status == 403 || status == 401) return forbidden(request, response, settings);
   if (code == "NoSuchBucket")
@@ -65,12 +69,12 @@ StorageError refusal(const Request& request, const Response& response, const Set
   if (status == 404) return {str(failed(request), ": there is no such object"), path, ENOENT};
   if (status == 412) return {str(failed(request), ": it was replaced meanwhile"), path, ESTALE};
   if (status == 501)
-    return {
-        str(failed(request), ": ", there, " does not do what is asked of it (501", code.empty() ? "" : " ",
-            code, said(response), "); checkpoints want a store with conditional writes and uploads in parts"),
-        path, EIO};
-  return {str(failed(request), ": ", there, " answers ", status, code.empty() ? "" : " ", printable(code),
-              said(response)),
+    return {str(failed(request), ": ", there, " does not do what is asked of it (501",
+                code.empty() ? "" : " ", shortened(one_line(code), 60), said(response),
+                "); checkpoints want a store with conditional writes and uploads in parts"),
+            path, EIO};
+  return {str(failed(request), ": ", there, " answers ", status, code.empty() ? "" : " ",
+              shortened(one_line(code), 60), said(response)),
           path, EIO};
 }
 

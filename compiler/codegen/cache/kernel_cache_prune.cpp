@@ -13,6 +13,15 @@
 
 namespace lockstep::compiler::cpu {
 
+namespace {
+// An entry, or the draft of one whose writer was killed. The folder may hold other people's files.
+bool is_entry(const std::string& name) {
+  const size_t end = name.find(".kernels");
+  return end != 0 && end != std::string::npos && name.find_first_not_of("0123456789abcdef") == end &&
+         (end + 8 == name.size() || name.ends_with(".writing"));
+}
+}  // namespace
+
 int64_t KernelCache::prune(int64_t limit) const {
   if (!folder_) return 0;
   struct Used {
@@ -26,7 +35,7 @@ int64_t KernelCache::prune(int64_t limit) const {
        entry.increment(failed)) {
     const std::string name = entry->path().filename();
     struct stat at{};
-    if (name == kKeyName || ::fstatat(folder_.get(), name.c_str(), &at, AT_SYMLINK_NOFOLLOW) != 0 ||
+    if (!is_entry(name) || ::fstatat(folder_.get(), name.c_str(), &at, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(at.st_mode))
       continue;
     files.push_back({at.st_mtim.tv_sec, at.st_mtim.tv_nsec, at.st_size, name});

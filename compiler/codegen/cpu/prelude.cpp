@@ -159,13 +159,11 @@ LS_INTS(LS_ONE)
 constexpr std::string_view kClamp = R"(
 LS_F vf ls_clamp(vf x, double lo, double hi) { return ls_minimum(ls_maximum(x, vf{} + (float)lo), vf{} + (float)hi); }
 LS_F vd ls_clamp(vd x, double lo, double hi) { return ls_minimum(ls_maximum(x, vd{} + lo), vd{} + hi); }
-LS_F i64 ls_saturated(double x) { return x != x ? 0 : x >= 0x1p63 ? 0x7fffffffffffffffl : x < -0x1p63 ? (i64)(1ul << 63) : (i64)x; }
-#define LS_ONE(V, M, T) LS_F V ls_clamp(V x, double a, double b) { i64 lo = ls_saturated(a), hi = ls_saturated(b); \
-  V r; for (int l = 0; l < LS_W; ++l) { i64 v = (i64)x[l]; v = v < lo ? lo : v; r[l] = (T)(v > hi ? hi : v); } return r; }
+#define LS_ONE(V, M, T) LS_F V ls_clamp(V x, T lo, T hi) { return ls_minimum(ls_maximum(x, V{} + lo), V{} + hi); }
 LS_INTS(LS_ONE)
 #undef LS_ONE
 )";
-// Integers have no infinity: a division by zero gives 0, its remainder the dividend. The dividend passes an
+// Integers have no infinity: a division by zero gives 0, and so is its remainder. The dividend passes an
 // empty asm, so that no compiler sees x / x: GCC 12 takes it for the truth of x != 0, whose vector is -1.
 constexpr std::string_view kDiv = R"(
 #define LS_ONE(V, M, T) LS_F V ls_div(V a, V b) { __asm__("" : "+m"(a)); V r; for (int l = 0; l < LS_W; ++l) r[l] = b[l] == 0 ? (T)0 : (T)-1 < (T)0 && b[l] == (T)-1 ? (T)(0 - (u64)a[l]) : (T)(a[l] / b[l]); return r; }
@@ -176,8 +174,7 @@ constexpr std::string_view kRemainder = R"(
 LS_F vf ls_remainder(vf a, vf b) { vf r; for (int l = 0; l < LS_W; ++l) { float m = __builtin_fmodf(a[l], b[l]); r[l] = m != 0 && (m < 0) != (b[l] < 0) ? m + b[l] : m; } return r; }
 LS_F vd ls_remainder(vd a, vd b) { vd r; for (int l = 0; l < LS_W; ++l) { double m = __builtin_fmod(a[l], b[l]); r[l] = m != 0 && (m < 0) != (b[l] < 0) ? m + b[l] : m; } return r; }
 #define LS_ONE(V, M, T) LS_F V ls_remainder(V a, V b) { V r; for (int l = 0; l < LS_W; ++l) { \
-  if (b[l] == 0) { r[l] = a[l]; continue; } \
-  if ((T)-1 < (T)0 && b[l] == (T)-1) { r[l] = 0; continue; } \
+  if (b[l] == 0 || ((T)-1 < (T)0 && b[l] == (T)-1)) { r[l] = 0; continue; } \
   T m = (T)(a[l] % b[l]); r[l] = m != 0 && (m < 0) != (b[l] < 0) ? (T)(m + b[l]) : m; } return r; }
 LS_INTS(LS_ONE)
 #undef LS_ONE

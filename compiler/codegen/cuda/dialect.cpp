@@ -30,7 +30,7 @@ std::string CudaDialect::not_a_number(bool wide) const {
   return wide ? "__longlong_as_double(0x7ff8000000000000ll)" : "__int_as_float(0x7fc00000)";
 }
 
-std::string CudaDialect::literal(DType dtype, double value) const {
+std::string CudaDialect::literal(DType dtype, const Number& value) const {
   const std::string element = Dialect::literal(dtype, value);
   return is_integer(dtype) ? str("(", type(dtype), ")", element) : element;
 }

@@ -17,7 +17,7 @@ class CudaDialect : public codegen::Dialect {
   std::string truth(bool value) const override { return value ? "true" : "false"; }
   std::string infinity(bool wide) const override;
   std::string not_a_number(bool wide) const override;
-  std::string literal(DType dtype, double value) const override;
+  std::string literal(DType dtype, const Number& value) const override;
   bool undefined_for_integers(ScalarVerb) const override { return true; }
   std::string divided(DType dtype, const std::string& operand, double by) const override;
   std::string combined(codegen::FoldOp fold, const std::string& a, const std::string& b) const override {

@@ -35,7 +35,7 @@ KernelSource generate_multi_tensor(const Graph& body);
 // Names of kernels hash their bodies; this names what turns a body into text, for the certificate:
 // kGeneratorVersion and a hash of the fixed texts (prelude, reductions). Raise the constant with every change
 // of the generator that changes the text of a kernel.
-inline constexpr int kGeneratorVersion = 4;
+inline constexpr int kGeneratorVersion = 5;
 std::string generator_version();  // "1.0123456789abcdef"
 
 // What one translation unit of these sources is: the prelude and the sources' texts.

@@ -1,6 +1,4 @@
 // Rows that name one of their columns: sums of where(column == number of the row, x, 0).
-#include <cmath>
-
 #include "compiler/codegen/cuda/nest.h"
 
 namespace lockstep::compiler::cuda {
@@ -31,7 +29,7 @@ bool Nest::takes(const ChunkStatements& statements, const Reduction& reduction) 
       one_hot(statements, item.args[0]) < 0)
     return false;
   const codegen::Item& other = statements.item(item.args[2]);
-  if (other.kind != ItemKind::constant || other.value != 0 || std::signbit(other.value)) return false;
+  if (other.kind != ItemKind::constant || !other.value.same_bits(Number().in(other.dtype))) return false;
   const bool writes = std::any_of(plan_.stores.begin(), plan_.stores.end(),
                                   [](const auto& s) { return s.level == Level::element; });
   return reduction.stage < plan_.stages - 1 || !writes;

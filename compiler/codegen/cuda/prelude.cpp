@@ -126,7 +126,7 @@ LS_BITS(f32, float, u32) LS_BITS(f64, double, u64) LS_BITS(bf16, float, u16) LS_
 LS_BITS(i32, i32, u32) LS_BITS(i64, i64, u64) LS_BITS(u8, u8, u8) LS_BITS(u16, u16, u16) LS_BITS(u32, u32, u32) LS_BITS(u64, u64, u64)
 )";
 
-// Integers wrap, and have no infinity: a division by zero gives 0, its remainder the dividend. A NaN wins in
+// Integers wrap, and have no infinity: a division by zero gives 0, and so is its remainder. A NaN wins in
 // maximum and minimum. A shift by the width of the type or more leaves no bit but the sign.
 constexpr std::string_view kArithmetic = R"(
 template <class I> LS_F I ls_guard(I i, i64 lo, i64 hi) { return i >= (I)lo && i < (I)hi ? i - (I)lo : 0; }
@@ -146,9 +146,9 @@ template <class T> LS_F T ls_maximum(T a, T b) { return a < b || b != b ? b : a;
 template <class T> LS_F T ls_minimum(T a, T b) { return b < a || b != b ? b : a; }
 LS_F float ls_clamp(float x, double lo, double hi) { return ls_minimum(ls_maximum(x, (float)lo), (float)hi); }
 LS_F double ls_clamp(double x, double lo, double hi) { return ls_minimum(ls_maximum(x, lo), hi); }
-template <class T> LS_F T ls_clamp(T x, double a, double b) { const i64 lo = ls_to_i64(a), hi = ls_to_i64(b); i64 v = (i64)x; v = v < lo ? lo : v; return (T)(v > hi ? hi : v); }
+template <class T> LS_F T ls_clamp(T x, T lo, T hi) { return x < lo ? lo : x > hi ? hi : x; }
 template <class T> LS_F T ls_div(T a, T b) { return b == 0 ? (T)0 : (T)-1 < (T)0 && b == (T)-1 ? ls_neg(a) : (T)(a / b); }
-template <class T> LS_F T ls_remainder(T a, T b) { if (b == 0) return a; if ((T)-1 < (T)0 && b == (T)-1) return 0; const T m = (T)(a % b); return m != 0 && (m < 0) != (b < 0) ? (T)(m + b) : m; }
+template <class T> LS_F T ls_remainder(T a, T b) { if (b == 0 || ((T)-1 < (T)0 && b == (T)-1)) return 0; const T m = (T)(a % b); return m != 0 && (m < 0) != (b < 0) ? (T)(m + b) : m; }
 LS_F float ls_remainder(float a, float b) { const float m = fmodf(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }
 LS_F double ls_remainder(double a, double b) { const double m = fmod(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }
 template <class T> LS_F T ls_shl(T a, T b) { return (u64)b >= sizeof(T) * 8 ? (T)0 : (T)((u64)a << b); }

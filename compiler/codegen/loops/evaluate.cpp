@@ -2,9 +2,9 @@
 #include "compiler/codegen/loops/evaluate.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/error.h"
+#include "core/ops/held_number.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler::codegen {
@@ -83,10 +83,10 @@ int Evaluator::at(ValueId value, const Index& index) {
   return made;
 }
 
-int Evaluator::constant(DType dtype, double value) {
+int Evaluator::constant(DType dtype, const Number& number) {
+  const Number value = number.in(dtype);
   for (size_t i = 0; i < items_.size(); ++i)
-    if (items_[i].kind == ItemKind::constant && items_[i].dtype == dtype && items_[i].value == value &&
-        std::signbit(items_[i].value) == std::signbit(value))
+    if (items_[i].kind == ItemKind::constant && items_[i].dtype == dtype && items_[i].value.same_bits(value))
       return static_cast<int>(i);
   Item item = make_item(ItemKind::constant, dtype, 0);
   item.value = value;
@@ -105,7 +105,7 @@ int Evaluator::pointwise(const Node& node, ValueId value, const Index& index) {
 
 int Evaluator::creation(const Node& node, const Index& index) {
   DType dtype = node.attrs.dtype("dtype");
-  if (!node.attrs.has("dim")) return constant(dtype, node.attrs.number("value"));
+  if (!node.attrs.has("dim")) return constant(dtype, number_of(node.attrs, "value", dtype));
   Item item = make_item(ItemKind::iota, dtype, 2);
   item.index = index[node.attrs.integer("dim")];
   return append(std::move(item));
@@ -161,7 +161,7 @@ int Evaluator::pad(const Node& node, const Index& index) {
   const Shape& from = body_[node.inputs[0]].shape;
   const auto& lo = node.attrs.list("lo");
   DType dtype = body_[node.inputs[0]].dtype;
-  int outside = constant(dtype, node.attrs.number("value"));
+  int outside = constant(dtype, number_of(node.attrs, "value", dtype));
   if (numel(from) == 0) return outside;
   Index inner(from.size());
   std::vector<Guard> guards;

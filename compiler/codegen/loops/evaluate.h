@@ -31,7 +31,7 @@ class Evaluator {
   int pointwise(const Node& node, ValueId value, const Index& index);
   int random(const Node& node, ValueId value, const Index& index);
   int reduced(ValueId value, const Index& index);
-  int constant(DType dtype, double value);
+  int constant(DType dtype, const Number& value);
   int select(DType dtype, std::vector<Guard> guards, int inside, int outside);
   int append(Item item);
 

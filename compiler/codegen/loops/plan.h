@@ -12,6 +12,7 @@
 
 #include "compiler/codegen/loops/index.h"
 #include "core/ir/graph.h"
+#include "core/types/number.h"
 
 namespace lockstep::compiler::codegen {
 
@@ -41,7 +42,7 @@ struct Item {
   Expr index;      // load: element of the input; iota: the number; random: the element; row_number: unused
   int input = -1;  // load: position among the body's inputs
   const Node* node = nullptr;  // pointwise, random
-  double value = 0;            // constant
+  Number value;                // constant: as its dtype has it
   int64_t bound = 0;           // row_number: numbers are clamped to [0, bound)
   std::vector<int> args;       // select: taken where the guards hold, else
   std::vector<Guard> guards;

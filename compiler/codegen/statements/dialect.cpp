@@ -26,11 +26,11 @@ std::string rounded(DType dtype, const std::string& value) {
   return dtype == DType::bf16 || dtype == DType::f16 ? str("ls_round_", name(dtype), "(", value, ")") : value;
 }
 
-std::string Dialect::literal(DType dtype, double value) const {
-  if (dtype == DType::boolean) return truth(value != 0);
-  char bytes[8];
-  set_double(dtype, bytes, 0, value);
+std::string Dialect::literal(DType dtype, const Number& value) const {
+  if (dtype == DType::boolean) return truth(value.bits() != 0);
   if (is_float(dtype)) {
+    char bytes[8];
+    set_double(dtype, bytes, 0, value.real(dtype));
     const bool wide = dtype == DType::f64;
     const double stored = get_double(dtype, bytes, 0);
     if (std::isnan(stored)) return not_a_number(wide);
@@ -39,8 +39,8 @@ std::string Dialect::literal(DType dtype, double value) const {
     if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
     return digits + (wide ? "" : "f");
   }
-  const int64_t number = get_int(dtype, bytes, 0);
-  if (number == std::numeric_limits<int64_t>::min()) return "(i64)(1ul << 63)";
+  const int64_t number = value.bits();
+  if (dtype == DType::i64 && number == std::numeric_limits<int64_t>::min()) return "(i64)(1ul << 63)";
   return dtype == DType::u64 ? str(static_cast<uint64_t>(number), "ul")
                              : str("(", name(dtype), ")", number, "l");
 }

@@ -47,9 +47,10 @@ class Dialect {
   virtual std::string truth(bool value) const = 0;  // an element of a mask
   virtual std::string infinity(bool wide) const = 0;
   virtual std::string not_a_number(bool wide) const = 0;
-  virtual std::string literal(DType dtype, double value) const;  // an element, rounded as memory rounds it
+  virtual std::string literal(DType dtype,
+                              const Number& value) const;  // an element, rounded as memory rounds it
   virtual std::string full(DType, const std::string& element) const { return element; }  // a value of equals
-  std::string constant(DType dtype, double value) const { return full(dtype, literal(dtype, value)); }
+  std::string constant(DType dtype, const Number& value) const { return full(dtype, literal(dtype, value)); }
 
   // Whether the language's own operator is undefined for some integers, so that the prelude's function is
   // called.

@@ -9,19 +9,20 @@
 namespace lockstep::compiler::codegen {
 
 namespace {
-std::string attr_text(const Attr& attr, const Dialect& dialect) {
+// An attribute in the scalar code of a row: a number of integers is exact in their dtype.
+std::string attr_text(const Attr& attr, DType from, const Dialect& dialect) {
   if (auto* v = std::get_if<DType>(&attr)) return std::string(name(*v));
-  if (auto* v = std::get_if<double>(&attr)) return dialect.literal(DType::f64, *v);
-  if (auto* v = std::get_if<int64_t>(&attr)) return str(*v, "l");
+  if (auto* v = std::get_if<double>(&attr)) return dialect.literal(is_integer(from) ? from : DType::f64, *v);
+  if (auto* v = std::get_if<int64_t>(&attr)) return dialect.literal(is_integer(from) ? from : DType::f64, *v);
   if (auto* v = std::get_if<bool>(&attr)) return *v ? "1" : "0";
   return "";
 }
 
 // An attribute in the scalar code of a registered op: a number of the dtype that operand 0 computes in.
 std::string own_number(const Attr& attr, DType from, const Dialect& dialect) {
-  double number = 0;
+  Number number;
   if (auto* v = std::get_if<double>(&attr)) number = *v;
-  if (auto* v = std::get_if<int64_t>(&attr)) number = static_cast<double>(*v);
+  if (auto* v = std::get_if<int64_t>(&attr)) number = *v;
   if (auto* v = std::get_if<bool>(&attr)) number = *v;
   return dialect.literal(from == DType::bf16 || from == DType::f16 ? DType::f32 : from, number);
 }
@@ -111,7 +112,7 @@ std::string Statements::call(const Item& item) const {
   const DType from = items_[item.args[0]].dtype;
   if (verb == ScalarVerb::div && items_[item.args[1]].kind == ItemKind::constant)
     if (const std::string cheaper =
-            dialect_.divided(from, str("t", item.args[0]), items_[item.args[1]].value);
+            dialect_.divided(from, str("t", item.args[0]), items_[item.args[1]].value.real());
         !cheaper.empty())
       return cheaper;
   std::string_view code = row.scalar.text;
@@ -121,7 +122,7 @@ std::string Statements::call(const Item& item) const {
   auto meaning = [&](std::string_view word) {
     if (word == "from") return std::string(name(from));
     for (const auto& [key, value] : item.node->attrs.items())
-      if (key == word) return row.own ? own_number(value, from, dialect_) : attr_text(value, dialect_);
+      if (key == word) return row.own ? own_number(value, from, dialect_) : attr_text(value, from, dialect_);
     LS_CHECK(word.size() == 1 && word[0] >= '0' && word[0] <= '9', "the scalar code of row ", row.id,
              " names {", word, "}, which is neither an operand nor an attribute");
     const std::string operand = str("t", item.args.at(word[0] - '0'));

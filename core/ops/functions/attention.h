@@ -28,15 +28,16 @@ struct AttentionOptions {
 };
 
 // softmax(scale q k^T + bias) v per head: q [B, T, H, D], k and v [B, S, kv_heads, D] -> like q. kv_heads
-// divides H: query head h reads key head h / (H / kv_heads). A token that sees no key gives 0, and its
-// gradients are 0. Scores, softmax and sums are f32 (f64 for f64); cuDNN, which a GPU uses for bf16 and f16
-// with causal and window alone, rounds the probabilities before it multiplies by v, and the scores' gradients
-// before those of q and k. Forward keeps the log-sum-exp, not the scores. Gradients of q, k, v and bias:
-// scores anew, sums in a fixed order. One kernel that makes no [T, S] tensor, but for dropout, which makes
-// them, and for the bias's gradient.
-// Vaswani et al., arXiv 1706.03762; heads in groups: Ainslie et al., arXiv 2305.13245; the window: Jiang et
-// al., arXiv 2310.06825; the gradient: Dao et al., arXiv 2205.14135. PyTorch's scaled_dot_product_attention
-// has heads before tokens.
+// divides H: query head h reads key head h / (H / kv_heads). A key that is not seen has the weight 0, by
+// which its value is multiplied: it must be finite, since 0 times NaN or infinity is NaN, as in PyTorch.
+// Behind `lengths` a kernel may leave it out; fill padding with zeros where that must not matter. A token
+// that sees no key gives 0, and its gradients are 0. Scores, softmax and sums are f32 (f64 for f64); cuDNN,
+// which a GPU uses for bf16 and f16 with causal and window alone, rounds the probabilities before it
+// multiplies by v, and the scores' gradients before those of q and k. Forward keeps the log-sum-exp, not the
+// scores. Gradients of q, k, v and bias: scores anew, sums in a fixed order. One kernel that makes no [T, S]
+// tensor, but for dropout, which makes them, and for the bias's gradient. Vaswani et al., arXiv 1706.03762;
+// heads in groups: Ainslie et al., arXiv 2305.13245; the window: Jiang et al., arXiv 2310.06825; the
+// gradient: Dao et al., arXiv 2205.14135. PyTorch's scaled_dot_product_attention has heads before tokens.
 Tensor sdpa(Tensor q, Tensor k, Tensor v, const AttentionOptions& options, Here at = Here::current());
 Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal = true, Here at = Here::current());
 

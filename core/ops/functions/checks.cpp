@@ -37,6 +37,16 @@ void need_ids(std::string_view name, const Tensor& ids, Here at) {
   if (ids.dtype() != DType::i32 && ids.dtype() != DType::i64)
     refuse(name, {ids}, at, str("ids are ", ids.text(), ", need i32 or i64; convert them?"));
 }
+Attr held(std::string_view name, const Tensor& x, const Number& number, Here at) {
+  need(name, {x}, at);
+  if (!number.fits(x.dtype())) refuse(name, {x}, at, not_held(number, x.dtype(), x.text()));
+  return attr_of(number, x.dtype());
+}
+Attr held(std::string_view name, const Tensor& beside, const Number& number, DType dtype, Here at) {
+  need(name, {beside}, at);
+  if (!number.fits(dtype)) refuse(name, {beside}, at, not_held(number, dtype));
+  return attr_of(number, dtype);
+}
 int64_t dim_of(std::string_view name, const Tensor& x, int64_t dim, Here at) {
   int64_t rank = x.ndim();
   if (dim < -rank || dim >= rank) refuse(name, {x}, at, str("dim ", dim, " is not a dim of ", x.text()));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/ops/apply.h"
+#include "core/ops/held_number.h"
 #include "core/ops/precision.h"
 #include "core/ops/rules.h"
 
@@ -19,6 +20,10 @@ void need(std::string_view name, const std::vector<Tensor>& inputs, Here at);  /
 void need_floats(std::string_view name, const std::vector<Tensor>& inputs,
                  Here at);                                         // and floats of one dtype, or a policy
 void need_ids(std::string_view name, const Tensor& ids, Here at);  // i32 or i64
+// The attribute of a number beside x, or of one that is made in a dtype; UserError where that does not hold
+// it.
+Attr held(std::string_view name, const Tensor& x, const Number& number, Here at);
+Attr held(std::string_view name, const Tensor& beside, const Number& number, DType dtype, Here at);
 // A dim counted from 0, for one that may count from the end.
 int64_t dim_of(std::string_view name, const Tensor& x, int64_t dim, Here at);
 // The same for a list: ascending, each named once.

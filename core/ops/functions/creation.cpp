@@ -8,13 +8,14 @@ namespace lockstep {
 
 using namespace functions;
 
-Tensor full_like(Tensor like, double value, Here at) {
-  need("full", {like}, at);
+Tensor full_like(Tensor like, Number value, Here at) {
+  (void)held("full", like, value, at);
   return full(like, like.shape(), value, like.dtype(), at);
 }
-Tensor full(Tensor beside, Shape shape, double value, DType dtype, Here at) {
-  need("full", {beside}, at);
-  return apply1(ops::full, {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}}, at, beside.builder());
+Tensor full(Tensor beside, Shape shape, Number value, DType dtype, Here at) {
+  return apply1(ops::full, {},
+                {{"shape", shape}, {"value", held("full", beside, value, dtype, at)}, {"dtype", dtype}}, at,
+                beside.builder());
 }
 Tensor zeros(Tensor beside, Shape shape, DType dtype, Here at) {
   return full(beside, std::move(shape), 0, dtype, at);
@@ -22,11 +23,14 @@ Tensor zeros(Tensor beside, Shape shape, DType dtype, Here at) {
 Tensor ones(Tensor beside, Shape shape, DType dtype, Here at) {
   return full(beside, std::move(shape), 1, dtype, at);
 }
-Tensor constant(Tensor beside, const std::vector<double>& values, DType dtype, Here at) {
+Tensor constant(Tensor beside, const std::vector<Number>& values, DType dtype, Here at) {
   need("constant", {beside}, at);
   if (values.empty()) refuse("constant", {beside}, at, "has no values");
   std::vector<Tensor> parts;
-  for (double value : values) parts.push_back(full(beside, {1}, value, dtype, at));
+  for (const Number& value : values) {
+    (void)held("constant", beside, value, dtype, at);
+    parts.push_back(full(beside, {1}, value, dtype, at));
+  }
   return concat(parts, 0, at);
 }
 Tensor iota(Tensor beside, Shape shape, int dim, DType dtype, Here at) {

@@ -3,20 +3,22 @@
 #pragma once
 
 #include "core/ops/apply.h"
+#include "core/types/number.h"
 
 namespace lockstep {
 
-// `value` everywhere, in shape and dtype of `like`; integers truncate it towards 0, bool is value != 0.
-Tensor full_like(Tensor like, double value, Here at = Here::current());
+// `value` everywhere, in shape and dtype of `like`. UserError for a number that the dtype does not hold: see
+// operators.h.
+Tensor full_like(Tensor like, Number value, Here at = Here::current());
 // `value` everywhere, in this shape and dtype.
-Tensor full(Tensor beside, Shape shape, double value, DType dtype, Here at = Here::current());
+Tensor full(Tensor beside, Shape shape, Number value, DType dtype, Here at = Here::current());
 Tensor zeros(Tensor beside, Shape shape, DType dtype = DType::f32, Here at = Here::current());
 Tensor ones(Tensor beside, Shape shape, DType dtype = DType::f32, Here at = Here::current());
 inline Tensor zeros_like(Tensor like, Here at = Here::current()) { return full_like(like, 0, at); }
 inline Tensor ones_like(Tensor like, Here at = Here::current()) { return full_like(like, 1, at); }
 // Numbers that are known while the step is traced: [values]. Each is
 // a node: for a few tens of them. More belong into the state, or into a batch field.
-Tensor constant(Tensor beside, const std::vector<double>& values, DType dtype = DType::f32,
+Tensor constant(Tensor beside, const std::vector<Number>& values, DType dtype = DType::f32,
                 Here at = Here::current());
 // The index along `dim`: 0, 1, 2, ...; equal along the other dims. Any dtype but bool.
 Tensor iota(Tensor beside, Shape shape, int dim, DType dtype, Here at = Here::current());

@@ -9,6 +9,7 @@
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/creation.h"
 #include "core/ops/functions/lanes.h"
+#include "core/ops/functions/loss_sums.h"
 #include "core/ops/functions/operators.h"
 #include "core/ops/functions/pointwise.h"
 
@@ -41,9 +42,13 @@ std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Here at) {
   return grad(y, inputs, full_like(y, 1, at), at);
 }
 std::vector<Tensor> grad(const Loss& loss, const std::vector<Tensor>& inputs, Here at) {
-  need("grad", {loss.sum, loss.count}, at);
-  InFunction line(loss.sum, at);
-  return grad(loss.sum, inputs, 1.0 / convert(sum_counts(loss.count, at), loss.sum.dtype(), at), at);
+  const std::vector<Loss> terms = terms_of("grad", loss, at);
+  InFunction line(terms[0].sum, at);
+  auto share = [&](const Loss& of) { return 1.0 / convert(sum_counts(of.count, at), of.sum.dtype(), at); };
+  if (terms.size() == 1) return grad(terms[0].sum, inputs, share(terms[0]), at);
+  Tensor all = terms[0].sum * share(terms[0]);
+  for (size_t t = 1; t < terms.size(); ++t) all += terms[t].sum * share(terms[t]);
+  return grad(all, inputs, at);
 }
 
 CustomGradient::CustomGradient(ForwardFunction forward, BackwardFunction backward)

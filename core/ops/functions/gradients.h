@@ -21,7 +21,8 @@ std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Here at = 
 // sum of dy dy/dx, for a dy of the type of y: a vector-Jacobian product.
 std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Tensor dy, Here at = Here::current());
 // d(loss.sum / count of all micro-batches) / dx, of this micro-batch's part alone: no sum over micro-batches
-// is taken. What an optimizer takes are the gradients of parameters (core/optim/gradients.h).
+// is taken. Of a sum of losses, each term by its own count. What an optimizer takes are the gradients of
+// parameters (core/optim/gradients.h).
 std::vector<Tensor> grad(const Loss& loss, const std::vector<Tensor>& inputs, Here at = Here::current());
 
 // What the forward part of a function computes: its outputs, and what its backward part reads of it.

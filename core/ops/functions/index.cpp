@@ -73,7 +73,7 @@ Tensor embedding_bag(Tensor table, Tensor ids, Bag mode, int64_t padding, Tensor
                ": one weight for each id, and only of a sum"));
   InFunction line(table, at);
   Tensor counts = convert(ids != static_cast<double>(padding), rules::statistic(table.dtype()));
-  Tensor inside = where(ids == static_cast<double>(padding), full_like(ids, 0), ids);
+  Tensor inside = where(ids == padding, full_like(ids, 0), ids);
   Tensor rows = rules::wide(embedding(table, inside)), share = counts;
   if (mode == Bag::max) {
     constexpr double kLeast = -std::numeric_limits<double>::infinity();
@@ -176,8 +176,9 @@ Tensor scatter(Tensor x, int dim, Tensor ids, Tensor values, Here at) {
   Tensor hits = index_add(made.places, full(x, made.places.shape(), 1, DType::i32), numel(x.shape()));
   return where(reshape(hits, x.shape()) > 0, made.sums, x);
 }
-Tensor scatter(Tensor x, int dim, Tensor ids, double value, Here at) {
+Tensor scatter(Tensor x, int dim, Tensor ids, Number value, Here at) {
   need("scatter", {x, ids}, at);
+  (void)held("scatter", x, value, at);
   InFunction line(x, at);
   ids = narrow("scatter", ids, at);
   Tensor to = reshape(places("scatter", x, dim_of("scatter", x, dim, at), ids, at), {-1});

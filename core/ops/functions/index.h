@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/ops/apply.h"
+#include "core/types/number.h"
 
 namespace lockstep {
 
@@ -44,7 +45,7 @@ Tensor scatter_add(Tensor x, int dim, Tensor ids, Tensor values, Here at = Here:
 // x with the elements of `values` in the places of the ids; where several ids name one place, their values
 // are added (PyTorch keeps any one of them). Gradients: dy elsewhere, and dy gathered. As PyTorch.
 Tensor scatter(Tensor x, int dim, Tensor ids, Tensor values, Here at = Here::current());
-Tensor scatter(Tensor x, int dim, Tensor ids, double value, Here at = Here::current());
+Tensor scatter(Tensor x, int dim, Tensor ids, Number value, Here at = Here::current());
 
 // How often each of 0 ... count - 1 stands among the ids [...]: i32 [count]. No gradient. As PyTorch's
 // bincount, whose count follows from the ids.

@@ -65,7 +65,7 @@ Tensor spread(Tensor rows, Tensor like) {
 Rows rows_of(Tensor logits, Tensor targets, const CrossEntropyOptions& options) {
   Tensor x = rules::wide(logits);
   return {x, equal(iota(x, x.shape(), -1, targets.dtype()), spread(targets, x)),
-          targets != static_cast<double>(options.ignore_index)};
+          targets != options.ignore_index};
 }
 Tensor class_weights(const CrossEntropyOptions& options, Tensor x) {
   return broadcast_to(convert(options.weight, x.dtype()), x.shape());

@@ -3,6 +3,8 @@
 // are f32 (f64 for f64), of floats; integers stand where they are named.
 #pragma once
 
+#include <vector>
+
 #include "core/ops/apply.h"
 
 namespace lockstep {
@@ -10,6 +12,9 @@ namespace lockstep {
 struct Loss {
   Tensor sum;    // f32 [] (f64 for f64 values)
   Tensor count;  // i64 []; or floats [], the sum of weights, which must not depend on the state
+  // Of a sum of losses, 0.5 * a + b (loss_sums.h): two or more losses, each of which is divided by its own
+  // count. The sum and the count of the whole are empty then.
+  std::vector<Loss> terms = {};
 };
 // One's own loss of values [...] of floats: their sum and number; or sum(values weights) and sum(weights),
 // where weights have the values' shape and are floats, bool or integers (a mask has a count of i64).

@@ -3,6 +3,7 @@
 
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/creation.h"
+#include "core/ops/functions/pointwise.h"
 #include "core/ops/functions/shape.h"
 
 namespace lockstep {
@@ -28,11 +29,16 @@ Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
     context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
   return apply1(op, {broadcast_to(a, shape, at), broadcast_to(b, shape, at)}, {}, at);
 }
-Tensor binary(OpId op, const TensorAt& a, double b) {
-  return binary(op, a.tensor, full_like(a.tensor, b, a.at), a.at);
+// The number as a tensor like x.
+Tensor beside(std::string_view function, const Tensor& x, const Number& number, Here at) {
+  (void)held(function, x, number, at);
+  return full_like(x, number, at);
 }
-Tensor binary(OpId op, double a, const TensorAt& b) {
-  return binary(op, full_like(b.tensor, a, b.at), b.tensor, b.at);
+Tensor binary(OpId op, const TensorAt& a, const Number& b) {
+  return binary(op, a.tensor, beside(op.name(), a.tensor, b, a.at), a.at);
+}
+Tensor binary(OpId op, const Number& a, const TensorAt& b) {
+  return binary(op, beside(op.name(), b.tensor, a, b.at), b.tensor, b.at);
 }
 Tensor binary(OpId op, const TensorAt& a, const TensorAt& b) { return binary(op, a.tensor, b.tensor, a.at); }
 Tensor truth(std::string_view name, Tensor x, Here at) {
@@ -43,8 +49,8 @@ Tensor truth(std::string_view name, Tensor x, Here at) {
 
 #define LOCKSTEP_ARITHMETIC(sign, row)                                                            \
   Tensor operator sign(TensorAt a, Tensor b) { return binary(row, a.tensor, b, a.at); }           \
-  Tensor operator sign(TensorAt a, double b) { return binary(row, a, b); }                        \
-  Tensor operator sign(double a, TensorAt b) { return binary(row, a, b); }                        \
+  Tensor operator sign(TensorAt a, Number b) { return binary(row, a, b); }                        \
+  Tensor operator sign(Number a, TensorAt b) { return binary(row, a, b); }                        \
   Tensor& operator sign##=(Tensor & a, TensorAt b) { return a = binary(row, a, b.tensor, b.at); } \
   Tensor& operator sign##=(Tensor & a, NumberAt b) { return a = binary(row, TensorAt(a, b.at), b.number); }
 LOCKSTEP_ARITHMETIC(+, ops::add)
@@ -56,15 +62,49 @@ Tensor operator-(TensorAt a) { return apply1(ops::neg, {a.tensor}, {}, a.at); }
 
 Tensor remainder(Tensor a, Tensor b, Here at) { return binary(ops::remainder, a, b, at); }
 Tensor operator%(TensorAt a, Tensor b) { return binary(ops::remainder, a.tensor, b, a.at); }
-Tensor operator%(TensorAt a, double b) { return binary(ops::remainder, a, b); }
+Tensor operator%(TensorAt a, Number b) { return binary(ops::remainder, a, b); }
+Tensor operator%(Number a, TensorAt b) { return binary(ops::remainder, a, b); }
+Tensor remainder(Tensor a, Number b, Here at) { return binary(ops::remainder, TensorAt(a, at), b); }
+Tensor remainder(Number a, Tensor b, Here at) { return binary(ops::remainder, a, TensorAt(b, at)); }
+
+namespace {
+// What C's fmod leaves is exact, so that (a - it) / b rounds to a whole number or its neighbour; the quotient
+// of a / b rounds across one. A quotient of 0 has the sign of a / b.
+Tensor floor_of_floats(const Tensor& a, const Tensor& b) {
+  Tensor size = remainder(abs(a), abs(b)), left = where(a < 0, -size, size);
+  Tensor quotient = (a - left) / b, none = full_like(a, 0);
+  quotient = where(left != 0 && (b < 0) != (left < 0), quotient - 1, quotient);
+  Tensor down = floor(quotient), plain = a / b;
+  down = where(quotient - down > 0.5, down + 1, down);
+  return where(b == 0, plain, where(quotient == 0, plain * none, down));
+}
+// The quotient towards 0, and one less where something is left of a negative one.
+Tensor floor_of_integers(const Tensor& a, const Tensor& b) {
+  Tensor quotient = a / b;
+  if (a.dtype() != DType::i32 && a.dtype() != DType::i64) return quotient;
+  return where(remainder(a, b) != 0 && (a < 0) != (b < 0), quotient - 1, quotient);
+}
+}  // namespace
 Tensor floor_divide(Tensor a, Tensor b, Here at) {
   need("floor_divide", {a, b}, at);
   InFunction line(a, at);
-  if (is_float(a.dtype())) return apply1(ops::floor, {a / b});
-  return (a - remainder(a, b)) / b;
+  const auto taken = under_policy("floor_divide", {a, b}, source_line(*a.builder(), at));
+  a = taken[0], b = taken[1];
+  if (is_float(a.dtype()) && a.dtype() == b.dtype()) {
+    const Precision unrounded(a, DType::f32);
+    Tensor y = floor_of_floats(rules::wide(stop_gradient(a)), rules::wide(stop_gradient(b)));
+    return convert(y, a.dtype());
+  }
+  return floor_of_integers(a, b);
+}
+Tensor floor_divide(Tensor a, Number b, Here at) {
+  return floor_divide(a, beside("floor_divide", a, b, at), at);
+}
+Tensor floor_divide(Number a, Tensor b, Here at) {
+  return floor_divide(beside("floor_divide", b, a, at), b, at);
 }
 Tensor pow(Tensor a, Tensor b, Here at) { return binary(ops::pow, a, b, at); }
-Tensor pow(double a, Tensor b, Here at) { return binary(ops::pow, a, TensorAt(b, at)); }
+Tensor pow(Number a, Tensor b, Here at) { return binary(ops::pow, a, TensorAt(b, at)); }
 Tensor fma(Tensor a, Tensor b, Tensor c, Here at) { return apply1(ops::fma, {a, b, c}, {}, at); }
 Tensor maximum(Tensor a, Tensor b, Here at) { return binary(ops::maximum, a, b, at); }
 Tensor minimum(Tensor a, Tensor b, Here at) { return binary(ops::minimum, a, b, at); }
@@ -77,12 +117,12 @@ Tensor greater(Tensor a, Tensor b, Here at) { return binary(ops::lt, b, a, at); 
 Tensor greater_equal(Tensor a, Tensor b, Here at) { return binary(ops::le, b, a, at); }
 #define LOCKSTEP_COMPARISON(sign, row)                                       \
   Tensor operator sign(TensorAt a, TensorAt b) { return binary(row, a, b); } \
-  Tensor operator sign(TensorAt a, double b) { return binary(row, a, b); }   \
-  Tensor operator sign(double a, TensorAt b) { return binary(row, a, b); }
+  Tensor operator sign(TensorAt a, Number b) { return binary(row, a, b); }   \
+  Tensor operator sign(Number a, TensorAt b) { return binary(row, a, b); }
 #define LOCKSTEP_COMPARISON_TURNED(sign, row)                                                    \
   Tensor operator sign(TensorAt a, TensorAt b) { return binary(row, b.tensor, a.tensor, a.at); } \
-  Tensor operator sign(TensorAt a, double b) { return binary(row, b, a); }                       \
-  Tensor operator sign(double a, TensorAt b) { return binary(row, b, a); }
+  Tensor operator sign(TensorAt a, Number b) { return binary(row, b, a); }                       \
+  Tensor operator sign(Number a, TensorAt b) { return binary(row, b, a); }
 LOCKSTEP_COMPARISON(==, ops::eq)
 LOCKSTEP_COMPARISON(!=, ops::ne)
 LOCKSTEP_COMPARISON(<, ops::lt)
@@ -111,9 +151,14 @@ Tensor bitwise_xor(Tensor a, Tensor b, Here at) { return binary(ops::xor_, a, b,
 Tensor operator&(TensorAt a, TensorAt b) { return binary(ops::and_, a, b); }
 Tensor operator|(TensorAt a, TensorAt b) { return binary(ops::or_, a, b); }
 Tensor operator^(TensorAt a, TensorAt b) { return binary(ops::xor_, a, b); }
+Tensor operator&(TensorAt a, Number b) { return binary(ops::and_, a, b); }
+Tensor operator|(TensorAt a, Number b) { return binary(ops::or_, a, b); }
+Tensor operator^(TensorAt a, Number b) { return binary(ops::xor_, a, b); }
 Tensor operator~(TensorAt a) { return bitwise_not(a.tensor, a.at); }
 Tensor bitwise_left_shift(Tensor a, Tensor b, Here at) { return binary(ops::shl, a, b, at); }
 Tensor bitwise_right_shift(Tensor a, Tensor b, Here at) { return binary(ops::shr, a, b, at); }
+Tensor bitwise_left_shift(Tensor a, Number b, Here at) { return binary(ops::shl, TensorAt(a, at), b); }
+Tensor bitwise_right_shift(Tensor a, Number b, Here at) { return binary(ops::shr, TensorAt(a, at), b); }
 
 Tensor where(Tensor condition, Tensor a, Tensor b, Here at) {
   need("where", {condition, a, b}, at);
@@ -127,9 +172,9 @@ Tensor where(Tensor condition, Tensor a, Tensor b, Here at) {
                 {broadcast_to(condition, shape, at), broadcast_to(a, shape, at), broadcast_to(b, shape, at)},
                 {}, at);
 }
-Tensor masked_fill(Tensor x, Tensor mask, double value, Here at) {
+Tensor masked_fill(Tensor x, Tensor mask, Number value, Here at) {
   need("masked_fill", {x, mask}, at);
-  return where(mask, full_like(x, value, at), x, at);
+  return where(mask, beside("masked_fill", x, value, at), x, at);
 }
 Tensor lerp(Tensor a, Tensor b, double weight, Here at) {
   need_floats("lerp", {a, b}, at);

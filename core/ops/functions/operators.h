@@ -1,10 +1,13 @@
 // Functions of two or three elements and the operators of C++. Shapes broadcast as in NumPy: dims are matched
 // from the last and must be equal or 1; the gradient of a broadcast input is summed over the dims that were
-// made. UserError naming both shapes when they do not broadcast, or both types when the dtypes differ. A C++
-// number takes the tensor's dtype.
+// made. UserError naming both shapes when they do not broadcast, or both types when the dtypes differ. A
+// number takes the tensor's dtype: floats round it to the nearest, integers and bool hold it exactly.
+// UserError for a number that the dtype does not hold: a fraction, NaN or 300 beside u8, 1e300 beside f32
+// (whose own infinity is written as such).
 #pragma once
 
 #include "core/ops/apply.h"
+#include "core/types/number.h"
 
 namespace lockstep {
 
@@ -12,8 +15,8 @@ namespace lockstep {
 struct NumberAt {
   template <class T>
     requires std::is_arithmetic_v<T>
-  NumberAt(T value, Here line = Here::current()) : number(static_cast<double>(value)), at(line) {}
-  double number;
+  NumberAt(T value, Here line = Here::current()) : number(value), at(line) {}
+  Number number;
   Here at;
 };
 
@@ -24,14 +27,14 @@ Tensor operator-(TensorAt a, Tensor b);
 Tensor operator*(TensorAt a, Tensor b);
 Tensor operator/(TensorAt a, Tensor b);
 Tensor operator-(TensorAt a);
-Tensor operator+(TensorAt a, double b);
-Tensor operator-(TensorAt a, double b);
-Tensor operator*(TensorAt a, double b);
-Tensor operator/(TensorAt a, double b);
-Tensor operator+(double a, TensorAt b);
-Tensor operator-(double a, TensorAt b);
-Tensor operator*(double a, TensorAt b);
-Tensor operator/(double a, TensorAt b);
+Tensor operator+(TensorAt a, Number b);
+Tensor operator-(TensorAt a, Number b);
+Tensor operator*(TensorAt a, Number b);
+Tensor operator/(TensorAt a, Number b);
+Tensor operator+(Number a, TensorAt b);
+Tensor operator-(Number a, TensorAt b);
+Tensor operator*(Number a, TensorAt b);
+Tensor operator/(Number a, TensorAt b);
 // a = a + b and so on: another tensor under the same C++ name. Nothing is written in place.
 Tensor& operator+=(Tensor& a, TensorAt b);
 Tensor& operator-=(Tensor& a, TensorAt b);
@@ -42,17 +45,25 @@ Tensor& operator-=(Tensor& a, NumberAt b);
 Tensor& operator*=(Tensor& a, NumberAt b);
 Tensor& operator/=(Tensor& a, NumberAt b);
 
-// a - floor(a / b) b of numbers: it has b's sign. Integers: 0 for b = 0. Gradients: dy, -dy floor(a / b). As
-// PyTorch's remainder.
+// a - floor(a / b) b of numbers: it has b's sign. Integers: 0 for b = 0 (NumPy's; PyTorch refuses it).
+// Gradients: dy, -dy floor(a / b). As PyTorch's remainder.
 Tensor remainder(Tensor a, Tensor b, Here at = Here::current());
+Tensor remainder(Tensor a, Number b, Here at = Here::current());
+Tensor remainder(Number a, Tensor b, Here at = Here::current());
 Tensor operator%(TensorAt a, Tensor b);
-Tensor operator%(TensorAt a, double b);
-// floor(a / b) of numbers, 0 of integers for b = 0. No gradient. As PyTorch.
+Tensor operator%(TensorAt a, Number b);
+Tensor operator%(Number a, TensorAt b);
+// floor(a / b) of numbers. Integers: 0 for b = 0, as of remainder, and the smallest one over -1 wraps to
+// itself. Floats: of the quotient that the remainder leaves, as NumPy and PyTorch: 9 of 1 over 0.1, which
+// floor(a / b) rounds to 10; -1 of -3.5 over infinity; a / b for b = 0. bf16 and f16 compute in f32. No
+// gradient.
 Tensor floor_divide(Tensor a, Tensor b, Here at = Here::current());
+Tensor floor_divide(Tensor a, Number b, Here at = Here::current());
+Tensor floor_divide(Number a, Tensor b, Here at = Here::current());
 // a^b of floats; NaN for a < 0 unless b is whole. Gradients: dy b a^(b - 1), 0 for b = 0; dy y log(a), 0 for
 // a = 0 and b >= 0. As PyTorch.
 Tensor pow(Tensor a, Tensor b, Here at = Here::current());
-Tensor pow(double a, Tensor b, Here at = Here::current());
+Tensor pow(Number a, Tensor b, Here at = Here::current());
 // a b + c of floats of one shape, rounded once. Gradients: dy b, dy a, dy.
 Tensor fma(Tensor a, Tensor b, Tensor c, Here at = Here::current());
 
@@ -77,18 +88,18 @@ Tensor operator<(TensorAt a, TensorAt b);
 Tensor operator<=(TensorAt a, TensorAt b);
 Tensor operator>(TensorAt a, TensorAt b);
 Tensor operator>=(TensorAt a, TensorAt b);
-Tensor operator==(TensorAt a, double b);
-Tensor operator!=(TensorAt a, double b);
-Tensor operator<(TensorAt a, double b);
-Tensor operator<=(TensorAt a, double b);
-Tensor operator>(TensorAt a, double b);
-Tensor operator>=(TensorAt a, double b);
-Tensor operator==(double a, TensorAt b);
-Tensor operator!=(double a, TensorAt b);
-Tensor operator<(double a, TensorAt b);
-Tensor operator<=(double a, TensorAt b);
-Tensor operator>(double a, TensorAt b);
-Tensor operator>=(double a, TensorAt b);
+Tensor operator==(TensorAt a, Number b);
+Tensor operator!=(TensorAt a, Number b);
+Tensor operator<(TensorAt a, Number b);
+Tensor operator<=(TensorAt a, Number b);
+Tensor operator>(TensorAt a, Number b);
+Tensor operator>=(TensorAt a, Number b);
+Tensor operator==(Number a, TensorAt b);
+Tensor operator!=(Number a, TensorAt b);
+Tensor operator<(Number a, TensorAt b);
+Tensor operator<=(Number a, TensorAt b);
+Tensor operator>(Number a, TensorAt b);
+Tensor operator>=(Number a, TensorAt b);
 
 // Logic, of any dtype: an element counts as true when it is not 0. bool, without a gradient. As PyTorch. Both
 // sides of && and || are computed.
@@ -107,17 +118,22 @@ inline Tensor bitwise_not(Tensor x, Here at = Here::current()) { return apply1(o
 Tensor operator&(TensorAt a, TensorAt b);
 Tensor operator|(TensorAt a, TensorAt b);
 Tensor operator^(TensorAt a, TensorAt b);
+Tensor operator&(TensorAt a, Number b);
+Tensor operator|(TensorAt a, Number b);
+Tensor operator^(TensorAt a, Number b);
 Tensor operator~(TensorAt a);
 // Integers times or over 2^b, by their bits; a right shift of a signed one keeps the sign. b from 0 to bits
 // - 1. No gradient. As PyTorch.
 Tensor bitwise_left_shift(Tensor a, Tensor b, Here at = Here::current());
 Tensor bitwise_right_shift(Tensor a, Tensor b, Here at = Here::current());
+Tensor bitwise_left_shift(Tensor a, Number b, Here at = Here::current());
+Tensor bitwise_right_shift(Tensor a, Number b, Here at = Here::current());
 
 // a where the condition (bool) holds, else b; a and b have any one dtype. Gradient: dy where the input was
 // taken, else 0. As in PyTorch, NaN comes out where a 0 meets an infinite slope of the branch not taken.
 Tensor where(Tensor condition, Tensor a, Tensor b, Here at = Here::current());
 // `value` where the mask (bool) holds, else x. Gradient: dy where x was taken, else 0. As PyTorch.
-Tensor masked_fill(Tensor x, Tensor mask, double value, Here at = Here::current());
+Tensor masked_fill(Tensor x, Tensor mask, Number value, Here at = Here::current());
 // a + weight (b - a) of floats. As PyTorch, which computes the same from b for a weight of 1/2 and more.
 Tensor lerp(Tensor a, Tensor b, double weight, Here at = Here::current());
 

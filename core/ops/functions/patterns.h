@@ -3,12 +3,13 @@
 #pragma once
 
 #include "core/ops/apply.h"
+#include "core/types/number.h"
 
 namespace lockstep {
 
-// start, start + step, ... before `end`: [ceil((end - start) / step)]. UserError for step 0 and for no
-// element.
-Tensor arange(Tensor beside, double start, double end, double step = 1, DType dtype = DType::i32,
+// start, start + step, ... before `end`: [ceil((end - start) / step)]. UserError for step 0, for no element,
+// and where the dtype does not hold start, step or the last number.
+Tensor arange(Tensor beside, Number start, Number end, Number step = 1, DType dtype = DType::i32,
               Here at = Here::current());
 // `count` numbers from `first` to `last`, both included, equally far apart; of floats. As PyTorch.
 Tensor linspace(Tensor beside, double first, double last, int64_t count, DType dtype = DType::f32,

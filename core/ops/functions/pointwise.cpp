@@ -41,15 +41,17 @@ Tensor log2(Tensor x, Here at) {
 Tensor log10(Tensor x, Here at) {
   return rounded_once("log10", x, at, [](Tensor v) { return log(v) * (1 / kLog10); });
 }
-Tensor pow(Tensor x, double exponent, Here at) {
+Tensor pow(Tensor x, Number number, Here at) {
   need("pow", {x}, at);
+  const double exponent = number.real();
   if (exponent == 0) return full_like(x, 1, at);
   if (exponent == 1) return x;
   if (exponent == 2) return square(x, at);
   if (exponent == 0.5) return sqrt(x, at);
   if (exponent == -0.5) return rsqrt(x, at);
   if (exponent == -1) return reciprocal(x, at);
-  return apply1(ops::pow, {x, full_like(x, exponent, at)}, {}, at);
+  (void)held("pow", x, number, at);
+  return apply1(ops::pow, {x, full_like(x, number, at)}, {}, at);
 }
 
 Tensor tan(Tensor x, Here at) {
@@ -104,8 +106,8 @@ Tensor erfinv(Tensor x, Here at) {
   });
 }
 
-Tensor clamp(Tensor x, double lo, double hi, Here at) {
-  return apply1(ops::clamp, {x}, {{"lo", lo}, {"hi", hi}}, at);
+Tensor clamp(Tensor x, Number lo, Number hi, Here at) {
+  return apply1(ops::clamp, {x}, {{"lo", held("clamp", x, lo, at)}, {"hi", held("clamp", x, hi, at)}}, at);
 }
 Tensor isnan(Tensor x, Here at) {
   need_floats("isnan", {x}, at);
@@ -119,7 +121,7 @@ Tensor isfinite(Tensor x, Here at) {
   need_floats("isfinite", {x}, at);
   return less(abs(x, at), full_like(x, std::numeric_limits<double>::infinity(), at), at);
 }
-Tensor nan_to_num(Tensor x, double nan, Here at) {
+Tensor nan_to_num(Tensor x, Number nan, Here at) {
   need_floats("nan_to_num", {x}, at);
   InFunction line(x, at);
   Tensor most = full_like(x, largest(x.dtype()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/ops/apply.h"
+#include "core/types/number.h"
 
 namespace lockstep {
 
@@ -40,7 +41,7 @@ Tensor log10(Tensor x, Here at = Here::current());
 // x^exponent. 0 gives ones, 1 gives x itself and 2 gives x * x, of numbers; any other exponent takes floats
 // and is rounded to x's dtype (1/2, -1/2 and -1 are sqrt, rsqrt and reciprocal). NaN for x < 0 unless the
 // exponent is whole. Gradient: dy exponent x^(exponent - 1), 0 for exponent 0. As PyTorch.
-Tensor pow(Tensor x, double exponent, Here at = Here::current());
+Tensor pow(Tensor x, Number exponent, Here at = Here::current());
 
 // Sine, cosine and tangent of floats, x in radians. Gradients: dy cos(x), -dy sin(x), dy (1 + y^2).
 inline Tensor sin(Tensor x, Here at = Here::current()) { return apply1(ops::sin, {x}, {}, at); }
@@ -68,16 +69,16 @@ Tensor erfinv(Tensor x, Here at = Here::current());
 // 1 / (1 + e^-x) of floats, without overflow. Gradient: dy y (1 - y).
 inline Tensor sigmoid(Tensor x, Here at = Here::current()) { return apply1(ops::sigmoid, {x}, {}, at); }
 
-// x limited to [lo, hi], of numbers; for integers the bounds are truncated towards 0. NaN stays NaN.
-// UserError unless lo <= hi. Gradient: dy where lo <= x <= hi, bounds included, else 0. As PyTorch.
-Tensor clamp(Tensor x, double lo, double hi, Here at = Here::current());
+// x limited to [lo, hi], of numbers. NaN stays NaN. UserError unless lo <= hi, and for a bound that x's
+// dtype does not hold. Gradient: dy where lo <= x <= hi, bounds included, else 0. As PyTorch.
+Tensor clamp(Tensor x, Number lo, Number hi, Here at = Here::current());
 // Whether a float is NaN, infinite, neither: bool. No gradient.
 Tensor isnan(Tensor x, Here at = Here::current());
 Tensor isinf(Tensor x, Here at = Here::current());
 Tensor isfinite(Tensor x, Here at = Here::current());
 // x of floats with `nan` for NaN and the largest and smallest finite value of its dtype for the infinities.
 // Gradient: dy where x is finite, else 0. As PyTorch.
-Tensor nan_to_num(Tensor x, double nan = 0, Here at = Here::current());
+Tensor nan_to_num(Tensor x, Number nan = 0, Here at = Here::current());
 
 // x in another dtype, any to any; x itself where the dtype is right already. To a float: to the nearest, ties
 // to even; to bf16 and f16 by way of f32. Float to integer: towards 0, beyond the range to its end, NaN to 0.

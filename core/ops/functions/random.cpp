@@ -2,7 +2,9 @@
 #include "core/ops/functions/random.h"
 
 #include <cmath>
+#include <limits>
 
+#include "core/base/normal_tail.h"
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/creation.h"
 #include "core/ops/functions/norms.h"
@@ -28,6 +30,20 @@ void need_shape(std::string_view name, const Tensor& beside, const Shape& shape,
   need(name, {beside}, at);
   if (shape.empty()) refuse(name, {beside}, at, "shape [] has no dim that counts samples");
   if (!is_float(dtype)) refuse(name, {beside}, at, str("dtype is ", lockstep::name(dtype), ", needs floats"));
+}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// The largest element of floats that is less than x.
+double below(double x, DType dtype) {
+  char bytes[8];
+  set_double(dtype, bytes, 0, x);
+  const double nearest = get_double(dtype, bytes, 0);
+  if (nearest < x) return nearest;
+  if (dtype == DType::f64) return std::nextafter(nearest, -kInfinity);
+  if (dtype == DType::f32)
+    return std::nextafter(static_cast<float>(nearest), -std::numeric_limits<float>::infinity());
+  const int64_t code = get_int(DType::u16, bytes, 0);
+  set_int(DType::u16, bytes, 0, nearest > 0 ? code - 1 : nearest < 0 ? code + 1 : 0x8001);
+  return get_double(dtype, bytes, 0);
 }
 Tensor unit(Tensor beside, const Shape& shape) { return draw(ops::rng_uniform, beside, shape); }
 }  // namespace
@@ -58,11 +74,19 @@ Tensor dropout_channels(Tensor x, double p, Here at) { return dropped("dropout_c
 Tensor dropout_samples(Tensor x, double p, Here at) { return dropped("dropout_samples", x, p, 1, at); }
 Tensor uniform(Tensor beside, Shape shape, double lo, double hi, DType dtype, Here at) {
   need_shape("uniform", beside, shape, dtype, at);
-  if (!(lo <= hi))
-    refuse("uniform", {beside}, at, str("bounds are ", lo, " and ", hi, "; the lower comes first"));
+  if (!(lo <= hi) || !std::isfinite(hi - lo))
+    refuse("uniform", {beside}, at,
+           str("bounds are ", lo, " and ", hi, "; the lower comes first, and both are finite"));
+  const DType drawn = dtype == DType::f64 ? DType::f32 : dtype;
+  const double most = lo < hi ? below(hi, drawn) : hi;
+  if (lo < hi && most < lo)
+    refuse("uniform", {beside}, at,
+           str("no number of ", name(drawn), " lies from ", number_text(lo), " to before ", number_text(hi)));
   InFunction line(beside, at);
   Tensor u = unit(beside, shape);
-  return convert(lo == 0 && hi == 1 ? u : u * (hi - lo) + lo, dtype);
+  if (lo == 0 && hi == 1 && drawn == DType::f32) return convert(u, dtype);
+  Tensor x = convert(lo == 0 && hi == 1 ? u : u * (hi - lo) + lo, drawn);
+  return convert(lo < hi ? minimum(x, full_like(x, most)) : x, dtype);  // which rounding would reach
 }
 Tensor randn(Tensor beside, Shape shape, DType dtype, Here at) {
   need_shape("randn", beside, shape, dtype, at);
@@ -70,6 +94,22 @@ Tensor randn(Tensor beside, Shape shape, DType dtype, Here at) {
   Tensor u = unit(beside, shape), v = unit(beside, shape);
   return convert(sqrt(-2.0 * log(1.0 - u)) * cos(v * 6.283185307179586476925), dtype);
 }
+namespace {
+// How far a number of the tail is past its bound, by how much rarer it is: Clenshaw's sum.
+Tensor past(const NormalTail::Series& series, const Tensor& rarer) {
+  const double half = (series.high - series.low) / 2;
+  Tensor z = series.root ? sqrt(rarer + series.shift) : rarer;
+  Tensor t = (z - (series.low + half)) * (1 / half), later, last;
+  for (size_t k = series.coefficients.size(); k-- > 1;) {
+    Tensor sum =
+        last.defined() ? t * last * 2 + series.coefficients[k] : full_like(t, series.coefficients[k]);
+    if (later.defined()) sum = sum - later;
+    later = last, last = sum;
+  }
+  Tensor sum = last.defined() ? t * last + series.coefficients[0] : full_like(t, series.coefficients[0]);
+  return (later.defined() ? sum - later : sum) * rarer;
+}
+}  // namespace
 Tensor truncated_normal(Tensor beside, Shape shape, double mean, double deviation, double lo, double hi,
                         DType dtype, Here at) {
   need_shape("truncated_normal", beside, shape, dtype, at);
@@ -77,10 +117,27 @@ Tensor truncated_normal(Tensor beside, Shape shape, double mean, double deviatio
     refuse("truncated_normal", {beside}, at,
            str("bounds are ", lo, " and ", hi, ", the deviation ", deviation,
                "; the lower comes first, and the deviation is positive"));
+  const double from = (lo - mean) / deviation, to = (hi - mean) / deviation;
+  const double near = from >= 0 ? lo : hi, least = from >= 0 ? from : -to;
+  if (least == kInfinity || std::isnan(from) || std::isnan(to) ||
+      below(std::nextafter(hi, kInfinity), DType::f32) < lo)
+    refuse("truncated_normal", {beside}, at,
+           str("mean ", number_text(mean), ", deviation ", number_text(deviation), ", bounds ",
+               number_text(lo), " and ", number_text(hi), ": no number of f32 lies there"));
   InFunction line(beside, at);
-  auto below = [&](double x) { return std::erf((x - mean) / (deviation * std::sqrt(2.0))); };
-  Tensor y = erfinv(unit(beside, shape) * (below(hi) - below(lo)) + below(lo));
-  return convert(clamp(y * (deviation * std::sqrt(2.0)) + mean, lo, hi), dtype);
+  Tensor x;
+  if (least >= 0) {
+    const NormalTail tail(least, from >= 0 ? to : -from);
+    Tensor rarer = -log1p(unit(beside, shape) * -tail.inside());
+    x = past(tail.series(), rarer) * (from >= 0 ? deviation : -deviation) + near;
+  } else {
+    auto share = [&](double bound) { return std::erf((bound - mean) / (deviation * std::sqrt(2.0))); };
+    Tensor y = unit(beside, shape) * (share(hi) - share(lo)) + share(lo);
+    if (from < -5 || to > 5) y = clamp(y, -0x1.fffffep-1, 0x1.fffffep-1);  // whose inverse is finite
+    x = erfinv(y) * (deviation * std::sqrt(2.0)) + mean;
+  }
+  const auto bound = [](double v) { return Number(v).fits(DType::f32) ? v : std::copysign(kInfinity, v); };
+  return convert(clamp(x, bound(lo), bound(hi)), dtype);
 }
 Tensor bernoulli(Tensor p, Here at) {
   need_floats("bernoulli", {p}, at);
@@ -99,12 +156,14 @@ Tensor randint(Tensor beside, Shape shape, int64_t lo, int64_t hi, DType dtype, 
   need_shape("randint", beside, shape, DType::f32, at);
   if (dtype != DType::i32 && dtype != DType::i64)
     refuse("randint", {beside}, at, str("dtype is ", name(dtype), ", needs i32 or i64"));
-  if (!(lo < hi) || hi - lo > int64_t{1} << 32)
+  const uint64_t count = static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo);
+  if (!(lo < hi) || count > uint64_t{1} << 32)
     refuse("randint", {beside}, at, str("from ", lo, " to ", hi, ": needs 1 to 2^32 numbers"));
+  for (int64_t bound : {lo, hi - 1}) (void)held("randint", beside, bound, dtype, at);
   InFunction line(beside, at);
-  Tensor wide = convert(draw(ops::rng_bits, beside, shape), DType::u64) * static_cast<double>(hi - lo);
-  Tensor place = convert(bitwise_right_shift(wide, full_like(wide, 32)), DType::i64);
-  return convert(place + static_cast<double>(lo), dtype);
+  Tensor wide = convert(draw(ops::rng_bits, beside, shape), DType::u64) * count;
+  Tensor place = convert(bitwise_right_shift(wide, 32), DType::i64);
+  return convert(place + lo, dtype);
 }
 Tensor random_bits(Tensor beside, Shape shape, Here at) {
   need_shape("random_bits", beside, shape, DType::f32, at);

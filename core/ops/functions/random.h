@@ -17,19 +17,23 @@ Tensor dropout(Tensor x, double p, Here at = Here::current());
 Tensor dropout_channels(Tensor x, double p, Here at = Here::current());
 Tensor dropout_samples(Tensor x, double p, Here at = Here::current());
 
-// Uniform in [lo, hi), of f32 with 24 random bits: [samples, ...].
+// Uniform in [lo, hi), of f32 with 24 random bits: [samples, ...]. Where rounding would reach hi, it is the
+// largest number of the dtype below. UserError unless lo <= hi are finite, and where no number lies between.
 Tensor uniform(Tensor beside, Shape shape, double lo = 0, double hi = 1, DType dtype = DType::f32,
                Here at = Here::current());
 // Standard normal, by Box and Muller from two uniform numbers in f32: at most 5.8 from 0.
 Tensor randn(Tensor beside, Shape shape, DType dtype = DType::f32, Here at = Here::current());
-// Normal with this mean and deviation, limited to [lo, hi] by the inverse of its distribution. UserError
-// unless lo < hi and the deviation is positive.
+// Normal with this mean and deviation, limited to [lo, hi] by the inverse of its distribution; where both lie
+// on one side of the mean, by that of what is beyond them, which is exact however far they are. UserError
+// unless lo < hi and the deviation is positive, and where no number of f32 lies between.
 Tensor truncated_normal(Tensor beside, Shape shape, double mean = 0, double deviation = 1, double lo = -2,
                         double hi = 2, DType dtype = DType::f32, Here at = Here::current());
-// 1 with the probability p, else 0: floats in p's shape and dtype, or in a shape. As PyTorch.
+// 1 with the probability p, else 0: floats in p's shape and dtype, or in a shape. As PyTorch. Elements of p
+// are not known while a step is traced: below 0, and NaN, they give 0, above 1 they give 1.
 Tensor bernoulli(Tensor p, Here at = Here::current());
 Tensor bernoulli(Tensor beside, Shape shape, double p, DType dtype = DType::f32, Here at = Here::current());
-// Whole numbers in [lo, hi), hi - lo <= 2^32, each as often as the others to 2^-32: i32 or i64.
+// Whole numbers in [lo, hi), hi - lo <= 2^32, each as often as the others to 2^-32: i32 or i64, which must
+// hold both ends.
 Tensor randint(Tensor beside, Shape shape, int64_t lo, int64_t hi, DType dtype = DType::i32,
                Here at = Here::current());
 // 32 random bits: u32.
@@ -39,7 +43,9 @@ Tensor random_bits(Tensor beside, Shape shape, Here at = Here::current());
 Tensor rrelu(Tensor x, double lo = 1.0 / 8, double hi = 1.0 / 3, Here at = Here::current());
 // `count` of the places along the last dim, drawn with probabilities in proportion to p >= 0, which need not
 // add up to 1: floats [samples, ..., n] -> i32 [samples, ..., count]. A place comes once, in the order drawn,
-// or with `again` anew each time; where fewer than `count` are not 0, others follow. No gradient. As PyTorch.
+// or with `again` anew each time; where fewer than `count` are not 0, others follow in their order; in a row
+// of zeros it is place 0 again and again. A negative number or NaN comes first. No gradient. As PyTorch,
+// which refuses such rows.
 Tensor multinomial(Tensor p, int64_t count, bool again = false, Here at = Here::current());
 // softmax((x + noise) / temperature) along `dim` with noise -log(-log(u)); with `hard` the largest one is 1
 // and the rest 0, and the gradient is that of the soft ones. [samples, ...] of floats. As PyTorch; Jang et

@@ -257,8 +257,8 @@ Tensor stack(std::vector<Tensor> xs, int dim, Here at) {
   return concat(xs, place, at);
 }
 
-Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, double value, Here at) {
-  return apply1(ops::pad, {x}, {{"lo", lo}, {"hi", hi}, {"value", value}}, at);
+Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, Number value, Here at) {
+  return apply1(ops::pad, {x}, {{"lo", lo}, {"hi", hi}, {"value", held("pad", x, value, at)}}, at);
 }
 Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, PadMode mode, Here at) {
   need("pad", {x}, at);

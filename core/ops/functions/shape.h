@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/ops/apply.h"
+#include "core/types/number.h"
 
 namespace lockstep {
 
@@ -66,8 +67,8 @@ Tensor concat(std::vector<Tensor> xs, int dim, Here at = Here::current());
 Tensor stack(std::vector<Tensor> xs, int dim = 0, Here at = Here::current());
 
 // lo[d] times `value` before and hi[d] times after the elements of dim d: one number per dim, none negative.
-// `value` is rounded to x's dtype. Gradient: the part of dy that x fills.
-Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, double value,
+// UserError for a `value` that x's dtype does not hold. Gradient: the part of dy that x fills.
+Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, Number value,
            Here at = Here::current());
 // What stands beside x: mirrored without the edge (lo, hi < size), the edge again, or x from the other end
 // (lo, hi <= size). Gradient: summed over the copies. As PyTorch's pad.

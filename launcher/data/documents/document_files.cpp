@@ -29,8 +29,8 @@ DocumentFiles::DocumentFiles(const DataOptions& options, DocumentMaker& maker) {
   std::string all;
   std::map<std::string, int> names;
   for (const auto& file : files) {
+    stores.push_back(maker.store(file.bytes, file.path));  // first: it refuses what is wrong where it stands
     const Scan found = scan_once(file, plan, options.cache, read);
-    stores.push_back(maker.store(file.bytes, file.path));
     paths.push_back(file.path);
     std::string name = file.path.substr(file.path.rfind('/') + 1);
     if (int times = ++names[name]; times > 1) name += str(" #", times);
@@ -54,11 +54,21 @@ std::vector<DocumentFiles::Range> DocumentFiles::ranges(double validation) const
   return out;
 }
 
-void DocumentFiles::refuse_empty(const DataOptions& options) const {
-  throw UserError(str("data.paths: ", documents, documents == 1 ? " record" : " records", " in ",
-                      join(options.paths, ", "),
-                      ", and none to train on has a token to learn; is data.validation ", options.validation,
-                      " too much, or have no messages the role assistant?"));
+void DocumentFiles::refuse_empty(const DataOptions& options, const std::string& nothing) const {
+  const std::string where = join(options.paths, ", ");
+  if (documents == 0)
+    throw UserError(str("data.paths: there is no record in ", where, " (", bytes,
+                        " bytes); write records as JSON objects, one a line, or name other files"));
+  int64_t left = 0;
+  for (const auto& range : ranges(options.validation)) left += range.kept;
+  const std::string all =
+      str("data.paths: ", documents, documents == 1 ? " record" : " records", " in ", where);
+  if (left == 0)
+    throw UserError(
+        str(all, ", and data.validation, ", options.validation,
+            ", keeps all of them (of each file the last, rounded): none is left to train on; keep "
+            "fewer, or give more records"));
+  throw UserError(str(all, ", and of the ", left, " to train on ", nothing));
 }
 
 void DocumentFiles::tell(const DataOptions& options, const DocumentMaker& maker, const std::string& rows,

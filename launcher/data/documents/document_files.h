@@ -27,8 +27,9 @@ struct DocumentFiles {
   };
   std::vector<Range> ranges(double validation) const;
 
-  // UserError: nothing is left to learn.
-  [[noreturn]] void refuse_empty(const DataOptions& options) const;
+  // UserError: there is no record, or validation keeps all; else `nothing` says of those to train on why none
+  // of them is: "none has a token to learn: ...".
+  [[noreturn]] void refuse_empty(const DataOptions& options, const std::string& nothing) const;
   // Logs how much was tokenized, and the line that says what is read; `rows` is its middle part.
   void tell(const DataOptions& options, const DocumentMaker& maker, const std::string& rows,
             int64_t validation) const;

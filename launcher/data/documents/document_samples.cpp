@@ -2,6 +2,7 @@
 #include "launcher/data/documents/document_samples.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -23,8 +24,8 @@ struct RowFields {
 // Tokens of a store in large reads, for a walk from its first one on.
 class Window {
  public:
-  // Whether one of the tokens begin ... begin + count - 1 is learnt.
-  bool any_counts(const TokenStore& store, int32_t which, int64_t begin, int64_t count) {
+  // How many of the tokens begin ... begin + count - 1 are learnt; `last`: the last of all.
+  int64_t learnt(const TokenStore& store, int32_t which, int64_t begin, int64_t count, uint32_t& last) {
     constexpr int64_t kTokens = int64_t{1} << 18;
     if (which != store_ || begin < begin_ || begin + count > begin_ + static_cast<int64_t>(tokens_.size())) {
       store_ = which, begin_ = begin;
@@ -32,7 +33,8 @@ class Window {
       store.read(begin, tokens_);
     }
     const auto first = tokens_.begin() + (begin - begin_);
-    return std::any_of(first, first + count, [](uint32_t token) { return (token & kCounts) != 0; });
+    last = *(first + count - 1);
+    return std::count_if(first, first + count, [](uint32_t token) { return (token & kCounts) != 0; });
   }
 
  private:
@@ -48,7 +50,8 @@ class DocumentSamples : public Samples {
         files_(options, maker),
         train_(options.context),
         validation_(options.context),
-        padding_(maker.padding()) {
+        padding_(maker.padding()),
+        end_(maker.end()) {
     for (const auto& field : fields) names_.push_back(field.name);
     whole_rows_ = fields.size() == 1;
     lay();
@@ -84,13 +87,22 @@ class DocumentSamples : public Samples {
     }
     train_.finish(), validation_.finish();
     window_ = {};
-    if (train_.size() == 0) files_.refuse_empty(options_);
+    if (train_.size() == 0)
+      files_.refuse_empty(
+          options_, whole_rows_ ? str("all together have fewer tokens than a row of model.context, ",
+                                      options_.context, "; give more records, or a smaller context")
+                                : "none has a token to learn: their texts or completions are empty, or no "
+                                  "message that is learnt has the role assistant; mend the records");
   }
 
   void lay_range(int32_t store, const std::vector<int64_t>& starts, int64_t from, int64_t until,
                  PackedPieces& rows) {
     if (from == until) return;
-    if (options_.pack == "stream") return cut(store, starts[from], starts[until], rows);
+    if (options_.pack == "stream") {
+      for (int64_t i = from; i < until && !whole_rows_; ++i)
+        tally(store, starts[i], starts[static_cast<size_t>(i) + 1]);
+      return cut(store, starts[from], starts[until], rows);
+    }
     for (int64_t i = from; i < until; ++i) cut(store, starts[i], starts[static_cast<size_t>(i) + 1], rows);
   }
 
@@ -98,31 +110,45 @@ class DocumentSamples : public Samples {
   void cut(int32_t store, int64_t from, int64_t until, PackedPieces& rows) {
     const int64_t context = options_.context;
     longer_ += until - from - 1 > context;
-    bool any = false;
+    if (options_.pack != "stream") tally(store, from, until);
     for (int64_t at = from; at + 1 < until; at += context) {
       const int64_t count = std::min(context, until - (whole_rows_ ? 0 : 1) - at);
       if (whole_rows_) {
-        if (count == context) rows.alone({at, store, static_cast<int32_t>(count)}), any = true;
+        if (count == context) rows.alone({at, store, static_cast<int32_t>(count)});
         continue;
       }
-      if (!window_.any_counts(files_.stores[store], store, at + 1, count)) continue;
-      any = true;
+      uint32_t last = 0;
+      if (!window_.learnt(files_.stores[store], store, at + 1, count, last)) continue;
       const RowPiece piece{at, store, static_cast<int32_t>(count)};
       if (options_.pack == "documents")
         rows.packed(piece);
       else
         rows.alone(piece);
     }
-    nothing_ += !any;
+  }
+
+  // Of a document: whether it has a token to learn, and whether that is the end alone.
+  void tally(int32_t store, int64_t from, int64_t until) {
+    uint32_t last = 0;
+    const int64_t learnt =
+        until - from < 2 ? 0 : window_.learnt(files_.stores[store], store, from + 1, until - from - 1, last);
+    nothing_ += learnt == 0;
+    end_alone_ += learnt == 1 && end_ && last == (static_cast<uint32_t>(*end_) | kCounts);
   }
 
   void tell(const DocumentMaker& maker) const {
     if (longer_ && options_.pack != "stream")
       logs::info(str("data: ", longer_, " of ", files_.documents, " records are longer than model.context, ",
                      options_.context, ": they are cut into pieces, which do not see one another"));
-    if (nothing_ && options_.pack != "stream")
+    if (nothing_)
       logs::info(str("data: ", nothing_, " of ", files_.documents,
-                     " records have no token to learn, and are left out"));
+                     " records have no token to learn, and are ",
+                     options_.pack == "stream" ? "only read" : "left out"));
+    if (end_alone_)
+      logs::info(
+          str("data: ", end_alone_, " of ", files_.documents,
+              " records teach the token that ends a document, and nothing else: is what should be learnt "
+              "empty?"));
     const auto room = static_cast<double>(train_.size() * options_.context);
     files_.tell(options_, maker,
                 str(train_.size(), " training rows of ", options_.context, ", ",
@@ -171,7 +197,8 @@ class DocumentSamples : public Samples {
   Window window_;  // while rows are laid
   int32_t padding_ = 0;
   bool whole_rows_ = false;  // a row of ids alone has no place that is not learnt
-  int64_t longer_ = 0, nothing_ = 0;
+  std::optional<int32_t> end_;
+  int64_t longer_ = 0, nothing_ = 0, end_alone_ = 0;
 };
 }  // namespace
 

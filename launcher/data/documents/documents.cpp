@@ -9,27 +9,31 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/json_text.h"
+#include "core/reading/json_text.h"
 #include "launcher/data/tokenizer/end_token.h"
+#include "launcher/data/tokenizer/stop.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
 constexpr int64_t kBlock = int64_t{16} << 20;
+constexpr size_t kLongest = kJsonBytes;  // bytes of a line
 
 struct Line {
   std::string text;
   int64_t number;
 };
 
-// The lines of a file, a block at a time; empty ones are passed over.
+// The lines of a file, a block at a time; empty ones are passed over. UserError for a line that is too long,
+// before the rest of it is read.
 class Lines {
  public:
-  explicit Lines(const FileBytes& file) : file_(file) {}
+  Lines(const FileBytes& file, const std::string& path) : file_(file), path_(path) {}
   std::vector<Line> next() {
     std::vector<Line> out;
     while (out.empty() && (at_ < file_.size() || !rest_.empty())) {
       const int64_t bytes = std::min(kBlock, file_.size() - at_);
+      check_stop();
       std::string block = std::move(rest_);
       const size_t begin = block.size();
       block.resize(begin + static_cast<size_t>(bytes));
@@ -38,7 +42,8 @@ class Lines {
       const bool last = at_ == file_.size();
       size_t from = 0;
       for (size_t end; from < block.size(); from = end + 1) {
-        end = block.find('\n', from);
+        end = block.find('\n', from == 0 ? begin : from);
+        if (std::min(end, block.size()) - from > kLongest) refuse_long();
         if (end == std::string::npos && !last) break;
         end = std::min(end, block.size());
         ++number_;
@@ -51,7 +56,15 @@ class Lines {
   }
 
  private:
+  [[noreturn]] void refuse_long() const {
+    throw UserError(str("data.paths: ", path_, ", line ", number_ + 1, ": the line is longer than ",
+                        bytes_text(static_cast<double>(kLongest)),
+                        ", and a record is one line; cut it into several records",
+                        number_ == 0 ? ", or is the file no file of JSON lines?" : ""));
+  }
+
   const FileBytes& file_;
+  const std::string& path_;
   int64_t at_ = 0, number_ = 0;
   std::string rest_;
 };
@@ -149,12 +162,12 @@ std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::s
   }
   if (record.framed && !no_chat_.empty()) throw UserError(where + ": a conversation; " + no_chat_);
   std::vector<std::string> texts;
-  for (const auto& part : record.parts) texts.push_back(part.text);
+  std::vector<bool> learnt;
+  for (const auto& part : record.parts) texts.push_back(part.text), learnt.push_back(part.counts);
   if (!record.framed)
     for (int32_t id : tokenizer_->before()) put(id, false);
   try {
-    for (const auto& token : tokenizer_->encode_parts(texts))
-      put(token.id, record.parts[static_cast<size_t>(token.part)].counts);
+    for (const auto& token : tokenizer_->encode_parts(texts, learnt)) put(token.id, token.learnt);
   } catch (const UserError& error) { throw UserError(where + ": " + error.what()); }
   if (record.framed) return out;
   for (int32_t id : tokenizer_->behind()) put(id, true);
@@ -187,11 +200,11 @@ std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::st
 
 void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenWriter& to) const {
   const size_t workers = std::max(1u, std::thread::hardware_concurrency());
-  Lines lines(file);
+  Lines lines(file, path);
   for (std::vector<Line> block = lines.next(); !block.empty(); block = lines.next()) {
     std::vector<std::vector<uint32_t>> made(block.size());
     auto work = [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) made[i] = line(block[i].text, path, block[i].number);
+      for (size_t i = begin; i < end; ++i, check_stop()) made[i] = line(block[i].text, path, block[i].number);
     };
     std::vector<std::future<void>> parts;
     for (size_t w = 0; w < workers; ++w)

@@ -22,7 +22,7 @@ class DocumentMaker {
   // the tokens of the chat template.
   explicit DocumentMaker(const DataOptions& options, RecordKind kind = RecordKind::learnt);
 
-  // The tokens of a record: kCounts marks those that are learnt.
+  // The tokens of a record: kCounts marks those that are learnt, which hold a byte of a part that counts.
   std::vector<uint32_t> document(const Record& record, const std::string& where) const;
   // A text's label and its tokens, or a pair's; what the tokenizer puts around them is with them, and
   // data.eos where it names a token. UserError for a pair where the tokenizer's file has no frame of two
@@ -33,6 +33,7 @@ class DocumentMaker {
   TokenStore store(const FileBytes& file, const std::string& path);
   const std::string& fingerprint() const { return fingerprint_; }  // of all that decides the tokens
   int32_t padding() const { return end_.value_or(0); }
+  std::optional<int32_t> end() const { return end_; }
   std::optional<int32_t> pad() const;  // the tokenizer's token that fills rows
   // What is put around a labelled text, or around and between two: how many tokens, of which segment.
   struct Around {

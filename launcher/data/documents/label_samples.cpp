@@ -121,11 +121,7 @@ class LabelSamples : public RowSamples<Row> {
     if (const auto places = classes_.finish(); !places.empty())
       for (auto* rows : {&train_, &validation_})
         for (Row& row : *rows) row.label = places[row.label];
-    if (train_.empty())
-      throw UserError(str("data.paths: ", files_.documents, files_.documents == 1 ? " record" : " records",
-                          " in ", join(options_.paths, ", "),
-                          ", and none is left to train on; is data.validation ", options_.validation,
-                          " too much?"));
+    if (train_.empty()) files_.refuse_empty(options_, "none is a text with a class");
     if (pairs_) logs::info(str("data: ", pairs_, " of ", files_.documents, " texts are pairs"));
     if (longer_)
       logs::info(str("data: ", longer_, " of ", files_.documents, " texts are longer than model.context, ",

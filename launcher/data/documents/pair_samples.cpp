@@ -27,7 +27,11 @@ class PairSamples : public RowSamples<Pair> {
     each_document([this](int32_t store, int64_t begin, int64_t end, std::vector<Pair>& to) {
       add(store, begin, end, to);
     });
-    if (train_.empty()) files_.refuse_empty(options_);
+    if (train_.empty())
+      files_.refuse_empty(options_,
+                          "none has something that is given and, behind it, something to learn: prompts or "
+                          "completions are empty, or no message that is learnt has the role assistant; mend "
+                          "the records");
     if (one_sided_)
       logs::info(str("data: ", one_sided_, " of ", files_.documents,
                      " records have nothing that is given, or nothing to learn behind it, and are left out"));

@@ -55,6 +55,33 @@ const Json* one_of_members(const Json& record, const char* name, const char* oth
   return nullptr;
 }
 
+// Whether a message is learnt that may be: OpenAI's "weight" of 0 or 1, axolotl's "train" or "training". What
+// is nobody's answer is never learnt.
+bool learnt_of(const Json& message, bool answer, const std::string& where) {
+  bool out = answer;
+  auto no = [&](const char* member, const std::string& wanted) {
+    throw UserError(str(where, ": the \"", member, "\" of a message is ",
+                        shortened(printable(message[member].dump()), 40), ", ", wanted));
+  };
+  for (const char* member : {"weight", "train", "training"}) {
+    if (!message.contains(member) || message[member].is_null()) continue;
+    const Json& said = message[member];
+    const bool weight = member == std::string_view("weight");
+    const bool yes = weight ? said == 1 : said == true, none = weight ? said == 0 : said == false;
+    if (!(weight ? said.is_number() : said.is_boolean()) || yes == none)
+      no(member, weight ? "and weights of 0 (not learnt) and 1 are read; leave it out, or make it one of them"
+                        : "and should be true or false");
+    if (yes && !answer)
+      no(member,
+         "and messages of the role assistant alone are learnt; write what a model should learn to write "
+         "as such a message, or as prompt and completion");
+    out = out && yes;
+  }
+  if (message.contains("train_detail"))
+    no("train_detail", "and messages are learnt as a whole, or not; take it out, and say train or weight");
+  return out;
+}
+
 // A message's text: a string, or a list of parts of which each is text.
 std::string content_of(const Json& message, const char* member, const std::string& where) {
   const Json& content = message[member];
@@ -182,8 +209,9 @@ Record RecordReader::conversation(const Json& messages, const std::string& membe
     const std::string role = role_of(message[who].get<std::string>());
     std::string content = content_of(message, said, where);
     if (form.trimmed) content = trim(content);
+    const bool learnt = learnt_of(message, role == "assistant", where);
     between += str(form.open, role, form.role);
-    if (role == "assistant") {
+    if (learnt) {
       out.parts.push_back({std::move(between), false});
       out.parts.push_back({content + form.close, true});
       between = form.rest;

@@ -37,7 +37,9 @@ const std::vector<std::string>& chat_templates();  // names
 
 // Reads records of text, of prompt and completion, and of chat messages, by the members that they have; also
 // conversations of ShareGPT ("conversations" of from and value) and instructions of Alpaca and Dolly
-// (instruction, input or context, output or response), which are a user's message and its answer.
+// (instruction, input or context, output or response), which are a user's message and its answer. Of a
+// message of the assistant "weight": 0, "train": false or "training": false says that it is read and not
+// learnt.
 class RecordReader {
  public:
   // UserError naming data.template for one that is not known.

@@ -15,6 +15,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/philox.h"
+#include "core/reading/one_line.h"
 #include "launcher/data/files.h"
 #include "launcher/data/images/picture.h"
 #include "launcher/data/order.h"
@@ -122,7 +123,7 @@ class ImageSamples : public Samples {
         const std::string relative = fs::path(file).lexically_relative(path).string();
         const size_t slash = relative.find('/');
         if (slash == std::string::npos || relative.starts_with(".."))
-          throw UserError(str("data.paths: ", file,
+          throw UserError(str("data.paths: ", one_line(file),
                               " lies in no folder of a class; name the folder above the "
                               "folders of the classes, as pictures of pictures/cat/1.png"));
         found[relative.substr(0, slash)].push_back(file);
@@ -133,9 +134,10 @@ class ImageSamples : public Samples {
       throw UserError(
           str("data.paths: no picture (.png, .jpg, .jpeg) in the folders of ", join(options_.paths, ", ")));
     if (below && static_cast<int64_t>(found.size()) > below)
-      throw UserError(str("data.paths: ", found.size(), " folders, a class each (", found.begin()->first,
-                          ", ", std::next(found.begin())->first, ", ...), and the model has ", below,
-                          " classes; set model.classes to ", found.size()));
+      throw UserError(str("data.paths: ", found.size(), " folders, a class each (",
+                          one_line(found.begin()->first), ", ", one_line(std::next(found.begin())->first),
+                          ", ...), and the model has ", below, " classes; set model.classes to ",
+                          found.size()));
     for (const auto& [name, files] : found) {
       const auto kept =
           static_cast<size_t>(std::llround(static_cast<double>(files.size()) * options_.validation));

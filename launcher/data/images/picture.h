@@ -3,22 +3,20 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
+
+#include "launcher/data/images/pixels.h"
 
 namespace lockstep::launcher::data {
-
-// Rows from the top, `channels` bytes a pixel: 1 (grey) or 3 (red, green, blue).
-struct Picture {
-  int64_t width = 0, height = 0, channels = 0;
-  std::vector<uint8_t> bytes;
-};
 
 // Whether a name ends as those of files that are read: .png, .jpg, .jpeg, in any case.
 bool is_picture_name(const std::string& path);
 
-// Decodes a file, by what it begins with. Grey and colour become `channels`; what is transparent lies on
-// black. A JPEG is decoded at a half, quarter or eighth of its size where its shorter side stays at least
-// `least`. UserError naming the file where it is none, is cut short, or has more than 2^28 pixels.
+// Decodes a file, by what it begins with, to the bytes that Pillow's convert("RGB") has, as torchvision's
+// folders of pictures read them, or convert("L") of those for 1 channel. Colour chunks (gAMA, sRGB, iCCP,
+// cHRM) and EXIF's orientation change nothing, transparency is left out, and of 16 bits the upper 8 are
+// taken: of grey, too, where Pillow cuts off what is beyond 255. A JPEG is decoded at a half, quarter or
+// eighth of its size where its shorter side stays at least `least`. UserError naming the file where it is
+// none, is cut short, or has more than 2^28 pixels or no room in memory.
 Picture read_picture(const std::string& path, int64_t channels, int64_t least);
 
 // A part of a picture.

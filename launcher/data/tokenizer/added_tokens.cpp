@@ -1,10 +1,9 @@
-// Rows by their first byte.
+// Rows of the file, and the places where they stand in a text.
 #include "launcher/data/tokenizer/added_tokens.h"
-
-#include <algorithm>
 
 #include "core/base/error.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
+#include "launcher/data/tokenizer/unicode_class.h"
 
 namespace lockstep::launcher::data {
 
@@ -14,25 +13,14 @@ size_t character_before(std::string_view text, size_t at) {
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
   return at;
 }
-// Whether the pattern matches right at `at`, and up to where.
-size_t match_at(const Pattern& pattern, std::string_view text, size_t at) {
-  const auto found = pattern.find(text, at);
-  return found && found->first == at ? found->second : at;
-}
-const Pattern& space() {
-  static const Pattern one("\\s", "added_tokens");
-  return one;
-}
-const Pattern& word() {
-  static const Pattern one("\\w", "added_tokens");
-  return one;
+// Whether the character at `at` is of the class; how many bytes it has.
+bool is_at(const CharacterClass& of, std::string_view text, size_t at, size_t& bytes) {
+  return of.has(character_at(text, at, bytes));
 }
 bool within_word(std::string_view text, size_t begin, size_t end) {
-  if (begin > 0) {
-    const size_t before = character_before(text, begin);
-    if (match_at(word(), text.substr(0, begin), before) > before) return true;
-  }
-  return end < text.size() && match_at(word(), text, end) > end;
+  size_t bytes = 0;
+  if (begin > 0 && is_at(rust_word(), text, character_before(text, begin), bytes)) return true;
+  return end < text.size() && is_at(rust_word(), text, end, bytes);
 }
 }  // namespace
 
@@ -43,10 +31,13 @@ std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Vocabular
   const std::string where = who + ": added_tokens";
   for (const auto& row : list_in(file, "added_tokens", who)) {
     const int64_t id = number_in(row, "id", where);
-    AddedToken token{static_cast<int32_t>(id),        word_in(row, "content", where),
-                     flag_in(row, "special", false),  flag_in(row, "single_word", false),
-                     flag_in(row, "lstrip", false),   flag_in(row, "rstrip", false),
-                     flag_in(row, "normalized", true)};
+    AddedToken token{static_cast<int32_t>(id),
+                     word_in(row, "content", where),
+                     flag_in(row, "special", false, where),
+                     flag_in(row, "single_word", false, where),
+                     flag_in(row, "lstrip", false, where),
+                     flag_in(row, "rstrip", false, where),
+                     flag_in(row, "normalized", true, where)};
     if (id < 0 || id >= int64_t{1} << 31)
       throw UserError(str(where, ": ", printable(token.content), " has the id ", id, ", which is none"));
     if (token.content.empty()) continue;
@@ -67,34 +58,27 @@ AddedTokenFinder::AddedTokenFinder(const std::vector<AddedToken>& tokens, bool n
     if (normalized) normalizer.apply(text);
     if (!text.text.empty()) rows_.push_back({text.text, token});
   }
-  std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-    const auto first = [](const Row& row) { return static_cast<unsigned char>(row.text[0]); };
-    return first(a) != first(b) ? first(a) < first(b) : a.text.size() > b.text.size();
-  });
-  for (const auto& row : rows_) ++begin_[static_cast<unsigned char>(row.text[0]) + 1];
-  for (int i = 0; i < 256; ++i) begin_[i + 1] += begin_[i];
+  // Of equal texts the first row counts.
+  for (size_t i = rows_.size(); i-- > 0;) longest_.add(rows_[i].text, static_cast<int32_t>(i));
+  longest_.finish();
 }
 
 void AddedTokenFinder::walk(std::string_view text, const Found& found) const {
-  size_t done = 0;
-  for (size_t at = 0; at < text.size() && !rows_.empty();) {
-    const auto first = static_cast<unsigned char>(text[at]);
-    const Row* row = nullptr;
-    for (uint32_t i = begin_[first]; i < begin_[first + 1] && !row; ++i)
-      if (text.compare(at, rows_[i].text.size(), rows_[i].text) == 0) row = &rows_[i];
-    if (!row) {
-      ++at;
-      continue;
-    }
-    size_t begin = at, end = at + row->text.size();
+  size_t done = 0, at = 0;
+  std::vector<LongestTokens::At> all;
+  if (!rows_.empty()) longest_.find(text, all);
+  for (size_t i = all.size(); i-- > 0;) {
+    if (all[i].begin < at) continue;
+    const Row* row = &rows_[static_cast<size_t>(all[i].id)];
+    size_t begin = all[i].begin, end = begin + all[i].bytes;
     at = end;
     if (row->token.single_word && within_word(text, begin, end)) continue;
+    size_t bytes = 0;
     if (row->token.lstrip)
       for (size_t before; begin > done; begin = before)
-        if (before = character_before(text, begin); match_at(space(), text, before) != begin) break;
+        if (before = character_before(text, begin); !is_at(white_space(), text, before, bytes)) break;
     if (row->token.rstrip)
-      for (size_t next; end < text.size(); end = next)
-        if (next = match_at(space(), text, end); next == end) break;
+      while (end < text.size() && is_at(white_space(), text, end, bytes)) end += bytes;
     if (begin > done) found(done, begin, -1);
     found(begin, end, row->token.id);
     // White space that one takes along is still looked through: a token that begins with it is found, too.

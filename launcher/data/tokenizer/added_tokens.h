@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/data/tokenizer/normalize.h"
+#include "launcher/data/tokenizer/token_finder.h"
 #include "launcher/data/tokenizer/token_model.h"
 
 namespace lockstep::launcher::data {
@@ -39,8 +40,8 @@ class AddedTokenFinder {
     std::string text;
     AddedToken token;
   };
-  std::vector<Row> rows_;     // by first byte, the longest first
-  uint32_t begin_[257] = {};  // where the rows of a first byte begin
+  std::vector<Row> rows_;
+  LongestTokens longest_;  // ids: places in rows_
 };
 
 }  // namespace lockstep::launcher::data

@@ -90,9 +90,9 @@ Bpe::Bpe(const nlohmann::json& model, bool byte_level, const std::string& who)
   if (model.contains("dropout") && !model["dropout"].is_null() && model["dropout"] != 0)
     throw UserError(str(where, " has \"dropout\": ", model["dropout"].dump(),
                         ", which draws tokens at random; set it to null in the file"));
-  byte_fallback_ = flag_in(model, "byte_fallback", false);
-  fuse_unk_ = flag_in(model, "fuse_unk", false);
-  ignore_merges_ = flag_in(model, "ignore_merges", false);
+  byte_fallback_ = flag_in(model, "byte_fallback", false, where);
+  fuse_unk_ = flag_in(model, "fuse_unk", false, where);
+  ignore_merges_ = flag_in(model, "ignore_merges", false, where);
   read_vocabulary(model);
   read_merges(model);
 }

@@ -3,6 +3,8 @@
 
 #include <utf8proc.h>
 
+#include <charconv>
+
 #include "core/base/error.h"
 #include "launcher/data/tokenizer/bpe.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
@@ -45,6 +47,14 @@ void byte_level(std::vector<std::string>& tokens) {
   tokens.assign(1, as_utf8(all));
 }
 
+// Of <0x..>; -1 for another token.
+int byte_of(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
+  int byte = 0;
+  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
+  return error == std::errc{} && end == token.data() + 5 && byte >= 0 ? byte : -1;
+}
+
 // Runs of <0x..> become characters, or U+FFFD a byte where they are none.
 void byte_fallback(std::vector<std::string>& tokens) {
   std::vector<std::string> out;
@@ -58,9 +68,8 @@ void byte_fallback(std::vector<std::string>& tokens) {
     run.clear();
   };
   for (auto& token : tokens) {
-    if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>' && std::isxdigit(token[3]) &&
-        std::isxdigit(token[4])) {
-      run += static_cast<char>(std::stoi(token.substr(3, 2), nullptr, 16));
+    if (const int byte = byte_of(token); byte >= 0) {
+      run += static_cast<char>(byte);
       continue;
     }
     end_run();
@@ -70,13 +79,18 @@ void byte_fallback(std::vector<std::string>& tokens) {
   tokens = std::move(out);
 }
 
-std::string replaced(const std::string& text, const Pattern& pattern, const std::string& by) {
+std::string replaced(const std::string& text, const Pattern& pattern, const std::string& by,
+                     const std::string& who) {
+  const size_t most = 34 * text.size() + (size_t{1} << 20);
   std::string out;
   size_t done = 0;
   for (auto found = pattern.find(text, 0); found && found->second > found->first;
        found = pattern.find(text, done)) {
     out += text.substr(done, found->first - done) + by;
     done = found->second;
+    if (out.size() > most)
+      throw UserError(str(who, " makes ", out.size(), " bytes or more of a token of ", text.size(),
+                          "; use a tokenizer that does not multiply its text"));
   }
   return out + text.substr(done);
 }
@@ -114,11 +128,12 @@ void Decoder::add(const nlohmann::json& described, const std::string& who) {
     steps_.emplace_back([](std::vector<std::string>& tokens) { tokens.assign(1, join(tokens, "")); });
   } else if (type == "Replace") {
     const Pattern pattern = pattern_in(described, "pattern", who);
-    steps_.emplace_back([pattern, by = word_in(described, "content", who)](std::vector<std::string>& tokens) {
-      for (auto& token : tokens) token = replaced(token, pattern, by);
-    });
+    steps_.emplace_back(
+        [pattern, by = word_in(described, "content", who), who](std::vector<std::string>& tokens) {
+          for (auto& token : tokens) token = replaced(token, pattern, by, who);
+        });
   } else if (type == "Strip") {
-    const std::string what = word_in(described, "content", who);
+    const std::string what = character_in(described, "content", who);
     const int64_t start = number_in(described, "start", who), stop = number_in(described, "stop", who);
     steps_.emplace_back([what, start, stop](std::vector<std::string>& tokens) {
       for (auto& token : tokens) {
@@ -128,19 +143,19 @@ void Decoder::add(const nlohmann::json& described, const std::string& who) {
     });
   } else if (type == "WordPiece") {
     steps_.emplace_back([prefix = word_in(described, "prefix", who),
-                         clean = flag_in(described, "cleanup", true)](std::vector<std::string>& tokens) {
+                         clean = flag_in(described, "cleanup", true, who)](std::vector<std::string>& tokens) {
       words(tokens, prefix, clean);
     });
   } else if (type == "Metaspace") {
-    const std::string mark = word_in(described, "replacement", who);
+    const std::string mark = character_in(described, "replacement", who);
     const bool added = described.contains("prepend_scheme")
                            ? word_in(described, "prepend_scheme", who) != "never"
-                           : flag_in(described, "add_prefix_space", true);
+                           : flag_in(described, "add_prefix_space", true, who);
     steps_.emplace_back([mark, added, who](std::vector<std::string>& tokens) {
       const Pattern pattern = Pattern::literal(mark, who);
       for (size_t i = 0; i < tokens.size(); ++i) {
         if (i == 0 && added && tokens[0].starts_with(mark)) tokens[0].erase(0, mark.size());
-        tokens[i] = replaced(tokens[i], pattern, " ");
+        tokens[i] = replaced(tokens[i], pattern, " ", who);
       }
     });
   } else {

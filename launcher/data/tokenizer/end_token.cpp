@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher::data {
 

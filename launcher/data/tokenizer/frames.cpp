@@ -14,7 +14,7 @@ using Frame = Tokenizer::Frame;
 void put_special(const Json& piece, const Json& known, const std::string& where, std::vector<int32_t>& to) {
   const std::string token = word_in(piece, "id", where);
   for (const auto& id : list_in(object_in(known, token.c_str(), where), "ids", where))
-    if (id.is_number_integer()) to.push_back(id.get<int32_t>());
+    to.push_back(id_in(id, "ids", where));
 }
 
 int32_t segment_of(const Json& piece, const std::string& where) {
@@ -29,7 +29,7 @@ void read_single(const Json& pieces, const Json& known, const std::string& where
   for (const auto& piece : pieces) {
     if (piece.contains("SpecialToken"))
       put_special(object_in(piece, "SpecialToken", where), known, where, *to);
-    else
+    else if (object_in(piece, "Sequence", where).is_object())
       to = &out.behind;
   }
 }
@@ -62,8 +62,11 @@ Frame read_pair(const Json& pieces, const Json& known, const std::string& where)
 // [CLS] A [SEP] B [SEP], or <s> A </s></s> B </s>.
 void read_named(const Json& described, const std::string& where, bool roberta, Frames& out) {
   for (auto [name, to] : {std::pair{"cls", &out.before}, std::pair{"sep", &out.behind}})
-    if (const auto& row = list_in(described, name, where); row.size() == 2 && row[1].is_number_integer())
-      to->push_back(row[1].get<int32_t>());
+    if (const auto& row = list_in(described, name, where); row.size() == 2)
+      to->push_back(id_in(row[1], name, where));
+    else
+      throw UserError(
+          str(where, ": \"", name, "\" is a list of ", row.size(), ", and should be a token and its id"));
   std::vector<int32_t> between = out.behind;
   if (roberta) between.insert(between.end(), out.behind.begin(), out.behind.end());
   const int32_t second = roberta ? 0 : 1;

@@ -3,12 +3,14 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/reading/json_text.h"
 #include "launcher/data/tokenizer/added_tokens.h"
 #include "launcher/data/tokenizer/bpe.h"
 #include "launcher/data/tokenizer/decode.h"
 #include "launcher/data/tokenizer/frames.h"
 #include "launcher/data/tokenizer/normalize.h"
 #include "launcher/data/tokenizer/pre_tokenize.h"
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
 #include "launcher/data/tokenizer/tokenizer_kind.h"
 #include "launcher/data/tokenizer/unigram.h"
@@ -17,26 +19,20 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr int kDepth = 64;
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // of a tokenizer.json
 constexpr int32_t kMostId = 1 << 22;
 constexpr size_t kCached = 1 << 16, kCachedBytes = 64;  // pieces whose tokens a thread keeps
 
 nlohmann::json json_of(const std::string& text, const std::string& who) {
-  try {
-    // Members within members are walked by functions that call themselves.
-    nlohmann::json out =
-        nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-          if (depth > kDepth)
-            throw UserError(str(who, " nests more than ", kDepth, " levels; is it a tokenizer.json?"));
-          return true;
-        });
-    if (!out.is_object())
-      throw UserError(str(who, " holds ", out.type_name(), ", and a tokenizer.json is an object"));
-    return out;
-  } catch (const nlohmann::json::exception& error) {
-    throw UserError(str(who, " is not JSON: ", shortened(printable(error.what()), 200),
+  // Members within members are walked by functions that call themselves. A key that a vocabulary has twice
+  // has its last id, as in the package.
+  SortedJsonText read = read_sorted_json(text, {.members = kAllMembers, .bytes = kMostBytes});
+  if (!read.readable)
+    throw UserError(str(who, ": ", split(read.errors[0], '\n')[0],
                         "; name a tokenizer.json of Hugging Face, or a tokenizer.model of SentencePiece"));
-  }
+  if (!read.value.is_object())
+    throw UserError(str(who, " holds ", read.value.type_name(), ", and a tokenizer.json is an object"));
+  return std::move(read.value);
 }
 
 const nlohmann::json& member(const nlohmann::json& file, const char* name) {
@@ -46,7 +42,7 @@ const nlohmann::json& member(const nlohmann::json& file, const char* name) {
 }
 bool is_byte_level(const nlohmann::json& described) {
   if (!described.is_object()) return false;
-  if (described.value("type", "") == "ByteLevel") return true;
+  if (const auto type = described.find("type"); type != described.end() && *type == "ByteLevel") return true;
   const auto list = described.find("pretokenizers");
   return list != described.end() && list->is_array() &&
          std::any_of(list->begin(), list->end(), [](const auto& each) { return is_byte_level(each); });
@@ -107,7 +103,19 @@ struct JsonTokenizer : Tokenizer::Impl {
     if (const auto& after = member(json, "post_processor"); !after.is_null()) {
       const Frames frames = read_frames(after, who + ": post_processor");
       before = frames.before, behind = frames.behind, pair_frame = frames.pair;
+      check_frame(before), check_frame(behind);
+      if (pair_frame)
+        for (const auto* part : {&pair_frame->before, &pair_frame->between, &pair_frame->behind})
+          check_frame(part->ids);
     }
+  }
+
+  void check_frame(const std::vector<int32_t>& ids) const {
+    for (int32_t id : ids)
+      if (static_cast<size_t>(id) >= tokens.size())
+        throw UserError(str(who, ": post_processor: the id ", id,
+                            " is put around texts, and the file's ids end at ", tokens.size() - 1,
+                            "; the file is of two tokenizers"));
   }
 
   // The tokens of a piece, from this thread's memory where it has them.
@@ -128,30 +136,36 @@ struct JsonTokenizer : Tokenizer::Impl {
                    std::vector<PieceToken>(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end()));
   }
 
+  static void put(const MarkedText& text, size_t begin, size_t end, int32_t id, std::vector<Token>& out) {
+    const auto& only = text.marks[0];
+    if (text.marks.size() == 1)
+      out.push_back({id, only.part, only.learnt});
+    else
+      out.push_back({id, text.part_at(begin), text.learnt_in(begin, end)});
+  }
+
   // A stretch of normal text without added tokens.
   void encode_plain(MarkedText text, std::vector<Token>& out) const {
     thread_local std::vector<PieceToken> found;
     pre_tokenizer.apply(text, [&](std::string_view piece, size_t at) {
       found.clear();
       encode_piece(piece, found);
+      check_stop();
       for (const auto& token : found) {
-        out.push_back({token.id, text.marks.size() > 1 ? text.part_at(at) : text.marks[0].part});
+        put(text, at, at + token.bytes, token.id, out);
         at += token.bytes;
       }
     });
   }
 
   void encode(MarkedText all, std::vector<Token>& out) const override {
-    auto put = [&](const MarkedText& text, size_t begin, int32_t id) {
-      out.push_back({id, text.part_at(begin)});
-    };
     as_written.walk(all.text, [&](size_t begin, size_t end, int32_t id) {
-      if (id >= 0) return put(all, begin, id);
+      if (id >= 0) return put(all, begin, end, id, out);
       MarkedText text = begin == 0 && end == all.text.size() ? std::move(all) : all.slice(begin, end);
       normalizer.apply(text);
       if (normal.empty()) return encode_plain(std::move(text), out);
       normal.walk(text.text, [&](size_t from, size_t until, int32_t token) {
-        if (token >= 0) return put(text, from, token);
+        if (token >= 0) return put(text, from, until, token, out);
         encode_plain(text.slice(from, until), out);
       });
     });

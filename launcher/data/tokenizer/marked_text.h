@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,43 +12,57 @@
 
 namespace lockstep::launcher::data {
 
+// A text became longer than it may.
+struct TextGrew {
+  size_t bytes;
+};
+
 struct MarkedText {
   struct Mark {
     size_t at;  // where a part begins
     int part;
+    bool learnt = false;  // whether a model learns to write it
   };
   std::string text;
-  std::vector<Mark> marks;  // ascending; the first at 0
-  bool first = true;        // nothing stands before it
+  std::vector<Mark> marks;                // ascending; the first at 0
+  bool first = true;                      // nothing stands before it
+  size_t most = static_cast<size_t>(-1);  // bytes that it may become
 
-  int part_at(size_t byte) const {
-    size_t i = marks.size();
-    while (i > 1 && marks[i - 1].at > byte) --i;
-    return marks[i - 1].part;
+  int part_at(size_t byte) const { return marks[mark_at(byte)].part; }
+  // Whether bytes [begin, end), or the one at `begin` where there are none, hold one of a part that is
+  // learnt.
+  bool learnt_in(size_t begin, size_t end) const {
+    for (size_t i = mark_at(begin); i < marks.size() && (marks[i].at <= begin || marks[i].at < end); ++i)
+      if (marks[i].learnt && (i + 1 == marks.size() || marks[i + 1].at > std::max(begin, marks[i].at)))
+        return true;
+    return false;
+  }
+  void grown(size_t bytes) const {
+    if (bytes > most) throw TextGrew{bytes};
   }
   // Bytes [begin, end) as a text of its own.
   MarkedText slice(size_t begin, size_t end) const {
-    MarkedText out{text.substr(begin, end - begin), {}, first && begin == 0};
-    for (const Mark& mark : marks)
-      if (mark.at <= begin || out.marks.empty())
-        out.marks.assign(1, {0, mark.part});
-      else if (mark.at < end)
-        out.marks.push_back({mark.at - begin, mark.part});
+    MarkedText out{text.substr(begin, end - begin), {}, first && begin == 0, most};
+    size_t i = mark_at(begin);
+    out.marks.push_back({0, marks[i].part, marks[i].learnt});
+    for (++i; i < marks.size() && marks[i].at < end; ++i)
+      out.marks.push_back({marks[i].at - begin, marks[i].part, marks[i].learnt});
     return out;
   }
   // Each part by itself through `change`, which appends what becomes of it.
   void each_part(const std::function<void(std::string_view, std::string&)>& change) {
     std::string out;
-    std::vector<Mark> moved;
+    std::vector<Mark> moved = marks;
     for (size_t i = 0; i < marks.size(); ++i) {
       const size_t end = i + 1 < marks.size() ? marks[i + 1].at : text.size();
-      moved.push_back({out.size(), marks[i].part});
+      moved[i].at = out.size();
       change(std::string_view(text).substr(marks[i].at, end - marks[i].at), out);
+      grown(out.size());
     }
     text = std::move(out), marks = std::move(moved);
   }
-  // `by` in place of each match; `find` gives the next one from a byte on. What a part begins with within a
-  // match goes with the match.
+  // `by` in place of each match; `find` gives the next one from a byte on. Where parts meet within a match,
+  // `by` belongs to one that is learnt, else to the one in which the match begins.
   using Match = std::optional<std::pair<size_t, size_t>>;
   void replace(const std::function<Match(size_t from)>& find, std::string_view by) {
     std::string out;
@@ -60,9 +75,17 @@ struct MarkedText {
     };
     for (Match found = find(0); found && found->second > found->first; found = find(done)) {
       copy(found->first);
+      const size_t begin = out.size(), inside = next;
+      bool learnt = next > 0 && marks[next - 1].learnt;  // `by` belongs to a part already
       out += by;
+      grown(out.size());
       done = found->second;
-      for (; next < marks.size() && marks[next].at < done; ++next) moved[next].at = out.size();
+      for (; next < marks.size() && marks[next].at < done; ++next) {
+        moved[next].at = out.size();
+        if (learnt || !marks[next].learnt) continue;
+        learnt = true;
+        for (size_t i = inside; i <= next; ++i) moved[i].at = begin;
+      }
     }
     copy(text.size());
     text = std::move(out), marks = std::move(moved);
@@ -76,6 +99,14 @@ struct MarkedText {
   void prepend(std::string_view added) {
     text.insert(0, added);
     for (size_t i = 1; i < marks.size(); ++i) marks[i].at += added.size();
+  }
+
+ private:
+  // Of the part that has the byte: the last that begins at it or before.
+  size_t mark_at(size_t byte) const {
+    const auto behind = std::upper_bound(marks.begin() + 1, marks.end(), byte,
+                                         [](size_t at, const Mark& mark) { return at < mark.at; });
+    return static_cast<size_t>(behind - marks.begin()) - 1;
   }
 };
 

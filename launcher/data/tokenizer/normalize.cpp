@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -10,11 +11,17 @@
 #include "core/base/error.h"
 #include "launcher/data/tokenizer/pattern.h"
 #include "launcher/data/tokenizer/precompiled.h"
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
+#include "launcher/data/tokenizer/unicode_class.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
+// What a text may become: the longest that Unicode makes of a character is 11 times as long (U+FDFA), and 3
+// times that where its spaces are marked.
+constexpr size_t kGrowth = 34, kGrowthOfShort = 4096, kMostBytes = size_t{4} << 30;
+
 bool is_ascii(std::string_view text) {
   for (unsigned char c : text)
     if (c >= 0x80) return false;
@@ -22,7 +29,7 @@ bool is_ascii(std::string_view text) {
 }
 
 // ASCII is its own normal form.
-void to_form(std::string_view text, int form, std::string& out) {
+void part_to_form(std::string_view text, int form, std::string& out) {
   if (is_ascii(text)) {
     out += text;
     return;
@@ -36,13 +43,27 @@ void to_form(std::string_view text, int form, std::string& out) {
   out.append(reinterpret_cast<const char*>(made), static_cast<size_t>(size));
 }
 
+// A long text in parts: what stands before a character of ASCII is not composed with it.
+void to_form(std::string_view text, int form, std::string& out) {
+  constexpr size_t kPart = size_t{64} << 10;
+  while (!text.empty()) {
+    size_t end = std::min(kPart, text.size());
+    while (end < text.size() && static_cast<unsigned char>(text[end]) >= 0x80) ++end;
+    check_stop();
+    part_to_form(text.substr(0, end), form, out);
+    text.remove_prefix(end);
+  }
+}
+
 void to_lower(std::string_view text, std::string& out) {
+  StopEvery look;
   utf8proc_int32_t point = 0;
   for (size_t i = 0; i < text.size();) {
     const auto left = static_cast<utf8proc_ssize_t>(text.size() - i);
     const auto used =
         utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + i, left, &point);
     LS_CHECK(used > 0, "text is not UTF-8");
+    look();
     i += static_cast<size_t>(used);
     if (point == 0x130) {  // the one letter whose small form is two characters
       out += "i\xcc\x87";
@@ -57,11 +78,13 @@ void to_lower(std::string_view text, std::string& out) {
 // A text by its characters: `change` gives another code point, or a negative number to leave it out.
 void each_character(std::string_view text, std::string& out,
                     const std::function<utf8proc_int32_t(utf8proc_int32_t)>& change) {
+  StopEvery look;
   utf8proc_int32_t point = 0;
   for (size_t i = 0; i < text.size();) {
     const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + i,
                                        static_cast<utf8proc_ssize_t>(text.size() - i), &point);
     LS_CHECK(used > 0, "text is not UTF-8");
+    look();
     const utf8proc_int32_t made = change(point);
     utf8proc_uint8_t bytes[4];
     if (made == point)
@@ -107,11 +130,13 @@ bool is_chinese(utf8proc_int32_t c) {
 }
 // Each of them with a space on both sides.
 void apart(std::string_view text, std::string& out) {
+  StopEvery look;
   utf8proc_int32_t point = 0;
   for (size_t i = 0; i < text.size();) {
     const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + i,
                                        static_cast<utf8proc_ssize_t>(text.size() - i), &point);
     LS_CHECK(used > 0, "text is not UTF-8");
+    look();
     const bool chinese = is_chinese(point);
     if (chinese) out += ' ';
     out += text.substr(i, static_cast<size_t>(used));
@@ -121,18 +146,13 @@ void apart(std::string_view text, std::string& out) {
 }
 
 // Without white space at its ends.
-void strip(MarkedText& text, bool left, bool right, const Pattern& space) {
-  size_t begin = 0, end = text.text.size();
-  for (size_t at = 0; left && at < end;) {
-    const auto found = space.find(text.text, at);
-    if (!found || found->first != at) break;
-    begin = at = found->second;
-  }
+void strip(MarkedText& text, bool left, bool right) {
+  size_t begin = 0, end = text.text.size(), bytes = 0;
+  while (left && begin < end && white_space().has(character_at(text.text, begin, bytes))) begin += bytes;
   while (right && end > begin) {
     size_t last = end - 1;
     while (last > begin && (static_cast<unsigned char>(text.text[last]) & 0xc0) == 0x80) --last;
-    const auto found = space.find(text.text, last);
-    if (!found || found->first != last) break;
+    if (!white_space().has(character_at(text.text, last, bytes))) break;
     end = last;
   }
   if (begin > 0 || end < text.text.size()) text.keep(begin, end);
@@ -147,8 +167,8 @@ int form_of(const std::string& type) {
 }
 }  // namespace
 
-Normalizer::Normalizer(const nlohmann::json& described, const std::string& who) {
-  if (!described.is_null()) add(described, who + ": normalizer");
+Normalizer::Normalizer(const nlohmann::json& described, const std::string& who) : who_(who + ": normalizer") {
+  if (!described.is_null()) add(described, who_);
 }
 
 void Normalizer::add(const nlohmann::json& described, const std::string& who) {
@@ -164,7 +184,9 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
   } else if (type == "Precompiled") {
     auto table = std::make_shared<const Precompiled>(word_in(described, "precompiled_charsmap", who), who);
     steps_.emplace_back([table](MarkedText& text) {
-      text.each_part([&](std::string_view part, std::string& out) { table->apply(part, out); });
+      text.each_part([&](std::string_view part, std::string& out) {
+        table->apply(part, out, [&](size_t bytes) { text.grown(bytes); });
+      });
     });
   } else if (type == "Nmt" || type == "StripAccents") {
     auto change = type == "Nmt" ? nmt : without_marks;
@@ -172,14 +194,17 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
       text.each_part([&](std::string_view part, std::string& out) { each_character(part, out, change); });
     });
   } else if (type == "BertNormalizer") {
-    add_bert(described);
+    add_bert(described, who);
   } else if (type == "Strip") {
-    steps_.emplace_back([left = flag_in(described, "strip_left", true),
-                         right = flag_in(described, "strip_right", true),
-                         space = Pattern("\\s", who)](MarkedText& text) { strip(text, left, right, space); });
+    steps_.emplace_back([left = flag_in(described, "strip_left", true, who),
+                         right = flag_in(described, "strip_right", true, who)](MarkedText& text) {
+      strip(text, left, right);
+    });
   } else if (type == "Prepend") {
     steps_.emplace_back([by = word_in(described, "prepend", who)](MarkedText& text) {
-      if (!text.text.empty()) text.prepend(by);
+      if (text.text.empty()) return;
+      text.grown(text.text.size() + by.size());
+      text.prepend(by);
     });
   } else if (type == "Replace") {
     const Pattern pattern = pattern_in(described, "pattern", who);
@@ -195,15 +220,15 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
   }
 }
 
-void Normalizer::add_bert(const nlohmann::json& described) {
+void Normalizer::add_bert(const nlohmann::json& described, const std::string& who) {
   auto each = [&](auto change) {
     steps_.emplace_back([change](MarkedText& text) { text.each_part(change); });
   };
-  const bool lower = flag_in(described, "lowercase", true);
-  if (flag_in(described, "clean_text", true))
+  const bool lower = flag_in(described, "lowercase", true, who);
+  if (flag_in(described, "clean_text", true, who))
     each([](std::string_view part, std::string& out) { each_character(part, out, cleaned); });
-  if (flag_in(described, "handle_chinese_chars", true)) each(apart);
-  if (flag_in(described, "strip_accents", lower))
+  if (flag_in(described, "handle_chinese_chars", true, who)) each(apart);
+  if (flag_in(described, "strip_accents", lower, who))
     each([](std::string_view part, std::string& out) {
       std::string form;
       to_form(part, UTF8PROC_DECOMPOSE, form);
@@ -213,7 +238,19 @@ void Normalizer::add_bert(const nlohmann::json& described) {
 }
 
 void Normalizer::apply(MarkedText& text) const {
-  for (const auto& step : steps_) step(text);
+  const size_t bytes = text.text.size();
+  text.most = std::min(kGrowth * bytes + kGrowthOfShort, kMostBytes);
+  try {
+    for (const auto& step : steps_) {
+      step(text);
+      text.grown(text.text.size());
+    }
+  } catch (const TextGrew& grew) {
+    throw UserError(str(who_, " makes ", grew.bytes, " bytes or more of a text of ", bytes, ", and up to ",
+                        text.most,
+                        " are taken; use a tokenizer that does not multiply its text, or take the step "
+                        "out of the file"));
+  }
 }
 
 }  // namespace lockstep::launcher::data

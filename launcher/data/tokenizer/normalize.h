@@ -16,12 +16,14 @@ class Normalizer {
   // Precompiled, Nmt, Strip, StripAccents, BertNormalizer and Sequence of them. UserError naming `who` for
   // another.
   Normalizer(const nlohmann::json& described, const std::string& who);
+  // UserError for a text of which far more is made than normal forms make.
   void apply(MarkedText& text) const;
   bool empty() const { return steps_.empty(); }
 
  private:
   void add(const nlohmann::json& described, const std::string& who);
-  void add_bert(const nlohmann::json& described);
+  void add_bert(const nlohmann::json& described, const std::string& who);
+  std::string who_;
   std::vector<std::function<void(MarkedText&)>> steps_;
 };
 

@@ -5,8 +5,11 @@
 #include <pcre2.h>
 
 #include <cctype>
+#include <vector>
 
 #include "core/base/error.h"
+#include "launcher/data/tokenizer/stop.h"
+#include "launcher/data/tokenizer/unicode_class.h"
 
 namespace lockstep::launcher::data {
 
@@ -17,87 +20,180 @@ namespace {
                       "\\d, groups, look-ahead and repetitions"));
 }
 
-// What an escape means in Oniguruma for Unicode, as a class; "" for one that both read alike.
-std::string class_of(char escape) {
-  switch (escape) {
-    case 's':
-      return "\\p{White_Space}";
-    case 'S':
-      return "\\P{White_Space}";
-    case 'd':
-      return "\\p{Nd}";
-    case 'D':
-      return "\\P{Nd}";
-    default:
-      return "";
-  }
-}
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// An expression of Oniguruma's dialect, character by character, as one of PCRE2's.
+class Translation {
+ public:
+  Translation(const std::string& from, const std::string& who) : from_(from), who_(who) {}
 
-// What stands for the escape whose letter is from[i]; i moves to its last character.
-std::string escaped(const std::string& from, size_t& i, bool in_class, const std::string& who) {
-  const char escape = from[i];
-  std::string out = class_of(escape);
-  if (out.empty()) {
-    if (escape == 'w')
-      out = in_class ? std::string(kWord) : str('[', kWord, ']');
-    else if (escape == 'W' && !in_class)
-      out = str("[^", kWord, ']');
-    else if (std::string_view("pPrntfvx").find(escape) != std::string_view::npos ||
-             !std::isalnum(static_cast<unsigned char>(escape)))
-      out = {'\\', escape};
-    else
-      refuse(who, from, str("has \\", escape, ", which is not read"));
+  std::string text() {
+    for (; i_ < from_.size(); ++i_) {
+      const char c = from_[i_];
+      if (c == '\\' && i_ + 1 < from_.size()) {
+        ++i_;
+        out_ += escaped(false);
+      } else if (c == '[') {
+        bracket();
+      } else {
+        check(c);
+        if (c == '(') open();
+        if (c == ')' && ignores_case_.size() > 1) ignores_case_.pop_back();
+        out_ += c;
+        plain_ = plain_.empty() || !ignores_case_.back() ? std::string(1, c) : plain_ + c;
+        check_folds();
+      }
+    }
+    return out_;
   }
-  if (std::string_view("pPx").find(escape) != std::string_view::npos && i + 1 < from.size() &&
-      from[i + 1] == '{')  // the name of a property, or a code point
-    while (i + 1 < from.size() && from[i] != '}') out += from[++i];
-  return out;
-}
-// Refuses what stands at from[i] where two dialects read it in two ways.
-void check_plain(const std::string& from, size_t i, bool in_class, const std::string& who) {
-  const char c = from[i], next = i + 1 < from.size() ? from[i + 1] : '\0';
-  if (in_class) {
-    if (c == '&' && next == '&') refuse(who, from, "intersects classes (&&)");
-    if (c == '[' && next != ':') refuse(who, from, "nests classes");
-  } else if (c == '^' || c == '$' || c == '.') {
-    refuse(who, from, str("has ", c, ", which means lines"));
-  } else if (c == '}' && next == '+') {
-    refuse(who, from, "has }+, which two dialects read in two ways");
-  }
-}
 
-// The same expression for PCRE2.
-std::string translated(const std::string& from, const std::string& who) {
-  std::string out;
-  bool in_class = false;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const char c = from[i];
-    if (c == '\\' && i + 1 < from.size()) {
-      out += escaped(from, ++i, in_class, who);
-      continue;
+ private:
+  [[noreturn]] void no(const std::string& why) const { refuse(who_, from_, why); }
+  char at(size_t i) const { return i < from_.size() ? from_[i] : '\0'; }
+
+  // A class alone, or within brackets. In PCRE2 its properties ignore case with the letters beside them.
+  std::string of_class(const CharacterClass& one, bool negated, bool in_bracket) {
+    const bool folded = ignores_case_.back() && !one.folds;
+    if (in_bracket) {
+      if (folded) no("has a class of upper or lower case within brackets where case is ignored");
+      return one.spelled(negated);
     }
-    check_plain(from, i, in_class, who);
-    if (c == '[' && !in_class) {
-      in_class = true;
-      out += c;
-      // A bracket right behind the opening one is a character.
-      if (i + 1 < from.size() && from[i + 1] == '^') out += from[++i];
-      if (i + 1 < from.size() && from[i + 1] == ']') out += "\\]", ++i;
-      continue;
-    }
-    if (c == '[') {  // [:alpha:]
-      const size_t end = from.find(":]", i);
-      if (end == std::string::npos) refuse(who, from, "has a class that does not end");
-      out += from.substr(i, end + 2 - i);
-      i = end + 1;
-      continue;
-    }
-    if (c == ']') in_class = false;
-    out += c;
+    const std::string text = str(negated ? "[^" : "[", one.spelled(), ']');
+    return folded ? str("(?-i:", text, ')') : text;
   }
-  return out;
-}
+
+  // What stands for the escape whose letter is here; ends at its last character.
+  std::string escaped(bool in_bracket) {
+    plain_.clear();
+    const char escape = from_[i_];
+    switch (escape) {
+      case 's':
+      case 'S':
+        return of_class(white_space(), escape == 'S', in_bracket);
+      case 'd':
+      case 'D':
+        return of_class(decimal_digit(), escape == 'D', in_bracket);
+      case 'w':
+      case 'W':
+        return of_class(in_bracket ? word_in_brackets() : word_alone(), escape == 'W', in_bracket);
+      case 'p':
+      case 'P':
+        return of_property(escape == 'P', in_bracket);
+      case 'v':
+        return "\\x{b}";
+      case 'x':
+        return code_point();
+      default:
+        if (std::string_view("rntf").find(escape) == std::string_view::npos &&
+            std::isalnum(static_cast<unsigned char>(escape)))
+          no(str("has \\", std::string(1, escape), ", which is not read"));
+        return {'\\', escape};
+    }
+  }
+
+  std::string of_property(bool negated, bool in_bracket) {
+    const size_t end = at(i_ + 1) == '{' ? from_.find('}', i_) : std::string::npos;
+    if (end == std::string::npos) no("has \\p without a name in {}");
+    std::string name = from_.substr(i_ + 2, end - i_ - 2);
+    i_ = end;
+    if (name.starts_with('^')) negated = !negated, name.erase(0, 1);
+    const CharacterClass* found = property(name);
+    if (!found)
+      no(str("has \\p{", shortened(printable(name), 40),
+             "}, which is none of general categories, scripts and the classes of [: :]"));
+    return of_class(*found, negated, in_bracket);
+  }
+
+  // \x41 or \x{e9}. Two digits from 80 on are a byte there, and a character here.
+  std::string code_point() {
+    const size_t begin = i_ - 1;
+    if (at(i_ + 1) == '{') {
+      const size_t end = from_.find('}', i_);
+      if (end == std::string::npos) no("has \\x{ without its }");
+      i_ = end;
+    } else {
+      for (int k = 0; k < 2 && std::isxdigit(static_cast<unsigned char>(at(i_ + 1))); ++k) ++i_;
+      if (i_ - begin == 3 && from_[begin + 2] >= '8')
+        no("has \\x of a byte from 80 on, which is no character of UTF-8; write \\x{..}");
+    }
+    return from_.substr(begin, i_ + 1 - begin);
+  }
+
+  // [...]: a bracket right behind the opening one is a character.
+  void bracket() {
+    plain_.clear();
+    out_ += from_[i_++];
+    if (at(i_) == '^') out_ += from_[i_++];
+    if (at(i_) == ']') out_ += "\\]", ++i_;
+    for (; i_ < from_.size() && from_[i_] != ']'; ++i_) {
+      const char c = from_[i_];
+      if (c == '&' && at(i_ + 1) == '&') no("intersects classes (&&)");
+      if (c == '[' && at(i_ + 1) == ':')
+        named_class();
+      else if (c == '[')
+        no("nests classes");
+      else if (c == '\\' && i_ + 1 < from_.size())
+        ++i_, out_ += escaped(true);
+      else
+        out_ += c;
+    }
+    if (i_ < from_.size()) out_ += ']';
+  }
+  void named_class() {
+    const size_t end = from_.find(":]", i_);
+    if (end == std::string::npos) no("has a class that does not end");
+    std::string name = from_.substr(i_ + 2, end - i_ - 2);
+    i_ = end + 1;
+    const bool negated = name.starts_with('^');
+    if (negated) name.erase(0, 1);
+    const CharacterClass* found = bracket_class(name);
+    if (!found) no(str("has [:", shortened(printable(name), 40), ":], which is no class"));
+    out_ += of_class(*found, negated, true);
+  }
+
+  // What two dialects read in two ways.
+  void check(char c) const {
+    if (c == '^' || c == '$' || c == '.') no(str("has ", c, ", which means lines"));
+    if (c == '{' && at(i_ + 1) == ',') no("has {, , which two dialects read in two ways");
+    if (c != '}') return;
+    if (at(i_ + 1) == '+') no("has }+, which two dialects read in two ways");
+    const size_t open = from_.rfind('{', i_);
+    if (at(i_ + 1) == '?' && open != std::string::npos && from_.find(',', open) > i_)
+      no("has }? behind one number, which two dialects read in two ways");
+  }
+
+  // A group: plain, named, look-around, atomic, or with case ignored.
+  void open() {
+    bool ignores = ignores_case_.back();
+    if (at(i_ + 1) == '*') no("has (*, a verb of PCRE2");
+    if (at(i_ + 1) == '?') {
+      const char kind = at(i_ + 2);
+      const bool look = kind == ':' || kind == '=' || kind == '!' || kind == '>' || kind == '<';
+      size_t k = i_ + 2;
+      bool on = true;
+      for (; !look && (at(k) == 'i' || at(k) == '-'); ++k) {
+        if (at(k) == '-') on = false;
+        if (at(k) == 'i') ignores = on;
+      }
+      if (!look && (k == i_ + 2 || (at(k) != ':' && at(k) != ')')))
+        no(str("has (?", shortened(printable(std::string(1, kind)), 8), ", which is not read"));
+      if (!look && at(k) == ')') ignores_case_.back() = ignores;  // up to the end of the group around
+    }
+    ignores_case_.push_back(ignores);
+  }
+
+  // Letters that Oniguruma takes together where case is ignored: "ss" for the sharp s, "fi" for the ligature.
+  void check_folds() const {
+    if (!ignores_case_.back() || plain_.size() < 2) return;
+    std::string two = plain_.substr(plain_.size() - 2);
+    for (char& c : two) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* pair : {"ss", "ff", "fi", "fl", "st"})
+      if (two == pair) no(str("ignores the case of ", pair, ", which is one letter in other spellings"));
+  }
+
+  const std::string &from_, &who_;
+  size_t i_ = 0;
+  std::string out_, plain_;                // plain_: letters right behind one another
+  std::vector<bool> ignores_case_{false};  // of the groups that are open
+};
 }  // namespace
 
 struct Pattern::Code {
@@ -107,7 +203,17 @@ struct Pattern::Code {
 };
 
 Pattern::Pattern(const std::string& expression, const std::string& who) : who_(who) {
-  const std::string text = translated(expression, who);
+  compile(Translation(expression, who).text(), expression);
+}
+
+Pattern Pattern::of_pcre(const std::string& expression, const std::string& who) {
+  Pattern out;
+  out.who_ = who;
+  out.compile(expression, expression);
+  return out;
+}
+
+void Pattern::compile(const std::string& text, const std::string& expression) {
   auto code = std::make_shared<Code>();
   std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
       pcre2_compile_context_create(nullptr), &pcre2_compile_context_free);
@@ -120,7 +226,7 @@ Pattern::Pattern(const std::string& expression, const std::string& who) : who_(w
   if (!code->code) {
     PCRE2_UCHAR why[256];
     pcre2_get_error_message(error, why, sizeof why);
-    refuse(who, expression, str("is none: ", reinterpret_cast<const char*>(why), " at byte ", at));
+    refuse(who_, expression, str("is none: ", reinterpret_cast<const char*>(why), " at byte ", at));
   }
   code->fast = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
   code_ = std::move(code);
@@ -134,6 +240,7 @@ Pattern Pattern::literal(const std::string& text, const std::string& who) {
 }
 
 std::optional<std::pair<size_t, size_t>> Pattern::find(std::string_view text, size_t from) const {
+  check_stop();
   if (!code_) {
     const size_t at = text.find(literal_, from);
     if (at == std::string_view::npos) return {};

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
+#include "launcher/data/tokenizer/unicode_class.h"
 
 namespace lockstep::launcher::data {
 
@@ -12,6 +13,15 @@ namespace {
 // GPT-2's words, which ByteLevel cuts at.
 constexpr const char* kByteLevelWords =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+// What the package cuts at in Rust rather than by Oniguruma: characters of a class, \w+|[^\w\s]+.
+Pattern one_of(const CharacterClass& of, const std::string& who) {
+  return Pattern::of_pcre(str('[', of.spelled(), ']'), who);
+}
+Pattern rust_words(const std::string& who) {
+  const std::string word = rust_word().spelled();
+  return Pattern::of_pcre(str('[', word, "]+|[^", word, white_space().spelled(), "]+"), who);
+}
 
 std::string text_with(std::string_view all, std::string_view from, std::string_view to) {
   std::string out;
@@ -51,6 +61,17 @@ void mark_words(MarkedText& text, const std::string& mark, const Pattern& space)
   text.text = std::move(out), text.marks = std::move(moved);
   text.marks[0].at = 0;
 }
+
+// Of Metaspace: always, first or never.
+std::string scheme_in(const nlohmann::json& described, const std::string& who) {
+  const bool added = flag_in(described, "add_prefix_space", true, who);
+  if (!described.contains("prepend_scheme")) return added ? "always" : "never";
+  const std::string scheme = word_in(described, "prepend_scheme", who);
+  if (scheme != "always" && scheme != "first" && scheme != "never")
+    throw UserError(
+        str(who, ": prepend_scheme is ", shortened(printable(scheme), 40), ", none of always, first, never"));
+  return scheme;
+}
 }  // namespace
 
 PreTokenizer::PreTokenizer(const nlohmann::json& described, const std::string& who) {
@@ -72,9 +93,9 @@ void PreTokenizer::edit(const std::string& type, const std::string& who,
 
 // WhitespaceSplit and then Metaspace.
 void PreTokenizer::add_marked_words(const nlohmann::json& metaspace, const std::string& who) {
-  const std::string mark = word_in(metaspace, "replacement", who);
+  const std::string mark = character_in(metaspace, "replacement", who);
   edit("Metaspace", who,
-       [mark, space = Pattern("\\s", who)](MarkedText& text) { mark_words(text, mark, space); });
+       [mark, space = one_of(white_space(), who)](MarkedText& text) { mark_words(text, mark, space); });
   add_cut(Pattern::literal(mark, who), Behaviour::with_next);
 }
 
@@ -95,25 +116,19 @@ void PreTokenizer::add_sequence(const nlohmann::json& list, const std::string& w
   auto is = [&](size_t i, const char* name) { return word_in(list[i], "type", who) == name; };
   // Metaspace adds text to each word then; all of them are marked, whatever stands before.
   const bool words = list.size() == 2 && is(0, "WhitespaceSplit") && is(1, "Metaspace") &&
-                     list[1].value("prepend_scheme", "always") == "always" &&
-                     flag_in(list[1], "split", true) && flag_in(list[1], "add_prefix_space", true);
+                     scheme_in(list[1], who) == "always" && flag_in(list[1], "split", true, who);
   if (words) return add_marked_words(list[1], who);
   for (const auto& each : list) add(each, who);
 }
 
 void PreTokenizer::add_metaspace(const nlohmann::json& described, const std::string& who) {
-  const std::string mark = word_in(described, "replacement", who);
-  const std::string scheme = described.contains("prepend_scheme") ? word_in(described, "prepend_scheme", who)
-                             : flag_in(described, "add_prefix_space", true) ? "always"
-                                                                            : "never";
-  if (scheme != "always" && scheme != "first" && scheme != "never")
-    throw UserError(str(who, ": prepend_scheme is ", scheme, ", none of always, first, never"));
+  const std::string mark = character_in(described, "replacement", who), scheme = scheme_in(described, who);
   edit("Metaspace", who, [mark, scheme](MarkedText& text) {
     text.each_part([&](std::string_view part, std::string& out) { out += text_with(part, " ", mark); });
     if (scheme == "never" || (scheme == "first" && !text.first)) return;
     if (!text.text.empty() && !text.text.starts_with(mark)) text.prepend(mark);
   });
-  if (flag_in(described, "split", true)) add_cut(Pattern::literal(mark, who), Behaviour::with_next);
+  if (flag_in(described, "split", true, who)) add_cut(Pattern::literal(mark, who), Behaviour::with_next);
 }
 
 void PreTokenizer::add(const nlohmann::json& described, const std::string& who) {
@@ -122,27 +137,28 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
     add_sequence(list_in(described, "pretokenizers", who), who);
   } else if (type == "ByteLevel") {
     byte_level_ = true;
-    if (flag_in(described, "add_prefix_space", true))
+    if (flag_in(described, "add_prefix_space", true, who))
       edit("ByteLevel with add_prefix_space", who, [](MarkedText& text) {
         if (!text.text.starts_with(' ')) text.prepend(" ");
       });
-    if (flag_in(described, "use_regex", true)) add_cut({kByteLevelWords, who}, Behaviour::isolated);
+    if (flag_in(described, "use_regex", true, who)) add_cut({kByteLevelWords, who}, Behaviour::isolated);
   } else if (type == "Split") {
     add_cut(pattern_in(described, "pattern", who), behaviour_in(described, who),
-            flag_in(described, "invert", false));
+            flag_in(described, "invert", false, who));
   } else if (type == "Digits") {
-    add_cut({"\\p{N}", who},
-            flag_in(described, "individual_digits", false) ? Behaviour::isolated : Behaviour::contiguous);
+    add_cut(one_of(rust_number(), who), flag_in(described, "individual_digits", false, who)
+                                            ? Behaviour::isolated
+                                            : Behaviour::contiguous);
   } else if (type == "Punctuation") {
-    add_cut({"[\\p{P}$+<=>\\^`|~]", who},
+    add_cut(one_of(rust_punctuation(), who),
             described.contains("behavior") ? behaviour_in(described, who) : Behaviour::isolated);
   } else if (type == "Whitespace") {
-    add_cut({"\\w+|[^\\w\\s]+", who}, Behaviour::removed, true);
+    add_cut(rust_words(who), Behaviour::removed, true);
   } else if (type == "WhitespaceSplit") {
-    add_cut({"\\s", who}, Behaviour::removed);
+    add_cut(one_of(white_space(), who), Behaviour::removed);
   } else if (type == "BertPreTokenizer") {
-    add_cut({"\\s", who}, Behaviour::removed);
-    add_cut({"[\\p{P}$+<=>\\^`|~]", who}, Behaviour::isolated);
+    add_cut(one_of(white_space(), who), Behaviour::removed);
+    add_cut(one_of(rust_punctuation(), who), Behaviour::isolated);
   } else if (type == "Metaspace") {
     add_metaspace(described, who);
   } else {

@@ -4,9 +4,12 @@
 #include <sodium.h>
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/error.h"
+#include "launcher/data/tokenizer/stop.h"
+#include "launcher/data/tokenizer/tokenizer.h"
 
 namespace lockstep::launcher::data {
 
@@ -40,6 +43,27 @@ Precompiled::Precompiled(const std::string& base64, const std::string& who) {
   units_.resize(table / 4);
   std::memcpy(units_.data(), bytes.data() + 4, table);
   normal_ = bytes.substr(4 + table);
+  check(who);
+}
+
+// Every place of the array that says what text stands for something, whether a text leads there or not: from
+// here on what comes out of the table needs no look.
+void Precompiled::check(const std::string& who) const {
+  const auto refused = [&](size_t at, const std::string& why) {
+    throw UserError(
+        str(who, ": precompiled_charsmap: the entry at unit ", at, " ", why, "; is the file whole?"));
+  };
+  if (const auto wrong = not_utf8_at(normal_))
+    throw UserError(str(who, ": precompiled_charsmap: its texts are not UTF-8 from byte ", *wrong,
+                        " on; is the file whole?"));
+  for (size_t i = 0; i < units_.size(); ++i) {
+    if (units_[i] >> 31 || !has_leaf(units_[i])) continue;
+    const size_t leaf = i ^ offset(units_[i]);
+    const size_t begin = leaf < units_.size() ? value(units_[leaf]) : normal_.size();
+    if (begin >= normal_.size()) refused(i, "lies beyond the table");
+    if ((static_cast<unsigned char>(normal_[begin]) & 0xc0) == 0x80)
+      refused(i, "begins within a character of UTF-8");
+  }
 }
 
 // What the shortest beginning of a chunk that the table has stands for, in place of the whole chunk.
@@ -58,7 +82,9 @@ bool Precompiled::replace(std::string_view chunk, std::string& out) const {
   return false;
 }
 
-void Precompiled::apply(std::string_view text, std::string& out) const {
+void Precompiled::apply(std::string_view text, std::string& out,
+                        const std::function<void(size_t)>& grown) const {
+  StopEvery look;
   auto by_characters = [&](std::string_view cluster) {
     utf8proc_int32_t point = 0;
     for (size_t at = 0, n; at < cluster.size(); at += n) {
@@ -72,6 +98,8 @@ void Precompiled::apply(std::string_view text, std::string& out) const {
     const std::string_view cluster = text.substr(begin, end - begin);
     if (cluster.size() >= kCluster || !replace(cluster, out)) by_characters(cluster);
     begin = end;
+    grown(out.size());
+    look();
   };
   for (size_t at = 0, n; at < text.size(); at += n, before = point) {
     n = character(text, at, point);

@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 #include "launcher/data/tokenizer/tokenizer_kind.h"
 
 namespace lockstep::launcher::data {
@@ -42,7 +42,8 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
     const sentencepiece::ImmutableSentencePieceText made = model.EncodeAsImmutableProto(text.text);
     for (size_t i = 0, n = made.pieces_size(); i < n; ++i) {
       const auto piece = made.pieces(static_cast<int>(i));
-      out.push_back({static_cast<int32_t>(piece.id()), text.part_at(piece.begin())});
+      out.push_back({static_cast<int32_t>(piece.id()), text.part_at(piece.begin()),
+                     text.learnt_in(piece.begin(), piece.end())});
     }
   }
 

@@ -22,13 +22,16 @@ class Tokenizer {
   struct Impl;
 
   // Ids of a text, added tokens found in it; of one that stands in several parts, with the part that each
-  // token begins in. `path` and `byte` of the text are named where it is not UTF-8.
+  // token begins in, and whether it holds a byte of a part that is `learnt` (a flag for each part; none: no
+  // part is). UserError naming the byte from which a part is not UTF-8.
   std::vector<int32_t> encode(std::string_view text) const;
   struct Token {
     int32_t id;
     int part;
+    bool learnt;
   };
-  std::vector<Token> encode_parts(std::span<const std::string> parts) const;
+  std::vector<Token> encode_parts(std::span<const std::string> parts,
+                                  const std::vector<bool>& learnt = {}) const;
 
   // What the file's post_processor puts around a text: <s>, <|begin_of_text|>. Of tokenizer.model what a
   // tokenizer_config.json beside it asks for (add_bos_token, add_eos_token).

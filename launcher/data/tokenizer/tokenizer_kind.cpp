@@ -17,17 +17,19 @@ Tokenizer::Tokenizer(const std::string& path) {
   impl_ = path.ends_with(".model") ? sentence_piece_tokenizer(path, text) : json_tokenizer(path, text);
 }
 
-std::vector<Tokenizer::Token> Tokenizer::encode_parts(std::span<const std::string> parts) const {
+std::vector<Tokenizer::Token> Tokenizer::encode_parts(std::span<const std::string> parts,
+                                                      const std::vector<bool>& learnt) const {
   MarkedText all;
   for (size_t i = 0; i < parts.size(); ++i) {
-    all.marks.push_back({all.text.size(), static_cast<int>(i)});
+    // Each by itself: steps that take part by part see no half of a character.
+    if (const auto at = not_utf8_at(parts[i]))
+      throw UserError(
+          str("the text is not UTF-8 from byte ", all.text.size() + *at,
+              " on; write it as UTF-8 (iconv -t utf-8), or train on bytes with data.tokenizer bytes"));
+    all.marks.push_back({all.text.size(), static_cast<int>(i), i < learnt.size() && learnt[i]});
     all.text += parts[i];
   }
   if (all.marks.empty()) all.marks.push_back({0, 0});
-  if (const auto at = not_utf8_at(all.text))
-    throw UserError(
-        str("the text is not UTF-8 from byte ", *at,
-            " on; write it as UTF-8 (iconv -t utf-8), or train on bytes with data.tokenizer bytes"));
   std::vector<Token> out;
   impl_->encode(std::move(all), out);
   return out;

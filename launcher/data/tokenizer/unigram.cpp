@@ -1,12 +1,12 @@
-// Viterbi over a trie of the vocabulary.
+// Viterbi over the tokens that end at each character.
 #include "launcher/data/tokenizer/unigram.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <limits>
 
 #include "core/base/error.h"
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
 
 namespace lockstep::launcher::data {
@@ -19,14 +19,10 @@ size_t character(std::string_view text, size_t at) {
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
   return end - at;
 }
-uint64_t mixed(uint64_t key) {
-  key *= 0x9e3779b97f4a7c15;
-  return key ^ key >> 32;
-}
 }  // namespace
 
 Unigram::Unigram(const nlohmann::json& model, const std::string& who)
-    : who_(who), byte_fallback_(flag_in(model, "byte_fallback", false)) {
+    : who_(who), byte_fallback_(flag_in(model, "byte_fallback", false, who + ": model")) {
   read(model);
   for (int byte = 0; byte < 256; ++byte) {
     char name[8];
@@ -34,7 +30,8 @@ Unigram::Unigram(const nlohmann::json& model, const std::string& who)
     const auto found = vocabulary_.find(std::string_view(name));
     bytes_[byte] = found == vocabulary_.end() ? -1 : found->second;
   }
-  grow_trie();
+  for (const auto& [token, id] : vocabulary_) tokens_.add(token, id);
+  tokens_.finish();
 }
 
 void Unigram::read(const nlohmann::json& model) {
@@ -60,58 +57,29 @@ void Unigram::read(const nlohmann::json& model) {
   }
 }
 
-void Unigram::grow_trie() {
-  size_t bytes = 0;
-  for (const auto& [token, id] : vocabulary_) bytes += token.size();
-  edges_.resize(std::bit_ceil(std::max<size_t>(16, 2 * bytes)));
-  const size_t mask = edges_.size() - 1;
-  for (const auto& [token, id] : vocabulary_) {
-    uint32_t prefix = 0;
-    for (unsigned char byte : token) {
-      const uint64_t from = uint64_t{prefix} << 8 | byte;
-      size_t at = mixed(from) & mask;
-      while (edges_[at].to != 0 && edges_[at].from != from) at = (at + 1) & mask;
-      if (edges_[at].to == 0) {
-        edges_[at] = {from, static_cast<uint32_t>(ends_.size())};
-        ends_.push_back(-1);
-      }
-      prefix = edges_[at].to;
-    }
-    if (prefix != 0) ends_[prefix] = id;
-  }
-}
-
-uint32_t Unigram::longer(uint32_t prefix, unsigned char byte) const {
-  const uint64_t from = uint64_t{prefix} << 8 | byte;
-  const size_t mask = edges_.size() - 1;
-  size_t at = mixed(from) & mask;
-  while (edges_[at].to != 0 && edges_[at].from != from) at = (at + 1) & mask;
-  return edges_[at].to;
-}
-
-// The best way to each byte at which a character ends. Of equal ones the first that is met stays.
+// The best way to each byte at which a character ends. Of equal ones that of the longest last token stays.
 void Unigram::walk(std::string_view piece, std::vector<Node>& best) const {
   best.assign(piece.size() + 1, {});
   best[0].begin = 0;
-  auto offer = [&](size_t begin, size_t end, int32_t id, double score) {
+  StopEvery look;
+  TokenFinder::State at = TokenFinder::kStart;
+  for (size_t begin = 0, end; begin < piece.size(); begin = end) {
+    end = begin + character(piece, begin);
+    for (size_t i = begin; i < end; ++i) at = tokens_.next(at, static_cast<unsigned char>(piece[i]));
     Node& node = best[end];
-    if (node.begin < 0 || score > node.score) node = {score, static_cast<int64_t>(begin), id};
-  };
-  for (size_t begin = 0; begin < piece.size();) {
-    const double so_far = best[begin].score;
-    const size_t one = character(piece, begin);
+    auto offer = [&](size_t from, int32_t id, double score) {
+      score += best[from].score;
+      if (node.begin < 0 || score > node.score) node = {score, static_cast<int64_t>(from), id};
+    };
     bool single = false;
-    uint32_t prefix = 0;
-    for (size_t end = begin; end < piece.size();) {
-      prefix = longer(prefix, static_cast<unsigned char>(piece[end++]));
-      if (prefix == 0) break;
-      const int32_t id = ends_[prefix];
-      if (id < 0) continue;
-      offer(begin, end, id, scores_[static_cast<size_t>(id)] + so_far);
-      single |= end - begin == one;
-    }
-    if (!single) offer(begin, begin + one, unk_, unk_score_ + so_far);
-    begin += one;
+    tokens_.ending(at, [&](int32_t id, uint32_t bytes) {
+      look();
+      offer(end - bytes, id, scores_[static_cast<size_t>(id)]);
+      single = end - bytes == begin;
+      return true;
+    });
+    if (!single) offer(begin, unk_, unk_score_);
+    look();
   }
 }
 

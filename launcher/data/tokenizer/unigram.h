@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/data/tokenizer/token_finder.h"
 #include "launcher/data/tokenizer/token_model.h"
 
 namespace lockstep::launcher::data {
@@ -22,13 +23,7 @@ class Unigram : public TokenModel {
     int64_t begin = -1;  // of the last of them; -1: not reached yet
     int32_t id = -1;
   };
-  struct Edge {                    // from a prefix of tokens to a longer one, by a byte
-    uint64_t from = ~uint64_t{0};  // prefix << 8 | byte
-    uint32_t to = 0;
-  };
   void read(const nlohmann::json& model);
-  void grow_trie();
-  uint32_t longer(uint32_t prefix, unsigned char byte) const;  // 0: no token begins so
   void walk(std::string_view piece, std::vector<Node>& best) const;
   void put(std::string_view text, std::vector<PieceToken>& out) const;
 
@@ -39,8 +34,7 @@ class Unigram : public TokenModel {
   Vocabulary vocabulary_;
   std::vector<double> scores_;
   int32_t bytes_[256];
-  std::vector<Edge> edges_;        // open addressing, a power of two
-  std::vector<int32_t> ends_{-1};  // by prefix: the token that it is; -1: none
+  TokenFinder tokens_;
 };
 
 }  // namespace lockstep::launcher::data

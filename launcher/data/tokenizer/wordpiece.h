@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/data/tokenizer/token_finder.h"
 #include "launcher/data/tokenizer/token_model.h"
 
 namespace lockstep::launcher::data {
@@ -22,7 +23,8 @@ class WordPiece : public TokenModel {
   std::string prefix_;
   int32_t unk_ = -1;
   int64_t most_ = 100;  // characters of a word; one of more is unk_token
-  size_t longest_ = 0;  // bytes of a token
+  TokenFinder words_;   // tokens that begin a word
+  LongestTokens rest_;  // those within one, without their prefix
 };
 
 }  // namespace lockstep::launcher::data

@@ -9,6 +9,7 @@ import pathlib
 import torch
 
 STEPS = 5
+PASSED_OVER = [1, 4, 5, 8]  # of nine
 CASES = {
     "adamw": (torch.optim.AdamW, dict(lr=0.02, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)),
     "sgd": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, weight_decay=0.1)),
@@ -31,8 +32,7 @@ def values(shape, salt):
     return torch.tensor([(((i * 37 + salt * 101) % 97) - 48) / 64 for i in range(n)], dtype=torch.float64).reshape(shape)
 
 
-out = {"steps": STEPS, "cases": {}}
-for name, (kind, options) in CASES.items():
+def train(name, kind, options, steps):
     # "tall": the same numbers as a matrix with more rows than columns.
     shape = (4, 3) if name == "muon_tall" else (3, 4)
     weight, bias = values(shape, 1).requires_grad_(), values((3,), 2).requires_grad_()
@@ -42,11 +42,31 @@ for name, (kind, options) in CASES.items():
     optimizers = [kind(groups, **options)]
     if muon:
         optimizers.append(torch.optim.AdamW([bias], lr=0.05, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.0))
-    for step in range(1, STEPS + 1):
+    for step in steps:
         weight.grad, bias.grad = values(shape, 10 + step), values((3,), 20 + step)
         for optimizer in optimizers:
             optimizer.step()
-    out["cases"][name] = {"weight": weight.detach().flatten().tolist(), "bias": bias.detach().flatten().tolist()}
+    return {"weight": weight.detach().flatten().tolist(), "bias": bias.detach().flatten().tolist()}
+
+
+out = {"steps": STEPS, "cases": {}, "passed_over": PASSED_OVER, "skipped": {}}
+for name, (kind, options) in CASES.items():
+    out["cases"][name] = train(name, kind, options, range(1, STEPS + 1))
+    # Where the gradients of some steps are no numbers, the optimizer is not called, and counts no update.
+    out["skipped"][name] = train(name, kind, options, [s for s in range(1, 10) if s not in PASSED_OVER])
+
+# A bias that joins behind step 4: a parameter counts its own updates.
+out["joined"] = {}
+for name in ("adamw", "adafactor"):
+    kind, options = CASES[name]
+    weight, bias = values((3, 4), 1).requires_grad_(), values((3,), 2).requires_grad_()
+    optimizer = kind([weight], **options)
+    for step in range(1, 8):
+        if step == 5:
+            optimizer.add_param_group(dict(params=[bias], weight_decay=0.0))
+        weight.grad, bias.grad = values((3, 4), 10 + step), values((3,), 20 + step)
+        optimizer.step()
+    out["joined"][name] = {"weight": weight.detach().flatten().tolist(), "bias": bias.detach().flatten().tolist()}
 
 # Sparse gradients of a table: six ids in each step, some of them again. Row-wise Adagrad is by hand.
 ROWS, WIDTH, IDS = 9, 4, 6
@@ -56,13 +76,15 @@ SPARSE = {
     "sparse_sgd": (torch.optim.SGD, dict(lr=0.05)),
     "rowwise_adagrad": (None, dict(lr=0.1, eps=1e-6)),
 }
-out["sparse"] = {}
-for name, (kind, options) in SPARSE.items():
+out["sparse"], out["sparse_skipped"] = {}, {}
+
+
+def train_table(kind, options, steps):
     table = torch.nn.Embedding(ROWS, WIDTH, sparse=True, dtype=torch.float64)
     table.weight.data.copy_(values((ROWS, WIDTH), 1))
     optimizer = kind(table.parameters(), **options) if kind else None
     sums = torch.zeros(ROWS, 1, dtype=torch.float64)
-    for step in range(1, STEPS + 1):
+    for step in steps:
         ids = torch.tensor([(i * i + 3 * step) % ROWS for i in range(IDS)])
         table.zero_grad()
         (table(ids) * values((IDS, WIDTH), 10 + step)).sum().backward()
@@ -73,7 +95,12 @@ for name, (kind, options) in SPARSE.items():
         rows, g = gradient.indices()[0], gradient.values()
         sums[rows] += (g * g).mean(1, keepdim=True)
         table.weight.data[rows] -= options["lr"] * g / (sums[rows].sqrt() + options["eps"])
-    out["sparse"][name] = table.weight.detach().flatten().tolist()
+    return table.weight.detach().flatten().tolist()
+
+
+for name, (kind, options) in SPARSE.items():
+    out["sparse"][name] = train_table(kind, options, range(1, STEPS + 1))
+    out["sparse_skipped"][name] = train_table(kind, options, [s for s in range(1, 10) if s not in PASSED_OVER])
 
 parameter = torch.zeros(1, requires_grad=True)
 restarts = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(torch.optim.SGD([parameter], lr=1.0), T_0=3, T_mult=2, eta_min=0.1)

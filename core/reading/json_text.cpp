@@ -1,14 +1,11 @@
-// One pass over the text for bounds, comments and places, then nlohmann's parser.
-#include "core/base/json_text.h"
+// One pass over the text for bounds, comments and places, then nlohmann's parser over a builder of values.
+#include "core/reading/json_text.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <set>
 
 #include "core/base/text.h"
+#include "core/reading/json_builder.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep {
 
@@ -87,11 +84,8 @@ class Scan {
   }
   void number() {
     const size_t end = std::min(text_.find_first_not_of("0123456789+-.eE", at_), text_.size());
-    const std::string digits(text_.substr(at_, std::min<size_t>(end - at_, 400)));
     if (end - at_ > 400)
       problem_ = at_place(text_, at_, str("a number of ", end - at_, " characters; at most 400 are read"));
-    else if (std::isinf(std::strtod(digits.c_str(), nullptr)))
-      problem_ = at_place(text_, at_, str(digits, " is beyond the largest number, 1.8e308"));
     at_ = end;
     value();
   }
@@ -116,75 +110,51 @@ class Scan {
 
 }  // namespace
 
-JsonText read_json(std::string_view text, Comments comments) {
-  JsonText out;
+namespace {
+template <class Value>
+JsonTextOf<Value> read(std::string_view text, Comments comments, const JsonBounds& bounds) {
+  JsonTextOf<Value> out;
   auto fail = [&](std::string words, bool beyond) {
     out.errors.push_back(std::move(words));
-    out.value = Json::object();
     out.readable = false;
     out.beyond = beyond;
     return out;
   };
-  if (static_cast<int64_t>(text.size()) > kJsonBytes)
+  if (static_cast<int64_t>(text.size()) > bounds.bytes)
     return fail(str("a text of ", bytes_text(static_cast<double>(text.size())), "; at most ",
-                    bytes_text(kJsonBytes), " are read"),
+                    bytes_text(static_cast<double>(bounds.bytes)), " are read"),
                 true);
   std::string problem;
   const std::string plain = Scan(text, comments).run(problem);
   if (!problem.empty()) return fail(problem, true);
-  std::vector<std::set<std::string>> seen;
-  std::vector<size_t> members;
-  auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) seen.emplace_back(), members.push_back(0);
-    if (event == Json::parse_event_t::object_end) seen.pop_back(), members.pop_back();
-    if (event != Json::parse_event_t::key) return true;
-    if (++members.back() > kJsonMembers) {
-      ++out.members_left_out;
-      return false;
-    }
-    if (const auto& key = parsed.get_ref<const std::string&>(); !seen.back().insert(key).second)
-      out.errors.push_back(str("key \"", shortened(key, 80), "\" is given twice in one section; keep one"));
-    return true;
-  };
-  try {
-    out.value = Json::parse(plain, watch);
-  } catch (const Json::parse_error& error) {
-    out.errors.clear();
-    return fail(at_place(text, error.byte ? error.byte - 1 : 0, "this is not JSON: " + reason(error.what())),
+  JsonBuilder<Value> builder(bounds.members);
+  if (!Value::sax_parse(plain, &builder)) {
+    if (builder.overflow)
+      return fail(at_place(text, builder.wrong_at - std::min(builder.wrong_at, builder.token.size()),
+                           builder.token + " is beyond the largest number, 1.8e308"),
+                  true);
+    return fail(at_place(text, builder.wrong_at ? builder.wrong_at - 1 : 0,
+                         "this is not JSON: " + reason(builder.wrong)),
                 false);
-  } catch (const Json::exception& error) { return fail(error.what(), false); }
+  }
+  out.value = std::move(builder.value);
+  out.members_left_out = builder.members_left_out;
+  for (const std::string& key : builder.doubled)
+    out.errors.push_back(
+        str("key \"", shortened(one_line(key), 80), "\" is given twice in one section; keep one"));
   return out;
 }
+}  // namespace
 
-ReadText read_text(const std::string& path) {
-  std::error_code none;
-  const auto found = std::filesystem::status(path, none);
-  if (!std::filesystem::exists(found)) return {"", "it is not there"};
-  if (std::filesystem::is_directory(found)) return {"", "it is a folder"};
-  if (std::filesystem::is_fifo(found) && path.rfind("/dev/", 0) != 0)
-    return {"", "it is a FIFO"};  // a shell's pipe is /dev/fd/N
-  const bool plain = std::filesystem::is_regular_file(found);
-  const auto large = [](int64_t bytes) {
-    return str("it has ", bytes_text(static_cast<double>(bytes)), ", and at most ", bytes_text(kJsonBytes),
-               " are read");
-  };
-  if (const auto bytes = plain ? std::filesystem::file_size(path, none) : 0;
-      plain && !none && static_cast<int64_t>(bytes) > kJsonBytes)
-    return {"", large(static_cast<int64_t>(bytes))};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {"", "it cannot be opened"};
-  std::string text;
-  for (std::string part(1 << 16, 0); file && static_cast<int64_t>(text.size()) <= kJsonBytes;) {
-    file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    text.append(part, 0, file.gcount());
-  }
-  if (file.bad()) return {"", "it cannot be read"};
-  if (static_cast<int64_t>(text.size()) > kJsonBytes) return {"", large(static_cast<int64_t>(text.size()))};
-  return {std::move(text), ""};
+JsonText read_json(std::string_view text, Comments comments, const JsonBounds& bounds) {
+  return read<Json>(text, comments, bounds);
+}
+SortedJsonText read_sorted_json(std::string_view text, const JsonBounds& bounds) {
+  return read<nlohmann::json>(text, Comments::refused, bounds);
 }
 
-Json bounded_json(std::string_view text) {
-  JsonText read = read_json(text, Comments::refused);
+Json bounded_json(std::string_view text, const JsonBounds& bounds) {
+  JsonText read = read_json(text, Comments::refused, bounds);
   return read.readable && read.members_left_out == 0 ? std::move(read.value) : Json(Json::value_t::discarded);
 }
 

@@ -1,0 +1,45 @@
+// One walk over pattern and text for each place that begins alike.
+#include "core/reading/sentence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+std::optional<Sentence> sentence_at(std::string_view text, std::string_view pattern, size_t begin) {
+  Sentence out{begin, begin, {}};
+  auto take = [&](std::string_view characters, bool those) {
+    const size_t end =
+        those ? text.find_first_not_of(characters, out.end) : text.find_first_of(characters, out.end);
+    const size_t from = std::exchange(out.end, std::min(end, text.size()));
+    return text.substr(from, out.end - from);
+  };
+  for (const char c : pattern) {
+    if (c == '#' || c == '@') {
+      const std::string_view gap = c == '#' ? take("0123456789", true) : take(" \t\r\n\v\f", false);
+      if (gap.empty()) return {};
+      out.gaps.emplace_back(gap);
+    } else if (out.end == text.size() || text[out.end] != c) {
+      return {};
+    } else if (c == ' ') {
+      take(" ", true);
+    } else {
+      ++out.end;
+    }
+  }
+  return out;
+}
+}  // namespace
+
+std::optional<Sentence> find_sentence(std::string_view text, std::string_view pattern, size_t from) {
+  const std::string_view front = pattern.substr(0, pattern.find_first_of("#@ "));
+  for (size_t at = from; at <= text.size(); ++at) {
+    at = text.find(front, at);
+    if (at == std::string_view::npos) return {};
+    if (auto found = sentence_at(text, pattern, at)) return found;
+  }
+  return {};
+}
+
+}  // namespace lockstep

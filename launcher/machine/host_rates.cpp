@@ -1,0 +1,217 @@
+// Rates of the library's own calls on a few shapes, and of copies; the best of several runs, since others may
+// use the host.
+#include "launcher/machine/host_rates.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "compiler/codegen/cache/kernel_cache.h"
+#include "compiler/codegen/library/library.h"
+#include "core/base/error.h"
+#include "core/reading/json_text.h"
+#include "core/base/plain_file.h"
+#include "core/device/device.h"
+
+namespace lockstep::launcher {
+
+using namespace compiler;
+
+namespace {
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The shortest of the runs of `work` within `time` seconds, at least three.
+double shortest(double time, const std::function<void()>& work) {
+  double best = 1e9;
+  const auto begin = Clock::now();
+  for (int runs = 0; runs < 3 || seconds_since(begin) < time; ++runs) {
+    const auto from = Clock::now();
+    work();
+    best = std::min(best, seconds_since(from));
+  }
+  return best;
+}
+
+// FLOP/s of calls that run one after another, each on zeros, which cost as other numbers do.
+double rate_of_calls(const std::vector<std::unique_ptr<LibraryCall>>& calls, size_t bytes, int threads) {
+  double flops = 0;
+  size_t workspace = 0;
+  for (const auto& call : calls)
+    flops += call->flops(), workspace = std::max(workspace, call->workspace(threads));
+  constexpr size_t kArguments = 10, kAligned = 256;
+  const size_t each = (bytes + kAligned - 1) / kAligned * kAligned;
+  std::vector<std::byte> memory(kArguments * each + workspace + kAligned);
+  std::byte* base =
+      memory.data() + (kAligned - reinterpret_cast<uintptr_t>(memory.data()) % kAligned) % kAligned;
+  std::vector<void*> args;
+  for (size_t i = 0; i < kArguments; ++i) args.push_back(base + i * each);
+  const auto stream = cpu_device().make_stream();
+  const double seconds = shortest(0.06, [&] {
+    for (const auto& call : calls) call->enqueue(args.data(), base + kArguments * each, *stream, threads);
+  });
+  return flops / seconds;
+}
+
+// x [1024, 256] of a layer of 1024 outputs: between a small model's products and a large one's.
+double product_rate(DType dtype, int threads) {
+  const Shape x{1024, 256}, weight{1024, 256}, y{1024, 1024};
+  Node node;
+  node.op = ops::linear;
+  std::vector<std::unique_ptr<LibraryCall>> calls;
+  calls.push_back(make_library_call(node, {dense_operand(dtype, x), dense_operand(dtype, weight)},
+                                    {dense_operand(dtype, y)}));
+  return rate_of_calls(calls, static_cast<size_t>(numel(y)) * size_of(dtype), threads);
+}
+
+// Forward and backward of 4 sequences of 256 tokens, 4 heads of 64, causal.
+double attention_rate(DType dtype, int threads) {
+  const Shape heads{4, 256, 4, 64}, rows{4, 4, 256};
+  const Operand x = dense_operand(dtype, heads), lse = dense_operand(DType::f32, rows);
+  Node forward, backward;
+  forward.op = ops::sdpa, backward.op = ops::sdpa_grad;
+  forward.attrs = backward.attrs = {{"causal", true}, {"scale", 0.125}};
+  std::vector<std::unique_ptr<LibraryCall>> calls;
+  calls.push_back(make_library_call(forward, {x, x, x}, {x, lse}));
+  calls.push_back(make_library_call(backward, {x, x, x, x, x, lse}, {x, x, x}));
+  return rate_of_calls(calls, static_cast<size_t>(numel(heads)) * sizeof(float), threads);
+}
+
+constexpr const char* kFile = "host-rates.json";
+// What copy_rate says of the host that the table "cpu" was measured on, two threads. A step reads and writes
+// less than that: its calls begin and end, and their rows are short.
+constexpr double kCopiesOfTable = 3.6e10;
+
+Json json_of(const HostRates& rates) {
+  return {{"processor", rates.processor},
+          {"cores", rates.cores},
+          {"products", rates.products},
+          {"attention", rates.attention},
+          {"copies", rates.copies},
+          {"link", {{"bandwidth", rates.link.bandwidth}, {"latency", rates.link.latency}}}};
+}
+HostRates from(const Json& json) {
+  HostRates out;
+  out.processor = json.at("processor").get<std::string>(), out.cores = json.at("cores").get<int64_t>();
+  out.products = json.at("products").get<std::map<std::string, double>>();
+  out.attention = json.at("attention").get<std::map<std::string, double>>();
+  out.copies = json.at("copies").get<double>();
+  out.link = {json.at("link").at("bandwidth").get<double>(), json.at("link").at("latency").get<double>()};
+  return out;
+}
+
+}  // namespace
+
+int64_t cores_of_process() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0
+             ? CPU_COUNT(&set)
+             : static_cast<int64_t>(std::thread::hardware_concurrency());
+}
+
+double copy_rate(int64_t threads) {
+  constexpr size_t kBlock = size_t{8} << 20;  // that a thread copies, beyond its caches
+  constexpr double kTime = 0.1;
+  std::vector<double> rates(static_cast<size_t>(threads));
+  std::vector<std::thread> running;
+  for (double& rate : rates)
+    running.emplace_back([&rate] {
+      std::vector<char> one(kBlock, 'a'), other(kBlock, 'b');
+      rate = 2.0 * static_cast<double>(kBlock) /
+             shortest(kTime, [&] { std::memcpy(other.data(), one.data(), kBlock), one.swap(other); });
+    });
+  double sum = 0;
+  for (size_t t = 0; t < running.size(); ++t) running[t].join(), sum += rates[t];
+  return sum;
+}
+
+std::string host_processor() {
+  std::string text, none, name = "an unnamed processor";
+  read_plain("/proc/cpuinfo", text, none);
+  for (const std::string& line : split(text, '\n'))
+    if (line.rfind("model name", 0) == 0) {
+      name = trim(line.substr(std::min(line.size(), line.find(':') + 1)));
+      break;
+    }
+  return str(name, ", ", library_version());
+}
+
+HostRates measure_host_rates() {
+  HostRates out;
+  out.processor = host_processor(), out.cores = std::max<int64_t>(1, cores_of_process());
+  const auto threads = static_cast<int>(out.cores);
+  for (const auto& [precision, dtype] : {std::pair{"fp32", DType::f32}, {"bf16", DType::bf16}})
+    out.products[precision] = product_rate(dtype, threads),
+    out.attention[precision] = attention_rate(dtype, threads);
+  out.copies = copy_rate(std::min<int64_t>(16, out.cores));
+  return out;
+}
+
+std::optional<HostRates> stored_host_rates() {
+  try {
+    const auto bytes = cpu::KernelCache().read(kFile);
+    if (!bytes) return {};
+    HostRates out = from(bounded_json(*bytes));
+    if (out.processor == host_processor() && out.cores == cores_of_process()) return out;
+  } catch (const UserError&) {
+  } catch (const Json::exception&) {}  // of another version
+  return {};
+}
+
+void store(const HostRates& rates) {
+  try {
+    cpu::KernelCache().write(kFile, json_of(rates).dump());
+  } catch (const UserError&) {}  // told where kernels are wanted of it
+}
+
+std::optional<HostRates> host_rates() {
+  if (auto found = stored_host_rates()) return found;
+  try {
+    double load = 0;  // mean of a minute
+    const bool quiet = getloadavg(&load, 1) != 1 || load < 0.5 * static_cast<double>(cores_of_process());
+    HostRates measured = measure_host_rates();
+    if (quiet) store(measured);
+    return measured;
+  } catch (const std::bad_alloc&) {
+  } catch (const std::system_error&) {}  // limits of this process
+  return {};
+}
+
+Roofline cpu_with(const HostRates& rates) {
+  Roofline out = roofline_named("cpu");
+  const double by_core = static_cast<double>(rates.cores) / static_cast<double>(out.cores);
+  const double faster = rates.products.at("fp32") / (out.contraction.at("fp32") * by_core),
+               copies = rates.copies / (kCopiesOfTable * by_core);
+  out.contraction = rates.products, out.attention = rates.attention;
+  out.kernels *= faster * by_core;
+  out.memory *= copies * by_core;
+  out.launch /= faster;
+  for (LinkSpeed* link : {&out.inside, &out.across}) link->bandwidth *= copies;
+  if (rates.link.bandwidth > 0) out.inside = rates.link;
+  out.cores = rates.cores;
+  out.measured_on = str("measured here: ", rates.cores, rates.cores == 1 ? " core of " : " cores of ",
+                        rates.processor);
+  return out;
+}
+
+Roofline roofline_here(const std::string& word) {
+  const auto rates = word == "cpu" ? host_rates() : std::nullopt;
+  return rates ? cpu_with(*rates) : roofline_named(word);
+}
+Roofline roofline_stored_here(const std::string& word) {
+  const auto rates = word == "cpu" ? stored_host_rates() : std::nullopt;
+  return rates ? cpu_with(*rates) : roofline_named(word);
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,137 @@
+// Token files of another form than they are read in: each is refused by what its bytes look like.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "launcher/data/dataset.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::launcher::data {
+namespace {
+
+class TokenForms : public testing::Test {
+ protected:
+  // Tokens as numbers of this type, in the order of this machine or the other one.
+  template <class Stored>
+  std::string file(const std::vector<int64_t>& tokens, bool turned = false) {
+    std::string out;
+    for (int64_t token : tokens) {
+      const auto stored = static_cast<Stored>(token);
+      char bytes[sizeof stored];
+      std::memcpy(bytes, &stored, sizeof stored);
+      if (turned) std::reverse(std::begin(bytes), std::end(bytes));
+      out.append(bytes, sizeof stored);
+    }
+    return folder_.write("t.bin", out);
+  }
+  static std::string refusal(const std::string& path, const std::string& dtype, bool raw = false) {
+    DataOptions options{
+        .kind = "tokens", .paths = {path}, .dtype = dtype, .vocab = int64_t{1} << 32, .context = 4};
+    options.raw = raw;
+    try {
+      Dataset{options};
+    } catch (const UserError& error) { return error.what(); }
+    return "no error";
+  }
+  // The ids of a text: none above `most`.
+  static std::vector<int64_t> tokens(int64_t most, int64_t count = 4000) {
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < count; ++i) out.push_back(i * 7919 % most);
+    return out;
+  }
+  void expect_says(const std::string& path, const std::string& dtype, const std::string& words) {
+    const std::string said = refusal(path, dtype);
+    EXPECT_NE(said.find("data.paths: " + path + ": " + words), std::string::npos)
+        << said << "\ndoes not say: " << words;
+    EXPECT_NE(said.find(". To read it as it is all the same, say so with data.raw=true"), std::string::npos)
+        << said;
+    EXPECT_EQ(refusal(path, dtype, true), "no error");
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(TokenForms, TheirOwnAreRead) {
+  for (int64_t most : {2, 40, 251, 1000, 50257, 65536}) {
+    EXPECT_EQ(refusal(file<uint16_t>(tokens(most)), "uint16"), "no error") << most;
+    EXPECT_EQ(refusal(file<uint32_t>(tokens(most)), "uint32"), "no error") << most;
+  }
+  EXPECT_EQ(refusal(file<uint32_t>(tokens(128256)), "uint32"), "no error");
+  EXPECT_EQ(refusal(file<uint16_t>(std::vector<int64_t>(4000, 0)), "uint16"),
+            "no error");  // nothing speaks of it
+  EXPECT_EQ(refusal(file<uint16_t>(std::vector<int64_t>(4000, 5)), "uint16"), "no error");
+  EXPECT_EQ(refusal(file<uint16_t>({5, 0, 6, 0, 7, 0, 8, 0}), "uint16"), "no error");  // too few to tell
+  // Padding at the beginning, and nothing odd behind it.
+  std::vector<int64_t> padded(20000, 0);
+  for (size_t i = 10000; i < padded.size(); ++i) padded[i] = static_cast<int64_t>(i * 31 % 997);
+  EXPECT_EQ(refusal(file<uint16_t>(padded), "uint16"), "no error");
+}
+
+TEST_F(TokenForms, WiderOnes) {
+  for (int64_t most : {40, 251, 50257}) {
+    expect_says(file<int32_t>(tokens(most)), "uint16",
+                "each second token is 0 (data.dtype uint16), as in a file of uint32 or int32; set data.dtype "
+                "to uint32");
+    expect_says(file<int64_t>(tokens(most)), "uint16",
+                "three of four tokens are 0 (data.dtype uint16), as in a file of int64; only uint16 and "
+                "uint32 are read");
+    expect_says(
+        file<int64_t>(tokens(most)), "uint32",
+        "each second token is 0 (data.dtype uint32), as in a file of int64; only uint16 and uint32 are read");
+  }
+  // Ids of a vocabulary beyond 65,536.
+  expect_says(file<int32_t>(tokens(128256)), "uint16",
+              "each second token is tiny (data.dtype uint16), as in a file of uint32 or int32; set "
+              "data.dtype to uint32");
+  expect_says(file<int64_t>(tokens(128256)), "uint16", "three of four tokens are 0 (data.dtype uint16)");
+  expect_says(file<int64_t>(tokens(251)), "uint16",
+              "three of four tokens are 0 (data.dtype uint16), as in a file of int64; only uint16 and uint32 "
+              "are read, in the "
+              "order of x86: write it anew, as with python3 -c 'import numpy; numpy.fromfile(\"" +
+                  folder_.path("t.bin") +
+                  "\", \"<i8\").astype(\"uint32\").tofile(\"tokens.bin\")' and data.dtype uint32");
+  // Where the beginning is padding.
+  std::vector<int64_t> padded(20000, 0);
+  for (size_t i = 10000; i < padded.size(); ++i) padded[i] = static_cast<int64_t>(i * 31 % 997);
+  expect_says(file<int32_t>(padded), "uint16", "each second token is 0");
+}
+
+TEST_F(TokenForms, TheOtherByteOrder) {
+  expect_says(file<int16_t>(tokens(200), true), "uint16",
+              "all tokens are multiples of 256 (data.dtype uint16)");
+  expect_says(file<int32_t>(tokens(1000), true), "uint16",
+              "each second token is 0 (data.dtype uint16), as in a file of uint32 in the other byte order");
+  expect_says(file<int64_t>(tokens(1000), true), "uint16",
+              "two of four tokens are 0 (data.dtype uint16), as in a file of int64 in the other byte order");
+  expect_says(file<int64_t>(tokens(1000), true), "uint32",
+              "each second token is 0 (data.dtype uint32), as in a file of int64 in the other byte order");
+}
+
+TEST_F(TokenForms, OtherFormats) {
+  const std::string body(2000, '\3');
+  const std::pair<std::string, const char*> all[] = {
+      {"\x93NUMPY\x01", "the file is a NumPy array (.npy); write its tokens alone, as numpy's tofile does"},
+      {"PK\x03\x04", "the file is an archive (.zip, .npz, .pt)"},
+      {"\x1f\x8b\x08", "the file is compressed by gzip"},
+      {"\x28\xb5\x2f\xfd", "the file is compressed by zstd"},
+      {std::string("\xfd\x37zXZ\0", 6), "the file is compressed by xz"},
+      {"PAR1", "the file is a Parquet table"},
+      {"ARROW1", "the file is an Arrow table"},
+      {"\x89HDF", "the file is a file of HDF5"},
+      {std::string("\x40\0\0\0\0\0\0\0{\"__", 12), "the file is of safetensors"}};
+  for (const auto& [begin, words] : all) {
+    std::string bytes = begin + body;
+    bytes.resize(2000);
+    expect_says(folder_.write("t.bin", bytes), "uint16", words);
+  }
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += str("line ", i, "\n");
+  text.resize(text.size() / 4 * 4);
+  for (const char* dtype : {"uint16", "uint32"})
+    expect_says(folder_.write("t.bin", text), dtype,
+                "all bytes are those of text; read it with data.kind text, or jsonl");
+}
+
+}  // namespace
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,148 @@
+// What a run takes of the system, compared or told in words: limits of files, addresses and file sizes, the
+// memory that ranks share, and strangers at the port where they meet.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Limits : public RealRun {
+ protected:
+  void SetUp() override {
+    RealRun::SetUp();
+    write_tiny();
+  }
+  // trainrun with `words`, started by a shell behind `before`.
+  std::unique_ptr<Process> behind(const std::string& before, const std::string& words) {
+    return std::make_unique<Process>(
+        std::vector<std::string>{"/bin/bash", "-c", before + "; exec " + TRAINRUN + " " + words}, scratch_.path("out"),
+        Variables{{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+  }
+  void refused(const std::string& before, const std::string& words, const std::string& said) {
+    auto process = behind(before, words);
+    EXPECT_EQ(process->wait(30), kExitUser) << before << "\n" << process->output();
+    EXPECT_HAS(process->output(), said);
+    EXPECT_EQ(process->output().find("MPI job"), std::string::npos) << process->output();
+  }
+};
+
+TEST_F(Limits, AreComparedBeforeARankStarts) {
+  const std::string words = "--nproc 2 c.json --train.steps=2";
+  refused("ulimit -v 200000", words,
+          "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 248.00 MiB before it has a "
+          "model; raise ulimit -v, or use --nproc 1 or --simulate 2");
+  for (const char* files : {"6", "20", "27"})
+    refused(str("ulimit -n ", files), words,
+            str("ulimit -n is ", files, ", and trainrun opens 28 files for 2 ranks; raise ulimit -n, or start fewer ranks, or "
+                                                       "--simulate 2"));
+  auto soft = behind("ulimit -Sn 12", words);  // raised, since it may be
+  EXPECT_EQ(soft->wait(60), kExitOk) << soft->output();
+}
+
+// A write over the limit of file sizes fails with its file, and ends nothing without a word.
+TEST_F(Limits, OfFileSizesAreToldWithTheFile) {
+  auto process = behind("ulimit -f 0", "--nproc 1 c.json --train.steps=2");
+  EXPECT_EQ(process->wait(30), kExitUser) << process->output();
+  EXPECT_HAS(process->output(), "File too large");
+  train({"--nproc", "2", "c.json", "--train.steps=2", "--name=cached"});  // a compiler has files of its own
+  process = behind("ulimit -f 64", "--nproc 2 c.json --train.steps=40 --checkpoint.retries=0");  // KiB
+  EXPECT_EQ(process->wait(60), kExitPeer) << process->output();
+  EXPECT_HAS(process->output(), "File too large");
+  EXPECT_HAS(process->output(), "; raise `ulimit -f`");
+  EXPECT_EQ(process->output().find("SIGXFSZ"), std::string::npos) << process->output();
+}
+
+TEST_F(Limits, OfSharedMemoryAreGoneAround) {
+  if (std::system("unshare -m true 2>/dev/null") != 0) GTEST_SKIP() << "a /dev/shm of its own needs root";
+  const auto in_small_memory = [&](const std::string& tmp) {
+    return std::make_unique<Process>(
+        std::vector<std::string>{"/usr/bin/unshare", "-m", "/bin/bash", "-c",
+                                 str("mount -t tmpfs -o size=1m none /dev/shm && TMPDIR=", tmp, " exec ", TRAINRUN,
+                                     " --nproc 4 c.json --train.steps=2")},
+        scratch_.path("out"), Variables{{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+  };
+  auto around = in_small_memory(scratch_.path(""));
+  EXPECT_EQ(around->wait(60), kExitOk) << around->output();
+  auto refused = in_small_memory("/dev/shm");
+  EXPECT_EQ(refused->wait(30), kExitUser) << refused->output();
+  EXPECT_HAS(refused->output(),
+             "several ranks need a folder for the memory that they share, and none can be made in /dev/shm (it has room "
+             "for 1.00 MiB, and they take 14.00 MiB), /dev/shm (it has room for 1.00 MiB, and they take 14.00 MiB); "
+             "mount /dev/shm, make it larger (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), or set TMPDIR");
+}
+
+// The port on which a process listens.
+int port_of(int pid) {
+  std::set<std::string> sockets;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(str("/proc/", pid, "/fd"), none))
+    if (const std::string to = fs::read_symlink(entry.path(), none).string(); to.starts_with("socket:["))
+      sockets.insert(to.substr(8, to.size() - 9));
+  std::ifstream table(str("/proc/", pid, "/net/tcp"));
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::vector<std::string> word;
+    for (std::string one; words >> one;) word.push_back(one);
+    if (word.size() > 9 && word[3] == "0A" && sockets.count(word[9]))
+      return static_cast<int>(std::stoul(word[1].substr(word[1].find(':') + 1), nullptr, 16));
+  }
+  return 0;
+}
+
+// A process that opens `count` connections as user `uid` and says nothing; it ends with how many were ended by the
+// other side within `seconds`.
+int strangers(int port, int count, uid_t uid, int seconds) {
+  const int pid = fork();
+  if (pid != 0) return pid;
+  if (uid != geteuid() && setuid(uid) != 0) _exit(255);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(static_cast<uint16_t>(port));
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<int> open;
+  for (int i = 0; i < count; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) open.push_back(fd);
+  }
+  int ended = 0;
+  const timeval limit{seconds, 0};
+  for (int fd : open) {
+    char byte;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ended += recv(fd, &byte, 1, 0) == 0 || errno == ECONNRESET;
+  }
+  _exit(ended == count ? 0 : 1);
+}
+
+// Many silent connections of another user, and some of this one, with few files left: a rank that dies is started
+// again, and a stop is heard.
+TEST_F(Limits, StrangersAtThePortKeepNoRankAway) {
+  auto process = behind("ulimit -n 64", "--nproc 2 c.json --train.steps=100000 --max-restarts=1");
+  ASSERT_TRUE(until(60, [] { return last_step("run") >= 20; })) << process->output();
+  const int port = port_of(process->pid());
+  ASSERT_GT(port, 0);
+  std::vector<int> people{strangers(port, 2, geteuid(), 10)};
+  if (geteuid() == 0) people.push_back(strangers(port, 200, 65534, 10));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const RunRecord run("runs/run");
+  kill(run.pid(1), SIGKILL);
+  ASSERT_TRUE(until(60, [&] { return process->output().find("restart 1 of 1") != std::string::npos; }))
+      << process->output();
+  const int64_t then = last_step("run");
+  EXPECT_TRUE(until(30, [&] { return last_step("run") > then + 5; })) << process->output();
+  for (int pid : people) {
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "connections were left open";
+  }
+  kill(process->pid(), SIGTERM);
+  EXPECT_EQ(process->wait(20), kExitStopped) << process->output();
+}
+
+}  // namespace
+}  // namespace lockstep::tests

@@ -1,0 +1,70 @@
+// Rates of this host: measured, stored beside the kernels, and what a roofline makes of them.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "launcher/machine/host_rates.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::launcher {
+namespace {
+
+class HostRatesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { setenv("LOCKSTEP_CACHE", scratch_.path("cache").c_str(), 1); }
+  void TearDown() override { unsetenv("LOCKSTEP_CACHE"); }
+  ScratchFolder scratch_;
+};
+
+TEST_F(HostRatesTest, AreMeasuredOnceAndStored) {
+  EXPECT_FALSE(stored_host_rates());
+  const auto measured = host_rates();
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(measured->processor, host_processor());
+  EXPECT_EQ(measured->cores, cores_of_process());
+  for (const auto* table : {&measured->products, &measured->attention})
+    for (const char* precision : {"fp32", "bf16"}) EXPECT_GT(table->at(precision), 1e8) << precision;
+  EXPECT_GT(measured->copies, 1e8);
+  if (!stored_host_rates()) store(*measured);  // others use the host now
+  EXPECT_EQ(stored_host_rates(), measured) << "to the last bit";
+  EXPECT_EQ(host_rates(), measured) << "not measured again";
+  EXPECT_EQ(roofline_here("cpu"), cpu_with(*measured));
+  EXPECT_EQ(roofline_stored_here("cpu"), cpu_with(*measured));
+}
+
+TEST_F(HostRatesTest, OfAnotherProcessorOrFormCountAsNone) {
+  HostRates rates{.processor = host_processor(), .cores = cores_of_process()};
+  rates.products = rates.attention = {{"fp32", 1e9}, {"bf16", 1e9}};
+  rates.copies = 1e9;
+  store(rates);
+  EXPECT_EQ(stored_host_rates(), rates);
+  for (auto change : {+[](HostRates& r) { r.processor += "x"; }, +[](HostRates& r) { ++r.cores; }}) {
+    HostRates other = rates;
+    change(other);
+    store(other);
+    EXPECT_FALSE(stored_host_rates());
+    EXPECT_EQ(roofline_stored_here("cpu"), roofline_named("cpu")) << "the table stands in";
+  }
+}
+
+TEST_F(HostRatesTest, MakeARoofline) {
+  const Roofline table = roofline_named("cpu");
+  HostRates rates{.processor = "a thing", .cores = 8};  // four times the table's cores, at half their rate
+  rates.products = {{"fp32", 2 * table.contraction.at("fp32")}, {"bf16", 5e11}};
+  rates.attention = {{"fp32", 1e11}, {"bf16", 2e11}};
+  rates.copies = 7.2e10;
+  const Roofline of = cpu_with(rates);
+  EXPECT_EQ(of.name, "cpu");
+  EXPECT_EQ(of.cores, 8);
+  EXPECT_EQ(of.contraction, rates.products);
+  EXPECT_EQ(of.attention, rates.attention);
+  EXPECT_DOUBLE_EQ(of.kernels, 2 * table.kernels);
+  EXPECT_DOUBLE_EQ(of.launch, 2 * table.launch);
+  EXPECT_EQ(of.measured_on, "measured here: 8 cores of a thing");
+  EXPECT_LT(of.inside.bandwidth, table.inside.bandwidth);
+  rates.link = {3e9, 2e-5};
+  EXPECT_EQ(cpu_with(rates).inside, rates.link);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
