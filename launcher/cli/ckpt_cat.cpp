@@ -9,12 +9,9 @@
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/tools/compare.h"
 #include "core/base/error.h"
-<<<<<<< HEAD
-#include "core/reading/whole_number.h"
-=======
 #include "core/base/plain_file.h"
 #include "core/base/shared_file.h"
->>>>>>> w_files
+#include "core/reading/whole_number.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/ckpt_paths.h"
 
