@@ -30,7 +30,8 @@ struct SafeTensorsHeader {
 };
 
 // The first bytes of a file that holds `tensors` in this order: length, JSON, spaces up to a multiple of 64
-// bytes. Fills offset and bytes of each. UserError for two tensors of one name and for the reserved name
+// bytes. Fills offset and bytes of each; of one of another dtype (SafeTensor::other) the bytes are given.
+// UserError for two tensors of one name and for the reserved name
 // "__metadata__".
 std::string make_safetensors_header(std::vector<SafeTensor>& tensors,
                                     const std::map<std::string, std::string>& metadata);

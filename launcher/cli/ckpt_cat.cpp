@@ -1,14 +1,16 @@
 // trainrun ckpt cat: values of a tensor, or of a part of it.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <ostream>
+#include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/tools/compare.h"
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
+#include "core/base/shared_file.h"
 #include "core/reading/whole_number.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/ckpt_paths.h"
@@ -128,20 +130,26 @@ void write_npy(const Array& array, const std::string& path) {
   std::string head =
       str("{'descr': '", npy_type(array.dtype), "', 'fortran_order': False, 'shape': (", shape, "), }");
   head += std::string(63 - (10 + head.size()) % 64, ' ') + "\n";
-  std::ofstream file(path, std::ios::binary);
+  const PlainFile file = create_shared(path);
+  std::string why = file.why;
+  auto write = [&](std::string_view bytes) {
+    if (!why.empty()) return;
+    if (const int code = write_fully(file.fd.get(), bytes)) why = std::strerror(code);
+  };
   const char length[2] = {static_cast<char>(head.size() % 256), static_cast<char>(head.size() / 256)};
-  file.write("\x93NUMPY\x01\x00", 8).write(length, 2) << head;
+  write(std::string("\x93NUMPY\x01\x00", 8) + std::string(length, 2) + head);
   const int64_t n = array.local_numel();
-  if (array.dtype == DType::bf16)
-    for (int64_t i = 0; i < n; ++i) {
-      const auto value = static_cast<float>(get_double(array.dtype, array.data.data(), i));
-      file.write(reinterpret_cast<const char*>(&value), sizeof value);
-    }
-  else
-    file.write(reinterpret_cast<const char*>(array.data.data()),
-               static_cast<std::streamsize>(array.local_bytes()));
-  file.close();
-  if (!file) throw UserError(str("cannot write ", path, ": ", std::strerror(errno)));
+  constexpr int64_t kBlock = 1 << 16;
+  std::vector<float> wide;
+  for (int64_t i = 0; i < n && array.dtype == DType::bf16; i += kBlock) {
+    wide.clear();
+    for (int64_t k = i; k < std::min(i + kBlock, n); ++k)
+      wide.push_back(static_cast<float>(get_double(array.dtype, array.data.data(), k)));
+    write({reinterpret_cast<const char*>(wide.data()), wide.size() * sizeof(float)});
+  }
+  if (array.dtype != DType::bf16)
+    write({reinterpret_cast<const char*>(array.data.data()), array.local_bytes()});
+  if (!why.empty()) throw UserError(str("cannot write ", path, ": ", why));
 }
 }  // namespace
 

@@ -41,6 +41,9 @@ class Samples {
   // Names of the classes that labels stand for, in their order; empty: labels are numbers, or there are none.
   virtual std::vector<std::string> class_names() const { return {}; }
 
+  // The name of the template of conversations that are among the records; "": there are none.
+  virtual std::string chat_template() const { return ""; }
+
   // As Dataset's.
   virtual const std::vector<DataFile>& contents() const = 0;
   virtual const std::string& fingerprint() const = 0;

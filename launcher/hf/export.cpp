@@ -17,6 +17,7 @@
 #include "launcher/config/config.h"
 #include "launcher/config/run_names.h"
 #include "launcher/hf/adapters.h"
+#include "launcher/hf/chat_template.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
 #include "launcher/trainer/model.h"
@@ -159,6 +160,10 @@ class Held {
   }
   const RunConfig& config() const { return config_; }
   const State& state() const { return state_; }
+  // Of the conversations that it was trained on; null: there were none.
+  Json chat_template() const {
+    return manifest_.extra.is_object() ? manifest_.extra.value("chat_template", Json()) : Json();
+  }
   // Names that the config lists, else those that the run found in its data.
   std::vector<std::string> classes() const {
     if (!config_.data.classes.empty() || !manifest_.extra.is_object()) return config_.data.classes;
@@ -253,6 +258,8 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   if (family.generates) write("generation_config.json", generation_of(words));
   if (fs::is_directory(carried_in(run))) carry_files(carried_in(run), request.folder, CarriedFor::others);
   write("config.json", words);
+  if (const auto made = with_chat_template(request.folder, held.chat_template()))
+    write("tokenizer_config.json", *made);
   out << step << " -> " << request.folder << ": a " << family.architecture << " in " << request.dtype << ", "
       << weights.tensors.size() << " tensors in " << shards.size()
       << (shards.size() == 1 ? " file" : " files") << (config.train.lora.rank > 0 ? ", adapters merged" : "")

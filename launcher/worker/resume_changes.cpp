@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "launcher/config/changes.h"
+#include "launcher/data/documents/record.h"
 
 namespace lockstep::launcher {
 
@@ -88,6 +89,9 @@ Json remembered(const data::Samples& data, const std::string& library) {
   Json out = {{"data", data.fingerprint()}, {"data_read", data.read_as()}, {"library", library}};
   if (data.contents().size() <= kNamedFiles) out["data_files"] = files_json(data);
   if (auto names = data.class_names(); !names.empty()) out["classes"] = names;
+  if (const std::string name = data.chat_template(); !name.empty())
+    out["chat_template"] = {
+        {"name", name}, {"message_token", data::chat_message_token(name)}, {"jinja", data::chat_jinja(name)}};
   return out;
 }
 

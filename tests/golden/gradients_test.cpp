@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 using Tensors = std::vector<Tensor>;
 constexpr testing::Tolerance kTight{1e-5, 1e-5};
 
-Tensor ids(const Tensor& beside, const std::vector<double>& values) {
+Tensor ids(const Tensor& beside, const std::vector<Number>& values) {
   return constant(beside, values, DType::i32);
 }
 const std::map<std::string, std::function<Tensor(const Tensors&)>>& functions() {

@@ -109,6 +109,12 @@ TEST_F(CkptTools, CatPrintsWhatNumpyWouldIndex) {
   float value = 0;
   std::memcpy(&value, npy.data() + npy.size() - 4, 4);
   EXPECT_EQ(number_text(value), cells(all[65])[31]);
+  // A link that has the name makes place; what it points to stays.
+  scratch_.write("theirs", std::string("kept"));
+  std::filesystem::create_symlink("theirs", "linked.npy");
+  said({"cat", "runs/run", tensor, "--index=62:66", "--npy=linked.npy"});
+  EXPECT_EQ(file_text("linked.npy"), npy);
+  EXPECT_EQ(file_text("theirs"), "kept");
   refused(
       {"cat", "runs/run", "blocks.1.mlp.up.weigt"},
       "runs/run/ckpt/step-20 has no tensor \"blocks.1.mlp.up.weigt\"; did you mean blocks.1.mlp.up.weight?");

@@ -77,6 +77,16 @@ TEST_P(HuggingFaceSft, IsThatOfPeftOverKillsAndRanks) {
   EXPECT_LT(losses.back(), losses.front());
 
   train({"export-hf", "tuned", "merged"});
+  if (std::filesystem::exists("merged/tokenizer_config.json")) {
+    const Json words = json_of("merged/tokenizer_config.json");
+    EXPECT_EQ(words["eos_token"], "<|endoftext|>");
+    EXPECT_EQ(words.contains("chat_template"), GetParam().starts_with("chat")) << words;
+    if (words.contains("chat_template")) {
+      EXPECT_HAS(words["chat_template"].get<std::string>(), "'<|im_start|>' + message['role'] + '\\n'");
+    }
+  } else {
+    EXPECT_FALSE(GetParam().starts_with("chat"));
+  }
   train({"import-hf", "merged", "--name=again"});
   const std::vector<double> logits = flat(kept["logits"]);
   const double beside = largest_difference(golden_logits("tuned", kSteps), logits),

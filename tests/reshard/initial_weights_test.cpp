@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -168,6 +169,46 @@ TEST_F(InitialWeightsOf, WeightsGoBelowAPath) {
       for (const auto& layer : kLayers) expect_values(state, at + layer + ".weight", merged(step, layer));
     return std::vector<std::string>{};
   });
+}
+
+// Packed projections that tp splits in groups, of a model below a path: the bits of one rank.
+TEST_F(InitialWeightsOf, AdaptersAreMergedWhereTpSplitsTheWeights) {
+  const Json sizes = {{"vocab", 16}, {"context", 4}, {"width", 8}, {"depth", 1}, {"heads", 2}};
+  State tuned(solo_mesh(), 3);
+  models::build(tuned.root(), "gpt", sizes);
+  tuned.lora({2, 3});
+  float from = 0;
+  for (const Spec& spec : tuned.specs()) {
+    const auto values = counted(numel(spec.shape), from += 0.25F);
+    tuned.set(spec.fqn, values.data(), DType::f32, spec.shape);
+  }
+  tuned.materialize();
+  const std::string step =
+      save_checkpoint(folder_.path("gpt"), {1, Json::object(), "", {{kAdapters, adapters_of(tuned)}}},
+                      std::as_const(tuned).arrays(), tuned.mesh(), 0)
+          .path;
+  auto load = [&](LiveMesh& live, const std::function<void(State&)>& look) {
+    State state(live, 4);
+    state.place_by_default(models::build(state / "net", "gpt", sizes).placements);
+    const InitialWeights weights({step, true}, state, {.at = "net"}, "the state");
+    state.materialize();
+    EXPECT_EQ(weights.load(state).size(), 1u);
+    look(state);
+  };
+  std::map<std::string, std::vector<float>> alone;
+  LiveMesh solo = solo_mesh();
+  load(solo, [&](State& state) {
+    for (const Array* array : state.arrays())
+      alone[array->fqn] = {array->data.as<float>(), array->data.as<float>() + array->local_numel()};
+  });
+  EXPECT_EQ(alone["net.blocks.0.attn.qkv.weight"], merged(step, "blocks.0.attn.qkv"));
+  EXPECT_NE(alone["net.blocks.0.attn.qkv.weight"], stored(step, "blocks.0.attn.qkv.weight"));
+  for (const Mesh& mesh : {Mesh{{2}, {"tp"}}, Mesh{{2, 2}, {"dp_shard", "tp"}}})
+    distributed::local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
+      load(live, [&](State& state) {
+        for (const auto& [fqn, values] : alone) expect_values(state, fqn, values);
+      });
+    });
 }
 
 TEST_F(InitialWeightsOf, APartIsListed) {

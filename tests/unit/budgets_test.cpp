@@ -3,6 +3,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/text.h"
+#include "launcher/memory/needs.h"
 #include "launcher/plan/budgets.h"
 
 namespace lockstep {

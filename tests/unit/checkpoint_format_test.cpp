@@ -27,6 +27,14 @@ TEST(Safetensors, OtherDTypesKeepTheirWord) {
   std::vector<std::string> types;
   for (const auto& tensor : parsed.tensors) types.push_back(type_text(tensor));
   EXPECT_EQ(types, (std::vector<std::string>{"I8[4]", "I16[2]", "F8_E8M0[]", "F4[2]", "X7[3]", "f32[1]"}));
+  auto again = parsed.tensors;
+  const std::string header = make_safetensors_header(again, {});
+  const auto read_back =
+      parse_safetensors_header(header.substr(8), static_cast<int64_t>(header.size()) + 16, "again");
+  for (size_t i = 0; i < parsed.tensors.size(); ++i) {
+    EXPECT_EQ(type_text(read_back.tensors[i]), type_text(parsed.tensors[i]));
+    EXPECT_EQ(read_back.tensors[i].bytes, parsed.tensors[i].bytes);
+  }
 }
 
 TEST(Checksum, PiecesGiveTheValueOfTheWhole) {

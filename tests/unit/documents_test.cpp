@@ -200,6 +200,22 @@ TEST(ChatOpening, IsTheBeginningOfAConversation) {
   }
 }
 
+// As jinja2 renders them they are what is trained on: "<|im_start|>user\na<|im_end|>\n...", and the trimmed
+// one of Llama 3.
+TEST(ChatOpening, AsATemplateOfJinja) {
+  EXPECT_EQ(chat_jinja("chatml"),
+            "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + "
+            "'<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% "
+            "endif %}");
+  EXPECT_EQ(
+      chat_jinja("llama3"),
+      "{{ '<|begin_of_text|>' }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + "
+      "'<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}");
+  EXPECT_EQ(chat_message_token("chatml"), "<|im_start|>");
+  EXPECT_EQ(chat_message_token("llama3"), "<|start_header_id|>");
+}
+
 TEST_F(Documents, ArePackedApart) {
   const auto o =
       options("{\"text\": \"abcdef\"}\n{\"text\": \"ghijklmnopq\"}\n{\"text\": \"rstuvw\"}\n", "documents");

@@ -1,6 +1,7 @@
 // Files to stores, and what is said of them.
 #include "launcher/data/documents/document_files.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -43,6 +44,21 @@ DocumentFiles::DocumentFiles(const DataOptions& options, DocumentMaker& maker) {
     documents += stores.back().documents;
   }
   fingerprint = hash_hex(all);
+  if (const auto message = maker.message_token(); message && holds(*message))
+    chat_template = options.chat_template;
+}
+
+// Whether one of the first tokens of a file is this one.
+bool DocumentFiles::holds(int32_t token) const {
+  constexpr int64_t kLooked = int64_t{1} << 20;
+  std::vector<uint32_t> tokens;
+  for (const auto& store : stores) {
+    tokens.resize(static_cast<size_t>(std::min(store.tokens, kLooked)));
+    store.read(0, tokens);
+    for (uint32_t each : tokens)
+      if ((each & ~kCounts) == static_cast<uint32_t>(token)) return true;
+  }
+  return false;
 }
 
 std::vector<DocumentFiles::Range> DocumentFiles::ranges(double validation) const {

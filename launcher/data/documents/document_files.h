@@ -18,6 +18,7 @@ struct DocumentFiles {
   std::vector<DataFile> contents;
   std::string fingerprint, read_as;
   int64_t documents = 0, bytes = 0;
+  std::string chat_template;  // of the conversations among them, by the first million tokens of each file
 
   // Of each file the documents that are trained on, and those behind, round(n * validation), which are kept.
   struct Range {
@@ -33,6 +34,9 @@ struct DocumentFiles {
   // Logs how much was tokenized, and the line that says what is read; `rows` is its middle part.
   void tell(const DataOptions& options, const DocumentMaker& maker, const std::string& rows,
             int64_t validation) const;
+
+ private:
+  bool holds(int32_t token) const;
 };
 
 }  // namespace lockstep::launcher::data

@@ -73,6 +73,7 @@ class DocumentSamples : public Samples {
   const std::vector<DataFile>& contents() const override { return files_.contents; }
   const std::string& fingerprint() const override { return files_.fingerprint; }
   const std::string& read_as() const override { return files_.read_as; }
+  std::string chat_template() const override { return files_.chat_template; }
   std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
   std::pair<std::string, std::string> counts() const override {
     return {"tokens", str(train_.inputs(), " for training, ", validation_.inputs(), " for validation")};

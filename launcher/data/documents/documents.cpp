@@ -99,6 +99,10 @@ std::optional<int32_t> DocumentMaker::pad() const {
   return {};
 }
 
+std::optional<int32_t> DocumentMaker::message_token() const {
+  return tokenizer_ ? tokenizer_->id(chat_message_token(options_.chat_template)) : std::nullopt;
+}
+
 DocumentMaker::Around DocumentMaker::around(bool pair) const {
   if (!tokenizer_) return {};
   auto size = [](const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.size()); };

@@ -34,6 +34,8 @@ class DocumentMaker {
   const std::string& fingerprint() const { return fingerprint_; }  // of all that decides the tokens
   int32_t padding() const { return end_.value_or(0); }
   std::optional<int32_t> end() const { return end_; }
+  // The tokenizer's token in front of each message of a conversation; none for bytes.
+  std::optional<int32_t> message_token() const;
   std::optional<int32_t> pad() const;  // the tokenizer's token that fills rows
   // What is put around a labelled text, or around and between two: how many tokens, of which segment.
   struct Around {

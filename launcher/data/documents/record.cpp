@@ -122,6 +122,22 @@ const std::vector<std::string>& chat_templates() {
   return names;
 }
 
+std::string chat_message_token(const std::string& chat_template) { return template_of(chat_template).open; }
+
+std::string chat_jinja(const std::string& chat_template) {
+  const ChatTemplate& form = template_of(chat_template);
+  auto quoted = [](const std::string& text) {
+    std::string out = "'";
+    for (char c : text) out += c == '\n' ? std::string("\\n") : std::string(1, c);
+    return out + "'";
+  };
+  return str(*form.begin ? "{{ " + quoted(form.begin) + " }}" : "", "{% for message in messages %}{{ ",
+             quoted(form.open), " + message['role'] + ", quoted(form.role), " + message['content']",
+             form.trimmed ? " | trim" : "", " + ", quoted(str(form.close, form.rest)),
+             " }}{% endfor %}{% if add_generation_prompt %}{{ ",
+             quoted(str(form.open, "assistant", form.role)), " }}{% endif %}");
+}
+
 ChatOpening chat_opening(const std::string& chat_template, const std::string& system,
                          const std::string& user) {
   const ChatTemplate& form = template_of(chat_template);

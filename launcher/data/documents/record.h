@@ -34,6 +34,10 @@ struct ChatOpening {
 ChatOpening chat_opening(const std::string& chat_template, const std::string& system,
                          const std::string& user);
 const std::vector<std::string>& chat_templates();  // names
+// The same as a template of Jinja, which other tools read: tokenizers of Hugging Face keep one.
+std::string chat_jinja(const std::string& chat_template);
+// The token that stands in front of each message.
+std::string chat_message_token(const std::string& chat_template);
 
 // Reads records of text, of prompt and completion, and of chat messages, by the members that they have; also
 // conversations of ShareGPT ("conversations" of from and value) and instructions of Alpaca and Dolly

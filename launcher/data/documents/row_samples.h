@@ -32,6 +32,7 @@ class RowSamples : public Samples {
   const std::vector<DataFile>& contents() const override { return files_.contents; }
   const std::string& fingerprint() const override { return files_.fingerprint; }
   const std::string& read_as() const override { return files_.read_as; }
+  std::string chat_template() const override { return files_.chat_template; }
   std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
   std::pair<std::string, std::string> counts() const override {
     return {rows_, str(train_.size(), " for training, ", validation_.size(), " for validation")};

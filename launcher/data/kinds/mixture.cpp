@@ -99,6 +99,11 @@ class MixedSamples : public Samples {
     return of_source(source, sources_[source]->validation_name(place.index));
   }
   std::vector<std::string> class_names() const override { return classes_; }
+  std::string chat_template() const override {
+    for (const auto& source : sources_)
+      if (std::string name = source->chat_template(); !name.empty()) return name;
+    return "";
+  }
   const std::vector<DataFile>& contents() const override { return contents_; }
   const std::string& fingerprint() const override { return fingerprint_; }
   const std::string& read_as() const override { return read_as_; }

@@ -20,7 +20,7 @@ namespace lockstep::launcher::data {
 namespace {
 // What a text may become: the longest that Unicode makes of a character is 11 times as long (U+FDFA), and 3
 // times that where its spaces are marked.
-constexpr size_t kGrowth = 34, kGrowthOfShort = 4096, kMostBytes = size_t{4} << 30;
+constexpr size_t kGrowth = 34, kGrowthOfShort = 4096, kMostNormal = size_t{4} << 30;
 
 bool is_ascii(std::string_view text) {
   for (unsigned char c : text)
@@ -239,7 +239,7 @@ void Normalizer::add_bert(const nlohmann::json& described, const std::string& wh
 
 void Normalizer::apply(MarkedText& text) const {
   const size_t bytes = text.text.size();
-  text.most = std::min(kGrowth * bytes + kGrowthOfShort, kMostBytes);
+  text.most = std::min(kGrowth * bytes + kGrowthOfShort, kMostNormal);
   try {
     for (const auto& step : steps_) {
       step(text);
