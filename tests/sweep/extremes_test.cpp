@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "compiler/reference/evaluate.h"
+#include "core/ir/parse.h"
+#include "core/ir/print.h"
 #include "core/ops/functions.h"
 #include "tests/sweep/backends.h"
 
@@ -28,6 +30,9 @@ std::vector<HostTensor> outputs_of(const std::function<Tensors(const Tensors&)>&
   for (const Tensor& made : function(given)) builder->graph.add_output(OutputKind::value, "out", made.id());
   const Graph& graph = builder->graph;
   const auto right = compiler::evaluate(graph, inputs);
+  const auto read =
+      compiler::evaluate(parse_graph(print(graph)), inputs);  // text carries numbers exactly, too
+  for (size_t o = 0; o < right.size(); ++o) EXPECT_TRUE(compiler::same_bytes(right[o], read[o])) << o;
   static const std::vector<Backend> all = backends();
   for (const Backend& backend : all) {
     backend.prepare({graph});
