@@ -12,6 +12,7 @@
 #include "core/base/hash.h"
 #include "core/base/normal_tail.h"
 #include "core/base/philox.h"
+#include "core/ops/held_number.h"
 
 namespace lockstep {
 
@@ -157,7 +158,7 @@ std::optional<Init::Elements> rule(const Init& init, const Array& array, uint64_
     case Kind::ones:
       return [value = init.kind == Kind::ones ? 1.0 : 0.0](int64_t) { return value; };
     case Kind::constant:
-      return [value = init.factor](int64_t) { return value; };
+      return [value = init.number.real(array.dtype)](int64_t) { return value; };
     case Kind::orthogonal:
       return [whole = orthogonal(shape, seed, stream), gain = init.factor](int64_t i) {
         return gain * whole[i];
@@ -187,7 +188,13 @@ Init kaiming_normal(double gain, Fan fan) { return {.kind = Kind::normal, .std =
 Init kaiming_uniform(double gain, Fan fan) { return {.kind = Kind::uniform, .std = gain, .fan = fan}; }
 }  // namespace init
 
-std::string misfit(const Init& init, const Shape& shape) {
+std::string misfit(const Init& init, const Shape& shape, DType dtype) {
+  if (init.kind == Kind::constant && !init.number.fits(dtype))
+    return str("starts as ", not_held(init.number, dtype));
+  const bool whole = init.kind == Kind::zeros || init.kind == Kind::ones || init.kind == Kind::constant ||
+                     init.kind == Kind::eye || init.kind == Kind::dirac || init.kind == Kind::elements;
+  if (!whole && (is_integer(dtype) || dtype == DType::boolean))
+    return str("starts by numbers with a fraction, and is ", name(dtype), "; take a dtype of floats");
   const bool dims = init.fan != Fan::none || init.kind == Kind::orthogonal || init.kind == Kind::dirac;
   if (dims && shape.size() < 2)
     return str("starts by a rule for weights of 2 or more dims, and has ", shape.size());
@@ -257,6 +264,11 @@ void fill(Array& array, const Init& asked, uint64_t seed) {
                      else
                        set_double(array.dtype, array.data.data(), local + i, value);
                    };
+                   if (init.kind == Kind::constant && !is_float(array.dtype)) {
+                     for (int64_t i = 0; i < count; ++i)
+                       set_int(array.dtype, array.data.data(), local + i, init.number.bits());
+                     return;
+                   }
                    const int64_t chunks = (count + kChunk - 1) / kChunk;
 #pragma omp parallel for schedule(static) if (chunks > 1)
                    for (int64_t chunk = 0; chunk < chunks; ++chunk) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/mesh/array.h"
+#include "core/types/number.h"
 
 namespace lockstep {
 
@@ -35,16 +36,18 @@ struct Init {
   double mean = 0;
   double lo = 0, hi = 0;  // uniform without a fan: [lo, hi); truncated_normal: the bounds
   Fan fan = Fan::none;
-  // constant: the value; orthogonal: the gain; dirac: the number of groups; sparse: the share of zeros
+  // orthogonal: the gain; dirac: the number of groups; sparse: the share of zeros
   double factor = 1;
   std::shared_ptr<const Elements> element = {};
+  Number number = {};  // constant: the value
   bool operator==(const Init&) const = default;
 };
 
 namespace init {
 inline Init zeros() { return {}; }
 inline Init ones() { return {Init::Kind::ones}; }
-inline Init constant(double value) { return {.kind = Init::Kind::constant, .factor = value}; }
+// UserError, as for random numbers of integers, where the dtype does not hold it.
+inline Init constant(Number value) { return {.kind = Init::Kind::constant, .number = value}; }
 // Normal with this deviation and mean.
 inline Init normal(double std, double mean = 0) { return {Init::Kind::normal, std, mean}; }
 // Uniform in [lo, hi).
@@ -87,8 +90,8 @@ inline Init elements(Init::Elements element) {
 }
 }  // namespace init
 
-// What is wrong with an initial value of a tensor of this shape; "" for nothing.
-std::string misfit(const Init& init, const Shape& shape);
+// What is wrong with an initial value of a tensor of this shape and dtype; "" for nothing.
+std::string misfit(const Init& init, const Shape& shape, DType dtype);
 
 // Writes this rank's elements of `array`, which is allocated. Element i (row-major in the global shape) of a
 // normal tensor is float(std * philox::normal(seed, hash64(fqn), 0, i)), then rounded to the array's dtype,

@@ -36,7 +36,8 @@ class Number {
   // It as an element of a dtype that holds it: an integer for integers and bool, else a double.
   Number in(DType dtype) const;
   bool is_integer() const { return kind_ == Kind::whole || kind_ == Kind::negative; }
-  std::string text() const;                   // as it was written, shortest
+  std::string text() const;  // as it was written, shortest
+  bool operator==(const Number&) const = default;
   bool same_bits(const Number& other) const;  // -0 and 0 differ, equal NaNs do not
 
  private:

@@ -186,6 +186,29 @@ TEST(Inits, EqualOnAnyMesh) {
   }
 }
 
+TEST(Inits, IntegersAreExactOrRefused) {
+  State state(solo_mesh(), 1);
+  state.root().buffer("i", DType::i64, {2}, init::constant((int64_t{1} << 53) + 1));
+  state.root().buffer("u", DType::u64, {2}, init::constant(~uint64_t{0}));
+  state.materialize();
+  EXPECT_EQ(state.array("i").data.as<int64_t>()[1], (int64_t{1} << 53) + 1);
+  EXPECT_EQ(state.array("u").data.as<uint64_t>()[1], ~uint64_t{0});
+  const auto refused = [](const Init& init, DType dtype, const std::string& words) {
+    State other(solo_mesh(), 1);
+    try {
+      other.root().buffer("w", dtype, {3}, init);
+      ADD_FAILURE() << words << ": accepted";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  refused(init::constant(0.5), DType::i32,
+          "starts as 0.5 as i32: i32 holds whole numbers alone; take a dtype that does, as f32");
+  refused(init::constant(256), DType::u8, "starts as 256 as u8: u8 holds 0 to 255");
+  refused(init::normal(1), DType::i32,
+          "starts by numbers with a fraction, and is i32; take a dtype of floats");
+}
+
 TEST(Inits, WhatDoesNotFitTheShape) {
   auto refused = [](const Init& init, Shape shape, const std::string& words) {
     State state(solo_mesh(), 1);

@@ -204,6 +204,7 @@ const std::vector<Refusal> kRefusals{
      [](auto& t) { full(t(F, {4}), {2}, 0.5, I); }},
     {"full", "300 beside u8[4]", [](auto& t) { full_like(t(U8, {4}), 300); }},
     {"constant", "9223372036854775808 as i64", [](auto& t) { constant(t(F, {4}), {0x1p63}, L); }},
+    {"constant", "300 as u8", [](auto& t) { constant(t(F, {4}), std::vector<double>{300}, U8); }},
     {"clamp", "0.5 beside i32[4]", [](auto& t) { clamp(t(I, {4}), 0.5, 2); }},
     {"pad", "-1 beside u8[4]", [](auto& t) { pad(t(U8, {4}), {1}, {0}, -1); }},
     {"scatter", "0.5 beside i32[4]", [](auto& t) { scatter(t(I, {4}), 0, t(I, {2}), 0.5); }},

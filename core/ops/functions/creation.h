@@ -2,6 +2,10 @@
 // read. No gradient.
 #pragma once
 
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "core/ops/apply.h"
 #include "core/types/number.h"
 
@@ -20,6 +24,12 @@ inline Tensor ones_like(Tensor like, Here at = Here::current()) { return full_li
 // a node: for a few tens of them. More belong into the state, or into a batch field.
 Tensor constant(Tensor beside, const std::vector<Number>& values, DType dtype = DType::f32,
                 Here at = Here::current());
+template <class T>
+  requires std::is_arithmetic_v<T>
+Tensor constant(Tensor beside, const std::vector<T>& values, DType dtype = DType::f32,
+                Here at = Here::current()) {
+  return constant(std::move(beside), std::vector<Number>(values.begin(), values.end()), dtype, at);
+}
 // The index along `dim`: 0, 1, 2, ...; equal along the other dims. Any dtype but bool.
 Tensor iota(Tensor beside, Shape shape, int dim, DType dtype, Here at = Here::current());
 // The same as i32 in the shape of `like`.

@@ -57,7 +57,7 @@ Tensor embedding(Tensor table, Tensor ids, Here at) {
 Tensor embedding(Tensor table, Tensor ids, int64_t padding, Here at) {
   Tensor rows = embedding(table, ids, at);
   InFunction line(table, at);
-  Tensor beside = broadcast_dims(ids == static_cast<double>(padding), rows.shape(), counted(0, ids.ndim()));
+  Tensor beside = broadcast_dims(ids == padding, rows.shape(), counted(0, ids.ndim()));
   return where(beside, stop_gradient(rows), rows);
 }
 Tensor embedding_bag(Tensor table, Tensor ids, Bag mode, int64_t padding, Tensor weights, Here at) {
@@ -72,7 +72,7 @@ Tensor embedding_bag(Tensor table, Tensor ids, Bag mode, int64_t padding, Tensor
            str("weights are ", weights.text(), ", ids ", ids.text(),
                ": one weight for each id, and only of a sum"));
   InFunction line(table, at);
-  Tensor counts = convert(ids != static_cast<double>(padding), rules::statistic(table.dtype()));
+  Tensor counts = convert(ids != padding, rules::statistic(table.dtype()));
   Tensor inside = where(ids == padding, full_like(ids, 0), ids);
   Tensor rows = rules::wide(embedding(table, inside)), share = counts;
   if (mode == Bag::max) {
