@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "launcher/data/documents/document_samples.h"
 #include "launcher/data/tokenizer/stop.h"
@@ -46,6 +48,29 @@ TEST_F(TokenizerErrors, TablesOfNormalForms) {
   expect_says(table("b", 2),
               "precompiled_charsmap: the entry at unit 353 lies beyond the table; is the file whole?");
   expect_says(table("b", 0x7fffffff), "lies beyond the table");
+}
+
+// The same of a model of SentencePiece, whose library follows the table wherever it leads.
+TEST_F(TokenizerErrors, TablesOfModelsOfSentencePiece) {
+  std::stringstream read;
+  read << std::ifstream(TOKENIZERS "/sp_unigram.model", std::ios::binary).rdbuf();
+  const std::string whole = read.str();
+  auto broken = [&](size_t at, const std::string& bytes) {
+    std::string out = whole;
+    out.replace(at, bytes.size(), bytes);
+    return refusal_of(folder_.write("t.model", out));
+  };
+  EXPECT_EQ(broken(0, ""), "no error");
+  // A table is a length of four bytes, a multiple of 1024 here, and then units; the first one leads to a
+  // block.
+  const size_t table = whole.find(std::string("\0\x04\0\0", 4));
+  ASSERT_NE(table, std::string::npos);
+  expect_words(broken(table + 4, std::string("\0\xfc\xff\x7f", 4)),
+               "t.model: precompiled_charsmap: unit 0 leads beyond the table; is the file whole?");
+  expect_words(broken(table, "\xff\xff\xff\x7f"),
+               "precompiled_charsmap is no table of SentencePiece; is the file whole?");
+  expect_words(broken(table + 4 + 1024, "\xff"),
+               "precompiled_charsmap: its texts are not UTF-8 from byte 0 on");
 }
 
 // Steps that multiply: a text may become as long as normal forms make it, and not much longer.

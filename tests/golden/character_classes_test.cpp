@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
+#include "launcher/data/tokenizer/normalize.h"
 #include "launcher/data/tokenizer/pre_tokenize.h"
 
 namespace lockstep::launcher::data {
@@ -65,10 +66,33 @@ TEST(CharacterClasses, AreThoseOfThePackage) {
                                                                   {"in words", texts(512, true)}};
   ASSERT_GT(kept.size(), 90u);
   for (const auto& [name, one] : kept.items()) {
+    if (!one.contains("pre_tokenizer")) continue;
     const PreTokenizer pre_tokenizer(one["pre_tokenizer"], name);
     for (const auto& [which, of] : all)
       if (one.contains(which)) { EXPECT_EQ(cuts(pre_tokenizer, of), one[which]) << name << ", " << which; }
   }
+}
+
+// What becomes of each character, within a text and at its ends.
+TEST(CharacterClasses, NormalFormsAreThoseOfThePackage) {
+  const auto kept = nlohmann::json::parse(std::ifstream(TOKENIZERS "/classes.json"));
+  const std::vector<std::string> all = texts(1, false);
+  int normalizers = 0;
+  for (const auto& [name, one] : kept.items()) {
+    if (!one.contains("normalizer")) continue;
+    ++normalizers;
+    const Normalizer normalizer(one["normalizer"], name);
+    uint64_t value = 0xcbf29ce484222325;
+    for (const auto& character : all) {
+      MarkedText within{"a" + character + "b", {{0, 0}}}, alone{character, {{0, 0}}};
+      normalizer.apply(within), normalizer.apply(alone);
+      for (unsigned char byte : within.text + alone.text + ",") value = (value ^ byte) * 0x100000001b3;
+    }
+    char hex[20];
+    std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(value));
+    EXPECT_EQ(one["hash"], hex) << name;
+  }
+  EXPECT_EQ(normalizers, 12);
 }
 
 // Joiners stand within words of Persian, Sinhala and Hindi: alpheios-project/alpheios-core#491,

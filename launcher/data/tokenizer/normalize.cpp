@@ -28,12 +28,8 @@ bool is_ascii(std::string_view text) {
   return true;
 }
 
-// ASCII is its own normal form.
-void part_to_form(std::string_view text, int form, std::string& out) {
-  if (is_ascii(text)) {
-    out += text;
-    return;
-  }
+// By utf8proc, whose Unicode is later than the package's.
+void whole_to_form(std::string_view text, int form, std::string& out) {
   utf8proc_uint8_t* made = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                              static_cast<utf8proc_ssize_t>(text.size()), &made,
@@ -41,6 +37,44 @@ void part_to_form(std::string_view text, int form, std::string& out) {
   const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> held(made, &std::free);
   LS_CHECK(size >= 0, utf8proc_errmsg(size));
   out.append(reinterpret_cast<const char*>(made), static_cast<size_t>(size));
+}
+
+// ASCII is its own normal form, and so are characters that the package's tables do not have.
+void part_to_form(std::string_view text, int form, std::string& out) {
+  if (is_ascii(text)) {
+    out += text;
+    return;
+  }
+  size_t done = 0;
+  for (size_t at = 0, bytes; at < text.size(); at += bytes) {
+    if (!package_plain().has(character_at(text, at, bytes))) continue;
+    if (at > done) whole_to_form(text.substr(done, at - done), form, out);
+    out += text.substr(at, bytes);
+    done = at + bytes;
+  }
+  if (done < text.size()) whole_to_form(text.substr(done), form, out);
+}
+
+// The small letter, of those too that came after Unicode 15, by Rust's table of Unicode 17.
+utf8proc_int32_t small_letter(utf8proc_int32_t c) {
+  if (c < 0x1c89) return utf8proc_tolower(c);
+  if (c >= 0x10d50 && c <= 0x10d65) return c + 0x20;
+  if (c >= 0x16ea0 && c <= 0x16eb8) return c + 0x1b;
+  switch (c) {
+    case 0x1c89:
+    case 0xa7cc:
+    case 0xa7ce:
+    case 0xa7d2:
+    case 0xa7d4:
+    case 0xa7da:
+      return c + 1;
+    case 0xa7cb:
+      return 0x264;
+    case 0xa7dc:
+      return 0x19b;
+    default:
+      return utf8proc_tolower(c);
+  }
 }
 
 // A long text in parts: what stands before a character of ASCII is not composed with it.
@@ -71,7 +105,7 @@ void to_lower(std::string_view text, std::string& out) {
     }
     utf8proc_uint8_t bytes[4];
     out.append(reinterpret_cast<char*>(bytes),
-               static_cast<size_t>(utf8proc_encode_char(utf8proc_tolower(point), bytes)));
+               static_cast<size_t>(utf8proc_encode_char(small_letter(point), bytes)));
   }
 }
 
@@ -104,23 +138,19 @@ utf8proc_int32_t nmt(utf8proc_int32_t c) {
   return space ? ' ' : c;
 }
 utf8proc_int32_t without_marks(utf8proc_int32_t c) {
-  const auto kind = utf8proc_category(c);
-  return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME ? -1
-                                                                                                      : c;
+  return package_mark().has(static_cast<uint32_t>(c)) ? -1 : c;
 }
 
 // As BERT's own tokenizer: control, format and private characters go, white space becomes spaces.
 utf8proc_int32_t cleaned(utf8proc_int32_t c) {
   if (c == '\t' || c == '\n' || c == '\r') return ' ';
+  if (package_control().has(static_cast<uint32_t>(c))) return -1;
   const auto kind = utf8proc_category(c);
-  if (c == 0xfffd || kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF ||
-      kind == UTF8PROC_CATEGORY_CO)
-    return -1;
   return kind == UTF8PROC_CATEGORY_ZS || kind == UTF8PROC_CATEGORY_ZL || kind == UTF8PROC_CATEGORY_ZP ? ' '
                                                                                                       : c;
 }
 utf8proc_int32_t without_nonspacing(utf8proc_int32_t c) {
-  return utf8proc_category(c) == UTF8PROC_CATEGORY_MN ? -1 : c;
+  return package_nonspacing().has(static_cast<uint32_t>(c)) ? -1 : c;
 }
 // The blocks of Chinese characters that BERT's own tokenizer names.
 bool is_chinese(utf8proc_int32_t c) {

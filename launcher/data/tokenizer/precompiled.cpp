@@ -35,15 +35,31 @@ Precompiled::Precompiled(const std::string& base64, const std::string& who) {
   const bool read =
       sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), base64.data(),
                         base64.size(), "\n", &size, nullptr, sodium_base64_VARIANT_ORIGINAL) == 0;
-  bytes.resize(size);
+  bytes.resize(read ? size : 0);
+  this->read(bytes, who);
+}
+
+void Precompiled::read(const std::string& bytes, const std::string& who) {
   uint32_t table = 0;
-  if (read && bytes.size() >= sizeof table) std::memcpy(&table, bytes.data(), sizeof table);
-  if (!read || table == 0 || table % 4 != 0 || bytes.size() - 4 < table)
+  if (bytes.size() >= sizeof table) std::memcpy(&table, bytes.data(), sizeof table);
+  if (table == 0 || table % 4 != 0 || bytes.size() - 4 < table)
     throw UserError(str(who, ": precompiled_charsmap is no table of SentencePiece; is the file whole?"));
   units_.resize(table / 4);
   std::memcpy(units_.data(), bytes.data() + 4, table);
   normal_ = bytes.substr(4 + table);
   check(who);
+}
+
+void Precompiled::check_for_others(const std::string& bytes, const std::string& who) {
+  Precompiled table;
+  table.read(bytes, who);
+  const std::vector<uint32_t>& units = table.units_;
+  for (size_t i = 0; i < units.size(); ++i)  // whatever byte follows, it stays within the array
+    if ((i == 0 || !(units[i] >> 31)) && ((i ^ offset(units[i])) | 255) >= units.size())
+      throw UserError(
+          str(who, ": precompiled_charsmap: unit ", i, " leads beyond the table; is the file whole?"));
+  if (table.normal_.empty() || table.normal_.back() != '\0')
+    throw UserError(str(who, ": precompiled_charsmap: its last text does not end; is the file whole?"));
 }
 
 // Every place of the array that says what text stands for something, whether a text leads there or not: from

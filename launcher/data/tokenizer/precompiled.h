@@ -18,7 +18,13 @@ class Precompiled {
   // `grown` is told now and then how long `out` is.
   void apply(std::string_view text, std::string& out, const std::function<void(size_t)>& grown) const;
 
+  // The table as bytes, as a model of SentencePiece has it, for a reader that follows it unchecked, past its
+  // end where it leads there. UserError naming `who`.
+  static void check_for_others(const std::string& bytes, const std::string& who);
+
  private:
+  Precompiled() = default;
+  void read(const std::string& bytes, const std::string& who);
   void check(const std::string& who) const;
   bool replace(std::string_view chunk, std::string& out) const;
   std::vector<uint32_t> units_;  // a double array: Aoe, 1989, in the layout of darts-clone

@@ -8,21 +8,63 @@
 #include "core/base/hash.h"
 #include "core/base/plain_file.h"
 #include "core/reading/json_text.h"
+#include "launcher/data/tokenizer/precompiled.h"
 #include "launcher/data/tokenizer/tokenizer_kind.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
+// The fields of a message of Protocol Buffers that are bytes: take(number, bytes). False where it is none.
+template <class Take>
+bool each_field(std::string_view message, const Take& take) {
+  auto number = [&](uint64_t& out) {
+    out = 0;
+    for (int shift = 0; shift < 64 && !message.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(message.front());
+      message.remove_prefix(1);
+      out |= uint64_t{byte & 127u} << shift;
+      if (byte < 128) return true;
+    }
+    return false;
+  };
+  while (!message.empty()) {
+    uint64_t tag = 0, bytes = 0;
+    if (!number(tag)) return false;
+    const uint64_t kind = tag & 7;
+    if (kind == 0 && !number(bytes)) return false;
+    if (kind == 0) continue;
+    if (kind == 2 ? !number(bytes) : kind != 1 && kind != 5) return false;
+    if (kind != 2) bytes = kind == 1 ? 8 : 4;
+    if (bytes > message.size()) return false;
+    if (kind == 2) take(tag >> 3, message.substr(0, bytes));
+    message.remove_prefix(bytes);
+  }
+  return true;
+}
+
+// The tables of normal forms of a model (normalizer_spec and denormalizer_spec), which the library follows
+// without a look at their bounds.
+void check_tables(std::string_view model, const std::string& who) {
+  each_field(model, [&](uint64_t member, std::string_view spec) {
+    if (member != 3 && member != 5) return;
+    const bool whole = each_field(spec, [&](uint64_t of_spec, std::string_view table) {
+      if (of_spec == 2 && !table.empty()) Precompiled::check_for_others(std::string(table), who);
+    });
+    if (!whole) throw UserError(who + ": its normalizer is no message of SentencePiece; is the file whole?");
+  });
+}
+
 struct SentencePieceTokenizer : Tokenizer::Impl {
   sentencepiece::SentencePieceProcessor model;
 
   SentencePieceTokenizer(const std::string& file, const std::string& text) {
     path = file, fingerprint = hash_hex(text);
-    const auto read = model.LoadFromSerializedProto(text);
-    if (!read.ok() || model.GetPieceSize() < 1)
+    check_tables(text, "data.tokenizer: " + path);
+    const std::string wrong = load(text);
+    if (!wrong.empty() || model.GetPieceSize() < 1)
       throw UserError(
           str("data.tokenizer: ", path, " is no model of SentencePiece",
-              read.ok() ? "" : ": " + shortened(printable(read.message()), 200),
+              wrong.empty() ? "" : ": " + shortened(printable(wrong), 200),
               "; name a tokenizer.model that SentencePiece wrote, or a tokenizer.json of Hugging Face"));
     for (int32_t id = 0; id < model.GetPieceSize(); ++id) {
       tokens.push_back(model.IdToPiece(id));
@@ -36,6 +78,14 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
     auto asks = [&](const char* key) { return said.is_object() && said.contains(key) && said[key] == true; };
     if (asks("add_bos_token") && model.bos_id() >= 0) before.push_back(model.bos_id());
     if (asks("add_eos_token") && model.eos_id() >= 0) behind.push_back(model.eos_id());
+  }
+
+  // What the library says of a model that it does not take: by a status, or by what its tables throw.
+  std::string load(const std::string& text) {
+    try {
+      const auto read = model.LoadFromSerializedProto(text);
+      return read.ok() ? "" : str(read.message(), " ");
+    } catch (const std::exception& error) { return error.what(); }
   }
 
   void encode(MarkedText text, std::vector<Tokenizer::Token>& out) const override {

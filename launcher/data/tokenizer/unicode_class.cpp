@@ -150,6 +150,7 @@ std::string plain(std::string_view name) {
 struct Tables {
   std::map<std::string, CharacterClass> properties, brackets;
   CharacterClass word, word_alone, rust_word, rust_number, rust_punctuation;
+  CharacterClass mark, nonspacing, control, plain_form;  // of the package's normalizers
 
   Tables() {
     const auto of = categories();
@@ -181,6 +182,7 @@ struct Tables {
     rust_number = {joined({&set("N"), &later_digits}), "\\p{N}"};
     rust_punctuation = {without(joined({&set("P"), &ascii, &odd}), ranges_of(kPunctuationOfLaterUnicode)),
                         ""};
+    add_normalizers(set("M"), set("Mn"), joined({&set("Cc"), &set("Cf"), &set("Co")}));
     add_long_names();
   }
 
@@ -233,6 +235,18 @@ struct Tables {
     for (const auto& [name, made] : brackets) properties.emplace(name, made);
     brackets["punct"] = {joined({&properties["p"].points, &properties["s"].points}), "\\p{P}\\p{S}"};
     properties["posixpunct"] = brackets["punct"];
+  }
+  void add_normalizers(const CodePoints& marks, const CodePoints& nonspacing_marks,
+                       const CodePoints& controls) {
+    const CodePoints more_marks = ranges_of("1cf2-1cf3"), more_nonspacing = ranges_of("1734 1171e"),
+                     unknown = ranges_of("fffd");
+    mark = {without(joined({&marks, &more_marks}), ranges_of(kMarksOfLaterUnicode)), ""};
+    nonspacing = {
+        without(joined({&nonspacing_marks, &more_nonspacing}), ranges_of(kNonspacingOfLaterUnicode)), ""};
+    control = {without(joined({&controls, &unknown}), ranges_of("9-a d 890-891 8e2 110cd 13430-1343f")), ""};
+    plain_form = {ranges_of("32ff a7f2-a7f4 ab69 10781-10785 10787-107b0 107b2-107ba 11938 1e030-1e06d 1f16c "
+                            "1fbf0-1fbf9"),
+                  ""};
   }
   void add_long_names() {
     static constexpr std::pair<const char*, const char*> kLong[] = {
@@ -336,5 +350,9 @@ const CharacterClass& decimal_digit() { return tables().properties.at("nd"); }
 const CharacterClass& rust_word() { return tables().rust_word; }
 const CharacterClass& rust_number() { return tables().rust_number; }
 const CharacterClass& rust_punctuation() { return tables().rust_punctuation; }
+const CharacterClass& package_mark() { return tables().mark; }
+const CharacterClass& package_nonspacing() { return tables().nonspacing; }
+const CharacterClass& package_control() { return tables().control; }
+const CharacterClass& package_plain() { return tables().plain_form; }
 
 }  // namespace lockstep::launcher::data

@@ -45,5 +45,11 @@ const CharacterClass& decimal_digit();
 const CharacterClass& rust_word();
 const CharacterClass& rust_number();
 const CharacterClass& rust_punctuation();
+// What StripAccents and BertNormalizer take off, what the latter's cleaning removes, and what has no normal
+// form but itself in the tables that the package normalizes by.
+const CharacterClass& package_mark();
+const CharacterClass& package_nonspacing();
+const CharacterClass& package_control();
+const CharacterClass& package_plain();
 
 }  // namespace lockstep::launcher::data

@@ -12,6 +12,10 @@ extern const char* const kLowercaseBesideLetters;
 extern const char* const kUppercaseBesideLetters;
 // Punctuation that the table of Rust's unicode_categories, which is older, does not have.
 extern const char* const kPunctuationOfLaterUnicode;
+// Marks that the older tables of the package's normalizers do not have: of StripAccents, and of
+// BertNormalizer (nonspacing ones).
+extern const char* const kMarksOfLaterUnicode;
+extern const char* const kNonspacingOfLaterUnicode;
 // "Arabic 600-604 606-60b; Armenian ...": all scripts but Common and Inherited.
 extern const char* const kScripts;
 

@@ -6,7 +6,7 @@
 Needs tokenizers (0.23.3). A cut is kept as the number of pieces and a hash of where they begin and end, in characters.
 """
 import json, os, sys
-from tokenizers import Regex, pre_tokenizers as P
+from tokenizers import Regex, normalizers as N, pre_tokenizers as P
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co".split()
@@ -59,6 +59,25 @@ def described():
     return out
 
 
+def normalizers():
+    """Each as the file has it, and as the package."""
+    out = {name: ({"type": name}, getattr(N, name)()) for name in "NFC NFD NFKC NFKD Lowercase StripAccents Nmt Strip".split()}
+    for name, flags in {"BERT": (True, True, True, True), "BERT, cleaned": (True, False, False, False), "BERT, Chinese": (False, True, False, False),
+                        "BERT, accents": (False, False, True, False)}.items():
+        members = dict(zip(("clean_text", "handle_chinese_chars", "strip_accents", "lowercase"), flags))
+        out[name] = ({"type": "BertNormalizer", **members}, N.BertNormalizer(*flags))
+    return out
+
+
+def normal(normalizer):
+    """FNV-1a over what becomes of each character, between a and b and at the ends."""
+    value = 0xcbf29ce484222325
+    for c in CHARACTERS:
+        for byte in (normalizer.normalize_str("a" + chr(c) + "b") + normalizer.normalize_str(chr(c)) + ",").encode():
+            value = (value ^ byte) * 0x100000001b3 & 0xffffffffffffffff
+    return f"{value:016x}"
+
+
 def cuts(tokenizer, texts):
     """Of all pieces: how many, and FNV-1a over "begin-end," of each."""
     pieces, value = 0, 0xcbf29ce484222325
@@ -82,6 +101,7 @@ def keep():
     for name, one in described().items():
         whole = not name.startswith(("\\", "[", "("))  # classes by themselves: one text will do
         out[name] = {"pre_tokenizer": one, **{text: cuts(made(one), TEXTS[text]) for text in (TEXTS if whole else ["alone"])}}
+    for name, (one, theirs) in normalizers().items(): out[name] = {"normalizer": one, "hash": normal(theirs)}
     with open(os.path.join(HERE, "classes.json"), "w") as file:
         file.write("{" + ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in out.items()) + "}\n")
 
@@ -124,6 +144,8 @@ def table():
     letters = matched(r"\p{L}") | matched(r"\p{Nl}")
     ours = matched(r"\p{P}") | set(map(ord, "$+<=>^`|~"))
     gone = matched(P.Punctuation("removed"))
+    def removed(normalizer): return {c for c in ALL if normalizer.normalize_str("a" + chr(c) + "b") == "ab"}
+    marks, nonspacing = removed(N.StripAccents()), removed(N.BertNormalizer(False, False, True, False))
     scripts = []
     for name in sorted(SCRIPTS):
         scripts += [name] + ranges(matched(r"\p{%s}" % name))
@@ -132,7 +154,8 @@ def table():
               "kAlphabeticBesideLetters": wrapped(ranges(matched(r"\p{Alphabetic}") - letters)),
               "kLowercaseBesideLetters": wrapped(ranges(matched(r"\p{Lowercase}") - matched(r"\p{Ll}"))),
               "kUppercaseBesideLetters": wrapped(ranges(matched(r"\p{Uppercase}") - matched(r"\p{Lu}"))),
-              "kPunctuationOfLaterUnicode": wrapped(ranges(ours - gone)), "kScripts": wrapped(scripts)}
+              "kPunctuationOfLaterUnicode": wrapped(ranges(ours - gone)), "kMarksOfLaterUnicode": wrapped(ranges(matched(r"\p{M}") - marks)),
+              "kNonspacingOfLaterUnicode": wrapped(ranges(matched(r"\p{Mn}") - nonspacing)), "kScripts": wrapped(scripts)}
     with open(os.path.join(HERE, "../../../launcher/data/tokenizer/unicode_table.cpp"), "w") as file:
         file.write("// Unicode 16 as data: made by tests/golden/tokenizer/classes.py of what the package `tokenizers` 0.23 "
                    "matches.\n" + '#include "launcher/data/tokenizer/unicode_table.h"\n\nnamespace lockstep::launcher::data {\n\n')
