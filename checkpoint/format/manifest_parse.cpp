@@ -8,6 +8,7 @@
 #include "checkpoint/format/strict_json.h"
 #include "checkpoint/format/tiling.h"
 #include "core/base/hash.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep::checkpoint {
 
@@ -29,7 +30,7 @@ uint64_t read_checksum(const Json& in, const std::string& where) {
 }
 
 FileRecord read_file_record(const std::string& name, const Json& in, const std::string& path) {
-  std::string where = str(path, ": files: ", name);
+  std::string where = str(path, ": files: ", one_line(name));
   check_file_name(name, where);
   FileRecord out{name, strict::natural(in, "bytes", where), strict::natural(in, "header_bytes", where),
                  read_checksum(in, where)};
@@ -38,7 +39,9 @@ FileRecord read_file_record(const std::string& name, const Json& in, const std::
   return out;
 }
 
-Chunk read_chunk(const Json& in, const TensorRecord& tensor, const Manifest& manifest,
+using FilesByName = std::map<std::string_view, const FileRecord*>;  // a chunk asks for each
+
+Chunk read_chunk(const Json& in, const TensorRecord& tensor, const FilesByName& files,
                  const std::string& where) {
   Chunk out;
   out.file = strict::text(in, "file", where);
@@ -48,8 +51,10 @@ Chunk read_chunk(const Json& in, const TensorRecord& tensor, const Manifest& man
   const Json& box = strict::object(in, "box", where);
   out.box = {strict::naturals(box, "offset", where), strict::naturals(box, "size", where)};
   out.xxh3 = read_checksum(in, where);
-  const FileRecord* file = manifest.find_file(out.file);
-  if (!file) throw DamagedError(str(where, ": file ", out.file, " is not listed under \"files\""));
+  const auto found = files.find(out.file);
+  if (found == files.end())
+    throw DamagedError(str(where, ": file ", out.file, " is not listed under \"files\""));
+  const FileRecord* file = found->second;
   int64_t expected = strict::multiply(strict::elements(out.box.size, where),
                                       static_cast<int64_t>(size_of(tensor.dtype)), where);
   if (out.bytes != expected)
@@ -136,8 +141,10 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   out.extra = strict::any(json, "extra", path);
   for (const auto& [name, value] : strict::object(json, "files", path).items())
     out.files.push_back(read_file_record(name, value, path));
+  FilesByName files;
+  for (const FileRecord& file : out.files) files[file.name] = &file;
   for (const auto& [fqn, value] : strict::object(json, "tensors", path).items()) {
-    std::string where = str(path, ": tensors: ", fqn);
+    std::string where = str(path, ": tensors: ", one_line(fqn));
     TensorRecord tensor;
     tensor.fqn = fqn;
     std::string dtype = strict::text(value, "dtype", where);
@@ -150,7 +157,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     if (value.contains("updates")) tensor.updates = strict::natural(value, "updates", where);
     std::vector<Box> boxes;
     for (const Json& chunk : strict::array(value, "chunks", where)) {
-      tensor.chunks.push_back(read_chunk(chunk, tensor, out, str(where, ": chunk ", tensor.chunks.size())));
+      tensor.chunks.push_back(read_chunk(chunk, tensor, files, str(where, ": chunk ", tensor.chunks.size())));
       boxes.push_back(tensor.chunks.back().box);
     }
     check_tiling(tensor.shape, boxes, where);

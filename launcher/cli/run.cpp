@@ -100,6 +100,9 @@ int64_t minutes_of_job(const RunConfig& config, int64_t ranks) {
 
 int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const std::string& run_dir,
                const RunConfig* config, std::ostream& out) {
+  if (config && (arguments.target.starts_with("/dev/") || arguments.target.starts_with("/proc/")))
+    throw UserError(str("--slurm reads the config again in its job, where ", arguments.target,
+                        ", a stream of this shell, is not there; write it to a file, and name that"));
   SlurmJob job;
   if (config) {
     job.gpus = device_choice(config->train.device).kind == "cuda";

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/reading/one_line.h"
 #include "launcher/data/token_store.h"
 #include "launcher/data/tokenizer/end_token.h"
 
@@ -45,7 +46,7 @@ std::vector<uint32_t> TextTokenizer::document(const std::string& text, const std
 Source TextTokenizer::tokenized(const Source& text) {
   if (text.bytes.size() > kMostBytes)
     throw UserError(
-        str("data.paths: ", text.path, " has ", bytes_text(static_cast<double>(text.bytes.size())),
+        str("data.paths: ", one_line(text.path), " has ", bytes_text(static_cast<double>(text.bytes.size())),
             ", and a text file is tokenized whole, up to ", bytes_text(kMostBytes),
             "; cut it into smaller files, or write its documents as JSON lines (data.kind jsonl)"));
   const auto began = std::chrono::steady_clock::now();
@@ -54,7 +55,7 @@ Source TextTokenizer::tokenized(const Source& text) {
       [&](TokenWriter& writer) {
         std::string all(text.bytes.size(), '\0');
         text.bytes.read(0, all.data(), text.bytes.size());
-        writer.document(document(all, "data.paths: " + text.path));
+        writer.document(document(all, "data.paths: " + one_line(text.path)));
       },
       made);
   seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

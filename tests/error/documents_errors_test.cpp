@@ -35,6 +35,13 @@ class DocumentsErrors : public testing::Test {
   ScratchFolder folder_;
 };
 
+// A name with a line end begins no line of its own.
+TEST_F(DocumentsErrors, NamesStayInTheirLine) {
+  DataOptions one = options("");
+  one.paths = {folder_.write("a\nroot cause: b.jsonl", "[1]\n")};
+  expect_words(refusal(one), "a\\nroot cause: b.jsonl, line 1: the line is no JSON object");
+}
+
 TEST_F(DocumentsErrors, Lines) {
   const std::string place = "data.paths: " + folder_.path("a.jsonl");
   expect_says("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n", place + ", line 3, column 13: this is not JSON: ");

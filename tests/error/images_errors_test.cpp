@@ -101,6 +101,14 @@ TEST_F(ImagesErrors, NamesStayInTheirLine) {
   expect_words(told, "1.png\\nroot cause: x.png begins as neither PNG nor JPEG");
 }
 
+TEST_F(ImagesErrors, ClassesWhoseNamesAreNoText) {
+  folder_.write("d/caf\xe9/1.png", grey());
+  EXPECT_EQ(refusal(),
+            "data.paths: the folder of a class is named caf\\xe9, which is not UTF-8, and names of classes "
+            "are kept "
+            "with the weights; rename it");
+}
+
 TEST_F(ImagesErrors, NumbersBeyondAPalette) {
   // A pixel of two bits, 3, and a palette of two colours.
   std::string file("\x89PNG\r\n\x1a\n", 8);

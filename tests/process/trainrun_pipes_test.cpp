@@ -24,6 +24,9 @@ TEST_F(Trainrun, ConfigsThroughPipes) {
   EXPECT_EQ(shell(self + " --nproc 1 <(cat c.json) --name=piped").code, kExitOk);
   EXPECT_HAS(file_text("runs/piped/config.json"), "\"steps\": 4");
   EXPECT_EQ(shell("cat c.json | " + self + " --nproc 2 /dev/stdin --name=stdin").code, kExitOk);
+  const Result job = shell(self + " --slurm --nnodes 2 --nproc 1 --dry-run <(cat c.json)");
+  EXPECT_EQ(job.code, kExitUser) << job.output;
+  EXPECT_HAS(job.output, "--slurm reads the config again in its job, where /dev/fd/");
   const Result data = shell(self + " show c.json --data.paths=[@<(echo a)]");
   EXPECT_EQ(data.code, kExitUser) << data.output;
 }

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/reading/json_text.h"
+#include "core/reading/one_line.h"
 #include "launcher/data/tokenizer/end_token.h"
 #include "launcher/data/tokenizer/stop.h"
 
@@ -57,7 +58,7 @@ class Lines {
 
  private:
   [[noreturn]] void refuse_long() const {
-    throw UserError(str("data.paths: ", path_, ", line ", number_ + 1, ": the line is longer than ",
+    throw UserError(str("data.paths: ", one_line(path_), ", line ", number_ + 1, ": the line is longer than ",
                         bytes_text(static_cast<double>(kLongest)),
                         ", and a record is one line; cut it into several records",
                         number_ == 0 ? ", or is the file no file of JSON lines?" : ""));
@@ -181,7 +182,7 @@ std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::s
 
 std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::string& path,
                                           int64_t number) const {
-  const std::string where = str("data.paths: ", path, ", line ", number);
+  const std::string where = str("data.paths: ", one_line(path), ", line ", number);
   const JsonText read = read_json(text, Comments::refused);
   if (!read.readable || !read.value.is_object()) {
     // "line 1, column 5: what" and the place below it: the text is one line, whose number is said already.

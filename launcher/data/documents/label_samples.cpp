@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/reading/one_line.h"
 #include "launcher/data/documents/labels.h"
 #include "launcher/data/documents/row_samples.h"
 
@@ -34,7 +35,7 @@ class Classes {
 
   // A number's class; a name's, where data.classes lists them. Else the name is kept, and told by `finish`.
   int32_t take(const Label& label, const std::string& path) {
-    const std::string place = str(path, ", line ", label.line), where = "data.paths: " + place;
+    const std::string place = str(one_line(path), ", line ", label.line), where = "data.paths: " + place;
     if (!first_) first_ = {label, place};
     if (first_->first.number != label.number)
       throw UserError(str(where, ": \"", member_, "\" is ", label.shown(), ", and in ", first_->second,

@@ -144,6 +144,10 @@ class ImageSamples : public Samples {
       for (size_t i = 0; i < files.size(); ++i)
         (i < files.size() - kept ? train_ : validation_)
             .push_back({files[i], static_cast<int32_t>(classes_.size())});
+      if (!is_utf8(name))
+        throw UserError(
+            str("data.paths: the folder of a class is named ", one_line(name),
+                ", which is not UTF-8, and names of classes are kept with the weights; rename it"));
       classes_.push_back(name);
       char hex[20];
       std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash64(join(files, "\n"))));

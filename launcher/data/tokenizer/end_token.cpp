@@ -15,7 +15,7 @@ std::string configured(const std::string& tokenizer) {
   std::string text, why;
   const auto beside = std::filesystem::path(tokenizer).parent_path() / "tokenizer_config.json";
   if (!read_plain(beside.string(), text, why, kJsonBytes)) return "";
-  const Json config = bounded_json(text);
+  const Json config = bounded_json(text, {.members = kAllMembers});  // lists each added token
   if (!config.is_object() || !config.contains("eos_token")) return "";
   const Json& token = config["eos_token"];
   if (token.is_string()) return token.get<std::string>();

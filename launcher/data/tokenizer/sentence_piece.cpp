@@ -74,7 +74,7 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
     std::string beside, why;
     const auto config = std::filesystem::path(path).parent_path() / "tokenizer_config.json";
     if (!read_plain(config.string(), beside, why, kJsonBytes)) return;
-    const Json said = bounded_json(beside);
+    const Json said = bounded_json(beside, {.members = kAllMembers});
     auto asks = [&](const char* key) { return said.is_object() && said.contains(key) && said[key] == true; };
     if (asks("add_bos_token") && model.bos_id() >= 0) before.push_back(model.bos_id());
     if (asks("add_eos_token") && model.eos_id() >= 0) behind.push_back(model.eos_id());
