@@ -18,9 +18,9 @@
 #include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
-#include "core/reading/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/device/device.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
@@ -200,8 +200,8 @@ Roofline cpu_with(const HostRates& rates) {
   for (LinkSpeed* link : {&out.inside, &out.across}) link->bandwidth *= copies;
   if (rates.link.bandwidth > 0) out.inside = rates.link;
   out.cores = rates.cores;
-  out.measured_on = str("measured here: ", rates.cores, rates.cores == 1 ? " core of " : " cores of ",
-                        rates.processor);
+  out.measured_on =
+      str("measured here: ", rates.cores, rates.cores == 1 ? " core of " : " cores of ", rates.processor);
   return out;
 }
 

@@ -34,14 +34,15 @@ void require_limits(int64_t nproc) {
   if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY &&
       addresses.rlim_cur < static_cast<rlim_t>(space))
     throw UserError(str("ulimit -v gives each process ", bytes_text(static_cast<double>(addresses.rlim_cur)),
-                        " of addresses, and a rank of ", nproc, " needs ", bytes_text(static_cast<double>(space)),
+                        " of addresses, and a rank of ", nproc, " needs ",
+                        bytes_text(static_cast<double>(space)),
                         " before it has a model; raise ulimit -v, or use --nproc 1 or --simulate ", nproc));
 }
 
 int64_t shared_bytes(int64_t nproc) { return std::max<int64_t>(5 * kMiB, nproc * kSegment * 7 / 8); }
 
 int64_t free_bytes_in(const std::string& folder) {
-  struct statvfs at {};
+  struct statvfs at{};
   if (::statvfs(folder.c_str(), &at) != 0) return 0;
   if (at.f_blocks == 0) return std::numeric_limits<int64_t>::max();  // a tmpfs without a size
   return static_cast<int64_t>(at.f_bavail) * static_cast<int64_t>(at.f_frsize);
