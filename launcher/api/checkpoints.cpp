@@ -75,7 +75,8 @@ namespace {
 void tell_scale(const LoadedInfo& loaded, const State& state) {
   const Json was = loaded.extra.is_object() ? loaded.extra.value(kAdapters, Json()) : Json(),
              is = adapters_of(state);
-  if (!was.is_object() || !was.contains("scale") || !is.is_object() || was["scale"] == is["scale"]) return;
+  const bool known = was.is_object() && was.contains("scale") && is.is_object();
+  if (!known || was["scale"] == is["scale"] || state.mesh().rank != 0) return;
   logs::warn(str("the adapters of ", loaded.path, " were scaled by alpha / rank = ", was["scale"].dump(),
                  ", and those of this program are by ", is["scale"].dump(),
                  ": it computes something else of the same weights; give lora() the alpha that they had"));
