@@ -9,14 +9,14 @@ import re
 from . import _core
 
 # Words of PyTorch that mean the same as ours, where a function has ours: they are taken.
-_SAME = {"dim": ("dims", "dim"), "keepdim": ("keep",), "input": ("x", "a"), "other": ("b",), "size": ("shape", "sizes")}
+_SAME = {"dim": ("dims", "dim"), "keepdim": ("keep",), "input": ("x", "a", "logits", "p", "log_probabilities"), "target": ("targets",), "other": ("b",), "size": ("shape", "sizes")}
 # Those of which ours are told.
 _NEAR = {
     "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "in_features": "in", "out_features": "out", "in_channels": "in",
     "out_channels": "out", "kernel_size": "kernel", "num_heads": "heads", "embed_dim": "width", "d_model": "width", "hidden_size": "hidden",
     "normalized_shape": "width", "num_features": "channels", "num_embeddings": "rows", "embedding_dim": "width", "num_layers": "layers",
     "axis": "dim", "axes": "dims", "keepdims": "keep", "min": "lo", "max": "hi", "low": "lo", "high": "hi", "is_causal": "causal",
-    "attn_mask": "mask", "label_smoothing": "smoothing", "index": "ids", "indices": "ids", "src": "values", "num_classes": "classes", "device": "",
+    "dim0": "a", "dim1": "b", "start_dim": "first", "end_dim": "last", "attn_mask": "mask", "label_smoothing": "smoothing", "index": "ids", "indices": "ids", "src": "values", "num_classes": "classes", "device": "",
     "requires_grad": "", "out": "", "epochs": "steps", "max_steps": "steps", "iterations": "steps", "batch_size": "global_batch", "batch": "global_batch",
     "validation_data": "validation", "optimizer": "step", "model": "step", "loss_fn": "step", "output_dir": "run", "checkpoint_dir": "run", "mean": "mean",
     "std": "deviation", "p": "p", "eps": "eps", "negative_slope": "slope", "groups": "groups", "tau": "temperature", "replacement": "again", "k": "count",
@@ -121,7 +121,7 @@ def _fits(type_, value):
 
 _WORDS = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a text", "None": "None", "dict": "a dict", "Tensor": "a Tensor",
           "Scope": 'a Scope, as state / "name"', "Init": "an Init, as ls.init.zeros()", "LinearInit": "an Init or a LinearInit",
-          "DType": "a dtype, as ls.f32", "Parameter": "a Parameter", "State": "a State", "Session": "a Session", "_Session": "a Session", "Schedule": "a Schedule",
+          "DType": "a dtype, as ls.f32", "Parameter": "a Parameter", "Gradients": "what ls.grad(loss, state.parameters()) gives", "State": "a State", "Session": "a Session", "_Session": "a Session", "Schedule": "a Schedule",
           "SampleData": "what ls.arrays(x=..., y=...) or ls.SampleData gives"}
 _WHOLE = {"int | Sequence[int]": "an integer or several", "float | Schedule": "a number or a Schedule"}
 
@@ -247,7 +247,7 @@ def refuse(name, signatures, args, kwargs):
         value = args[i] if given else kwargs[p.name]
         if not _fits(p.type, value):
             name_ = p.name if not p.name.startswith("arg") else "the value"
-            more = _array_words(value) if "Tensor" in p.type else ""
+            more = _array_words(value) if "Tensor" in p.type else _ABSENT["device"] if "DType" in p.type and isinstance(value, str) and value in ("cuda", "cpu", "mps") else ""
             many = p.type.endswith("Sequence[float]") and isinstance(p.default, (list, tuple)) and len(p.default)
             wanted = f"{many} numbers" if many else _in_words(p.type)
             fail(f"{name_} is {shown(value)}; it must be {wanted}{': ' + more if more else ''}")
@@ -271,9 +271,13 @@ def _as_ours(name, signatures, args, kwargs):
         if (traced := _core._traced()) is None:
             _raise(f"[{name}] {_core._line()}: no step is traced here; call it in the step function, and outside of it NumPy's")
         args.insert(0, traced)
+        if name == "uniform" and len(args) > 2 and all(_is_number(each, True) for each in args[1:]):
+            args[1:] = [args[1:]]
         if name == "arange" and len(args) == 2 and "end" not in kwargs:  # arange(n)
             args.insert(1, 0)
         changed = True
+    if name == "full" and len(args) == 3 and "dtype" not in kwargs and _is_number(args[2]):
+        kwargs["dtype"], changed = _core.i32 if _is_number(args[2], True) else _core.f32, True
     at = _ONE_BY_ONE.get(name)
     if at and len(args) > at + 1 and all(_is_number(each, True) for each in args[at:]):
         args[at:], changed = [[int(each) for each in args[at:]]], True
@@ -307,6 +311,8 @@ def _numbers(name, args, kwargs, signatures):
 
 def answer(function, name, args, kwargs):
     """What a call of ours gives whose arguments nanobind does not convert."""
+    if name == "size" and len(args) == 1 and not kwargs:
+        return args[0].shape
     signatures = _signatures(function)
     if ours := _as_ours(name, signatures, args, kwargs):
         return function(*ours[0], **ours[1])

@@ -8,6 +8,7 @@
 #include "compiler/compile.h"
 #include "compiler/forward.h"
 #include "core/base/error.h"
+#include "core/nn/assign.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
 #include "core/optim/adamw.h"
@@ -174,6 +175,37 @@ TEST(OwnSteps, IdsOfAForward) {
   std::vector<int32_t> ids{0, 1, 2, 3, 4, 5, 6, 16};
   expect_words(refusal([&] { forward.run({ids.data()}); }),
                {"[embedding] " + here(line) + " (tok): the batch field \"ids\" holds 16 in sample 1"});
+}
+
+// What a forward gives is its function's alone.
+TEST(OwnSteps, AForwardThatUpdatesOrReadsAnOptimizersNumber) {
+  State state(solo_mesh(), 1);
+  Embedding tok(state / "tok", 16, 8);
+  Tensor kept;
+  using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+  int line = 0;
+  auto made = [&](const Function& function) {
+    return refusal([&] {
+      line = __LINE__ + 1;
+      Forward(state, {kFields[0]}, function, {});
+    });
+  };
+  std::string words = made([&](const std::vector<Tensor>& b) {
+    assign(tok.weight, tok.weight(b[0]) * 2);
+    return tok(b[0]);
+  });
+  expect_words(words, {"[forward] " + here(line) +
+                       ": the function updates \"tok.weight\", and a forward changes nothing"});
+  words = made([&](const std::vector<Tensor>& b) { return tok(b[0]) * scalar(b[0], "optim.lr"); });
+  expect_words(words, {"[forward] " + here(line) + ": the function reads the scalar \"optim.lr\""});
+  EXPECT_EQ(made([&](const std::vector<Tensor>& b) { return kept = tok(b[0]); }), "accepted");
+  expect_words(made([&](const std::vector<Tensor>&) { return kept; }),
+               {"the function gave a tensor that is not of this call"});
+  expect_words(refusal([&] {
+                 Forward(state, {kFields[0]},
+                         [](const std::vector<Tensor>&) { return std::vector<Tensor>(); }, {});
+               }),
+               {"the function gave no result; it gives one or more"});
 }
 
 // Functions by the name of their op.

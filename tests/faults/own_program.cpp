@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
       if (fault == "int") throw 42;
       if (fault == "exit3") _exit(3);
       if (fault == "return") return 0;
+      if (fault == "return7") return 7;
       if (fault == "exit0") _exit(0);
       if (fault == "null") raise(SIGSEGV);
     }

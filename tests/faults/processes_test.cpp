@@ -262,6 +262,7 @@ TEST_F(ProcessFaults, Row09AnExceptionOfTheUsers) {
   failed("int", "root cause: rank 1: ProgramError at step 5: int: 42");
   failed("trace", "root cause: rank 1: ProgramError: std::runtime_error: my own error while tracing");
   failed("exit3", "root cause: rank 1 exited with code 3 and left no error record; step 5");
+  failed("return7", "root cause: rank 1: ProgramError at step 5: the program ended with exit code 7");
   EXPECT_HAS(trainrun({"explain", "1"}).output, "a program of your own failed");
   row({.fault = "rank 1 of a program throws a runtime_error, an int, throws while tracing, calls _exit(3)",
        .seen = "root cause: rank 1: ProgramError at step 5: std::runtime_error: my own error in step 5 "

@@ -52,6 +52,9 @@ class Refused(unittest.TestCase):
         self.told(lambda x: ls.stack([x, 2]), "[stack] ", "xs is [Tensor(f32[3,4,5]), 2]; it must be a list of tensors")
         self.told(lambda x: ls.clamp(x, min=0), "there is no argument min, which is 0; did you mean lo?")
         self.told(lambda x: ls.zeros(x, [2], device="cuda"), "there is no argument device, which is 'cuda' (the device is the session's: --train.device); it takes")
+        self.told(lambda x: x.to("cuda"), "dtype is 'cuda'; it must be a dtype, as ls.f32: the device is the session's: --train.device")
+        self.told(lambda x: ls.grad(ls.mean_loss(x)), "[grad] ", "is missing; it takes ")
+        self.told(lambda x: x.flatten(start_dim=1), "did you mean first?")
         self.told(lambda x: ls.metric("a", 3), "[metric] ", "is 3; it must be")
 
     def test_what_is_bound_by_hand(self):
@@ -196,6 +199,7 @@ class Taken(unittest.TestCase):
         self.same(lambda x: x.max(dim=-1, keepdim=True), A.max(-1, keepdims=True), A)
         self.same(lambda x: x.argmax(dim=1, keepdim=True).to(ls.f32), A.argmax(1)[:, None], A)
         self.same(lambda x: ls.sum(input=x, dim=0), A.sum(0), A)
+        self.same(lambda x, i: ls.cross_entropy(input=x.reshape(12, 5), target=i).count.to(ls.f32), 12, A, np.zeros(12, np.int32))
         self.same(lambda x, y: ls.maximum(x, other=y), np.maximum(A, B), A, B)
         self.same(lambda x: x.stddev(dim=0), A.std(0, ddof=1), A)
 
@@ -212,7 +216,9 @@ class Taken(unittest.TestCase):
         self.same(lambda x: x + ls.ones(5), A + 1, A)
         self.same(lambda x: ls.arange(5).to(ls.f32) * x, A * np.arange(5), A)
         self.same(lambda x: ls.zeros(3, 4, 5) + x, A, A)
-        self.same(lambda x: ls.full([4, 5], 2.0, ls.f32) * x, 2 * A, A)
+        self.same(lambda x: ls.full([4, 5], 2.0) * x, 2 * A, A)
+        self.assertEqual(traced(lambda x: ls.uniform(2, 3).shape), (2, 3))
+        self.assertEqual(traced(lambda x: x.size()), (3, 4, 5))
         self.same(lambda x: ls.arange(0, 5).to(ls.f32) + x, A + np.arange(5), A)
         self.assertEqual(traced(lambda x: ls.randn(3, 4).shape), (3, 4))
         with self.assertRaisesRegex(ls.UserError, r"\[zeros\] calls_test.py:\d+: no step is traced here"):
