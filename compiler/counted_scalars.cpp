@@ -79,7 +79,8 @@ State::Scalars CountedScalars::at(int64_t step) const {
   const State::Scalars plain = state_.scalars(step);
   State::Scalars out = plain;
   if (const std::string words = unlike(step); !words.empty())
-    throw UserError(str("[step] step ", step, ": ", words, ", by another step or before the run was resumed; ",
+    throw UserError(str("[step] step ", step, ": ", words,
+                        ", by another step or before the run was resumed; ",
                         "compile the step again, behind what updated them: it counts each by itself then"));
   std::map<int64_t, State::Scalars> by_update;
   for (const Counted& one : scalars_) {

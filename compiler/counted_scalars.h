@@ -1,4 +1,5 @@
-// CountedScalars: the host scalars of a compiled step, each with the updates of the tensors that follow from it.
+// CountedScalars: the host scalars of a compiled step, each with the updates of the tensors that follow from
+// it.
 #pragma once
 
 #include <map>

@@ -1,6 +1,8 @@
 // Arrays and the user's step function, the code.
 #include "python/arrays.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <tuple>
 
@@ -8,7 +10,8 @@
 
 namespace lockstep::python {
 
-DType dtype_of(const nb::dlpack::dtype& of) {
+namespace {
+std::optional<DType> known_dtype(const nb::dlpack::dtype& of) {
   auto is = [&](nb::dlpack::dtype_code code, int bits) {
     return of.code == static_cast<uint8_t>(code) && of.bits == bits && of.lanes == 1;
   };
@@ -25,8 +28,11 @@ DType dtype_of(const nb::dlpack::dtype& of) {
                                    {DType::u64, Code::UInt, 64},
                                    {DType::boolean, Code::Bool, 8}})
     if (is(code, bits)) return dtype;
-  throw UserError(str("[data] an array has a dtype of ", of.bits, " bits that no tensor has"));
+  return std::nullopt;
 }
+}  // namespace
+
+DType dtype_of(const nb::dlpack::dtype& of) { return known_dtype(of).value(); }  // host_array has looked
 Shape shape_of(const HostArray& array) {
   Shape out;
   for (size_t d = 0; d < array.ndim(); ++d) out.push_back(static_cast<int64_t>(array.shape(d)));
@@ -72,7 +78,12 @@ void copy_elements(const std::string& name, const void* from, DType from_dtype, 
   const auto [least, most] = range_of(is_float(to_dtype) ? DType::i64 : to_dtype);
   for (int64_t i = 0; i < count; ++i) {
     if (is_float(to_dtype)) {
-      set_double(to_dtype, to, i, get_double(from_dtype, from, i));
+      const double value = get_double(from_dtype, from, i);
+      set_double(to_dtype, to, i, value);
+      if (std::isfinite(value) && !std::isfinite(get_double(to_dtype, to, i)))
+        throw UserError(str("[data] field \"", name, "\" has ", number_text(value), " (",
+                            lockstep::name(from_dtype), "), which ", lockstep::name(to_dtype),
+                            " does not hold; scale the values, or clip them"));
       continue;
     }
     const int64_t value = get_int(from_dtype, from, i);
@@ -91,15 +102,40 @@ void check_array(const std::string& name, const HostArray& array, const Shape& w
                         shape_text(want_dtype, want)));
 }
 
-HostArray host_array(nb::handle value) {
+HostArray host_array(const std::string& field, nb::handle value) {
   HostArray array;
-  if (nb::try_cast(value, array, false)) return array;
-  static nb::object* contiguous = new nb::object(nb::module_::import_("numpy").attr("ascontiguousarray"));
-  nb::object made = (*contiguous)(value);
-  // A scalar of Python becomes an array of one element and one dim.
-  if (nb::isinstance<nb::float_>(value) || nb::isinstance<nb::int_>(value))
-    made = made.attr("reshape")(nb::tuple());
-  return nb::cast<HostArray>(made);
+  // A tensor of PyTorch may say that its numbers are to be read with the other sign, which DLPack does not.
+  if (!nb::hasattr(value, "is_neg") && nb::try_cast(value, array, false) && known_dtype(array.dtype()))
+    return array;
+  nb::object plain = of_package("fields", "plain")(field, value);
+  if (!nb::try_cast(plain, array, false) || !known_dtype(array.dtype()))
+    throw UserError(
+        str("[data] field \"", field, "\" is ", shown(value), ", of which no array of numbers can be made"));
+  return array;
+}
+
+std::vector<HostArray> arrays_of(const char* where, const FieldTypes& fields, nb::args in_order,
+                                 nb::kwargs by_name) {
+  auto refuse = [&](const std::string& what) {
+    throw UserError(str("[", where, "] ", python_line().text(), ": ", what, "; it reads ", words_of(fields)));
+  };
+  std::vector<HostArray> out;
+  for (size_t f = 0; f < fields.size(); ++f) {
+    const std::string& name = fields[f].name;
+    const bool named = by_name.contains(name.c_str());
+    if (f < nb::len(in_order) && named)
+      refuse(str("field \"", name, "\" is given twice, in order and by its name"));
+    if (f >= nb::len(in_order) && !named) refuse(str("field \"", name, "\" is missing"));
+    out.push_back(host_array(name, named ? nb::object(by_name[name.c_str()]) : nb::object(in_order[f])));
+  }
+  if (nb::len(in_order) > fields.size())
+    refuse(str(nb::len(in_order), " arrays are given in order, and there are ", fields.size(), " fields"));
+  for (auto [key, value] : by_name) {
+    const std::string name = nb::cast<std::string>(key);
+    if (std::none_of(fields.begin(), fields.end(), [&](const auto& field) { return field.name == name; }))
+      refuse(str("there is no field \"", name, "\""));
+  }
+  return out;
 }
 
 const char* numpy_name(DType dtype) {
@@ -135,21 +171,53 @@ const char* numpy_name(DType dtype) {
 FieldTypes field_types(nb::dict fields) {
   FieldTypes out;
   for (auto [name, value] : fields) {
-    nb::tuple type = nb::cast<nb::tuple>(value);
-    out.push_back({nb::cast<std::string>(name), nb::cast<DType>(type[0]), nb::cast<Ints>(type[1]).values});
+    auto refuse = [&, name = name, value = value] {
+      throw UserError(str("[data] ", python_line().text(), ": field ", shown(name), " is ", shown(value),
+                          "; a field is a name with its dtype and shape, as in {\"x\": (ls.f32, [20])}"));
+    };
+    if (!nb::isinstance<nb::str>(name) || !PySequence_Check(value.ptr()) || nb::isinstance<nb::str>(value) ||
+        PySequence_Size(value.ptr()) != 2)
+      refuse();
+    DType dtype{};
+    Ints shape;
+    if (!nb::try_cast(nb::object(value[0]), dtype, false) || !nb::try_cast(nb::object(value[1]), shape))
+      refuse();
+    out.push_back({nb::cast<std::string>(name), dtype, shape.values});
   }
   return out;
+}
+nb::dict dict_of(const FieldTypes& fields) {
+  nb::dict out;
+  for (const auto& field : fields)
+    out[field.name.c_str()] = nb::make_tuple(field.dtype, nb::tuple(nb::cast(field.shape)));
+  return out;
+}
+std::string words_of(const FieldTypes& fields) {
+  std::vector<std::string> out;
+  for (const auto& field : fields) out.push_back(str(field.name, " ", shape_text(field.dtype, field.shape)));
+  return join(out, ", ");
 }
 
 compiler::StepFunction step_function(nb::callable function, const FieldTypes& types, const char* called) {
   return [function, fields = names_of(types), called](const std::vector<Tensor>& batch) {
     nb::gil_scoped_acquire python;
+    TracedStep traced(batch);
     nb::object loss = call_with_fields(function, fields, batch, called);
     if (!nb::isinstance<Loss>(loss))
-      throw UserError(
-          str(called, " gave ", nb::cast<std::string>(nb::repr(loss)), "; it must return the Loss"));
+      throw UserError(str(called, " gave ", shown(loss), "; it must return the Loss"));
     return nb::cast<Loss>(loss);
   };
 }
+
+namespace {
+thread_local std::vector<Tensor> traced_now;
+}
+TracedStep::TracedStep(const std::vector<Tensor>& beside) : any_(!beside.empty()) {
+  if (any_) traced_now.push_back(beside.front());
+}
+TracedStep::~TracedStep() {
+  if (any_) traced_now.pop_back();
+}
+const Tensor* TracedStep::innermost() { return traced_now.empty() ? nullptr : &traced_now.back(); }
 
 }  // namespace lockstep::python

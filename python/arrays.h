@@ -11,12 +11,13 @@ using HostArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 DType dtype_of(const nb::dlpack::dtype& of);  // UserError for one that no tensor has
 Shape shape_of(const HostArray& array);
-// Any value as a contiguous array: NumPy's asarray.
-HostArray host_array(nb::handle value);
+// Any value as a contiguous array of numbers that tensors have. UserError naming the field, what it is and
+// the way out.
+HostArray host_array(const std::string& field, nb::handle value);
 // UserError naming the field unless the array has the shape, and numbers of the field's kind.
 void check_array(const std::string& name, const HostArray& array, const Shape& shape, DType dtype);
-// Elements, converted within their kind: int64 to i32, float64 to f32. UserError naming the field for an
-// integer that the dtype does not hold.
+// Elements, converted within their kind: int64 to i32, float64 to f32. UserError naming the field for a
+// number that the dtype does not hold.
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
                    int64_t count);
 // A hash of its bytes: of all up to 1 GiB, else of 64 KiB at 16384 places evenly apart.
@@ -32,6 +33,11 @@ const char* numpy_name(DType dtype);
 using FieldTypes = std::vector<models::Field>;
 // {"x": (f32, [20])}
 FieldTypes field_types(nb::dict fields);
+nb::dict dict_of(const FieldTypes& fields);
+std::string words_of(const FieldTypes& fields);  // "x f32[20], label i32[]"
+// One array for each field, in order or by name; `where`: in a message.
+std::vector<HostArray> arrays_of(const char* where, const FieldTypes& fields, nb::args in_order,
+                                 nb::kwargs by_name);
 
 // Calls a function of the user's with a tensor per field. A parameter of a field's name takes that field, in
 // whatever order they stand; a function that names none takes them in order. UserError where some of its

@@ -13,6 +13,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <variant>
+
 #include "core/ops/caller_line.h"
 #include "lockstep.h"
 
@@ -84,11 +86,33 @@ struct WordCaster {
   E value{};
 };
 
+// A rate as Python gives it. A number becomes a Schedule in the call, which tells what is wrong with it.
+struct Rate {
+  std::variant<double, Schedule> given;
+  Schedule of(const char* owner) const;  // UserError naming the owner and the user's line
+};
+
+// While it lives, functions that make a tensor from nothing may leave out which step it is for: that of
+// `beside`, which is traced on this thread.
+class TracedStep {
+ public:
+  explicit TracedStep(const std::vector<Tensor>& beside);
+  ~TracedStep();
+  TracedStep(const TracedStep&) = delete;
+  static const Tensor* innermost();  // null: none is traced
+
+ private:
+  bool any_;
+};
+
+// A function of the package's own Python: lockstep.calls.answer.
+nb::object of_package(const char* module, const char* function);
+// "Linear", or "an array of float32[4,8]": a value in a message.
+std::string shown(nb::handle value);
+
+Tensor item(Tensor x, nb::handle key);  // x[key]
+
 void bind_errors(nb::module_& m);
-// What an attribute that ours have not is answered with: the words of PyTorch's tensors with ours
-// (reflexes.cpp).
-std::string unknown_attribute(const char* type, const std::string& text, const std::string& word);
-bool no_truth(const Loss& loss);  // TypeError: a loss has no value while a step is traced
 nb::class_<Tensor> bind_values(nb::module_& m);
 void bind_loss(nb::module_& m);
 void bind_options(nb::module_& m);
@@ -104,6 +128,9 @@ void bind_models(nb::module_& m);
 void bind_session(nb::module_& m);
 void bind_steps(nb::module_& m);
 void bind_checkpoints(nb::module_& m);
+void bind_data(nb::module_& m);
+void bind_forwards(nb::module_& m);
+void answer_calls(nb::module_& m);  // last: of all that is bound
 
 }  // namespace lockstep::python
 
@@ -111,6 +138,7 @@ template <>
 struct nanobind::detail::type_caster<lockstep::python::Ints> {
   NB_TYPE_CASTER(lockstep::python::Ints, const_name("int | Sequence[int]"))
   bool from_python(handle from, uint8_t flags, cleanup_list* cleanup) noexcept {
+    if (isinstance<lockstep::Tensor>(from)) return false;  // it would be taken apart for its elements
     make_caster<int64_t> one;
     if (one.from_python(from, flags, cleanup)) return value.values = {one.value}, true;
     make_caster<std::vector<int64_t>> several;
@@ -121,6 +149,16 @@ struct nanobind::detail::type_caster<lockstep::python::Ints> {
   static handle from_cpp(const lockstep::python::Ints& ints, rv_policy policy,
                          cleanup_list* cleanup) noexcept {
     return make_caster<std::vector<int64_t>>::from_cpp(ints.values, policy, cleanup);
+  }
+};
+template <>
+struct nanobind::detail::type_caster<lockstep::python::Rate> {
+  NB_TYPE_CASTER(lockstep::python::Rate, const_name("float | ") + make_caster<lockstep::Schedule>::Name)
+  bool from_python(handle from, uint8_t flags, cleanup_list* cleanup) noexcept {
+    if (isinstance<lockstep::Schedule>(from)) return value.given = *inst_ptr<lockstep::Schedule>(from), true;
+    make_caster<double> number;
+    if (PyBool_Check(from.ptr()) || !number.from_python(from, flags, cleanup)) return false;
+    return value.given = number.value, true;
   }
 };
 

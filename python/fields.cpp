@@ -1,5 +1,5 @@
-// Fields of a batch: how a function of the user's takes them, what ranks compare of them, and what is said of a
-// batch whose update was not made.
+// Fields of a batch: how a function of the user's takes them, what ranks compare of them, and what is said of
+// a batch whose update was not made.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace lockstep::python {
 namespace {
 // What a function can be called with, as inspect.signature tells; nothing of one that has none.
 struct Parameters {
-  bool known = false, any_order = false;   // any_order: **names
+  bool known = false, any_order = false;       // any_order: **names
   std::vector<std::string> in_order, by_name;  // by_name: all that can be
 };
 Parameters parameters_of(const nb::callable& function) {
@@ -58,8 +58,8 @@ nb::object call_with_fields(const nb::callable& function, const std::vector<std:
   }
   for (size_t f = 0; f < fields.size(); ++f)
     if (named(fields[f]) && (f >= takes.in_order.size() || takes.in_order[f] != fields[f]))
-      throw UserError(str("[fields] ", python_line().text(), ": the fields are ", join(fields, ", "), ", and ",
-                          called, " takes ", join(takes.in_order, ", "), ": \"", fields[f],
+      throw UserError(str("[fields] ", python_line().text(), ": the fields are ", join(fields, ", "),
+                          ", and ", called, " takes ", join(takes.in_order, ", "), ": \"", fields[f],
                           "\" stands elsewhere, and not all have a parameter of their name; name each "
                           "parameter as its field, or none"));
   nb::list in_order;
@@ -69,11 +69,12 @@ nb::object call_with_fields(const nb::callable& function, const std::vector<std:
 
 void compare_batch(Group& world, const FieldTypes& fields, const std::vector<HostArray>& arrays) {
   if (world.size() < 2) return;
-  FingerprintPart part{"batch of the first call",
-                       {},
-                       "call the step with the same arrays on every rank, the whole global batch: the same files, "
-                       "and draws of one seed",
-                       true};
+  FingerprintPart part{
+      "batch of the first call",
+      {},
+      "call the step with the same arrays on every rank, the whole global batch: the same files, "
+      "and draws of one seed",
+      true};
   for (size_t f = 0; f < arrays.size(); ++f)
     part.lines.push_back({str("field \"", fields[f].name, "\""),
                           str(shape_text(dtype_of(arrays[f].dtype()), shape_of(arrays[f])), ", fingerprint ",
@@ -94,10 +95,11 @@ bool tell_not_applied(compiler::Step& step, const compiler::StepInput& input,
   };
   const auto first = compiler::first_nonfinite(step, input, state);
   if (state.mesh().rank == 0)
-    logs::warn(str("[step] step ", input.step, ": the loss is ", text("loss"), " and the gradient norm is ",
-                   text("grad_norm"), "; ", first.words,
-                   "; its update was not made, and its metrics say \"applied\" False, as those of later ones, "
-                   "which are not told here"));
+    logs::warn(
+        str("[step] step ", input.step, ": the loss is ", text("loss"), " and the gradient norm is ",
+            text("grad_norm"), "; ", first.words,
+            "; its update was not made, and its metrics say \"applied\" False, as those of later ones, "
+            "which are not told here"));
   return true;
 }
 

@@ -84,34 +84,10 @@ def python_text(default):
     return text
 
 
-# What Python gives for a type of C++, in the words of a message.
-WORDS = {"int": "an integer", "int64_t": "an integer", "uint64_t": "an integer", "size_t": "an integer", "double": "a number", "Number": "a number", "bool": "True or False",
-         "std::string": "a text", "Ints": "an integer or several", "Scope": 'a Scope, as state / \\"name\\"', "Schedule": "a number or a Schedule",
-         "Init": "an Init, as ls.init.zeros()", "LinearInit": "an Init or a LinearInit", "DType": "a dtype, as ls.f32",
-         "std::vector<Parameter>": "a list of parameters", "std::vector<double>": "a list of numbers",
-         "std::vector<Number>": "a list of numbers"}
-
-
-def in_words(types, type_):
-    """Of the type that a lambda takes."""
-    if type_ in WORDS:
-        return WORDS[type_]
-    if type_ in types.enums:
-        return "one of " + ", ".join(types.enums[type_].values)
-    if m := re.fullmatch(r"std::optional<(.+)>", type_):
-        return in_words(types, m[1]) + " or None"
-    if m := re.fullmatch(r"std::array<(\w+), (\d+)>", type_):
-        return f"{m[2]} numbers"
-    if m := re.fullmatch(r"std::vector<(\w+)>", type_):
-        return f"a list of {m[1]}"
-    return f"a {type_}"
-
-
 class Argument:
     """How one parameter of C++ comes from Python: its type, the expression that C++ takes, and its nb::arg."""
 
     def __init__(self, types, param, owner):
-        self.needed = param.default is None or (owner, param.name) in WITHOUT_DEFAULT
         name, self.name = param.name, param.name + ("_" if param.name in KEYWORDS else "")
         type_, default = bare(param.type), param.default and re.sub(r"^(k\w+Gain)", r"init::\1", param.default)
         if (owner, name) in WITHOUT_DEFAULT:
@@ -131,6 +107,7 @@ class Argument:
             if default is not None:
                 value, sig = f"Ints{{{default}}}", python_text(default)
         elif type_ == "Schedule":
+            self.type, self.expression = "Rate", f'{name}_value.of("{owner}")'
             if default is not None:
                 value = f"double({default})"
         elif type_.startswith("std::optional<"):
@@ -158,6 +135,8 @@ class Argument:
         self.arg = f'nb::arg("{self.name}")' + (f".sig({literal(sig)})" if sig else "") + (f" = {value}" if value else "")
         if value == "nb::none()":
             self.arg = f'nb::arg("{self.name}").none() = nb::none()'
+        if type_ == "DType":  # an integer is none
+            self.arg = self.arg.replace(f'nb::arg("{self.name}")', f'nb::arg("{self.name}").noconvert()', 1)
         self.parameter = f"{self.type} {name}_value"
         if type_.startswith("std::vector<Parameter") or type_.startswith("std::vector<Tensor"):
             self.parameter = f"const {self.type}& {name}_value"
@@ -199,17 +178,6 @@ def definition(types, target, name, params, doc, body, owner, first=None, extra=
     return f'{target}.def("{name}", []({", ".join(taken)}) {{ {inner} }}' + "".join(f", {a}" for a in args) + "".join(f", {e}" for e in extra) + f", {literal(doc)});"
 
 
-def refusal(types, c, signatures):
-    """The overload that says what is wrong with the arguments of a constructor."""
-    rows = []
-    for params in signatures:
-        before, keywords, _, _ = flattened(types, params, c.name)
-        row = [f'taken<{a.type}>("{a.name}", {str(a.needed).lower()}, {str(kw).lower()}, "{in_words(types, a.type)}")'
-               for kw, some in ((False, before), (True, keywords)) for a in some]
-        rows.append("Signature{" + ", ".join(row) + "}")
-    return f'refuse_others({c.name}_class, "{c.name}", {{{", ".join(rows)}}});'
-
-
 def bind_function(types, f, out):
     if f.name in BY_HAND or any((f.name, p.type) in LEFT_OUT for p in f.params):
         return
@@ -231,7 +199,6 @@ def bind_struct(types, c, out):
         fields = "; ".join(f"{f.name}: {f.doc}" for f in c.fields if f.doc)
         out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc)});')
         out.append(definition(types, f"{c.name}_class", "__init__", params, fields, lambda call: f"new (self) {c.name}(own_options);", c.name, f"{c.name}* self"))
-        out.append(refusal(types, c, [params]))
         return
     out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc)});')
     for f in c.fields:
@@ -253,7 +220,6 @@ def bind_class(types, c, out):
     if not c.constructors:  # an aggregate: its fields, in order
         params = [headers.Param(f.type, f.name, f.default) for f in c.fields]
         out.append(definition(types, f"{c.name}_class", "__init__", params, "", lambda call: f"new (self) {c.name}{{{call}}};", c.name, f"{c.name}* self"))
-    out.append(refusal(types, c, [constructor.params for constructor in c.constructors] or [params]))
     for method in c.methods:
         body = (lambda call, method=method: f"self({call});") if method.name == "__call__" else (lambda call, method=method: f"self.{method.name}({call});")
         wrapped = body if method.returns == "void" else (lambda call, body=body: "return " + body(call))
@@ -277,7 +243,7 @@ def casters(types):
 
 
 HEAD = """// Written by python/generate.py from the public headers.
-#include "python/refusals.h"
+#include "python/binding.h"
 #include <python_words.h>
 
 namespace lockstep::python {

@@ -21,6 +21,14 @@ const Tensor& part_of(const Loss& x, const Tensor& part, const char* name) {
                       "summed, as in mean_loss(values)"));
 }
 
+bool no_truth(const Loss& loss) {
+  throw nb::type_error(str("a loss, ",
+                           loss.terms.empty() ? loss.sum.text() : str("a sum of ", loss.terms.size()),
+                           ", has no value while a step is traced; a called step returns it as "
+                           "step(x)[\"loss\"], and train() ends a run whose loss is not finite")
+                           .c_str());
+}
+
 using LossClass = nb::class_<Loss>;
 
 // loss OP x of a number and of a tensor.
@@ -92,11 +100,6 @@ void bind_loss(nb::module_& m) {
           },
           "The losses that it is the sum of: itself, where it is none.")
       .def("__repr__", [](const Loss& x) { return "Loss(" + text_of(x) + ")"; })
-      .def("__getattr__",
-           [](const Loss& x, const std::string& word) -> nb::object {
-             throw nb::attribute_error(
-                 unknown_attribute("Loss", x.terms.empty() ? x.sum.text() : text_of(x), word).c_str());
-           })
       .def("__bool__", &no_truth)
       .def("__gt__", [](const Loss& x, nb::handle) { return no_truth(x); })
       .def("__lt__", [](const Loss& x, nb::handle) { return no_truth(x); })

@@ -1,27 +1,22 @@
 // Layers with a number of dims in their name, models of the registry, gradients of values and by hand.
 #include <python_words.h>  // made by generate.py
 
-#include "python/refusals.h"
+#include "python/binding.h"
 
 namespace lockstep::python {
 
 namespace {
 // Keywords of Python as the options of a model.
 Json json_of(nb::handle value) {
+  for (auto [name, one] : nb::cast<nb::dict>(value)) try {
+      nb::module_::import_("json").attr("dumps")(one);
+    } catch (nb::python_error&) {
+      throw UserError(str("[build] ", python_line().text(), ": ", nb::cast<std::string>(name), " is ",
+                          shown(one),
+                          "; an option of a model is a number, a text, True or False, or a list of them"));
+    }
   nb::object text = nb::module_::import_("json").attr("dumps")(value);
   return Json::parse(nb::cast<std::string>(text));
-}
-
-// What Conv and ConvTranspose take in front of what tells them apart, and behind it.
-Signature convolution_arguments(std::vector<TakenArgument> own) {
-  Signature out = {taken<Scope>("at", true, false, "a Scope, as state / \"name\""),
-                   taken<int64_t>("in_", true, false, "an integer"),
-                   taken<int64_t>("out", true, false, "an integer"),
-                   taken<Ints>("kernel", true, false, "an integer or several"),
-                   taken<Ints>("stride", false, false, "an integer or several"),
-                   taken<Ints>("padding", false, false, "an integer or several")};
-  out.insert(out.end(), own.begin(), own.end());
-  return out;
 }
 
 template <size_t Dims>
@@ -56,17 +51,6 @@ void bind_convolution(nb::module_& m, const std::string& digit) {
       .def_prop_ro(
           "weight", [](const ConvolutionOf<Dims>& self) { return self.weight; }, nb::keep_alive<0, 1>())
       .def_prop_ro("bias", [](const ConvolutionOf<Dims>& self) { return self.bias; }, nb::keep_alive<0, 1>());
-  const TakenArgument dilation = taken<Ints>("dilation", false, false, "an integer or several"),
-                      groups = taken<int64_t>("groups", false, false, "an integer"),
-                      bias = taken<bool>("bias", false, false, "True or False"),
-                      init = taken<std::optional<Init>>("weight_init", false, false,
-                                                        "an Init, as ls.init.zeros(), or None");
-  refuse_others(forward, "Conv" + digit + "d",
-                {convolution_arguments(
-                    {dilation, groups, bias,
-                     taken<std::optional<PadMode>>("padding_mode", false, false,
-                                                   "\"reflect\", \"replicate\", \"circular\" or None"),
-                     init})});
   nb::class_<TransposedConvolutionOf<Dims>> transposed(
       m, ("ConvTranspose" + digit + "d").c_str(),
       "weight [in, out / groups, kernel...], bias [out]; [N, in, s...] -> [N, out, o...]: the transpose of a "
@@ -99,16 +83,21 @@ void bind_convolution(nb::module_& m, const std::string& digit) {
       .def_prop_ro(
           "bias", [](const TransposedConvolutionOf<Dims>& self) { return self.bias; },
           nb::keep_alive<0, 1>());
-  refuse_others(transposed, "ConvTranspose" + digit + "d",
-                {convolution_arguments({taken<Ints>("output_padding", false, false, "an integer or several"),
-                                        dilation, groups, bias, init})});
 }
 
-std::vector<Tensor> list_of(nb::object given) {
+// Tensors that a call takes or gives, None for an absent one; `what`: in a message.
+std::vector<Tensor> list_of(nb::object given, const char* what) {
   if (nb::isinstance<Tensor>(given)) return {nb::cast<Tensor>(given)};
+  auto refuse = [&](nb::handle value) {
+    throw UserError(str("[", what, "] ", python_line().text(), ": ", shown(value),
+                        " stands where a tensor, or a list of them, is wanted"));
+  };
+  if (!nb::isinstance<nb::list>(given) && !nb::isinstance<nb::tuple>(given)) refuse(given);
   std::vector<Tensor> out;
-  for (nb::handle value : nb::iter(given))
+  for (nb::handle value : nb::iter(given)) {
+    if (!value.is_none() && !nb::isinstance<Tensor>(value)) refuse(value);
     out.push_back(value.is_none() ? Tensor() : nb::cast<Tensor>(value));
+  }
   return out;
 }
 
@@ -119,15 +108,17 @@ std::vector<Tensor> with_gradient(nb::callable forward, nb::callable backward,
   CallingLine line;
   return custom_gradient(
       [&](const std::vector<Tensor>& in) -> Computed {
+        TracedStep traced(in);
         nb::list arguments;
         for (const Tensor& x : in) arguments.append(x);
         nb::object made = forward(*arguments);
         if (PyTuple_Check(made.ptr()) && nb::len(made) == 2 && !nb::isinstance<Tensor>(made[0]))
-          return {list_of(made[0]), list_of(made[1])};
-        return {list_of(made), {}};
+          return {list_of(made[0], "custom_gradient"), list_of(made[1], "custom_gradient")};
+        return {list_of(made, "custom_gradient"), {}};
       },
       [&](const std::vector<Tensor>& saved, const std::vector<Tensor>& gradients) {
-        return list_of(backward(saved, gradients));
+        TracedStep traced(gradients);
+        return list_of(backward(saved, gradients), "custom_gradient");
       })(inputs);
 }
 }  // namespace
@@ -166,7 +157,7 @@ void bind_models(nb::module_& m) {
           "__call__",
           [](const models::Model& self, nb::args inputs) -> nb::object {
             CallingLine line;
-            std::vector<Tensor> out = self.forward(list_of(inputs));
+            std::vector<Tensor> out = self.forward(list_of(inputs, "model"));
             return out.size() == 1 ? nb::cast(out[0]) : nb::cast(out);
           },
           "The output, or a list where there are several.")
@@ -178,7 +169,7 @@ void bind_models(nb::module_& m) {
               throw UserError(str("[model] ", python_line().text(),
                                   ": this family gives no features; gpt, llama, qwen, gemma, mistral, bert, "
                                   "bert_classifier and vit do"));
-            return nb::cast(self.features(list_of(inputs))[0]);
+            return nb::cast(self.features(list_of(inputs, "model"))[0]);
           },
           nb::arg("inputs"),
           "The last hidden state, which the head reads: [B,T,C] of tokens, or of a class token and patches. "
@@ -188,9 +179,13 @@ void bind_models(nb::module_& m) {
           [](const models::Model& self, const std::string& name, nb::args inputs) -> nb::object {
             CallingLine line;
             auto found = self.parts.find(name);
-            if (found == self.parts.end())
-              throw UserError(str("[model] ", python_line().text(), ": there is no part \"", name, "\""));
-            std::vector<Tensor> out = found->second(list_of(inputs));
+            if (found == self.parts.end()) {
+              std::vector<std::string> parts;
+              for (const auto& [part, of] : self.parts) parts.push_back(part);
+              throw UserError(str("[model] ", python_line().text(), ": there is no part \"", name,
+                                  "\"; it has ", parts.empty() ? "none" : join(parts, ", ")));
+            }
+            std::vector<Tensor> out = found->second(list_of(inputs, "model"));
             return out.size() == 1 ? nb::cast(out[0]) : nb::cast(out);
           },
           nb::arg("name"), nb::arg("inputs"), "One network of a family of several: \"generator\".");

@@ -19,6 +19,9 @@ NB_MODULE(_core, m) {
   bind_models(m);
   bind_session(m);
   bind_steps(m);
+  bind_data(m);
+  bind_forwards(m);
   bind_checkpoints(m);
   m.attr("__version__") = lockstep::launcher::kVersion;
+  answer_calls(m);
 }

@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "launcher/data/order.h"
 #include "launcher/supervise/contract.h"
 #include "launcher/supervise/worker_side.h"
 #include "python/arrays.h"
+#include "python/turns.h"
 
 namespace lockstep::python {
 
@@ -44,109 +44,6 @@ std::unique_ptr<Session> open_session(const std::vector<std::string>& arguments)
   sigaction(SIGINT, &python, nullptr);
   const sigset_t heard = interrupts();
   pthread_sigmask(SIG_UNBLOCK, &heard, nullptr);
-  return out;
-}
-
-// Arrays in memory by field name, one sample a row.
-SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
-  struct Column {
-    HostArray array;
-    DType held, dtype;  // of the array, and of the field
-    int64_t elements;   // of a row
-  };
-  auto columns = std::make_shared<std::vector<Column>>();
-  SampleData out;
-  int64_t rows = -1;
-  for (auto [name, value] : arrays) {
-    HostArray array = host_array(value);
-    Shape shape = shape_of(array);
-    const std::string field = nb::cast<std::string>(name);
-    if (shape.empty() || shape[0] == 0) throw UserError(str("[data] field \"", field, "\" has no rows"));
-    if (rows >= 0 && shape[0] != rows)
-      throw UserError(str("[data] field \"", field, "\" has ", shape[0], " rows, and \"", out.fields[0].name,
-                          "\" has ", rows));
-    rows = shape[0];
-    shape.erase(shape.begin());
-    // NumPy's integers are int64 where nobody says otherwise, and labels and ids are i32 here.
-    const DType held = dtype_of(array.dtype());
-    const int64_t beyond = held == DType::i64 ? first_beyond(array, held, DType::i32) : -1;
-    if (beyond >= 0)
-      throw UserError(str("[data] field \"", field, "\" has ", get_int(held, array.data(), beyond),
-                          " in row ", beyond / numel(shape), ", and integers are i32 here, ", INT32_MIN,
-                          " to ", INT32_MAX, "; mend the value, or give the field as float32"));
-    const DType dtype = held == DType::i64 ? DType::i32 : held;
-    out.fields.push_back({field, dtype, shape});
-    columns->push_back({array, held, dtype, numel(shape)});
-  }
-  if (rows < 0) throw UserError("[data] there are no fields: arrays(x=..., y=...)");
-  out.fill = [columns, rows, shuffle, seed, types = out.fields](int64_t i, const std::vector<void*>& fields) {
-    const int64_t row = launcher::data::sequence_of(i, rows, shuffle, seed);
-    for (size_t f = 0; f < fields.size(); ++f) {
-      const Column& column = (*columns)[f];
-      const auto bytes = static_cast<size_t>(column.elements) * size_of(column.held);
-      copy_elements(types[f].name,
-                    static_cast<const std::byte*>(column.array.data()) + static_cast<size_t>(row) * bytes,
-                    column.held, fields[f], column.dtype, column.elements);
-    }
-  };
-  out.rows = rows;
-  out.contents = [columns, rows, shuffle, seed, types = out.fields] {
-    std::vector<std::pair<std::string, std::string>> lines{
-        {"rows", str(rows)}, {"order", shuffle ? str("shuffled by seed ", seed) : std::string("as given")}};
-    for (size_t f = 0; f < types.size(); ++f)
-      lines.push_back({str("field \"", types[f].name, "\""),
-                       str(shape_text((*columns)[f].held, types[f].shape), " a row, fingerprint ",
-                           fingerprint_of((*columns)[f].array))});
-    return lines;
-  };
-  out.name = [rows, shuffle, seed](int64_t i) {
-    return str("row ", launcher::data::sequence_of(i, rows, shuffle, seed), " of the arrays");
-  };
-  return out;
-}
-
-// A Python function of the sample's number, which gives a dict, or values in the order of the fields.
-SampleData function_data(nb::dict types, nb::callable sample) {
-  SampleData out;
-  out.fields = field_types(types);
-  // Samples are read without the GIL, by any thread, and may outlive the call.
-  auto held = std::shared_ptr<nb::callable>(new nb::callable(sample), [](nb::callable* callable) {
-    nb::gil_scoped_acquire python;
-    delete callable;
-  });
-  out.fill = [held, fields = out.fields](int64_t i, const std::vector<void*>& to) {
-    nb::gil_scoped_acquire python;
-    nb::object made = (*held)(i);
-    if (!nb::isinstance<nb::dict>(made) && fields.size() == 1 && !nb::isinstance<nb::tuple>(made))
-      made = nb::make_tuple(made);
-    for (size_t f = 0; f < fields.size(); ++f) {
-      nb::object value =
-          nb::isinstance<nb::dict>(made) ? nb::object(made[fields[f].name.c_str()]) : nb::object(made[f]);
-      HostArray array = host_array(value);
-      check_array(fields[f].name, array, fields[f].shape, fields[f].dtype);
-      copy_elements(fields[f].name, array.data(), dtype_of(array.dtype()), to[f], fields[f].dtype,
-                    numel(fields[f].shape));
-    }
-  };
-  return out;
-}
-
-// Files of token ids: fields ids and targets, i32 [context].
-SampleData token_data(const std::string& path, int64_t context, int64_t vocab, const std::string& dtype,
-                      bool shuffle, uint64_t seed) {
-  auto data = std::make_shared<launcher::data::Dataset>(
-      launcher::data::DataOptions{.kind = "tokens",
-                                  .paths = {path},
-                                  .dtype = dtype,
-                                  .order = shuffle ? "shuffle" : "sequential",
-                                  .vocab = vocab,
-                                  .context = context,
-                                  .seed = seed});
-  SampleData out;
-  out.fields = {{"ids", DType::i32, {context}}, {"targets", DType::i32, {context}}};
-  out.fill = [data](int64_t i, const std::vector<void*>& to) {
-    data->fill(i, 1, 0, 1, static_cast<int32_t*>(to[0]), static_cast<int32_t*>(to[1]));
-  };
   return out;
 }
 
@@ -197,6 +94,7 @@ std::string run_training(Session& session, State& state, const SampleData& data,
       measured(metrics);
     };
   compiler::StepFunction traced = step_function(function, data.fields);
+  const Turn turn = Turn::of_training(state);
   std::string hash;
   {
     StopBySignal asked;
@@ -241,6 +139,17 @@ void bind_state_of_session(nb::module_& m) {
             return out;
           },
           "Of all that it holds, in the order of recording.")
+      .def(
+          "_specs",
+          [](const State& state) {
+            nb::list out;
+            for (const Spec& spec : state.specs())
+              out.append(nb::make_tuple(spec.fqn, shape_text(spec.dtype, spec.shape), numel(spec.shape),
+                                        spec.trainable, !spec.of.empty()));
+            return out;
+          },
+          "What its repr shows: name, type, numbers, whether it is trained, whether it is a moment.")
+      .def_prop_ro("seed", &State::seed)
       .def("find", &State::find_spec, nb::arg("name"), nb::keep_alive<0, 1>(),
            "The parameter of this name; a false one where there is none.")
       .def(
@@ -249,7 +158,7 @@ void bind_state_of_session(nb::module_& m) {
             CallingLine line;
             state.compute_dtype(dtype);
           },
-          nb::arg("dtype"),
+          nb::arg("dtype").noconvert(),
           "What contractions compute in: f32, bf16 or f16, as torch.autocast. Parameters stay f32.")
       .def(
           "float8",
@@ -258,8 +167,9 @@ void bind_state_of_session(nb::module_& m) {
             CallingLine line;
             state.float8({gradients, skip, head, parse_float8_recipe(recipe), history});
           },
-          nb::kw_only(), nb::arg("gradients") = DType::f8_e5m2, nb::arg("skip") = std::vector<std::string>{},
-          nb::arg("head") = false, nb::arg("recipe") = "tensorwise", nb::arg("history") = 16,
+          nb::kw_only(), nb::arg("gradients").noconvert() = DType::f8_e5m2,
+          nb::arg("skip") = std::vector<std::string>{}, nb::arg("head") = false,
+          nb::arg("recipe") = "tensorwise", nb::arg("history") = 16,
           "Linear layers that are recorded so far multiply in float8, but those that the globs of `skip` "
           "name; with `head` heads, too. `recipe`: a scale for each tensor (tensorwise), or for each row of "
           "what a product reads (rowwise), or for each tensor by what it had in the last `history` steps "
@@ -301,6 +211,7 @@ void bind_state_of_session(nb::module_& m) {
       .def(
           "materialize",
           [](State& state) {
+            const Turn turn(state);
             nb::gil_scoped_release release;
             state.materialize();
           },
@@ -309,6 +220,7 @@ void bind_state_of_session(nb::module_& m) {
       .def(
           "array",
           [](State& state, const std::string& name) {
+            const Turn turn(state);
             need_values(state, "array");
             return numpy_of(state.array(name));
           },
@@ -318,7 +230,8 @@ void bind_state_of_session(nb::module_& m) {
           [](State& state, const std::string& name, nb::object array) {
             CallingLine line;
             const Parameter known = state.find_spec(name);
-            HostArray given = host_array(array);
+            const Turn turn(state);
+            HostArray given = host_array(name, array);
             const DType held = dtype_of(given.dtype());
             // Within a kind numbers are converted, as those of a batch are.
             const DType dtype = known && is_float(held) == is_float(known.dtype()) &&
@@ -337,6 +250,7 @@ void bind_state_of_session(nb::module_& m) {
       .def(
           "hash",
           [](const State& state) {
+            const Turn turn(state);
             need_values(state, "hash");
             nb::gil_scoped_release release;
             return state_hash(state.arrays(), state.mesh());
@@ -365,34 +279,15 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("arguments", &Session::arguments)
       .def_prop_ro("precision", &Session::precision)
       .def("report", &Session::progress, nb::arg("step"), nb::arg("values"))
+      .def("finish", &Session::finish, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("stop_requested", &Session::stop_requested);
   m.def(
       "_open_session",
       [](const std::vector<std::string>& arguments) { return open_session(arguments).release(); },
       nb::rv_policy::take_ownership, nb::arg("arguments"));
+  m.def("_explain_exit", &Session::explain_exit, nb::arg("code"), nb::arg("words"));
   m.def("_stop_requested", [] { return launcher::stop_requested(); });
   bind_state_of_session(m);
-  nb::class_<SampleData>(m, "SampleData", "Samples by their number: fields by name, and what fills them.")
-      .def(
-          "__init__",
-          [](SampleData* self, nb::dict fields, nb::callable sample) {
-            new (self) SampleData(function_data(fields, sample));
-          },
-          nb::arg("fields"), nb::arg("sample"),
-          "fields: {\"x\": (f32, [20]), \"label\": (i32, [])}, a sample's dtypes and shapes; sample(i): its "
-          "values, a dict or a tuple. It is a "
-          "function of i alone, so that a resumed run and any number of ranks read the same.")
-      .def_prop_ro("fields", [](const SampleData& data) {
-        nb::dict out;
-        for (const auto& field : data.fields)
-          out[field.name.c_str()] = nb::make_tuple(field.dtype, nb::tuple(nb::cast(field.shape)));
-        return out;
-      });
-  m.def("_arrays", &array_data, nb::arg("arrays"), nb::arg("shuffle"), nb::arg("seed"));
-  m.def("tokens", &token_data, nb::arg("path"), nb::arg("context"), nb::arg("vocab") = 65536,
-        nb::arg("dtype") = "uint16", nb::arg("shuffle") = false, nb::arg("seed") = 0,
-        "A file of token ids as samples of `ids` and `targets`, i32 [context]: raw, or with the 1024-byte "
-        "header of magic 20240520.");
   m.def("_train", &run_training, nb::arg("session"), nb::arg("state"), nb::arg("data"), nb::arg("function"),
         nb::arg("options"), nb::arg("validation").none(), nb::arg("measure").none(), nb::arg("samples"),
         nb::arg("every"), nb::arg("measured").none());

@@ -1,4 +1,4 @@
-// A compiled step for a loop of one's own, a compiled function, and checkpoints.
+// A compiled step for a loop of one's own, and checkpoints.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/options.h"
 #include "python/arrays.h"
+#include "python/turns.h"
 
 namespace lockstep::python {
 
@@ -17,11 +18,11 @@ namespace {
 // A step function compiled for the shapes that came, and the number of the next step. The collector of Python
 // finds the user's function here, which may hold the step in turn.
 struct OwnStep {
+  State* state;
   std::shared_ptr<nb::callable> function;
   FieldTypes fields;
   std::unique_ptr<compiler::StepsByShape> steps;
   compiler::Step* last;  // that ran, or the first
-  State* state;
   int64_t done = 0;
   bool compared = false, told = false;  // the arrays of the first call; a step that was not applied
 };
@@ -62,6 +63,7 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
     return step_function(*held, types)(tensors);
   };
   CallingLine line;
+  const Turn turn(state);
   Computing elsewhere;
   nb::gil_scoped_release release;
   auto steps = std::make_unique<compiler::StepsByShape>(
@@ -69,7 +71,7 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
       static_cast<size_t>(std::max<int64_t>(0, max_shapes)));
   compiler::Step* first = &steps->first();
   compiler::tell_no_update(*first, state);
-  return {std::move(held), types, std::move(steps), first, &state};
+  return {&state, std::move(held), types, std::move(steps), first};
 }
 
 // The step for these arrays: each [samples, ...], as many samples in each.
@@ -96,21 +98,8 @@ compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
 
 // The global batch by field: each rank reads the rows of its own micro-batches.
 nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
-  std::vector<HostArray> arrays;
-  for (size_t f = 0; f < self.fields.size(); ++f) {
-    const auto& field = self.fields[f];
-    nb::object value;
-    if (f < nb::len(in_order))
-      value = in_order[f];
-    else if (by_name.contains(field.name.c_str()))
-      value = by_name[field.name.c_str()];
-    else
-      throw UserError(str("[step] ", python_line().text(), ": field \"", field.name, "\" is missing"));
-    arrays.push_back(host_array(value));
-  }
-  if (nb::len(in_order) + nb::len(by_name) != self.fields.size())
-    throw UserError(str("[step] ", python_line().text(), ": ", nb::len(in_order) + nb::len(by_name),
-                        " arrays are given, and the step reads ", self.fields.size()));
+  const Turn turn(*self.state);
+  const std::vector<HostArray> arrays = arrays_of("step", self.fields, in_order, by_name);
   if (!std::exchange(self.compared, true)) {
     Computing elsewhere;
     nb::gil_scoped_release release;
@@ -145,133 +134,9 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   return out;
 }
 
-// A function without a loss, compiled for the shapes that came: arrays in, an array out.
-struct OwnForward {
-  struct Compiled {
-    compiler::Forward forward;
-    FieldTypes fields;
-    DType dtype;
-  };
-  OwnForward(State& at, nb::callable of, FieldTypes first, size_t shapes)
-      : state(&at), function(std::move(of)), fields(std::move(first)), most(shapes) {}
-  OwnForward(const OwnForward&) = delete;
-
-  State* state;
-  nb::callable function;
-  FieldTypes fields;  // of the first shape
-  size_t most;
-  std::map<std::vector<Shape>, Compiled> by_shape;
-};
-int visit_forward(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<OwnForward>(self)->function.ptr());
-  return 0;
-}
-int clear_forward(PyObject* self) {
-  nb::inst_ptr<OwnForward>(self)->function = nb::callable();
-  return 0;
-}
-PyType_Slot kOwnForwardSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_forward)},
-                                  {Py_tp_clear, reinterpret_cast<void*>(clear_forward)},
-                                  {0, nullptr}};
-
-std::vector<Shape> shapes_of(const FieldTypes& fields) {
-  std::vector<Shape> out;
-  for (const auto& field : fields) out.push_back(field.shape);
-  return out;
-}
-std::string words_of(const FieldTypes& fields) {
-  std::vector<std::string> out;
-  for (const auto& field : fields) out.push_back(str(field.name, " ", shape_text(field.dtype, field.shape)));
-  return join(out, ", ");
-}
-
-OwnForward::Compiled& forward_for(OwnForward& self, const FieldTypes& fields) {
-  if (const auto found = self.by_shape.find(shapes_of(fields)); found != self.by_shape.end())
-    return found->second;
-  if (self.by_shape.size() >= self.most)
-    throw UserError(
-        str("[forward] ", python_line().text(), ": ", words_of(fields), " is shape ",
-            self.by_shape.size() + 1, " of this function, and at most ", self.most,
-            " are kept, since each is compiled for itself and has memory of its own (the first is ",
-            words_of(self.fields), "); pad inputs to fewer shapes, or raise max_shapes"));
-  if (!self.by_shape.empty())
-    logs::info(str("the function is compiled for ", words_of(fields), ": shape ", self.by_shape.size() + 1,
-                   " of at most ", self.most));
-  std::vector<compiler::BatchField> batch;
-  for (const auto& field : fields) batch.push_back({field.name, field.dtype, field.shape});
-  DType dtype = DType::f32;
-  CallingLine line;
-  compiler::Forward made(
-      *self.state, batch,
-      [&](const std::vector<Tensor>& inputs) {
-        nb::object result = call_with_fields(self.function, names_of(fields), inputs, "the function");
-        if (!nb::isinstance<Tensor>(result))
-          throw UserError(str("[forward] the function gave ", nb::cast<std::string>(nb::repr(result)),
-                              "; it must return a Tensor"));
-        dtype = nb::cast<Tensor>(result).dtype();
-        return nb::cast<Tensor>(result);
-      },
-      CompileOptions{});
-  return self.by_shape.emplace(shapes_of(fields), OwnForward::Compiled{std::move(made), fields, dtype})
-      .first->second;
-}
-
-OwnForward* compile_forward(State& state, nb::dict fields, nb::callable function, int64_t max_shapes) {
-  if (max_shapes < 1)
-    throw UserError(str("[forward] ", python_line().text(), ": max_shapes is ", max_shapes,
-                        "; a function has at least 1"));
-  auto out =
-      std::make_unique<OwnForward>(state, function, field_types(fields), static_cast<size_t>(max_shapes));
-  forward_for(*out, out->fields);
-  return out.release();
-}
-
-nb::object run_forward(OwnForward& own, nb::args arrays) {
-  if (nb::len(arrays) != own.fields.size())
-    throw UserError(str("[forward] ", python_line().text(), ": ", nb::len(arrays),
-                        " arrays are given, and the function reads ", own.fields.size()));
-  FieldTypes given = own.fields;
-  for (size_t f = 0; f < given.size(); ++f) {
-    const HostArray array = host_array(arrays[f]);
-    if (array.ndim() != given[f].shape.size())
-      check_array(given[f].name, array, given[f].shape, given[f].dtype);  // refuses
-    given[f].shape = shape_of(array);
-    check_array(given[f].name, array, given[f].shape, given[f].dtype);
-  }
-  OwnForward::Compiled& self = forward_for(own, given);
-  std::vector<std::vector<std::byte>> held;
-  std::vector<void*> at;
-  for (size_t f = 0; f < self.fields.size(); ++f) {
-    const auto& field = self.fields[f];
-    HostArray array = host_array(arrays[f]);
-    const int64_t count = numel(field.shape);
-    held.emplace_back(static_cast<size_t>(count) * size_of(field.dtype));
-    copy_elements(field.name, array.data(), dtype_of(array.dtype()), held.back().data(), field.dtype, count);
-    at.push_back(held.back().data());
-  }
-  const void* result = nullptr;
-  {
-    Computing elsewhere;
-    nb::gil_scoped_release release;
-    result = self.forward.run(at);
-  }
-  raise_interrupt();
-  return numpy_of(result, self.dtype, self.forward.result_shape());
-}
 }  // namespace
 
 void bind_steps(nb::module_& m) {
-  nb::class_<OwnForward>(
-      m, "Forward", nb::type_slots(kOwnForwardSlots),
-      "A compiled function without a loss: forward(x) with arrays, gives an array. Arrays of "
-      "other sizes are compiled for when they first come, up to max_shapes of them.")
-      .def("__call__", &run_forward, nb::arg("arrays"),
-           "NumPy arrays, or any that speak DLPack, in the order of the fields.");
-  m.def("forward", &compile_forward, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-        nb::arg("max_shapes") = compiler::kMostShapes, nb::keep_alive<0, 1>(), nb::rv_policy::take_ownership,
-        "Compiles function(x, ...) for inputs of these dtypes and shapes, {\"x\": (f32, [8, 20])}: "
-        "evaluation, generation. On one rank.");
   m.def(
       "philox_uniform",
       [](uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
@@ -291,9 +156,12 @@ void bind_steps(nb::module_& m) {
            "the same on every rank, which the first call compares. Gives a dict: loss, "
            "grad_norm, metrics of one's own; `applied`: whether the update was made; `stop`: whether a "
            "signal asked some rank to stop.")
-      .def_rw(
-          "done", &OwnStep::done,
+      .def_prop_rw(
+          "done", [](const OwnStep& self) { return self.done; },
+          [](OwnStep& self, int64_t done) { self.done = done; }, nb::for_setter(nb::arg("done")),
           "Steps that are done: what schedules and random numbers count. Set it after Checkpoint.resume().")
+      .def("__repr__",
+           [](const OwnStep& self) { return str("Step(", words_of(self.fields), "; done ", self.done, ")"); })
       .def_prop_ro(
           "certificate", [](const OwnStep& self) { return self.last->certificate(); },
           "Of the shape that ran last. Equal certificates promise equal bits.")
@@ -332,6 +200,7 @@ void bind_steps(nb::module_& m) {
       .def(
           "resume",
           [](Checkpoint& self, State& state) {
+            const Turn turn(state);
             nb::gil_scoped_release release;
             return self.resume(state);
           },
@@ -341,6 +210,7 @@ void bind_steps(nb::module_& m) {
       .def(
           "save",
           [](Checkpoint& self, int64_t done, const State& state) {
+            const Turn turn(state);
             nb::gil_scoped_release release;
             self.save(done, state);
           },
@@ -348,6 +218,7 @@ void bind_steps(nb::module_& m) {
   m.def(
       "load_weights",
       [](State& state, const std::string& path, const std::variant<std::string, Scope>& at, bool partial) {
+        const Turn turn(state);
         const auto* scope = std::get_if<Scope>(&at);
         const WeightOptions options{scope ? scope->path() : std::get<std::string>(at), partial};
         nb::gil_scoped_release release;

@@ -54,48 +54,6 @@ void refuse_quotient(const Tensor& x) {
             " does not hold; convert the tensor, x.to(f32) / 255, or take the whole number below, x // 255"));
 }
 
-int64_t index_of(nb::handle index, const char* what) {
-  if (!PyIndex_Check(index.ptr()))
-    throw UserError(
-        str("[index] ", python_line().text(), ": ", what, " is ", nb::cast<std::string>(nb::repr(index)),
-            "; a tensor is indexed by numbers, slices, None and ...; choose elements by a tensor of ids "
-            "with index_select, take or gather"));
-  return nb::cast<int64_t>(nb::steal(PyNumber_Index(index.ptr())));
-}
-
-// x[1, :, None, ..., 2:-1:2] by select, slice and unsqueeze.
-Tensor item(Tensor x, nb::handle key) {
-  CallingLine line;
-  nb::tuple parts = PyTuple_Check(key.ptr()) ? nb::borrow<nb::tuple>(key) : nb::make_tuple(key);
-  int named = 0;
-  for (nb::handle part : parts) named += !part.is_none() && part.ptr() != Py_Ellipsis;
-  if (named > x.ndim())
-    throw UserError(str("[index] ", python_line().text(), ": ", named, " indices of ", x.text()));
-  int dim = 0;
-  for (nb::handle part : parts) {
-    if (part.is_none()) {
-      x = unsqueeze(x, dim++);
-    } else if (part.ptr() == Py_Ellipsis) {
-      dim = x.ndim();
-      bool behind = false;
-      for (nb::handle other : parts) {
-        if (behind && !other.is_none()) --dim;
-        behind = behind || other.ptr() == Py_Ellipsis;
-      }
-    } else if (PySlice_Check(part.ptr())) {
-      nb::object start = part.attr("start"), stop = part.attr("stop"), step = part.attr("step");
-      const int64_t from = start.is_none() ? 0 : index_of(start, "the start of a slice"),
-                    to = stop.is_none() ? x.size(dim) : index_of(stop, "the end of a slice"),
-                    by = step.is_none() ? 1 : index_of(step, "the step of a slice");
-      if (!start.is_none() || !stop.is_none() || !step.is_none()) x = slice(x, dim, from, to, by);
-      ++dim;
-    } else {
-      x = select(x, dim, index_of(part, "an index"));
-    }
-  }
-  return x;
-}
-
 void bind_arithmetic(TensorClass& t) {
   bind_operator(t, "add", [](auto a, auto b) { return a + b; });
   bind_operator(t, "sub", [](auto a, auto b) { return a - b; });
@@ -171,7 +129,11 @@ TensorClass bind_tensor(nb::module_& m) {
   t.def("__repr__", [](const Tensor& x) { return x.defined() ? "Tensor(" + x.text() + ")" : "Tensor()"; });
   t.def("__getitem__", &item, nb::arg("key").none(),
         "Numbers, slices, None and ...: as NumPy's basic indexing.");
-  t.def("__len__", [](const Tensor& x) { return x.size(0); });
+  t.def("__len__", [](const Tensor& x) {
+    if (x.ndim() == 0)
+      throw nb::type_error(str("a tensor of no dims, ", x.text(), ", has no length").c_str());
+    return x.size(0);
+  });
   t.def("__hash__", [](nb::handle x) { return reinterpret_cast<intptr_t>(x.ptr()) >> 4; });
   t.def("__bool__", [](const Tensor& x) -> bool {
     throw nb::type_error(str("a tensor, ", x.text(),
@@ -180,16 +142,19 @@ TensorClass bind_tensor(nb::module_& m) {
                              .c_str());
   });
   t.def(
-      "__array__",
-      [](const Tensor& x, nb::args, nb::kwargs) -> nb::object {
-        throw nb::type_error(str("a tensor, ", x.text(),
-                                 ", has no values while a step is traced, so NumPy cannot compute with it; "
-                                 "lockstep has the function, as in ls.exp(x)")
-                                 .c_str());
+      "__iter__",
+      [](const Tensor& x) {
+        CallingLine line;
+        if (x.ndim() == 0)
+          throw nb::type_error(str("a tensor of no dims, ", x.text(), ", has no rows").c_str());
+        return nb::iter(nb::cast(unbind(x, 0)));
       },
-      "TypeError: a traced tensor has no values.");
-  t.def("__getattr__", [](const Tensor& x, const std::string& word) -> nb::object {
-    throw nb::attribute_error(unknown_attribute("Tensor", x.text(), word).c_str());
+      "The elements along dim 0: for row in x, a, b = x.");
+  t.def("__init__", [](Tensor*, nb::args, nb::kwargs) {
+    throw UserError(
+        str("[Tensor] ", python_line().text(),
+            ": a Tensor is a handle into a step that is traced, and none is made by hand: a step is "
+            "given its batch fields; ls.constant(x, [1, 2]), ls.zeros(x, [4]) and the like make more"));
   });
   t.def(
       "to",
@@ -197,7 +162,7 @@ TensorClass bind_tensor(nb::module_& m) {
         CallingLine line;
         return convert(x, dtype);
       },
-      nb::arg("dtype"), "The same numbers as another dtype: convert().");
+      nb::arg("dtype").noconvert(), "The same numbers as another dtype: convert().");
   t.def(
       "detach",
       [](const Tensor& x) {
@@ -216,7 +181,7 @@ void bind_inits(nb::module_& m) {
   nb::implicitly_convertible<Init, LinearInit>();
   nb::class_<Schedule>(m, "Schedule",
                        "A rate by the number of the update: a number, or one of the functions of schedules.")
-      .def(nb::init_implicit<double>(), nb::arg("lr"))
+      .def(nb::init<double>(), nb::arg("lr"))
       .def(
           "__init__",
           [](Schedule* self, double lr, std::function<double(int64_t)> factor, int64_t warmup) {
@@ -283,7 +248,7 @@ void bind_state(nb::module_& m) {
         return at.buffer(part, dtype, shape.values, std::move(init));
       },
       nb::arg("name"), nb::arg("shape"), nb::arg("init").sig("init.zeros()") = Init(),
-      nb::arg("dtype").sig("f32") = DType::f32, nb::keep_alive<0, 1>(),
+      nb::arg("dtype").noconvert().sig("f32") = DType::f32, nb::keep_alive<0, 1>(),
       "Records anything else that a step keeps.");
   nb::class_<PlacementRule>(m, "PlacementRule", "Where tensors lie on a mesh dim.")
       .def(
@@ -325,6 +290,15 @@ nb::class_<Within<Guard>> bind_guard(nb::module_& m, const char* name, const cha
       .def("__exit__", [](W& w, nb::args) { w.living.pop_back(); });
 }
 }  // namespace
+
+Schedule Rate::of(const char* owner) const {
+  if (const auto* schedule = std::get_if<Schedule>(&given)) return *schedule;
+  try {
+    return std::get<double>(given);
+  } catch (const UserError& error) {
+    throw UserError(str("[", owner, "] ", python_line().text(), ": ", error.what()));
+  }
+}
 
 void bind_optimizer(nb::module_& m) {
   nb::class_<Optimizer>(m, "Optimizer", "What all kinds of optimizer share.")
@@ -372,7 +346,7 @@ nb::class_<Tensor> bind_values(nb::module_& m) {
                                          },
                                          {}};
           },
-          nb::arg("x"), nb::arg("dtype"));
+          nb::arg("x"), nb::arg("dtype").noconvert());
   return tensor;
 }
 

@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-// The standard normal distribution on [from, to], 0 <= from < to <= infinity. A number of it is from + past(s)
-// with s = -log(1 - u inside()) and u uniform in [0, 1): s says how much rarer a number beyond it is than one
-// beyond `from`.
+// The standard normal distribution on [from, to], 0 <= from < to <= infinity. A number of it is from +
+// past(s) with s = -log(1 - u inside()) and u uniform in [0, 1): s says how much rarer a number beyond it is
+// than one beyond `from`.
 class NormalTail {
  public:
   NormalTail(double from, double to);

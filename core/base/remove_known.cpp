@@ -89,7 +89,8 @@ bool is_numbered(std::string_view text, std::string_view before, std::string_vie
   text.remove_prefix(before.size());
   if (!text.ends_with(behind)) return false;
   text.remove_suffix(behind.size());
-  return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos &&
+  return !text.empty() && text.size() <= 18 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos &&
          (text.size() == 1 || text[0] != '0');
 }
 

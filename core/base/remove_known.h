@@ -1,4 +1,5 @@
-// Removing what this program made: by names of an exact form, never through a link, and never what is foreign.
+// Removing what this program made: by names of an exact form, never through a link, and never what is
+// foreign.
 #pragma once
 
 #include <functional>
@@ -16,8 +17,8 @@ struct Entry {
 using IsOurs = std::function<bool(const Entry&)>;
 
 // Removes the entries of `folder` that `ours` names: files, and links as links; sub-folders by the same rule.
-// Then the folder itself, if nothing is left in it. A link in the folder's own place is left alone. True where
-// the folder is gone.
+// Then the folder itself, if nothing is left in it. A link in the folder's own place is left alone. True
+// where the folder is gone.
 bool remove_known(const std::string& folder, const IsOurs& ours);
 
 // The first entry that `ours` does not name, as above; "" where there is none, or no such folder.

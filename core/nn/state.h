@@ -109,9 +109,9 @@ class State {
   // What materialize() calls behind the initial values, in the order of these calls: weights from elsewhere.
   void start_with(std::function<void(State&)> weights) { weights_.push_back(std::move(weights)); }
   // The tensor starts from these elements, dense and row-major, wherever the state starts (as start_with),
-  // and has them now where it is allocated; each rank keeps its part. They are copied. The same on all ranks:
-  // collective over mesh().world. UserError for another dtype or shape, naming the nearest FQN where there is
-  // no such tensor, for a value that is not finite, and for elements that differ between ranks.
+  // and has them now where the state has values; each rank keeps its part. They are copied. The same on all
+  // ranks: collective over mesh().world. UserError for another dtype or shape, naming the nearest FQN where
+  // there is no such tensor, for a value that is not finite, and for elements that differ between ranks.
   void set(std::string_view fqn, const void* elements, DType dtype, const Shape& shape,
            Here at = Here::current());
   bool allocated() const { return allocated_; }

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// As the state has them while a step is traced. Those that have had the most read a scalar by its own name; of
-// others, as of a weight that joined a resumed run, each cohort reads one that is named behind its first
+// As the state has them while a step is traced. Those that have had the most read a scalar by its own name;
+// of others, as of a weight that joined a resumed run, each cohort reads one that is named behind its first
 // moment, "optim.bias1..optim.head.weight.exp_avg".
 class UpdateCohorts {
  public:

@@ -41,9 +41,12 @@ class Search {
       if (!graph_[v].producer.valid()) continue;
       const Node& node = graph_.node(graph_[v].producer);
       if (node.op == ops::grad || node.op == ops::vjp) {
-        const size_t roots = node.op == ops::grad && node.attrs.flag("scaled") ? 3 : 2;
+        const bool of_loss = node.op == ops::grad;
+        const size_t terms = of_loss && node.attrs.has("terms") ? node.attrs.integer("terms") : 1;
+        const size_t roots = 2 * terms + (of_loss && node.attrs.flag("scaled") ? 1 : 0);
         if (node.inputs.at(roots + static_cast<size_t>(graph_[v].index)) != parameter) continue;
-        if (flows(node.inputs[0])[parameter]) return false;
+        for (size_t term = 0; term < terms; ++term)  // a sum and a count each
+          if (flows(node.inputs[2 * term])[parameter]) return false;
         found = true;
         continue;
       }

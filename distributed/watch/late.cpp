@@ -95,6 +95,13 @@ std::string text(const Mismatch& m) {
     return str("ranks ", m.rank, " and ", m.other, " started different collectives of group ", m.group.name,
                " before number ", m.group_seq, ", ", m.site, ", which is the oldest that is recorded of both",
                rule, " (LOCKSTEP_VERIFY=1 names the first that differs)");
+  const auto ended = [](const std::string& site) { return site.rfind("barrier \"finish\"", 0) == 0; };
+  if (ended(m.site) != ended(m.other_site)) {
+    const bool first = ended(m.site);
+    return str("rank ", first ? m.rank : m.other, " left early: its program came to an end, and rank ",
+               first ? m.other : m.rank, " started ", first ? m.other_site : m.site, " (collective ",
+               m.group_seq, " of group ", m.group.name, "); all ranks must leave together");
+  }
   return str("collective ", m.group_seq, " of group ", m.group.name, " differs: rank ", m.rank, " started ",
              m.site, ", rank ", m.other, " started ", m.other_site, rule);
 }

@@ -9,6 +9,7 @@
 #include <exception>
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include "compiler/pass.h"
 #include "compiler/plan_observer.h"
@@ -147,8 +148,55 @@ void Session::plan_instead(const PlanRequest& request, const Shape& shape,
   compiler::set_plan_observer(planned);
 }
 
+namespace {
+// Of the world that is left where the process ends.
+struct Ending {
+  std::shared_ptr<World> world;
+  pid_t process = 0;
+  int code = 0;
+  std::string words;  // of an exit with `code`
+};
+Ending& ending() {
+  static auto* out = new Ending;  // it is read behind destructors
+  return *out;
+}
+
+void leave_world(int status, void*) {
+  const int code = status & 0xff;  // what a parent process sees of it
+  Ending& of = ending();
+  const std::shared_ptr<World> world = std::exchange(of.world, nullptr);
+  if (!world || of.process != getpid()) return;  // a child that was forked off is no rank
+  if (code == kExitOk || code == kExitStopped) return world->finish();
+  if (!worker_place().supervised()) return;  // the code says it
+  const char* kind = code == kExitUser       ? "UserError"
+                     : code == kExitPeer     ? "PeerError"
+                     : code == kExitInternal ? "InternalError"
+                                             : kProgramError;
+  const bool known = of.code == code && !of.words.empty();
+  leave_worker(
+      {{.kind = kind, .message = known ? of.words : str("the program ended with exit code ", code)}, code},
+      true);
+}
+}  // namespace
+
+void Session::finish() {
+  if (const auto world = std::exchange(world_, nullptr)) world->finish();
+}
+
+void Session::end() {
+  if (!world_) return;
+  ending().world = std::exchange(world_, nullptr);
+  ending().process = getpid();
+  on_exit(leave_world, nullptr);  // registered late, it comes before other handlers and destructors
+}
+
+void Session::explain_exit(int code, const std::string& words) {
+  ending().code = code;
+  ending().words = words;
+}
+
 Session::~Session() {
-  if (std::uncaught_exceptions() == 0 && world_) world_->finish();
+  if (std::uncaught_exceptions() == 0) end();
 }
 
 std::string Session::argument(size_t i, const std::string& otherwise) const {
@@ -188,7 +236,7 @@ void Session::progress(int64_t step, const std::map<std::string, double>& values
 }
 
 void Session::leave(int code) {
-  if (world_) world_->finish();
+  finish();
   std::cout.flush();
   std::fflush(nullptr);
   _exit(code);

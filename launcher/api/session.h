@@ -53,6 +53,14 @@ class Session {
   void progress(int64_t step, const std::map<std::string, double>& values);
   // Prints "step I  name value ..." on rank 0, and tells the supervisor that step I is done.
   void report(int64_t step, std::initializer_list<std::pair<const char*, float>> values);
+  // Leaves the ranks now: all meet. Collective.
+  void finish();
+  // Leaves the ranks where the process ends, by the exit code: with 0, or after a stop (80), all meet. With
+  // another one this rank has failed, and says so to trainrun: it joins no barrier, for which its peers may
+  // not be ready. The destructor does it.
+  void end();
+  // What trainrun is told where the process ends with this code, "SystemExit: 7 (raised at train.py:12)".
+  static void explain_exit(int code, const std::string& words);
   // Leaves the ranks and ends the process with this exit code; what stdio holds is written. Collective.
   [[noreturn]] void leave(int code);
   bool stop_requested() const;  // SIGTERM or SIGINT came: agree with the other ranks, save and leave

@@ -18,9 +18,9 @@
 #include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
-#include "core/reading/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/device/device.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
 
@@ -88,6 +88,11 @@ double attention_rate(DType dtype, int threads) {
   return rate_of_calls(calls, static_cast<size_t>(numel(heads)) * sizeof(float), threads);
 }
 
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 constexpr const char* kFile = "host-rates.json";
 // What copy_rate says of the host that the table "cpu" was measured on, two threads. A step reads and writes
 // less than that: its calls begin and end, and their rows are short.
@@ -99,7 +104,9 @@ Json json_of(const HostRates& rates) {
           {"products", rates.products},
           {"attention", rates.attention},
           {"copies", rates.copies},
-          {"link", {{"bandwidth", rates.link.bandwidth}, {"latency", rates.link.latency}}}};
+          {"link", {{"bandwidth", rates.link.bandwidth}, {"latency", rates.link.latency}}},
+          {"quiet", rates.quiet},
+          {"at", rates.at}};
 }
 HostRates from(const Json& json) {
   HostRates out;
@@ -108,6 +115,7 @@ HostRates from(const Json& json) {
   out.attention = json.at("attention").get<std::map<std::string, double>>();
   out.copies = json.at("copies").get<double>();
   out.link = {json.at("link").at("bandwidth").get<double>(), json.at("link").at("latency").get<double>()};
+  out.quiet = json.at("quiet").get<bool>(), out.at = json.at("at").get<int64_t>();
   return out;
 }
 
@@ -150,6 +158,8 @@ std::string host_processor() {
 HostRates measure_host_rates() {
   HostRates out;
   out.processor = host_processor(), out.cores = std::max<int64_t>(1, cores_of_process());
+  double load = 0;  // mean of a minute
+  out.quiet = getloadavg(&load, 1) != 1 || load < 0.5 * static_cast<double>(out.cores), out.at = now();
   const auto threads = static_cast<int>(out.cores);
   for (const auto& [precision, dtype] : {std::pair{"fp32", DType::f32}, {"bf16", DType::bf16}})
     out.products[precision] = product_rate(dtype, threads),
@@ -176,12 +186,11 @@ void store(const HostRates& rates) {
 }
 
 std::optional<HostRates> host_rates() {
-  if (auto found = stored_host_rates()) return found;
+  constexpr int64_t kHour = 3600;
+  if (auto found = stored_host_rates(); found && (found->quiet || now() - found->at < kHour)) return found;
   try {
-    double load = 0;  // mean of a minute
-    const bool quiet = getloadavg(&load, 1) != 1 || load < 0.5 * static_cast<double>(cores_of_process());
     HostRates measured = measure_host_rates();
-    if (quiet) store(measured);
+    store(measured);
     return measured;
   } catch (const std::bad_alloc&) {
   } catch (const std::system_error&) {}  // limits of this process
@@ -200,8 +209,8 @@ Roofline cpu_with(const HostRates& rates) {
   for (LinkSpeed* link : {&out.inside, &out.across}) link->bandwidth *= copies;
   if (rates.link.bandwidth > 0) out.inside = rates.link;
   out.cores = rates.cores;
-  out.measured_on = str("measured here: ", rates.cores, rates.cores == 1 ? " core of " : " cores of ",
-                        rates.processor);
+  out.measured_on =
+      str("measured here: ", rates.cores, rates.cores == 1 ? " core of " : " cores of ", rates.processor);
   return out;
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/remove_known.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
@@ -81,7 +82,8 @@ int remove_sessions(const std::string& host, const std::string& temporary) {
   for (fs::directory_iterator at(top, none), end; !none && at != end; at.increment(none)) {
     const std::string name = at->path().filename();
     if (!is_numbered(name, "pid.") || !is_old_and_own(at->path(), S_IFDIR)) continue;
-    const bool gone = ::kill(static_cast<pid_t>(std::atoll(name.c_str() + 4)), 0) != 0 && errno == ESRCH;
+    const auto process = whole_number<pid_t>(name.substr(4));
+    const bool gone = process && ::kill(*process, 0) != 0 && errno == ESRCH;
     std::error_code ignored;  // another run removes it, too
     if (gone) removed += fs::remove_all(at->path(), ignored) > 0;
   }

@@ -52,7 +52,12 @@ RunFolder::RunFolder(std::string path, const std::string& other, double patience
 
 std::string asked_config(const std::string& run_dir) { return run_dir + "/asked.json"; }
 
-std::string RunFolder::ask(const std::string& config) const {
+RunFolder::~RunFolder() {
+  if (asked_) remove_file(asked_config(path()));
+}
+
+std::string RunFolder::ask(const std::string& config) {
+  asked_ = true;
   write_whole(asked_config(path()), config);
   return asked_config(path());
 }

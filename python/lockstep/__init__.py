@@ -3,14 +3,16 @@ from typing import TYPE_CHECKING
 
 from . import _core
 from ._core import *  # noqa: F401,F403  functions, layers, optimizers: as their C++ headers declare them
-from . import init
+from . import calls, init, shown, words
 from .dcp import convert_dcp
 from .runs import load, metrics
 from .training import Session, Validation, arrays, train
-from .words import missing as _missing
 
 __version__ = _core.__version__
+calls.install()
+shown.install()
+words.install()
 
 if not TYPE_CHECKING:  # a checker knows all names, and would take any name for one with this
     def __getattr__(name):
-        raise AttributeError(_missing(name, globals()))
+        raise AttributeError(words.missing(name, globals()))

@@ -6,6 +6,7 @@ import sys
 import traceback
 
 from . import _core
+from .calls import checked, shown
 
 
 class Session:
@@ -15,13 +16,17 @@ class Session:
     `arguments` (sys.argv); --train.device=WORD and --train.precision=WORD are read, too. What is left is in
     `arguments`. `precision` is "" where no argument says one: then train() computes in what the state says.
     One per process. An exception that nobody catches ends the rank with the exit code of its
-    kind, and trainrun names it.
+    kind, and trainrun names it; so it does an exit code of one's own. At an interactive prompt both are
+    Python's.
     """
 
+    @checked
     def __init__(self, arguments=None):
-        words = list(sys.argv) if arguments is None else [sys.argv[0], *arguments]
-        self._before = sys.excepthook
-        sys.excepthook = _leave
+        words = list(sys.argv) if arguments is None else [sys.argv[0], *map(str, arguments)]
+        self._before, self._exit, self._process = sys.excepthook, sys.exit, os.getpid()
+        sys.excepthook = self._leave
+        if os.environ.get("LOCKSTEP_LOG_DIR"):
+            sys.exit = self._exit_here
         if "RANK" in os.environ:  # of torchrun or another launcher, whose ranks trainrun is to start as it did
             os.environ.setdefault("LOCKSTEP_PYTHON", sys.executable)
         self._session = _core._open_session(words or ["python"])
@@ -30,16 +35,26 @@ class Session:
         self.local_ranks = self._session.local_ranks
         self.arguments = self._session.arguments
         self.precision = self._session.precision
-        atexit.register(self.close)
+        atexit.register(self._end)
 
+    def __repr__(self):
+        if self._session is None:
+            return "Session(closed)"
+        return f"Session(rank {self.rank}, mesh {self.mesh!r})"
+
+    @checked
     def argument(self, index, otherwise=None):
         """Argument `index` behind the program's name, as the type of `otherwise`."""
         if index >= len(self.arguments):
             return otherwise
         return self.arguments[index] if otherwise is None else type(otherwise)(self.arguments[index])
 
-    def report(self, step, **values):
+    @checked
+    def report(self, step: "int", **values):
         """Prints the values on rank 0, and tells trainrun that the step is done."""
+        for name, value in values.items():
+            if not hasattr(value, "__float__"):
+                raise _core.UserError(f"[report] {_core._line()}: {name} is {shown(value)}; it must be a number")
         self._session.report(step, {name: float(value) for name, value in values.items()})
 
     @property
@@ -48,17 +63,60 @@ class Session:
         return self._session.stop_requested
 
     def close(self):
-        """Leaves the ranks. Called at the end of the program."""
+        """Leaves the ranks: all meet. The end of the program does it, where no rank has failed."""
+        if self._session is not None:
+            self._session.finish()
+        self._end()
+
+    def _end(self):
+        """The end of this program: whether the ranks meet follows from its exit code, which nobody knows yet."""
         self._session = None
-        sys.excepthook = self._before
+        sys.excepthook, sys.exit = self._before, self._exit
+
+    def _exit_here(self, code=None):
+        """sys.exit under trainrun, which is told the line."""
+        _explain_exit(code, traceback.extract_stack(sys._getframe(1)))
+        self._exit(code)
+
+    def _leave(self, kind, error, trace):
+        """An exception that nobody caught. What is typed at a prompt, or runs in a child of this process, ends no rank."""
+        if _at_prompt() or os.getpid() != self._process:
+            return self._before(kind, error, trace)
+        _leave(kind, error, trace)
+
+
+def _at_prompt():
+    ipython = sys.modules.get("IPython")
+    return bool(
+        hasattr(sys, "ps1")
+        or sys.flags.interactive
+        or sys.flags.inspect
+        or os.environ.get("PYTHONINSPECT")
+        or "idlelib.run" in sys.modules
+        or ipython is not None and getattr(ipython, "get_ipython", lambda: None)() is not None
+    )
+
+
+def _of_the_user(frames):
+    here = os.path.dirname(__file__) + os.sep
+    return [frame for frame in frames if not frame.filename.startswith(here)]
+
+
+def _place(frames):
+    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
+
+
+def _explain_exit(code, frames):
+    """What trainrun is told where the process ends with this code."""
+    number = 0 if code is None else code if isinstance(code, int) else 1
+    _core._explain_exit(number & 255, f"SystemExit: {code} (raised at {_place(_of_the_user(frames))})")
 
 
 def _leave(kind, error, trace):
     """An exception that nobody caught: the traceback without our own frames, and the exit code of its kind."""
-    here = os.path.dirname(__file__) + os.sep
-    frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(here)]
-    if kind is KeyboardInterrupt:  # Python ends by the signal itself then, which a shell tells as 130
-        at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    frames = _of_the_user(traceback.extract_tb(trace))
+    if kind is KeyboardInterrupt and not os.environ.get("LOCKSTEP_LOG_DIR"):
+        at = f" at {_place(frames)}" if frames else ""  # Python ends by the signal itself then, which a shell tells as 130
         print(f"stopped by Ctrl-C (KeyboardInterrupt){at}{': ' if str(error) else ''}{error}", file=sys.stderr)
         return
     print("Traceback (most recent call last):", *(line.rstrip("\n") for line in traceback.format_list(frames)),
@@ -67,14 +125,17 @@ def _leave(kind, error, trace):
     sys.stderr.flush()
     ours = issubclass(kind, _core.Error)
     name = kind.__name__ if kind.__module__ in ("builtins", "lockstep") else f"{kind.__module__}.{kind.__name__}"
-    where = f" (raised at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    _core._leave(name if ours else "ProgramError", str(error) if ours else f"{name}: {error}{where}", True)
+    where = f" (raised at {_place(frames)})" if frames else ""
+    said = f"{name}: {error}" if str(error) else name
+    _core._leave(name if ours else "ProgramError", str(error) if ours else said + where, True)
 
 
-def arrays(shuffle=False, seed=0, **fields):
+@checked
+def arrays(shuffle: "bool" = False, seed: "int" = 0, **fields):
     """Arrays in memory as data: arrays(x=images, label=labels); row i is sample i, and after the last one the first.
 
-    shuffle: each epoch in an order of its own, which follows from the seed; the same on any number of ranks.
+    Integers are i32 and floats f32, also where NumPy has 64 bits. shuffle: each epoch in an order of its own,
+    which follows from the seed; the same on any number of ranks.
     """
     return _core._arrays(fields, shuffle, seed)
 
@@ -95,11 +156,15 @@ class Validation:
     measured: object = None
 
 
+Validation.__init__ = checked(Validation.__init__)
+
+
+@checked
 def train(
-    session,
-    state,
-    data,
-    step,
+    session: "Session",
+    state: "State",
+    data: "SampleData",
+    step: "Callable",
     *,
     run="runs/own",
     steps=100,
@@ -164,18 +229,24 @@ def train(
     }
     if session._session is None:
         raise _core.UserError("[train] the session is closed")
-    hash_ = _core._train(
-        session._session,
-        state,
-        data,
-        step,
-        options,
-        *(
-            (validation.data, validation.function, validation.samples, validation.every, validation.measured)
-            if validation
-            else (None, None, 0, 0, None)
-        ),
-    )
+    if validation and not isinstance(validation, Validation):
+        raise _core.UserError(f"[train] {_core._line()}: validation is {shown(validation)}; it must be ls.Validation(data, function, samples)")
+    try:
+        hash_ = _core._train(
+            session._session,
+            state,
+            data,
+            step,
+            options,
+            *(
+                (validation.data, validation.function, validation.samples, validation.every, validation.measured)
+                if validation
+                else (None, None, 0, 0, None)
+            ),
+        )
+    except SystemExit as error:  # of a function of the user's, which may have raised it without sys.exit
+        _explain_exit(error.code, traceback.extract_tb(error.__traceback__))
+        raise
     if session.stop_requested:
         if os.environ.get("LOCKSTEP_LOG_DIR"):
             session.close()

@@ -66,28 +66,6 @@ TEST_F(Trainrun, SlipsAreAnswered) {
   }
 }
 
-// A pipe gives its bytes once, and a config is looked at more than once.
-TEST_F(Trainrun, ConfigsThroughPipes) {
-  const std::string self = TRAINRUN;
-  const auto shell = [&](const std::string& line) {
-    Process process({"/bin/bash", "-c", line}, scratch_.path("out"));
-    const int code = process.wait(20);
-    return Result{code, process.output()};
-  };
-  for (const std::string& line :
-       {self + " show <(cat c.json)", "cat c.json | " + self + " show /dev/stdin",
-        self + " show /dev/stdin < c.json", self + " show /proc/self/fd/0 < c.json"}) {
-    const Result shown = shell(line);
-    EXPECT_EQ(shown.code, kExitOk) << line << "\n" << shown.output;
-    EXPECT_HAS(shown.output, "\"first\"");
-  }
-  EXPECT_EQ(shell(self + " --nproc 1 <(cat c.json) --name=piped").code, kExitOk);
-  EXPECT_HAS(file_text("runs/piped/config.json"), "\"steps\": 4");
-  EXPECT_EQ(shell("cat c.json | " + self + " --nproc 2 /dev/stdin --name=stdin").code, kExitOk);
-  const Result data = shell(self + " show c.json --data.paths=[@<(echo a)]");
-  EXPECT_EQ(data.code, kExitUser) << data.output;
-}
-
 TEST_F(Trainrun, ResolvedConfigRerunsTheRun) {
   EXPECT_EQ(trainrun({"c.json", "--optim.lr=0.25", "--name=other"}).code, kExitOk);
   std::string first = file_text("runs/other/config.json");

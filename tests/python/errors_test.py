@@ -1,7 +1,10 @@
 """What goes wrong in a Python program is told with the user's line, and leaves with the exit code of its kind."""
+import subprocess
+import sys
 import unittest
 
 import lockstep as ls
+import numpy as np
 
 from programs import Programs
 
@@ -275,6 +278,102 @@ def pick(ids, y):
     def test_sys_exit_keeps_its_code(self):
         file = self.write("program.py", STEP + "import sys\nsys.exit(3)\n")
         self.alone(file, code=3)
+        said = self.ranks(2, file, code=1)
+        self.assertIn("ProgramError: SystemExit: 3 (raised at program.py:14)", said)
+
+    def test_one_rank_that_leaves(self):
+        """By its code, with its line, and never restarted: it joins no barrier of the others."""
+        rank = "import os, sys\nrank = int(os.environ.get('RANK', 0))\n"
+        sample = "def sample(i):\n    if i == 30:\n        {}\n    return np.ones(8, np.float32), np.ones(4, np.float32)\n"
+        train = "ls.train(session, state, ls.SampleData(fields, sample), step, run='runs/r', steps=12, global_batch=8, micro_batch=2)\n"
+        for text, cause in (
+            (sample.format("sys.exit(7)") + train, "ProgramError at step 4: SystemExit: 7 (raised at program.py:17)"),
+            (sample.format("raise SystemExit(7)") + train, "ProgramError at step 4: SystemExit: 7 (raised at program.py:17)"),
+            ("if rank == 1:\n    sys.exit('no such file')\n" + sample.format("pass") + train, "ProgramError: SystemExit: no such file (raised at program.py:16)"),
+            ("if rank == 1:\n    sys.exit(-1)\n" + sample.format("pass") + train, "ProgramError: SystemExit: -1 (raised at program.py:16)"),
+            ("if rank == 1:\n    raise SystemExit(7)\n" + sample.format("pass") + train, "ProgramError: the program ended with exit code 7"),
+            ("if rank == 1:\n    raise KeyboardInterrupt\n" + sample.format("pass") + train, "ProgramError: KeyboardInterrupt (raised at program.py:16)"),
+        ):
+            with self.subTest(cause):
+                said = self.ranks(2, self.write("program.py", rank + STEP + text), code=1)
+                self.assertIn(f"root cause: rank 1: {cause}", said)
+                self.assertNotIn("max-restarts", said)
+        # One that comes to its end while the others go on.
+        said = self.ranks(2, self.write("program.py", rank + STEP + "if rank == 1:\n    sys.exit()\n" + sample.format("pass") + train), code=75)
+        self.assertIn("rank 1 left early: its program came to an end, and rank 0 started ", said)
+        # A child of a rank is none.
+        fork = "if os.fork() == 0:\n    sys.exit(5)\nos.wait()\n"
+        self.state_of(self.ranks(2, self.write("program.py", rank + STEP + fork + sample.format("pass") + train)))
+
+    def test_an_error_at_a_prompt_leaves_the_interpreter(self):
+        lines = "import lockstep as ls\nsession = ls.Session()\n1/0\nls.nothing\nraise KeyboardInterrupt\nprint('still', 'here')\n"
+        for words in ([sys.executable, "-i", "-q"], [sys.executable, "-c", "import code; code.interact()"]):
+            done = subprocess.run(words, input=lines, cwd=self.folder.name, capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, "still here" in done.stdout), (0, True), done.stdout + done.stderr)
+            self.assertIn("ZeroDivisionError", done.stderr)
+
+    def test_arrays_that_are_no_numbers(self):
+        """Each by its field, its dtype and the way out."""
+        session = ls.Session([])
+        x = np.ones((4, 3))
+        for value, *parts in (
+            (x.astype(object), "is objects [4,3]", "its elements are Python objects (the first is 1.0): make numbers of them, as in x.astype(numpy.float32)"),
+            (np.array([["a"] * 3] * 4), "is text [4,3]", "texts are numbered: numpy.unique(x, return_inverse=True)[1]"),
+            (np.array([b"a"] * 4), "is bytes [4]", "texts are numbered"),
+            (None, "is None", "give an array of numbers"),
+            (x.astype(">f4"), "is float32 in the other byte order (>f4) [4,3]", "x.astype(x.dtype.newbyteorder('='))"),
+            (np.zeros((4, 3), "datetime64[s]"), "is datetime64[s] [4,3]", "dates are counted"),
+            (np.zeros(4, "timedelta64[s]"), "is timedelta64[s] [4]", "times are counted"),
+            (x.astype(np.int8), "is int8 [4,3]", "write x.astype(numpy.int32)"),
+            (x.astype(np.int16), "is int16 [4,3]", "write x.astype(numpy.int32)"),
+            (x.astype(np.complex64), "is complex64 [4,3]", "take its parts: numpy.stack([x.real, x.imag], -1)"),
+            (x.astype(np.complex128), "is complex128 [4,3]", "take its parts"),
+            (x.astype(np.longdouble), f"is {np.dtype(np.longdouble).name} [4,3]", "write x.astype(numpy.float32)"),
+            (np.zeros(4, [("a", "f4"), ("b", "i4")]), "is void64 [4]", "give each of its fields by itself: x['a']"),
+            ([[1, 2], [3]], "has rows of several lengths", "pad them to one"),
+            (np.array([[1, 2], [3]], object), "its rows have several lengths: pad them to one"),
+            ({"a": 1}, "is {'a': 1}, a dict", "give an array of numbers"),
+            ((i for i in range(4)), "a generator", "give an array of numbers"),
+            ("text", "is text []", "texts are numbered"),
+        ):
+            with self.subTest(parts[0]):
+                said = []
+                for call in (lambda: ls.arrays(ok=np.ones(4), x=value),
+                             lambda: ls.forward(ls.State(session.mesh), {"x": (ls.f32, [4, 3])}, lambda x: x)(value)):
+                    with self.assertRaises(ls.UserError) as caught:
+                        call()
+                    said.append(str(caught.exception))
+                self.assertEqual(said[0], said[1])
+                for part in ('[data] field "x" ', *parts):
+                    self.assertIn(part, said[0])
+
+    def test_floats_of_numpy(self):
+        """float64, as NumPy makes them, are f32 where f32 holds them; another is named."""
+        self.assertEqual(ls.arrays(x=np.ones((4, 3)), y=[1.5] * 4).fields, {"x": (ls.f32, (3,)), "y": (ls.f32, ())})
+        train = "ls.train(session, state, ls.arrays(x={}, y=np.zeros((8, 4))), step, steps=2, global_batch=4)\n"
+        plain = self.alone(self.write("program.py", STEP + train.format("np.ones((8, 8), np.float32) / 3").replace("'r'", "'a'")))
+        wide = self.alone(self.write("program.py", STEP + train.format("(np.ones((8, 8), np.float32) / 3).astype(float)").replace("steps=2", "run='runs/b', steps=2")))
+        self.assertEqual(self.state_of(plain), self.state_of(wide))
+        said = self.alone(self.write("program.py", STEP + train.format("np.full((8, 8), 1e300)").replace("steps=2", "run='runs/c', steps=2")), code=2)
+        self.assertIn('field "x" has 1e+300 (f64), which f32 does not hold; scale the values, or clip them', said)
+
+    def test_what_a_data_function_gives(self):
+        for given, words in (
+            ("{'x': np.ones(8)}", 'gave a dict without the field "y"; it has x, and the fields are x, y'),
+            ("None", "gave None; it must return the fields x, y: a dict, or a tuple in this order"),
+            ("(np.ones(8),)", "gave 1 value, "),
+            ("(1, 2, 3)", "gave 3 values, (1, 2, 3), and the fields are 2: x, y"),
+            ("7", "gave 1 value, 7, and the fields are 2: x, y"),
+        ):
+            with self.subTest(given):
+                text = f"def sample(i):\n    return {given}\nls.train(session, state, ls.SampleData(fields, sample), step, run='runs/r')\n"
+                said = self.alone(self.write("program.py", STEP + text), code=2)
+                self.assertIn(f"[data] sample 0: the data's function, sample() at program.py:13, {words}", said)
+
+    def test_a_rate_below_zero_is_told_once(self):
+        said = self.alone(self.write("program.py", STEP + "ls.AdamW(state / 'o', lr=-1.0)\n"), code=2)
+        self.assertNotIn("nanobind", said)
+        self.assertEqual(said.count("lr is -1; it must be a number of at least 0"), 1)
 
     def test_no_such_program(self):
         self.assertIn("nowhere.py", self.run_words([*self.trainrun(), "nowhere.py"], 2))

@@ -54,6 +54,18 @@ assert (state.array("head.weight") == ls.load("runs/a")["head.weight"]).all()
 """)
         self.alone(second)
 
+    def test_values_set_between_compile_and_the_first_call(self):
+        self.alone(self.write("given.py", MODEL + '''
+one = compiled()
+state.set("head.bias", np.float32([1, 2, 3]))
+before = ls.State(session.mesh, seed=0)
+ls.Linear(before / "head", 8, 3)
+before.materialize()
+one(np.zeros_like(x), y)  # weights have no gradient but of decay
+assert np.allclose(state.array("head.weight"), before.array("head.weight") * (1 - 1e-2 * 0.1), atol=1e-7), state.array("head.weight")
+assert np.abs(state.array("head.bias") - [1, 2, 3]).max() < 0.02
+'''))
+
     def test_fields_by_name(self):
         swapped = """
 session = ls.Session()

@@ -41,6 +41,78 @@ class Shapes(unittest.TestCase):
             ls.forward(state, {"x": (ls.f32, [3, 4])}, lambda x: x, max_shapes=0)
 
 
+class Forwards(unittest.TestCase):
+    def setUp(self):
+        self.state = ls.State(session.mesh, seed=1)
+        self.state.root.parameter("p", 4, ls.init.ones())
+        self.state.materialize()
+
+    def forward(self, function, **options):
+        return ls.forward(self.state, {"x": (ls.f32, [4, 3])}, function, **options)
+
+    def test_several_results(self):
+        x = A[0, :, :3].copy()
+        pair = self.forward(lambda x: (x + 1, x.sum(1)))(x)
+        self.assertEqual(type(pair), tuple)
+        np.testing.assert_array_equal(pair[0], x + 1)
+        np.testing.assert_allclose(pair[1], x.sum(1), rtol=1e-6)
+        self.assertEqual([a.shape for a in self.forward(lambda x: [x[0], x, x[:, :1]])(x)], [(3,), (4, 3), (4, 1)])
+        named = self.forward(lambda x: {"same": x, "argmax": x.argmax(1), "p": self.state.find("p")(x)})(x)
+        self.assertEqual(list(named), ["same", "argmax", "p"])
+        np.testing.assert_array_equal(named["same"], x)
+        np.testing.assert_array_equal(named["argmax"], x.argmax(1))
+        np.testing.assert_array_equal(named["p"], np.ones(4))
+        values, indices = self.forward(lambda x: ls.topk(x, 2))(x)
+        np.testing.assert_array_equal(indices, np.argsort(-x, 1)[:, :2])
+        for made, words in ((None, "gave None"), (3, "gave 3"), ((), "gave nothing"), ({"a": 1}, ".*with 1 in it")):
+            with self.assertRaisesRegex(ls.UserError, rf"\[forward\] the function {words}.*; it must return a Tensor, or a tuple, list or dict of them"):
+                self.forward(lambda x: made)
+
+    def test_results_are_the_functions_own(self):
+        """Not what it assigns or measures beside them, nor a tensor of another call."""
+        p = self.state.find("p")
+        with self.assertRaisesRegex(ls.UserError, 'the function updates "p", and a forward changes nothing; leave optimizer and assign out'):
+            self.forward(lambda x: (ls.assign(p, p(x) * 2), x)[1])
+        x = np.ones((4, 3), np.float32)
+        np.testing.assert_array_equal(self.forward(lambda x: (ls.metric("m", ls.mean_loss(x)), x * 3)[1])(x), x * 3)
+        kept = []
+        self.forward(lambda x: (kept.append(x), x)[1])
+        with self.assertRaisesRegex(ls.UserError, "gave a tensor that is not of this call"):
+            self.forward(lambda x: kept[0])
+        with self.assertRaisesRegex(ls.UserError, r'reads the scalar "optim.lr", which an optimizer gives to a step'):
+            self.forward(lambda x: x * ls.scalar(x, "optim.lr"))
+
+    def test_random_numbers(self):
+        """They follow from the seed and the number of the call."""
+        x = np.ones((4, 3), np.float32)
+        for draw in (lambda x: x + ls.randn(x, [4, 3]), lambda x: ls.uniform(x, [4, 3]), lambda x: ls.multinomial(x, 3), lambda x: ls.dropout(x, 0.5),
+                     lambda x: ls.randint(x, [4, 3], 0, 1000), lambda x: ls.bernoulli(x * 0.5), lambda x: ls.truncated_normal(x, [4, 3])):
+            one, two, other = self.forward(draw), self.forward(draw), self.forward(draw, seed=2)
+            first, second, third = (one(x) for _ in range(3))
+            self.assertTrue((first != second).any() or (first != third).any())
+            self.assertEqual((one.done, one.seed, other.seed), (3, 1, 2))
+            np.testing.assert_array_equal([two(x) for _ in range(3)], [first, second, third])
+            self.assertTrue((np.array([other(x) for _ in range(3)]) != [first, second, third]).any())
+            one.done = 1
+            np.testing.assert_array_equal(one(x), second)
+        layer = ls.Dropout(ls.State(session.mesh) / "drop", 0.5)
+        np.testing.assert_array_equal(self.forward(lambda x: layer(x))(x), x)
+        both = self.forward(lambda x: (ls.randn(x, [4000, 2]), ls.randn(x, [4000, 2])))(x)
+        self.assertTrue((both[0] != both[1]).all())
+        self.assertLess(abs(both[0].mean()), 0.05)
+        self.assertLess(abs(both[0].std() - 1), 0.05)
+
+    def test_arrays_by_name(self):
+        minus = ls.forward(self.state, {"x": (ls.f32, [2]), "y": (ls.f32, [2])}, lambda x, y: x - y)
+        np.testing.assert_array_equal(minus(y=np.ones(2), x=np.zeros(2)), [-1, -1])
+        for call, words in ((lambda: minus(np.ones(2)), 'field "y" is missing; it reads x f32\\[2\\], y f32\\[2\\]'),
+                            (lambda: minus(np.ones(2), x=np.ones(2)), 'field "x" is given twice'),
+                            (lambda: minus(np.ones(2), np.ones(2), z=np.ones(2)), 'there is no field "z"'),
+                            (lambda: minus(np.ones(2), np.ones(2), np.ones(2)), "3 arrays are given in order, and there are 2 fields")):
+            with self.assertRaisesRegex(ls.UserError, words):
+                call()
+
+
 class Tensors(unittest.TestCase):
     def test_operators(self):
         for operator in (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a + 2 - b * 3,

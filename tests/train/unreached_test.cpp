@@ -1,5 +1,5 @@
-// What a step leaves alone: weights that no loss reaches, which are named once; and what it does where the state has
-// no values, or nothing is updated.
+// What a step leaves alone: weights that no loss reaches, which are named once; and what it does where the
+// state has no values, or nothing is updated.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,6 +79,9 @@ TEST(Unreached, WeightsAreNamedOnceAndLeftAlone) {
           }
           EXPECT_EQ(unreached(scaled), none);
           EXPECT_EQ(unreached(added), (std::set<std::string>{"behind.weight", "behind.bias"}));
+          const Loss two = mse_loss(used(x), batch[1]) + mse_loss(apart(x), batch[1]);
+          EXPECT_EQ(unreached(grad(two, state.parameters())),
+                    (std::set<std::string>{"behind.weight", "behind.bias", "gated.weight", "gated.bias"}));
           adamw.update(all);
           return loss;
         },
@@ -102,10 +105,11 @@ TEST(Unreached, WeightsAreNamedOnceAndLeftAlone) {
     }
   });
   EXPECT_EQ(heard.count("the loss does not reach"), 1u);
-  EXPECT_EQ(heard.count("the loss does not reach apart.bias, apart.weight, behind.bias, behind.weight: they have "
-                        "no gradient, and stay as they are (no decay, no moments); read them in what the loss is "
-                        "made of, or freeze them"),
-            1u);
+  EXPECT_EQ(
+      heard.count("the loss does not reach apart.bias, apart.weight, behind.bias, behind.weight: they have "
+                  "no gradient, and stay as they are (no decay, no moments); read them in what the loss is "
+                  "made of, or freeze them"),
+      1u);
   EXPECT_EQ(heard.count("frozen"), 0u);
 }
 
@@ -119,17 +123,15 @@ TEST(Unreached, OthersTrainAsWithoutThem) {
       std::optional<Linear> apart;
       if (with) apart.emplace(state / "apart", 6, 3);
       AdamW adamw(state / "optim", {.lr = 0.05, .weight_decay = 0.5, .clip = 0.1});
-      Step step = compile(
-          state, kFields, {4, 2, 0},
-          [&](const std::vector<Tensor>& batch) {
-            Loss loss = mse_loss(used(batch[0]), batch[1]);
-            adamw.update(grad(loss, state.parameters()));
-            return loss;
-          },
-          {});
+      Step step = compile(state, kFields, {4, 2, 0},
+                          [&](const std::vector<Tensor>& batch) {
+                            Loss loss = mse_loss(used(batch[0]), batch[1]);
+                            adamw.update(grad(loss, state.parameters()));
+                            return loss;
+                          },
+                          {});
       state.materialize();
-      for (int64_t t = 1; t <= 3; ++t)
-        step.run(input(t));
+      for (int64_t t = 1; t <= 3; ++t) step.run(input(t));
       const Array& array = state.array("used.weight");
       out.assign(array.data.as<float>(), array.data.as<float>() + array.local_numel());
     });
@@ -147,14 +149,13 @@ TEST(Values, TheFirstCallOfAStepDrawsThem) {
         State state(mesh, 1);
         const Linear in(state / "in", 6, 5), out(state / "out", 5, 3);
         AdamW adamw(state / "optim", {.lr = 0.05});
-        Step step = compile(
-            state, kFields, {4, 2, 0},
-            [&](const std::vector<Tensor>& batch) {
-              Loss loss = mse_loss(out(tanh(in(batch[0]))), batch[1]);
-              adamw.update(grad(loss, state.parameters()));
-              return loss;
-            },
-            {});
+        Step step = compile(state, kFields, {4, 2, 0},
+                            [&](const std::vector<Tensor>& batch) {
+                              Loss loss = mse_loss(out(tanh(in(batch[0]))), batch[1]);
+                              adamw.update(grad(loss, state.parameters()));
+                              return loss;
+                            },
+                            {});
         EXPECT_FALSE(state.has_values());
         if (asked) state.materialize();
         step.run(input(1));
@@ -171,14 +172,15 @@ TEST(Values, AStepWithoutUpdatesIsNamed) {
   on({{1}, {"dp_replicate"}}, [](LiveMesh& mesh) {
     State state(mesh, 1);
     const Linear layer(state / "l", 6, 3);
-    const Step step = compile(
-        state, kFields, {4, 2, 0},
-        [&](const std::vector<Tensor>& batch) { return mse_loss(layer(batch[0]), batch[1]); }, {});
+    const Step step =
+        compile(state, kFields, {4, 2, 0},
+                [&](const std::vector<Tensor>& batch) { return mse_loss(layer(batch[0]), batch[1]); }, {});
     tell_no_update(step, state);
   });
-  EXPECT_EQ(heard.count("[step] the step updates nothing: it measures, and no weight learns; call the optimizer's "
-                        "update(grad(loss, state.parameters())) in it, or assign()"),
-            1u);
+  EXPECT_EQ(
+      heard.count("[step] the step updates nothing: it measures, and no weight learns; call the optimizer's "
+                  "update(grad(loss, state.parameters())) in it, or assign()"),
+      1u);
 }
 
 }  // namespace

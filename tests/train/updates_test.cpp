@@ -71,7 +71,8 @@ bool passed_over(int64_t step) {
 
 // A state of one weight and one bias, and a step whose gradients are its data.
 struct Model {
-  Model(const LiveMesh& live, const Make& make, bool tall = false, bool with_bias = true, double average = 0.5)
+  Model(const LiveMesh& live, const Make& make, bool tall = false, bool with_bias = true,
+        double average = 0.5)
       : mesh(live), shape(tall ? Shape{4, 3} : Shape{3, 4}), state(live, 3) {
     weight = state.root().parameter("weight", shape, init::zeros());
     if (with_bias) bias = state.root().parameter("bias", {3}, init::zeros());
@@ -113,8 +114,7 @@ struct Model {
   static StepInput input(int64_t t, bool bad = false) {
     return {t, [t, bad](int64_t, int64_t count, const std::vector<void*>& to) {
               for (int64_t n = 0; n < count; ++n) {  // all samples alike: the mean is the gradient
-                for (int64_t i = 0; i < 12; ++i)
-                  static_cast<float*>(to[0])[n * 12 + i] = value(i, 10 + t);
+                for (int64_t i = 0; i < 12; ++i) static_cast<float*>(to[0])[n * 12 + i] = value(i, 10 + t);
                 for (int64_t i = 0; i < 3; ++i) static_cast<float*>(to[1])[n * 3 + i] = value(i, 20 + t);
                 if (bad) static_cast<float*>(to[0])[0] = std::numeric_limits<float>::quiet_NaN();
               }
@@ -217,8 +217,8 @@ TEST(Updates, AnOlderCheckpointCountsItsSteps) {
 
 // A bias, with moments and an average, that is not in the checkpoint: the rest goes on, and it begins.
 TEST(Updates, ATensorThatJoinsCountsItsOwn) {
-  for (const auto& [name, make] :
-       std::map<std::string, Make>{{"adamw", made_of<AdamW>(kAdamW)}, {"adafactor", made_of<Adafactor>(kAdafactor)}})
+  for (const auto& [name, make] : std::map<std::string, Make>{{"adamw", made_of<AdamW>(kAdamW)},
+                                                              {"adafactor", made_of<Adafactor>(kAdafactor)}})
     for (const Mesh& words : {Mesh{{1}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}}})
       on(words, [&](LiveMesh& mesh) {
         ScratchFolder folder;
@@ -283,10 +283,11 @@ TEST(Updates, StepsThatUpdateOtherTensorsDoNotCountForThem) {
       raw.run(Model::input(6));
       ADD_FAILURE() << "one correction was taken for two counts";
     } catch (const UserError& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "[step] step 6: \"optim.bias1\" is of tensors that have had 2 and 5 updates, by another step or "
-                "before the run was resumed; compile the step again, behind what updated them: it counts each "
-                "by itself then");
+      EXPECT_EQ(
+          std::string(error.what()),
+          "[step] step 6: \"optim.bias1\" is of tensors that have had 2 and 5 updates, by another step or "
+          "before the run was resumed; compile the step again, behind what updated them: it counts each "
+          "by itself then");
     }
   });
 }
@@ -317,28 +318,29 @@ TEST(Updates, AnOverflowOfTheFirstScaleIsNoUpdate) {
     const Linear layer(state / "l", 8, 4);
     AdamW adamw(state / "optim", {.lr = 1e-2});
     WeightAverage average(state / "ema", 0.999);
-    Step step = compile(
-        state, {{"x", DType::f32, {2, 8}}, {"y", DType::f32, {2, 4}}}, {4, 2, 0},
-        [&](const std::vector<Tensor>& batch) {
-          Loss loss = mse_loss(layer(batch[0]), batch[1]);
-          adamw.update(grad(loss, state.parameters()));
-          average.update(batch[0]);
-          return loss;
-        },
-        {});
+    Step step = compile(state, {{"x", DType::f32, {2, 8}}, {"y", DType::f32, {2, 4}}}, {4, 2, 0},
+                        [&](const std::vector<Tensor>& batch) {
+                          Loss loss = mse_loss(layer(batch[0]), batch[1]);
+                          adamw.update(grad(loss, state.parameters()));
+                          average.update(batch[0]);
+                          return loss;
+                        },
+                        {});
     state.materialize();
     int64_t applied = 0, t = 1;
     for (; applied == 0 && t < 60; ++t)
-      applied += step.run({t, [](int64_t, int64_t count, const std::vector<void*>& to) {
-                             for (int64_t i = 0; i < count * 8; ++i) static_cast<float*>(to[0])[i] = value(i, 4);
-                             for (int64_t i = 0; i < count * 4; ++i) static_cast<float*>(to[1])[i] = value(i, 5);
+      applied += step.run({t,
+                           [](int64_t, int64_t count, const std::vector<void*>& to) {
+                             for (int64_t i = 0; i < count * 8; ++i)
+                               static_cast<float*>(to[0])[i] = value(i, 4);
+                             for (int64_t i = 0; i < count * 4; ++i)
+                               static_cast<float*>(to[1])[i] = value(i, 5);
                            }})
                      .applied;
     EXPECT_GT(t, 5) << "no scale was too large";
     EXPECT_EQ(state.updates_of("optim.l.weight.exp_avg"), 1);
     const Array &p = state.array("l.weight"), &ema = state.array("ema.l.weight.average");
-    for (int64_t i = 0; i < p.local_numel(); ++i)
-      EXPECT_EQ(p.data.as<float>()[i], ema.data.as<float>()[i]);
+    for (int64_t i = 0; i < p.local_numel(); ++i) EXPECT_EQ(p.data.as<float>()[i], ema.data.as<float>()[i]);
   });
 }
 

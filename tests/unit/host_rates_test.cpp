@@ -25,7 +25,6 @@ TEST_F(HostRatesTest, AreMeasuredOnceAndStored) {
   for (const auto* table : {&measured->products, &measured->attention})
     for (const char* precision : {"fp32", "bf16"}) EXPECT_GT(table->at(precision), 1e8) << precision;
   EXPECT_GT(measured->copies, 1e8);
-  if (!stored_host_rates()) store(*measured);  // others use the host now
   EXPECT_EQ(stored_host_rates(), measured) << "to the last bit";
   EXPECT_EQ(host_rates(), measured) << "not measured again";
   EXPECT_EQ(roofline_here("cpu"), cpu_with(*measured));
@@ -45,6 +44,24 @@ TEST_F(HostRatesTest, OfAnotherProcessorOrFormCountAsNone) {
     EXPECT_FALSE(stored_host_rates());
     EXPECT_EQ(roofline_stored_here("cpu"), roofline_named("cpu")) << "the table stands in";
   }
+}
+
+TEST_F(HostRatesTest, MeasuredBesideOthersHoldForAnHour) {
+  HostRates rates{.processor = host_processor(), .cores = cores_of_process()};
+  rates.products = rates.attention = {{"fp32", 1e9}, {"bf16", 1e9}};
+  rates.copies = 1e9, rates.quiet = false;
+  const HostRates now = measure_host_rates();
+  rates.at = now.at - 1800;
+  store(rates);
+  EXPECT_EQ(host_rates(), rates);
+  rates.at = now.at - 7200;
+  store(rates);
+  const auto again = host_rates();
+  ASSERT_TRUE(again);
+  EXPECT_GE(again->at, now.at);
+  rates.quiet = true;
+  store(rates);
+  EXPECT_EQ(host_rates(), rates) << "those of a quiet host stay";
 }
 
 TEST_F(HostRatesTest, MakeARoofline) {

@@ -380,7 +380,7 @@ TEST(PlanWords, JsonOfAReport) {
       R"({"parts":[{"name":"weights","bytes":1024,"bound":false},{"name":"driver and libraries","bytes":4096,)"
       R"("bound":true}],"total":5120,"exact":1024,"on_host":0,"activations_on_host":0,"evaluation_within":0,)"
       R"("available":4096,)"
-      R"("fits":false,"nearest":{"micro":1,"ranks":32,"mesh":"[dp_shard=4, tp=8]","bytes":4000},"planned_without":"no driver"})");
+      R"("fits":false,"nearest":{"micro":1,"ranks":32,"mesh":"[dp_shard=4, tp=8]","memory_budget":"","bytes":4000},"planned_without":"no driver"})");
   EXPECT_EQ(
       j["step"].dump(),
       R"({"micro_batches":8,"micro":2,"lanes":8,"data_ranks":2,"tokens":4096,"flops":2500000000.0,)"

@@ -1,0 +1,125 @@
+// What a call answers that no overload takes: lockstep/calls.py takes PyTorch's spelling of it, or says what
+// is wrong with it.
+#include <string_view>
+#include <unordered_map>
+
+#include "python/binding.h"
+
+namespace lockstep::python {
+
+namespace {
+struct Called {
+  vectorcallfunc own;  // of nanobind
+  std::string name;    // in a message: of a constructor and a layer's call that of the class
+};
+std::unordered_map<PyObject*, Called>& known() {
+  static auto* functions = new std::unordered_map<PyObject*, Called>;  // for the life of the process
+  return *functions;
+}
+
+// Functions, methods and constructors of nanobind are all called through this pointer of theirs.
+vectorcallfunc& pointer_of(PyObject* function) {
+  return *reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(function) +
+                                            Py_TYPE(function)->tp_vectorcall_offset);
+}
+
+// Whether the error that is raised is nanobind's own word for arguments that do not convert; if so, it is
+// taken.
+bool arguments_do_not_convert() {
+  if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_RuntimeError)) return false;
+  nb::python_error error;
+  bool ours = false;
+  if (nb::object text = nb::steal(PyObject_Str(error.value().ptr())); text.is_valid()) {
+    const std::string said = nb::cast<std::string>(text);
+    ours = (error.type().is(PyExc_TypeError) &&
+            said.find("(): incompatible function arguments. The following") != std::string::npos) ||
+           (error.type().is(PyExc_RuntimeError) && said == "std::bad_cast");
+  }
+  PyErr_Clear();
+  if (!ours) error.restore();
+  return ours;
+}
+
+// The frames that found out what is wrong are not the user's.
+void leave_out_frames() {
+  nb::python_error error;
+  PyException_SetTraceback(error.value().ptr(), Py_None);
+  error.restore();
+}
+
+// How many stand in order: nanobind has flags of its own beside Python's in the upper bits.
+Py_ssize_t in_order_of(size_t flags) { return static_cast<Py_ssize_t>(flags & 0xffffffff); }
+
+PyObject* answer(PyObject* function, const std::string& name, const char* how, PyObject* const* arguments,
+                 size_t flags, PyObject* names) noexcept {
+  try {
+    const Py_ssize_t in_order = in_order_of(flags);
+    nb::list order;
+    for (Py_ssize_t i = 0; i < in_order; ++i) order.append(nb::handle(arguments[i]));
+    nb::dict by_name;
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+      by_name[nb::handle(PyTuple_GET_ITEM(names, i))] = nb::handle(arguments[in_order + i]);
+    return of_package("calls", how)(nb::handle(function), name, order, by_name).release().ptr();
+  } catch (nb::python_error& error) { error.restore(); } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  leave_out_frames();
+  return nullptr;
+}
+
+PyObject* call(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
+  const Called& called = known().find(function)->second;
+  PyObject* out = called.own(function, arguments, flags, names);
+  if (out == Py_NotImplemented && in_order_of(flags) == 2) {  // an operator
+    Py_DECREF(out);
+    return answer(function, called.name, "operand", arguments, flags, names);
+  }
+  if (out || !PyErr_Occurred() || !arguments_do_not_convert()) return out;
+  return answer(function, called.name, "answer", arguments, flags, names);
+}
+
+void answer_for(nb::handle function, const std::string& name) {
+  const std::string_view type = Py_TYPE(function.ptr())->tp_name;
+  if (!type.ends_with("nb_func") && !type.ends_with("nb_method")) return;
+  vectorcallfunc& pointer = pointer_of(function.ptr());
+  if (known().try_emplace(function.ptr(), Called{pointer, name}).second) pointer = call;
+}
+
+nb::dict names_of(nb::handle scope) {
+  return nb::cast<nb::dict>(nb::module_::import_("builtins").attr("dict")(scope.attr("__dict__")));
+}
+void answer_for_class(nb::handle type) {
+  const std::string of = nb::cast<std::string>(type.attr("__name__"));
+  for (auto [key, value] : names_of(type)) {
+    const std::string name = nb::cast<std::string>(key);
+    if (PyObject_TypeCheck(value.ptr(), &PyProperty_Type))
+      answer_for(value.attr("fset"), name);
+    else
+      answer_for(value, name == "__init__" || name == "__call__" ? of : name);
+  }
+}
+}  // namespace
+
+nb::object of_package(const char* module, const char* function) {
+  return nb::module_::import_((std::string("lockstep.") + module).c_str()).attr(function);
+}
+std::string shown(nb::handle value) { return nb::cast<std::string>(of_package("calls", "shown")(value)); }
+
+void answer_calls(nb::module_& m) {
+  for (nb::handle scope : {nb::handle(m), nb::handle(m.attr("init"))})
+    for (auto [name, value] : names_of(scope))
+      if (PyType_Check(value.ptr()))
+        answer_for_class(value);
+      else
+        answer_for(value, nb::cast<std::string>(name));
+  m.def("_line", [] { return python_line().text(); }, "The user's line, as messages name it.");
+  m.def(
+      "_traced",
+      []() -> std::optional<Tensor> {
+        const Tensor* traced = TracedStep::innermost();
+        return traced ? std::optional(*traced) : std::nullopt;
+      },
+      "A tensor of the step that is traced on this thread, or None.");
+}
+
+}  // namespace lockstep::python

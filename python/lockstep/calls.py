@@ -1,0 +1,396 @@
+"""A call that no overload takes: PyTorch's spelling of it is taken as ours, and of any other it is said which argument is wrong, and what is taken."""
+import ast
+import dataclasses
+import difflib
+import functools
+import inspect
+import re
+
+from . import _core
+
+# Words of PyTorch that mean the same as ours, where a function has ours: they are taken.
+_SAME = {"dim": ("dims", "dim"), "keepdim": ("keep",), "input": ("x", "a"), "other": ("b",), "size": ("shape", "sizes")}
+# Those of which ours are told.
+_NEAR = {
+    "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "in_features": "in", "out_features": "out", "in_channels": "in",
+    "out_channels": "out", "kernel_size": "kernel", "num_heads": "heads", "embed_dim": "width", "d_model": "width", "hidden_size": "hidden",
+    "normalized_shape": "width", "num_features": "channels", "num_embeddings": "rows", "embedding_dim": "width", "num_layers": "layers",
+    "axis": "dim", "axes": "dims", "keepdims": "keep", "min": "lo", "max": "hi", "low": "lo", "high": "hi", "is_causal": "causal",
+    "attn_mask": "mask", "label_smoothing": "smoothing", "index": "ids", "indices": "ids", "src": "values", "num_classes": "classes", "device": "",
+    "requires_grad": "", "out": "", "epochs": "steps", "max_steps": "steps", "iterations": "steps", "batch_size": "global_batch", "batch": "global_batch",
+    "validation_data": "validation", "optimizer": "step", "model": "step", "loss_fn": "step", "output_dir": "run", "checkpoint_dir": "run", "mean": "mean",
+    "std": "deviation", "p": "p", "eps": "eps", "negative_slope": "slope", "groups": "groups", "tau": "temperature", "replacement": "again", "k": "count",
+    "repeats": "times", "dims": "dim", "approximate": "", "reduction": "", "training": "", "inplace": "", "microbatch": "micro_batch",
+}
+# What is said of a word of PyTorch's that has no other here.
+_ABSENT = {
+    "device": "the device is the session's: --train.device",
+    "requires_grad": "which weights are trained is the state's: state.freeze([...])",
+    "out": "nothing is written in place",
+    "inplace": "nothing is written in place",
+    "training": "what is for training is said by ls.Evaluation",
+    "approximate": "gelu is the one by tanh, gelu_erf the other",
+    "reduction": "a Loss is a sum and a count; loss.sum is the sum",
+    "epochs": "an epoch is rows / global_batch steps",
+}
+# Functions that take sizes or dims one by one, as in x.reshape(2, -1): the place of the first.
+_ONE_BY_ONE = {"reshape": 1, "permute": 1, "expand": 1, "repeat": 1, "tile": 1, "flip": 1, "zeros": 1, "ones": 1, "randn": 1, "squeeze": 1, "broadcast_to": 1}
+# Functions of two tensors, of which one may be a number; where() has a condition in front.
+_OR_NUMBER = {"maximum": 0, "minimum": 0, "where": 1, "remainder": 0, "floor_divide": 0, "equal": 0, "not_equal": 0, "less": 0, "less_equal": 0,
+              "greater": 0, "greater_equal": 0, "bitwise_and": 0, "bitwise_or": 0, "bitwise_xor": 0, "bitwise_left_shift": 0, "bitwise_right_shift": 0, "pow": 0}
+
+
+@dataclasses.dataclass
+class Parameter:
+    name: str
+    type: str
+    needed: bool
+    by_keyword: bool
+    rest: str = ""  # "*" or "**"
+    default: object = None
+
+
+def _parameters(signature, defaults):
+    """Of the text that nanobind has of an overload, in which default N is \\N or \\=N."""
+    text = re.sub(r"\\=?(\d+)", r"\1", signature)
+    text = re.sub(r"(?<=[(, ])in: ", "in_: ", text)
+    tree = ast.parse(re.sub(r"^def\s*\(", "def _(", text) + ": ...").body[0].args
+    of = lambda a, d, by_keyword: Parameter(a.arg, ast.unparse(a.annotation) if a.annotation else "", d is None, by_keyword,
+                                            default=defaults[d.value] if d is not None else None)
+    in_order = [*tree.posonlyargs, *tree.args]
+    out = [of(a, d, False) for a, d in zip(in_order, [None] * (len(in_order) - len(tree.defaults)) + tree.defaults)]
+    if tree.vararg:
+        out.append(Parameter(tree.vararg.arg, "", False, False, "*"))
+    out += [of(a, d, True) for a, d in zip(tree.kwonlyargs, tree.kw_defaults)]
+    if tree.kwarg:
+        out.append(Parameter(tree.kwarg.arg, "", False, True, "**"))
+    return out
+
+
+@functools.lru_cache(None)
+def _signatures(function):
+    return [_parameters(text, defaults) for text, _, defaults in function.__nb_signature__]
+
+
+def _alternatives(type_):
+    """'int | Sequence[int]' in its parts."""
+    out, depth, start = [], 0, 0
+    for i, c in enumerate(type_):
+        depth += (c in "[(") - (c in "])")
+        if c == "|" and depth == 0:
+            out.append(type_[start:i].strip())
+            start = i + 1
+    return out + [type_[start:].strip()]
+
+
+def _is_number(value, whole=False):
+    if isinstance(value, (bool, str, bytes, _core.Tensor, _core.Loss)) or getattr(value, "ndim", 0):
+        return isinstance(value, bool)
+    return hasattr(value, "__index__") or not whole and hasattr(value, "__float__")
+
+
+def _fits_one(type_, value):
+    if type_ in ("", "object", "Any", "typing.Any"):
+        return True
+    if type_ in ("None", "NoneType"):
+        return value is None
+    if type_ in ("int", "float"):
+        return _is_number(value, type_ == "int")
+    if type_ in ("str", "bool", "dict", "list", "tuple"):
+        return isinstance(value, {"str": str, "bool": bool, "dict": dict, "list": list, "tuple": tuple}[type_])
+    if "Callable" in type_:
+        return callable(value)
+    if found := re.fullmatch(r"(?:typing\.)?Literal\[(.*)\]", type_):
+        return isinstance(value, str) and repr(value) in found[1]
+    if found := re.fullmatch(r"(?:[\w.]*\.)?(Sequence|list|tuple)\[(.*)\]", type_):
+        if isinstance(value, (str, bytes, dict, _core.Tensor)) or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
+            return False
+        return all(_fits(found[2].removesuffix(", ..."), each) for each in value)
+    name = type_.rsplit(".", 1)[-1]
+    if name == "Session":
+        return type(value).__name__ in ("Session", "_Session")
+    known = getattr(_core, name, None)
+    if name == "LinearInit" and isinstance(value, _core.Init):
+        return True
+    return not isinstance(known, type) or isinstance(value, known)
+
+
+def _fits(type_, value):
+    return any(_fits_one(each, value) for each in _alternatives(type_))
+
+
+_WORDS = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a text", "None": "None", "dict": "a dict", "Tensor": "a Tensor",
+          "Scope": 'a Scope, as state / "name"', "Init": "an Init, as ls.init.zeros()", "LinearInit": "an Init or a LinearInit",
+          "DType": "a dtype, as ls.f32", "Parameter": "a Parameter", "State": "a State", "Session": "a Session", "_Session": "a Session", "Schedule": "a Schedule",
+          "SampleData": "what ls.arrays(x=..., y=...) or ls.SampleData gives"}
+_WHOLE = {"int | Sequence[int]": "an integer or several", "float | Schedule": "a number or a Schedule"}
+
+
+def _in_words(type_):
+    """Of the annotation of an argument: what is taken."""
+    short = re.sub(r"[\w.]*\.(?=\w)", "", type_)
+    if short in _WHOLE:
+        return _WHOLE[short]
+    if found := re.fullmatch(r"Literal\[(.*)\]( \| None)?", short):
+        words = found[1].replace("'", '"').split(", ") + ["None"] * bool(found[2])
+        return ", ".join(words[:-1]) + " or " + words[-1]
+    if len(parts := _alternatives(short)) > 1:
+        return " or ".join(_in_words(part) for part in parts)
+    if found := re.fullmatch(r"(?:Sequence|list|tuple)\[(.*)\]", short):
+        return {"float": "a list of numbers", "int": "a list of integers", "Tensor": "a list of tensors", "Parameter": "a list of parameters",
+                "str": "a list of texts"}.get(found[1], f"a list of {found[1]}")
+    if "Callable" in short:
+        return "a function"
+    return _WORDS.get(short, f"{'an' if short[:1] in 'AEIOUaeiou' else 'a'} {short}")
+
+
+def shown(value):
+    """A value in a message: arrays by dtype and shape, the rest by its repr, shortened."""
+    if isinstance(value, (_core.Tensor, _core.Parameter)):
+        return repr(value)
+    kind = type(value)
+    if hasattr(value, "dtype") and hasattr(value, "shape") and kind.__module__.split(".")[0] not in ("lockstep",):
+        shape = ",".join(str(n) for n in tuple(value.shape)) if isinstance(value.shape, tuple) else str(value.shape)
+        if shape or not kind.__module__.startswith("numpy") or kind.__name__ == "ndarray":
+            return f"an array of {str(value.dtype).removeprefix('torch.')}[{shape}] ({kind.__module__.split('.')[0]}.{kind.__name__})"
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"a {kind.__name__} whose repr raises {type(error).__name__}"
+    text = " ".join(text.split())
+    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _array_words(value):
+    """What to do with a value that is no tensor of the step, where one is wanted."""
+    if isinstance(value, _core.Parameter):
+        return "its value in the step is p(x), x any tensor of the step"
+    if isinstance(value, _core.Loss):
+        return "a Loss is a sum and a count: loss.sum is a tensor"
+    if isinstance(value, _core.Tensor):
+        return "a list of one tensor is [x]"
+    if _is_number(value):
+        return "a number becomes a tensor by ls.full_like(x, number)"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return ("arrays come into a step as batch fields (the function's arguments), or stay in the state (at.frozen, at.buffer); a few numbers are "
+                "ls.constant(x, [1, 2])")
+    if isinstance(value, (list, tuple)) and value and all(_is_number(each) for each in value):
+        return "a few numbers are ls.constant(x, [1, 2])"
+    return ""
+
+
+def _listed(signature):
+    """'at, in_, out, and by keyword bias, init'"""
+    names = lambda by: ", ".join(p.rest + p.name for p in signature if p.by_keyword == by and p.rest != "**" and p.name != "self")
+    in_order, by_keyword = names(False), names(True)
+    return in_order + (", and by keyword " if in_order and by_keyword else "by keyword " if by_keyword else "") + by_keyword or "nothing"
+
+
+def _meant(signatures, args, kwargs):
+    """The one that knows all the names, has room for what stands in order and the most that fits, else the first."""
+    def rank(signature):
+        names = {p.name for p in signature}
+        in_order = [p for p in signature if not p.by_keyword]
+        room = len(args) <= len(in_order) or any(p.rest for p in in_order)
+        fit = sum(_fits(p.type, a) for p, a in zip(in_order, args))
+        given = {p.name for p in in_order[:len(args)]} | set(kwargs)
+        known = sum(k in names or bool(_near(k, signature)) for k in kwargs)
+        told = all(k in names for k in kwargs)
+        return told, room, fit, known, 0 if told else len(names), -sum(p.needed and p.name not in given for p in signature)
+    return max(signatures, key=rank)
+
+
+def _near(word, signature):
+    names = [p.name for p in signature if not p.rest and p.name != "self"]
+    for ours in (*_SAME.get(word, ()), _NEAR.get(word), *_SAME.get(_NEAR.get(word), ())):
+        for each in (ours, f"{ours}_"):
+            if each in names and each != word:
+                return each
+    if word in _ABSENT and not _NEAR.get(word):
+        return ""
+    found = difflib.get_close_matches(word, names, 1, 0.55)
+    return found[0] if found else ""
+
+
+def refuse(name, signatures, args, kwargs):
+    """UserError for arguments that fit none of the signatures."""
+    signature = _meant(signatures, args, kwargs)
+    where = f"[{name}] {_core._line()}: "
+    takes = "it takes " + _listed(signature)
+    fail = lambda words: _raise(where + words)
+    in_order = [p for p in signature if not p.by_keyword]
+    rest = any(p.rest == "*" for p in in_order)
+    known = {p.name: p for p in signature if not p.rest}
+    method = bool(signature) and signature[0].name == "self"
+    for word, value in kwargs.items():
+        if word in known or any(p.rest == "**" for p in signature):
+            continue
+        better = _near(word, signature)
+        near = f"; did you mean {better}?" if better else ""
+        absent = f" ({_ABSENT[word]})" if word in _ABSENT else ""
+        fail(f"there is no argument {word}, which is {shown(value)}{near}{absent}; {takes}")
+    if len(args) > len(in_order) and not rest:
+        most, extra = len(in_order) - method, len(args) - method
+        fail(f"argument {most + 1} in order is {shown(args[len(in_order)])}, and it takes {most if most else 'none'}{' so' if most <= 1 else ' in order'}; {takes}"
+             if extra else takes)
+    for i, p in enumerate(signature):
+        if p.rest or p.name == "self":
+            continue
+        given = not p.by_keyword and i < len(args)
+        if given and p.name in kwargs:
+            fail(f"{p.name} is given twice: in order, {shown(args[i])}, and by its name, {shown(kwargs[p.name])}")
+        if not given and p.name not in kwargs:
+            if p.needed:
+                fail(f"{p.name} is missing; {takes}{f' ({p.name}: {_in_words(p.type)})' if p.type else ''}")
+            continue
+        value = args[i] if given else kwargs[p.name]
+        if not _fits(p.type, value):
+            name_ = p.name if not p.name.startswith("arg") else "the value"
+            more = _array_words(value) if "Tensor" in p.type else ""
+            many = p.type.endswith("Sequence[float]") and isinstance(p.default, (list, tuple)) and len(p.default)
+            wanted = f"{many} numbers" if many else _in_words(p.type)
+            fail(f"{name_} is {shown(value)}; it must be {wanted}{': ' + more if more else ''}")
+    fail(f"the arguments ({', '.join([*(shown(a) for a in args[method:]), *(f'{k}={shown(v)}' for k, v in kwargs.items())])}) fit no way of calling it; {takes}")
+
+
+def _raise(words):
+    raise _core.UserError(words) from None
+
+
+def _as_ours(name, signatures, args, kwargs):
+    """The same call as our signatures have it; None where PyTorch does not have it either."""
+    args, kwargs, changed = list(args), dict(kwargs), False
+    names = {p.name for signature in signatures for p in signature}
+    for theirs, ours in _SAME.items():
+        if theirs in kwargs and theirs not in names:
+            if word := next((each for each in ours if each in names and each not in kwargs), None):
+                kwargs[word], changed = kwargs.pop(theirs), True
+    first = next((p for p in signatures[0] if p.name != "self"), None)
+    if first and first.name == "beside" and "beside" not in kwargs and not (args and isinstance(args[0], _core.Tensor)):
+        if (traced := _core._traced()) is None:
+            _raise(f"[{name}] {_core._line()}: no step is traced here; call it in the step function, and outside of it NumPy's")
+        args.insert(0, traced)
+        if name == "arange" and len(args) == 2 and "end" not in kwargs:  # arange(n)
+            args.insert(1, 0)
+        changed = True
+    at = _ONE_BY_ONE.get(name)
+    if at and len(args) > at + 1 and all(_is_number(each, True) for each in args[at:]):
+        args[at:], changed = [[int(each) for each in args[at:]]], True
+    if name in _OR_NUMBER and not changed:
+        changed = _numbers(name, args, kwargs, signatures)
+    return (args, kwargs) if changed else None
+
+
+def _numbers(name, args, kwargs, signatures):
+    """Numbers in the place of one of two tensors, as tensors in the other's dtype and shape."""
+    places = [p.name for p in signatures[0]][_OR_NUMBER[name]:][:2]
+    offset = _OR_NUMBER[name]
+    pair = [(args, offset + i) if offset + i < len(args) else (kwargs, n) for i, n in enumerate(places)]
+    value = [holder[key] if isinstance(holder, list) else holder.get(key) for holder, key in pair]
+    plain = [_is_number(each) and not isinstance(each, bool) for each in value]
+    tensors = [each for each in value if isinstance(each, _core.Tensor)]
+    if not any(plain) or len(tensors) + sum(plain) != 2:
+        return False
+    for (holder, key), each, number in zip(pair, value, plain):
+        if not number:
+            continue
+        if tensors:
+            holder[key] = _core.full_like(tensors[0], each)
+        else:  # where(condition, 1.0, 0.0)
+            whole = all(hasattr(one, "__index__") for one in value)
+            if not args or not isinstance(args[0], _core.Tensor):
+                return False
+            holder[key] = _core.full(args[0], list(args[0].shape), float(each), _core.i32 if whole else _core.f32)
+    return True
+
+
+def answer(function, name, args, kwargs):
+    """What a call of ours gives whose arguments nanobind does not convert."""
+    signatures = _signatures(function)
+    if ours := _as_ours(name, signatures, args, kwargs):
+        return function(*ours[0], **ours[1])
+    refuse(name.strip("_"), signatures, args, kwargs)
+
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "mod": "%", "matmul": "@", "floordiv": "//", "and": "&", "or": "|", "xor": "^", "pow": "**",
+          "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def operand(function, name, args, kwargs):
+    """What an operator of a tensor gives for a value that it does not take."""
+    plain = name.strip("_")
+    own, other = args
+    sign = _SIGNS.get(plain) or _SIGNS.get(plain[1:])
+    if not sign or not isinstance(own, _core.Tensor):
+        return NotImplemented
+    if isinstance(other, (int, float)) and not isinstance(other, bool) and plain in ("floordiv", "and", "or", "xor"):
+        return function(own, _core.full_like(own, other))
+    if isinstance(other, (int, float)) and plain in ("rfloordiv", "rand", "ror", "rxor", "rmod"):
+        return NotImplemented
+    words = _array_words(other) if not isinstance(other, (int, float)) else ""
+    if words and not type(other).__module__.startswith("numpy"):
+        _raise(f"[{sign}] {_core._line()}: {shown(own)} {sign} {shown(other)}: {words}")
+    return NotImplemented
+
+
+def array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """NumPy's function of a traced tensor: an operator with a number is the tensor's own; any other has no values to compute with."""
+    import operator
+
+    names = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "true_divide": "truediv", "power": "pow", "remainder": "mod", "less": "lt",
+             "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "floor_divide": "floordiv"}
+    others = [each for each in inputs if not isinstance(each, _core.Tensor)]
+    if method == "__call__" and not kwargs and ufunc.__name__ in names and all(getattr(each, "ndim", 0) == 0 and hasattr(each, "item") for each in others):
+        return getattr(operator, names[ufunc.__name__])(*(each if isinstance(each, _core.Tensor) else each.item() for each in inputs))
+    tensor = next(each for each in inputs if isinstance(each, _core.Tensor))
+    text = repr(tensor)[7:-1]
+    if others:
+        raise TypeError(f"a tensor, {text}, has no values while a step is traced, and {shown(others[0])} is no tensor of the step: {_array_words(others[0])}")
+    raise TypeError(_no_values(text, ufunc.__name__))
+
+
+def _no_values(text, name):
+    ours = name if hasattr(_core, name) else "exp"
+    return f"a tensor, {text}, has no values while a step is traced, so NumPy cannot compute with it; lockstep has the function, as in ls.{ours}(x)"
+
+
+def array_function(self, function, types, args, kwargs):
+    raise TypeError(_no_values(repr(self)[7:-1], function.__name__))
+
+
+def array(self, *args, **kwargs):
+    raise TypeError(_no_values(repr(self)[7:-1], "exp"))
+
+
+def set_item(self, key, value):
+    raise TypeError(f"a tensor, {repr(self)[7:-1]}, is never written in place: x = ls.where(mask, value, x), ls.scatter(x, dim, ids, values) or ls.concat(...)")
+
+
+def checked(function):
+    """A function of the package's own Python, whose wrong calls are answered as those of the others. Of its annotations, classes are checked."""
+    signature = inspect.signature(function)
+    name = (function.__qualname__.split(".")[0] if function.__name__ == "__init__" else function.__name__).strip("_")
+    empty = inspect.Parameter.empty
+    kinds = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    known = [Parameter(p.name, p.annotation if isinstance(p.annotation, str) else "", p.default is empty and p.kind not in kinds, p.kind is p.KEYWORD_ONLY
+                       or p.kind is p.VAR_KEYWORD, kinds.get(p.kind, "")) for p in signature.parameters.values()]
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        try:
+            bound = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            refuse(name, [known], args, kwargs)
+        if not all(_fits(p.type, bound[p.name]) for p in known if p.name in bound and not p.rest):
+            refuse(name, [known], args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def install():
+    _core.Tensor.__array_ufunc__ = array_ufunc
+    _core.Tensor.__array_function__ = array_function
+    _core.Tensor.__array__ = array
+    _core.Tensor.__setitem__ = set_item

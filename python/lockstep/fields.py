@@ -1,0 +1,94 @@
+"""What may be a field of a batch: arrays of plain numbers. Anything else is refused by field, dtype and way out."""
+import os
+import sys
+
+from . import _core
+from .calls import shown
+
+_TAKEN = {"float64", "float32", "float16", "int64", "int32", "uint8", "uint16", "uint32", "uint64", "bool"}
+
+
+def _refuse(field, what, way):
+    raise _core.UserError(f'[data] field "{field}" {what}; {way}') from None
+
+
+def _way_out(array):
+    """What to do with an array of this dtype."""
+    dtype = array.dtype
+    if dtype.kind == "O":
+        first = next(iter(array.flat), None)
+        if isinstance(first, (list, tuple)) or hasattr(first, "__len__") and not isinstance(first, (str, bytes)):
+            return "its rows have several lengths: pad them to one"
+        kind = "empty" if array.size == 0 else f"the first is {shown(first)}"
+        return f"its elements are Python objects ({kind}): make numbers of them, as in x.astype(numpy.float32)"
+    if dtype.kind in "USTa":
+        return "texts are numbered: numpy.unique(x, return_inverse=True)[1]"
+    if dtype.kind in "Mm":
+        return "dates are counted: ((x - x.min()) / numpy.timedelta64(1, 's')).astype(numpy.float32)" if dtype.kind == "M" else \
+            "times are counted: (x / numpy.timedelta64(1, 's')).astype(numpy.float32)"
+    if dtype.kind == "c":
+        return "take its parts: numpy.stack([x.real, x.imag], -1)"
+    if dtype.names:
+        return f"give each of its fields by itself: x[{dtype.names[0]!r}]"
+    if not dtype.isnative:
+        return "its bytes are in the other order: x.astype(x.dtype.newbyteorder('='))"
+    if dtype.kind == "i":
+        return "write x.astype(numpy.int32)"
+    return "write x.astype(numpy.float32)"
+
+
+def plain(field, value):
+    """`value` as a NumPy array of numbers that a tensor has."""
+    import numpy
+
+    if isinstance(value, _core.Tensor):
+        _refuse(field, f"is {value!r}, a tensor of a step that is traced", "it has no values: give an array")
+    if value is None:
+        _refuse(field, "is None", "give an array of numbers")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach()
+        if value.is_neg():
+            value = value.resolve_neg()
+        if value.is_conj():
+            value = value.resolve_conj()
+        if value.dtype is torch.bfloat16:
+            return value.contiguous()
+    if isinstance(value, (set, frozenset, dict)) or hasattr(value, "__next__"):
+        _refuse(field, f"is {shown(value)}, a {type(value).__name__}", "give an array of numbers, or a list of them")
+    try:
+        array = numpy.asarray(value, order="C")
+    except Exception as error:
+        words = " ".join(str(error).split())
+        if "inhomogeneous" in words:
+            _refuse(field, "has rows of several lengths", "pad them to one")
+        _refuse(field, f"is {shown(value)}, of which NumPy makes no array ({type(error).__name__}: {words})", "give an array of numbers")
+    if array.dtype.name in _TAKEN and array.dtype.isnative:
+        return array
+    name = {"O": "objects", "U": "text", "S": "bytes", "T": "text"}.get(array.dtype.kind, array.dtype.name)
+    if not array.dtype.isnative:
+        name = f"{array.dtype.name} in the other byte order ({array.dtype.str})"
+    shape = ",".join(str(n) for n in array.shape)
+    _refuse(field, f"is {name} [{shape}], and no tensor has that dtype", _way_out(array))
+
+
+def called(function):
+    """'sample() at train.py:20': a function of the user's in a message."""
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__name__", type(function).__name__)
+    name = "a lambda" if name == "<lambda>" else f"{name}()"
+    return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else name
+
+
+def refuse_sample(function, i, made, names):
+    """UserError for what the data's function gave for sample i."""
+    fields = ", ".join(names)
+    if hasattr(made, "keys"):
+        absent = [name for name in names if name not in made]
+        what = f'gave a dict without the field "{absent[0]}"; it has {", ".join(map(str, made)) or "nothing"}, and the fields are {fields}'
+    elif made is None:
+        what = f"gave None; it must return the fields {fields}: a dict, or a tuple in this order"
+    else:
+        count = len(made) if hasattr(made, "__len__") and not isinstance(made, str) else 1
+        what = f"gave {count} value{'' if count == 1 else 's'}, {shown(made)}, and the fields are {len(names)}: {fields}"
+    raise _core.UserError(f"[data] sample {i}: the data's function, {called(function)}, {what}")

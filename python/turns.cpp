@@ -1,0 +1,43 @@
+// One lock for each state.
+#include "python/turns.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+namespace lockstep::python {
+
+struct Turn::Place {
+  std::recursive_mutex one;
+  std::atomic<int> trainings{0};
+};
+
+// By address: a state that lies where another one was takes over its lock, which nobody holds.
+std::shared_ptr<Turn::Place> Turn::place_of(const State& state) {
+  static std::mutex guard;
+  static auto* places = new std::map<const State*, std::shared_ptr<Place>>;
+  std::lock_guard held(guard);
+  auto& place = (*places)[&state];
+  if (!place) place = std::make_shared<Place>();
+  return place;
+}
+
+Turn::Turn(const State& state, bool training) : place_(place_of(state)), training_(training) {
+  if (!place_->one.try_lock()) {
+    if (place_->trainings > 0)
+      throw UserError(
+          str("[train] ", python_line().text(),
+              ": train() of another thread has this state; use it behind train(), or on the way in "
+              "Validation(measured=...)"));
+    nb::gil_scoped_release elsewhere;
+    place_->one.lock();
+  }
+  if (training_) ++place_->trainings;
+}
+
+Turn::~Turn() {
+  if (training_) --place_->trainings;
+  place_->one.unlock();
+}
+
+}  // namespace lockstep::python
