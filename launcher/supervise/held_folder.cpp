@@ -68,6 +68,10 @@ std::string holder_text(int fd, const std::string& run) {
 }  // namespace
 
 void HeldFolder::open(const Words& words) {
+  struct stat at{};
+  if (lstat(path_.c_str(), &at) == 0 && S_ISLNK(at.st_mode) && at.st_uid != 0 && at.st_uid != geteuid())
+    throw UserError(str(words.cannot, ": it is a link of another user (uid ", at.st_uid,
+                        "), who decides where it leads; ", words.other));
   std::error_code unknown;
   made_ = !fs::exists(path_, unknown);
   made_lock_ = made_ || !fs::exists(fs::symlink_status(path_ + "/lock", unknown));

@@ -17,11 +17,11 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // Open files of trainrun: its own, and two pipes, a log, a record and a connection for each rank.
 constexpr int64_t kOwnFiles = 16, kRankFiles = 6;
 // Address space of a process that has MPI open, without a model; and a segment of each rank, which it maps.
-constexpr int64_t kAddresses = 240 * kMiB, kSegment = 4 * kMiB;
+constexpr int64_t kAddresses = 240 * kMiB, kSegment = 4 * kMiB, kPage = 4096;
 }  // namespace
 
 void require_limits(int64_t nproc) {
-  rlimit files{}, addresses{};
+  rlimit files{}, addresses{}, size{};
   const int64_t needed = kOwnFiles + kRankFiles * nproc;
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < static_cast<rlim_t>(needed)) {
     const rlim_t most = files.rlim_max;
@@ -30,6 +30,12 @@ void require_limits(int64_t nproc) {
       throw UserError(str("ulimit -n is ", most, ", and trainrun opens ", needed, " files for ", nproc,
                           " ranks; raise ulimit -n, or start fewer ranks, or --simulate ", nproc));
   }
+  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY &&
+      size.rlim_cur < static_cast<rlim_t>(kSegment + kPage))
+    throw UserError(
+        str("ulimit -f gives a file ", bytes_text(static_cast<double>(size.rlim_cur)), ", and each of ",
+            nproc, " ranks has one of ", bytes_text(static_cast<double>(kSegment)),
+            " in the memory that they share; raise ulimit -f, or use --nproc 1 or --simulate ", nproc));
   const int64_t space = kAddresses + nproc * kSegment;
   if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY &&
       addresses.rlim_cur < static_cast<rlim_t>(space))

@@ -7,7 +7,7 @@
 
 namespace lockstep::launcher {
 
-// UserError where `ulimit -n` or `ulimit -v` cannot hold `nproc` ranks and their launcher; a soft limit of
+// UserError where `ulimit -n`, `-v` or `-f` cannot hold `nproc` ranks and their launcher; a soft limit of
 // files is raised as far as it takes. For 2 ranks and more.
 void require_limits(int64_t nproc);
 

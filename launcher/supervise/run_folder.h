@@ -15,13 +15,14 @@ namespace lockstep::launcher {
 class RunFolder {
  public:
   explicit RunFolder(std::string path, const std::string& other = "choose --name=OTHER", double patience = 5);
+  ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return held_.path(); }
   // The config that the workers read, beside the lock: it becomes config.json when the ranks have found that
-  // it can be run. Written 0600; UserError where it cannot be.
-  std::string ask(const std::string& config) const;
+  // it can be run, and goes with this object. Written 0600; UserError where it cannot be.
+  std::string ask(const std::string& config);
   // Where this object made the folder, and no run began in it: removes what it made, and nothing else. True
   // where the folder is gone and so are the logs; false, and nothing done, where it was there before.
   bool remove_unused() const;
@@ -38,7 +39,8 @@ class RunFolder {
   const std::string other_;
   const double patience_;
   HeldFolder held_;
-  std::unique_ptr<HeldFolder> logs_;           // where they lie elsewhere
+  std::unique_ptr<HeldFolder> logs_;  // where they lie elsewhere
+  bool asked_ = false;
   mutable std::vector<std::string> attempts_;  // that this object made
 };
 

@@ -35,11 +35,9 @@ class ForeignCode : public FaultRun {
 
 // The stored configs of a run name another device; the manifest's checksum fits again.
 void plant(const std::string& run, const std::string& device) {
-  for (const char* name : {"/config.json", "/asked.json"}) {
-    Json config = Json::parse(file_text(run + name));
-    config["train"]["device"] = device;
-    std::ofstream(run + name) << config.dump();
-  }
+  Json config = Json::parse(file_text(run + "/config.json"));
+  config["train"]["device"] = device;
+  std::ofstream(run + "/config.json") << config.dump();
   const std::string path = run + "/ckpt/step-2/manifest.json";
   Json manifest = Json::parse(file_text(path));
   manifest["config"]["train"]["device"] = device;
@@ -65,7 +63,6 @@ TEST_F(ForeignCode, Row51PluginOfAStoredConfig) {
       {"plan", "mine.json"},
       {"runs/run/config.json"},
       {"--nproc", "2", "runs/run/config.json", "--name=again"},
-      {"runs/run/asked.json", "--name=again"},
       {"worker", "runs/run/config.json"}};
   for (const auto& words : commands) {
     const Result refused = trainrun(words);

@@ -29,16 +29,16 @@ TEST_F(HostFaults, ARankThatDiesIsNamedWithItsHost) {
 
 // Not as a start that failed; and the same command waits for what the ranks of a killed trainrun still save.
 TEST_F(HostFaults, AnMpirunOrATrainrunThatIsKilledIsNoMistakeOfTheUser) {
-  const std::string
-      run = "at 0 $trainrun --hosts h0:1,h1:1 --network eth0 --name=killed c.json --checkpoint.every=5 ",
-      pids = "/proc/[0-9]*/comm 2>/dev/null | head -1 | cut -d/ -f3)";
-  auto result = on_hosts(2, str("(", once_it_runs("killed"), "kill -9 $(grep -lx mpirun ", pids, ") &\n", run,
-                                "--train.steps=100000\necho code $?\n", count_left(1), "rm -r runs/killed\n(",
-                                once_it_runs("killed"), "kill -9 $(cat runs/killed/lock | head -1)) &\n", run,
-                                "--train.steps=100000\necho killed $?\n", run,
-                                "--train.steps=6 --checkpoint.every=2\necho again $?\n", count_left(1)));
-  EXPECT_HAS(result.output,
-             "root cause: mpirun died: SIGKILL (9), and the ranks of all hosts with it; they were at step ");
+  const std::string run =
+      "at 0 $trainrun --hosts h0:1,h1:1 --network eth0 --name=killed c.json --checkpoint.every=5 ";
+  auto result = on_hosts(
+      2,
+      str(beside("killed", "kill -9 $(pgrep -ox mpirun)"), run, "--train.steps=100000\necho code $?\n",
+          count_left(1), "rm -r runs/killed\n", beside("killed", "kill -9 $(pgrep -ox trainrun)"), run,
+          "--train.steps=100000\necho killed $?\n", run, "--train.steps=6\necho again $?\nsleep 5\n",
+          count_left(1)),
+      90);
+  EXPECT_HAS(result.output, "root cause: mpirun died: SIGKILL (9), and the ranks of all hosts with it; ");
   EXPECT_HAS(result.output, "code 75\n");
   EXPECT_HAS(result.output, "killed 137\n");
   EXPECT_HAS(result.output, "again 0\n");

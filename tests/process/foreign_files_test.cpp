@@ -270,10 +270,19 @@ TEST_F(ForeignFiles, OfAnotherUserAreNotWrittenThroughHisLink) {
   const auto refused = trainrun(words);
   EXPECT_EQ(refused.code, kExitUser) << refused.output;
   EXPECT_HAS(refused.output,
-             str("trainrun: --log-dir logs: ", scratch_.path("logs/run"),
-                 " is a link of another user (uid 65534), who decides where it leads; choose another "
-                 "--log-dir, or choose --name=OTHER"));
+             str("trainrun: --log-dir logs: cannot write ", scratch_.path("logs/run"),
+                 ": it is a link of another user (uid 65534), who decides where it leads; choose "
+                 "another --log-dir, or choose --name=OTHER"));
   expect_all_there("a link of another user");
+  fs::create_directories("runs");
+  fs::create_directory_symlink(scratch_.path("victim"), "runs/his");
+  ASSERT_EQ(lchown("runs/his", 65534, 65534), 0);
+  const auto his = trainrun({"--nproc", "1", "c.json", "--train.steps=2", "--name=his"});
+  EXPECT_EQ(his.code, kExitUser) << his.output;
+  EXPECT_HAS(his.output,
+             "cannot write the run's folder runs/his: it is a link of another user (uid 65534), who decides "
+             "where it leads; choose --name=OTHER");
+  expect_all_there("a run's folder behind a link of another user");
   fs::remove("logs/run");
   fs::create_directories("logs/run");
   chmod("logs/run", 0777);

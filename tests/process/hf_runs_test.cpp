@@ -63,6 +63,14 @@ TEST_F(HuggingFaceRuns, AnImportedModelIsTrainedOnRanksResumedAndExported) {
   train({"export-hf", "tuned", "start", "--step=0"});
   train({"import-hf", "start", "--name=again"});
   EXPECT_EQ(manifest("again", 0)["state_hash"], manifest("tuned", 0)["state_hash"]);
+  scratch_.write("precious/config.json", std::string("precious"));
+  std::filesystem::create_directories("runs/led");
+  std::filesystem::create_directory_symlink(scratch_.path("precious"), "runs/led/hf");
+  result = trainrun({"import-hf", HF "/llama", "--name=led"});
+  EXPECT_EQ(result.code, kExitUser) << result.output;
+  EXPECT_HAS(result.output,
+             "runs/led/hf is a link, and nothing is written behind one; remove it, or choose another --name");
+  EXPECT_EQ(file_text("precious/config.json"), "precious");
   result = trainrun({"import-hf", HF "/llama", "--name=tuned"});
   EXPECT_EQ(result.code, kExitUser);
   EXPECT_HAS(result.output, "runs/tuned has checkpoints already (runs/tuned/ckpt/step-");

@@ -48,15 +48,30 @@ TEST_F(Limits, AreComparedBeforeARankStarts) {
 
 // A write over the limit of file sizes fails with its file, and ends nothing without a word.
 TEST_F(Limits, OfFileSizesAreToldWithTheFile) {
-  auto process = behind("ulimit -f 0", "--nproc 1 c.json --train.steps=2");
-  EXPECT_EQ(process->wait(30), kExitUser) << process->output();
-  EXPECT_HAS(process->output(), "File too large");
-  train({"--nproc", "2", "c.json", "--train.steps=2", "--name=cached"});  // a compiler has files of its own
-  process = behind("ulimit -f 64", "--nproc 2 c.json --train.steps=40 --checkpoint.retries=0");  // KiB
-  EXPECT_EQ(process->wait(60), kExitPeer) << process->output();
-  EXPECT_HAS(process->output(), "File too large");
-  EXPECT_HAS(process->output(), "; raise `ulimit -f`");
-  EXPECT_EQ(process->output().find("SIGXFSZ"), std::string::npos) << process->output();
+  const auto limited = [&](const std::string& size,
+                           const std::string& words) {  // what is said goes through a pipe
+    Process process(
+        {"/bin/bash", "-c",
+         str("(ulimit -f ", size, "; exec ", TRAINRUN, " ", words, ") 2>&1 | cat; exit ${PIPESTATUS[0]}")},
+        scratch_.path("out"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+    const int code = process.wait(60);
+    return Result{code, process.output()};
+  };
+  train({"--nproc", "1", "c.json", "--train.steps=2", "--name=cached"});  // a compiler has files of its own
+  const Result none = limited("0", "--nproc 1 c.json --train.steps=2");
+  EXPECT_EQ(none.code, kExitUser) << none.output;
+  EXPECT_HAS(none.output, "File too large");
+  const Result two = limited("64", "--nproc 2 c.json --train.steps=2");  // KiB
+  EXPECT_EQ(two.code, kExitUser) << two.output;
+  EXPECT_HAS(
+      two.output,
+      "ulimit -f gives a file 64.00 KiB, and each of 2 ranks has one of 4.00 MiB in the memory that they "
+      "share; raise ulimit -f, or use --nproc 1 or --simulate 2");
+  const Result save = limited("64", "--nproc 1 c.json --train.steps=40 --checkpoint.retries=0");
+  EXPECT_EQ(save.code, kExitPeer) << save.output;
+  EXPECT_HAS(save.output, "File too large");
+  EXPECT_HAS(save.output, "; raise `ulimit -f`");
+  EXPECT_EQ(save.output.find("SIGXFSZ"), std::string::npos) << save.output;
 }
 
 TEST_F(Limits, OfSharedMemoryAreGoneAround) {

@@ -78,11 +78,10 @@ TEST_F(Simulate, IsTheRunOfAsManyProcesses) {
         << "log of rank " << rank;
   EXPECT_EQ(said_without_times(RunRecord("runs/threads").log(0), "threads"),
             said_without_times(RunRecord("runs/processes").log(0), "processes"));
-  // The folder: missing are the file that hands the config to the workers, MPI's own log, and the name of the
-  // run's memory, which ranks that are threads do not outlive.
+  // The folder: missing are MPI's own log, and the name of the run's memory, which ranks that are threads do
+  // not outlive.
   auto mine = files_below("runs/threads"), theirs = files_below("runs/processes");
-  for (const char* file : {"asked.json", "logs/attempt-1/launcher.log", "memory-id"})
-    std::erase(theirs, file);
+  for (const char* file : {"logs/attempt-1/launcher.log", "memory-id"}) std::erase(theirs, file);
   EXPECT_EQ(mine, theirs);
 }
 

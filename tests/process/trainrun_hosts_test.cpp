@@ -59,8 +59,12 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
           "slots=N\" for "
           "each host");
   ASSERT_EQ(mkfifo("pipe", 0600), 0);  // never waited for, and a device never read to its end
-  refused({"--hostfile", "pipe"}, "--hostfile pipe cannot be read: it is a FIFO, not a plain file");
-  refused({"--hostfile", "/dev/zero"}, "--hostfile /dev/zero cannot be read: it is a ");
+  refused({"--hostfile", "pipe"},
+          "--hostfile pipe cannot be read: it is a FIFO, not a plain file; give a file with a line \"NAME "
+          "slots=N\" for each host");
+  refused({"--hostfile", "/dev/zero"},
+          "--hostfile /dev/zero cannot be read: it is a device, not a plain file; give a file with a line "
+          "\"NAME slots=N\" for each host");
   refused(
       {"--rdzv-conf=timeout=3"},
       "--rdzv-conf timeout=3: node 0's mpirun is reached at --rdzv-endpoint HOST:PORT, with --node-rank K on "
