@@ -330,6 +330,8 @@ def operand(function, name, args, kwargs):
     sign = _SIGNS.get(plain) or _SIGNS.get(plain[1:])
     if not sign or not isinstance(own, _core.Tensor):
         return NotImplemented
+    if isinstance(other, _core.Loss) and plain in ("add", "sub", "mul", "truediv"):
+        return NotImplemented  # a Loss knows what it is with a tensor
     if isinstance(other, (int, float)) and not isinstance(other, bool) and plain in ("floordiv", "and", "or", "xor"):
         return function(own, _core.full_like(own, other))
     if isinstance(other, (int, float)) and plain in ("rfloordiv", "rand", "ror", "rxor", "rmod"):
