@@ -83,8 +83,9 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
   const auto found = steps_.find(key);
   if (found != steps_.end() && found->second.counted.alike()) return found->second.step;
   if (found != steps_.end()) {
+    Step anew = compile(state_, batch_, shape_, function_, options_);  // where it throws, all stay
     drop();
-    add(first_, compile(state_, batch_, shape_, function_, options_));
+    add(first_, std::move(anew));
     return key == first_ ? first() : compiled(key);
   }
   if (steps_.size() >= most_)

@@ -93,7 +93,12 @@ compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
   CallingLine line;
   Computing elsewhere;
   nb::gil_scoped_release release;
-  return self.steps->at(static_cast<int64_t>(arrays.at(0).shape(0)), samples);
+  try {
+    return self.steps->at(static_cast<int64_t>(arrays.at(0).shape(0)), samples);
+  } catch (...) {
+    self.last = &self.steps->first();  // the one that ran may have been compiled anew
+    throw;
+  }
 }
 
 // The global batch by field: each rank reads the rows of its own micro-batches.
