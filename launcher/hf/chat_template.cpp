@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/plain_file.h"
+#include "core/reading/json_text.h"
 
 namespace lockstep::launcher::hf {
 
@@ -25,7 +26,7 @@ std::optional<Json> with_chat_template(const std::string& folder, const Json& tr
   std::error_code unknown;
   Json out = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   if (fs::exists(config, unknown)) {
-    out = Json::parse(text_of(config), nullptr, false);
+    out = bounded_json(text_of(config), {.members = kAllMembers});
     if (!out.is_object()) return {};
   } else if (!fs::exists(folder + "/tokenizer.json", unknown)) {
     return {};

@@ -328,8 +328,10 @@ def operand(function, name, args, kwargs):
     plain = name.strip("_")
     own, other = args
     sign = _SIGNS.get(plain) or _SIGNS.get(plain[1:])
-    if not sign or not isinstance(own, _core.Tensor) or isinstance(other, _core.Loss) or f"__r{plain}__" in dir(type(other)):
-        return NotImplemented  # the other one may know
+    if not sign or not isinstance(own, _core.Tensor):
+        return NotImplemented
+    if isinstance(other, _core.Loss) and plain in ("add", "sub", "mul", "truediv", "lt", "gt") or f"__r{plain}__" in dir(type(other)):
+        return NotImplemented  # the other one knows what it is with a tensor
     words = _array_words(other) if not isinstance(other, (int, float)) else ""
     if words and not type(other).__module__.startswith("numpy"):
         _raise(f"[{sign}] {_core._line()}: {shown(own)} {sign} {shown(other)}: {words}")

@@ -122,6 +122,29 @@ TEST(Tokenizer, ATokenAcrossABorderIsLearnt) {
   EXPECT_EQ(learnt({"ab", "ab"}, {false, false}), "3 3 ");
 }
 
+// A letter and its accent in two parts are one character of the normal form, as in the whole text.
+TEST(Tokenizer, ACharacterAcrossABorderIsLearnt) {
+  const nlohmann::json bpe = {{"normalizer", {{"type", "NFC"}}},
+                              {"model",
+                               {{"type", "BPE"},
+                                {"vocab", {{"e", 0}, {"\u00e9", 1}, {"x", 2}, {"\uac01", 3}}},
+                                {"merges", nlohmann::json::array()}}}};
+  ScratchFolder folder;
+  const Tokenizer tokenizer(folder.write("t.json", bpe.dump()));
+  auto learnt = [&](const std::vector<std::string>& parts, const std::vector<bool>& flags) {
+    std::string out;
+    for (const auto& token : tokenizer.encode_parts(parts, flags))
+      out += str(token.id, token.learnt ? "+ " : " ");
+    return out;
+  };
+  EXPECT_EQ(learnt({"xe", "\u0301x"}, {false, true}), "2 1+ 2+ ");
+  EXPECT_EQ(learnt({"x", "e\u0301x"}, {false, true}), "2 1+ 2+ ");
+  EXPECT_EQ(learnt({"xe", "\u0301x"}, {true, false}), "2+ 1+ 2 ");
+  EXPECT_EQ(learnt({"xe", "\u0301", "x"}, {false, true, false}), "2 1+ 2 ");
+  EXPECT_EQ(learnt({"e", "\u0301"}, {false, true}), "1+ ");
+  EXPECT_EQ(learnt({"\u1100", "\u1161", "\u11a8"}, {false, false, true}), "3+ ");
+}
+
 // What a model of SentencePiece knows: its own symbols, and what a tokenizer_config.json beside it asks for.
 TEST(Tokenizer, OfSentencePiece) {
   const Tokenizer tokenizer(file_of("sp_unigram.model"));

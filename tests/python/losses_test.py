@@ -73,6 +73,7 @@ class Sums(unittest.TestCase):
             (lambda a, z: a * a, "a product of losses is no loss: their means are known behind the last micro-batch"),
             (lambda a, z: a / a, "a quotient of losses is no loss"),
             (lambda a, z: 1 / a, "a quotient of losses is no loss"),
+            (lambda a, z: z.sum() / a, "a quotient of losses is no loss"),
             (lambda a, z: a**2, "a power of losses is no loss"),
             (lambda a, z: float("nan") * a, "the weight of a loss is nan; give it a finite number"),
             (lambda a, z: a + z.mean(), "differs from micro-batch to micro-batch: make a loss of it, mean_loss"),
@@ -108,6 +109,12 @@ ls.train(session, state, ls.arrays(x=x), OF, run=session.argument(0), steps=2, O
 
 
 class MicroBatches(Programs):
+    def alone(self, program, *arguments):
+        return super().alone(program, *arguments, "--train.device=cpu")  # where as many ranks fit as are asked for
+
+    def ranks(self, nproc, program, *arguments):
+        return super().ranks(nproc, program, *arguments, "--train.device=cpu")
+
     def program(self, of, options):
         return self.write("negatives.py", NEGATIVES.replace("OF", of).replace("OPTIONS", options))
 

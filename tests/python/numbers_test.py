@@ -35,6 +35,11 @@ def holds(dtype, number):
     return math.isfinite(number) and number == int(number) and np.iinfo(kind).min <= int(number) <= np.iinfo(kind).max
 
 
+def plain(number):
+    """For the left side: there NumPy's own scalars take the operator first."""
+    return number.item() if isinstance(number, np.generic) else number
+
+
 class Numbers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -90,7 +95,7 @@ class Numbers(unittest.TestCase):
                 cases += [(f"x << {by}", operator.lshift, by, False), (f"x >> {by}", operator.rshift, by, False)]
 
             def function(x):
-                return ls.stack([(of(n, x) if turned else of(x, n)).to(getattr(ls, dtype)) for _, of, n, turned in cases])
+                return ls.stack([(of(plain(n), x) if turned else of(x, n)).to(getattr(ls, dtype)) for _, of, n, turned in cases])
 
             got = computed(function, x)
             for (words, of, n, turned), mine in zip(cases, got):
@@ -112,17 +117,17 @@ class Numbers(unittest.TestCase):
             mask = tensors["bool"]
             for _ in range(20_000):
                 dtype, n = self.random.choice(list(tensors)), self.number()
-                t = tensors[dtype]
+                t, left = tensors[dtype], plain(n)
                 whole = dtype != "bool" and not issubclass(DTYPES[dtype], np.floating)
-                ways = [lambda: t == n, lambda: n != t, lambda: ls.full_like(t, n), lambda: ls.full(x, [3], n, t.dtype), lambda: t.masked_fill(mask, n),
+                ways = [lambda: t == n, lambda: left != t, lambda: ls.full_like(t, n), lambda: ls.full(x, [3], n, t.dtype), lambda: t.masked_fill(mask, n),
                         lambda: ls.pad(t, [1], [0], n), lambda: ls.constant(x, [0, n], t.dtype)]
                 if dtype != "bool":
-                    ways += [lambda: t + n, lambda: n - t, lambda: t * n, lambda: t % n, lambda: n % t, lambda: t // n, lambda: n // t, lambda: t < n, lambda: t >= n,
+                    ways += [lambda: t + n, lambda: left - t, lambda: t * n, lambda: t % n, lambda: left % t, lambda: t // n, lambda: left // t, lambda: t < n, lambda: t >= n,
                              lambda: ls.scatter(t, 0, tensors["i32"], n)]
                     if n == n:
                         ways.append(lambda: ls.clamp(t, n, n))
                 if whole:
-                    ways += [lambda: t & n, lambda: n | t, lambda: t ^ n, lambda: t << n, lambda: t >> n]
+                    ways += [lambda: t & n, lambda: left | t, lambda: t ^ n, lambda: t << n, lambda: t >> n]
                 way = self.random.choice(ways)
                 if holds(dtype, n):
                     way()

@@ -24,8 +24,10 @@ TEST(ChatTemplateOfAnExport, IsWrittenBesideATokenizer) {
   folder.write("tokenizer_config.json", R"({"tokenizer_class": "X", "eos_token": "</s>"})");
   EXPECT_EQ(with_chat_template(at, kTrained)->dump(),
             R"({"tokenizer_class":"X","eos_token":"</s>","chat_template":"{{ ours }}"})");
-  folder.write("tokenizer_config.json", "[");
-  EXPECT_FALSE(with_chat_template(at, kTrained));
+  for (const std::string& none : {std::string("["), "{\"chat_template\": " + std::string(100000, '[')}) {
+    folder.write("tokenizer_config.json", none);
+    EXPECT_FALSE(with_chat_template(at, kTrained));
+  }
 }
 
 TEST(ChatTemplateOfAnExport, OneWithTheSameTokenStays) {

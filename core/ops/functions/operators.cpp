@@ -69,10 +69,11 @@ Tensor remainder(Number a, Tensor b, Here at) { return binary(ops::remainder, a,
 
 namespace {
 // What C's fmod leaves is exact, so that (a - it) / b rounds to a whole number or its neighbour; the quotient
-// of a / b rounds across one. A quotient of 0 has the sign of a / b.
+// of a / b rounds across one. A quotient of 0 has the sign of a / b. b + 0 is no constant where b is one: by
+// constants a language may divide to a unit in the last place.
 Tensor floor_of_floats(const Tensor& a, const Tensor& b) {
   Tensor size = remainder(abs(a), abs(b)), left = where(a < 0, -size, size);
-  Tensor quotient = (a - left) / b, none = full_like(a, 0);
+  Tensor quotient = (a - left) / (b + 0), none = full_like(a, 0);
   quotient = where(left != 0 && (b < 0) != (left < 0), quotient - 1, quotient);
   Tensor down = floor(quotient), plain = a / b;
   down = where(quotient - down > 0.5, down + 1, down);

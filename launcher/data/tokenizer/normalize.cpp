@@ -188,6 +188,35 @@ void strip(MarkedText& text, bool left, bool right) {
   if (begin > 0 || end < text.text.size()) text.keep(begin, end);
 }
 
+// Whether a character is written into the one before it: a mark, or a vowel or end of a Hangul syllable.
+bool joins(uint32_t c) {
+  return package_mark().has(c) || (c >= 0x1160 && c <= 0x11ff) || (c >= 0xd7b0 && c <= 0xd7ff);
+}
+// Parts are brought into their form each by itself, so none begins with what joins the character before:
+// borders within such a cluster move to its ends, so that it belongs to a part of it that is learnt, else to
+// the first.
+void borders_between_characters(MarkedText& text) {
+  const std::string& all = text.text;
+  auto& marks = text.marks;
+  size_t bytes = 0;
+  for (size_t i = 1, behind; i < marks.size(); i = behind) {
+    behind = i + 1;
+    size_t begin = marks[i].at, end = begin;
+    if (begin == 0 || begin == all.size() || !joins(character_at(all, begin, bytes))) continue;
+    do {
+      do --begin;
+      while (begin > 0 && (static_cast<unsigned char>(all[begin]) & 0xc0) == 0x80);
+    } while (begin > 0 && joins(character_at(all, begin, bytes)));
+    while (end < all.size() && joins(character_at(all, end, bytes))) end += bytes;
+    bool owned = marks[i - 1].learnt;
+    while (behind < marks.size() && marks[behind].at < end) ++behind;
+    size_t owner = i;
+    while (!owned && owner < behind && !marks[owner].learnt) ++owner;
+    owned |= owner == behind;
+    for (size_t k = i; k < behind; ++k) marks[k].at = !owned && k <= owner ? begin : end;
+  }
+}
+
 int form_of(const std::string& type) {
   if (type == "NFC") return UTF8PROC_COMPOSE;
   if (type == "NFD") return UTF8PROC_DECOMPOSE;
@@ -269,6 +298,7 @@ void Normalizer::add_bert(const nlohmann::json& described, const std::string& wh
 
 void Normalizer::apply(MarkedText& text) const {
   const size_t bytes = text.text.size();
+  if (text.marks.size() > 1 && !steps_.empty()) borders_between_characters(text);
   text.most = std::min(kGrowth * bytes + kGrowthOfShort, kMostNormal);
   try {
     for (const auto& step : steps_) {

@@ -84,7 +84,7 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
   std::string load(const std::string& text) {
     try {
       const auto read = model.LoadFromSerializedProto(text);
-      return read.ok() ? "" : str(read.message(), " ");
+      return read.ok() ? "" : str("it does not load: ", read.message());
     } catch (const std::exception& error) { return error.what(); }
   }
 
