@@ -330,12 +330,8 @@ def operand(function, name, args, kwargs):
     sign = _SIGNS.get(plain) or _SIGNS.get(plain[1:])
     if not sign or not isinstance(own, _core.Tensor):
         return NotImplemented
-    if isinstance(other, _core.Loss) and plain in ("add", "sub", "mul", "truediv"):
-        return NotImplemented  # a Loss knows what it is with a tensor
-    if isinstance(other, (int, float)) and not isinstance(other, bool) and plain in ("floordiv", "and", "or", "xor"):
-        return function(own, _core.full_like(own, other))
-    if isinstance(other, (int, float)) and plain in ("rfloordiv", "rand", "ror", "rxor", "rmod"):
-        return NotImplemented
+    if isinstance(other, _core.Loss) and plain in ("add", "sub", "mul", "truediv", "lt", "gt") or f"__r{plain}__" in dir(type(other)):
+        return NotImplemented  # the other one knows what it is with a tensor
     words = _array_words(other) if not isinstance(other, (int, float)) else ""
     if words and not type(other).__module__.startswith("numpy"):
         _raise(f"[{sign}] {_core._line()}: {shown(own)} {sign} {shown(other)}: {words}")
@@ -347,10 +343,11 @@ def array_ufunc(self, ufunc, method, *inputs, **kwargs):
     import operator
 
     names = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "true_divide": "truediv", "power": "pow", "remainder": "mod", "less": "lt",
-             "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "floor_divide": "floordiv"}
+             "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "floor_divide": "floordiv", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor",
+             "left_shift": "lshift", "right_shift": "rshift"}
     others = [each for each in inputs if not isinstance(each, _core.Tensor)]
-    if method == "__call__" and not kwargs and ufunc.__name__ in names and all(getattr(each, "ndim", 0) == 0 and hasattr(each, "item") for each in others):
-        return getattr(operator, names[ufunc.__name__])(*(each if isinstance(each, _core.Tensor) else each.item() for each in inputs))
+    if method == "__call__" and not kwargs and ufunc.__name__ in names and all(_is_number(each) or getattr(each, "ndim", 1) == 0 for each in others):
+        return getattr(operator, names[ufunc.__name__])(*(each if isinstance(each, (int, float, _core.Tensor)) else each.item() for each in inputs))
     tensor = next(each for each in inputs if isinstance(each, _core.Tensor))
     text = repr(tensor)[7:-1]
     if others:

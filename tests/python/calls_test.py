@@ -112,7 +112,11 @@ class Refused(unittest.TestCase):
         self.told(lambda x: np.concatenate([x, x]), "so NumPy cannot compute with it", error=TypeError)
         self.told(lambda x: np.asarray(x), "so NumPy cannot compute with it", error=TypeError)
         self.told(lambda x: x + "a", "unsupported operand", error=TypeError)
+        traced(lambda x: x.sum() - ls.mean_loss(x))  # a Loss knows how
         # Scalars of NumPy are numbers.
+        ids = np.arange(6, dtype=np.int32)
+        np.testing.assert_array_equal(computed(lambda i: np.uint8(4) | (np.int64(3) & i) ^ np.uint64(1), ids), 4 | (3 & ids) ^ 1)
+        np.testing.assert_array_equal(computed(lambda i: np.array(10) - i // np.int32(2), ids), 10 - ids // 2)
         np.testing.assert_allclose(computed(lambda x: np.float32(2) * x + np.sqrt(4.0) - np.int64(1), A), 2 * A + 1, rtol=1e-6)
 
     def test_index(self):

@@ -319,17 +319,25 @@ def pick(ids, y):
         self.assertIn('field "x" has 1e+300 (f64), which f32 does not hold; scale the values, or clip them', said)
 
     def test_what_a_data_function_gives(self):
-        for given, words in (
-            ("{'x': np.ones(8)}", 'gave a dict without the field "y"; it has x, and the fields are x, y'),
-            ("None", "gave None; it must return the fields x, y: a dict, or a tuple in this order"),
-            ("(np.ones(8),)", "gave 1 value, "),
-            ("(1, 2, 3)", "gave 3 values, (1, 2, 3), and the fields are 2: x, y"),
-            ("7", "gave 1 value, 7, and the fields are 2: x, y"),
-        ):
-            with self.subTest(given):
-                text = f"def sample(i):\n    return {given}\nls.train(session, state, ls.SampleData(fields, sample), step, run='runs/r')\n"
-                said = self.alone(self.write("program.py", STEP + text), code=2)
-                self.assertIn(f"[data] sample 0: the data's function, sample() at program.py:13, {words}", said)
+        cases = {
+            "{'x': np.ones(8)}": 'gave a dict without the field "y"; it has x, and the fields are x, y',
+            "None": "gave None; it must return the fields x, y: a dict, or a tuple in this order",
+            "(np.ones(8),)": "gave 1 value, ",
+            "(1, 2, 3)": "gave 3 values, (1, 2, 3), and the fields are 2: x, y",
+            "7": "gave 1 value, 7, and the fields are 2: x, y",
+        }
+        text = f"""
+for number, given in enumerate(({', '.join(cases)})):
+    def sample(i):
+        return given
+    try:
+        ls.train(session, state, ls.SampleData(fields, sample), step, run='runs/' + str(number), steps=1)
+    except ls.UserError as error:
+        print(error)
+"""
+        said = self.alone(self.write("program.py", STEP + text))
+        for words in cases.values():
+            self.assertIn(f"[data] sample 0: the data's function, sample() at program.py:15, {words}", said)
 
     def test_a_rate_below_zero_is_told_once(self):
         said = self.alone(self.write("program.py", STEP + "ls.AdamW(state / 'o', lr=-1.0)\n"), code=2)
