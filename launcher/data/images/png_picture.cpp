@@ -25,11 +25,11 @@ class PngRows {
   PngRows(const PngRows&) = delete;
   PngRows& operator=(const PngRows&) = delete;
 
+  // libpng's own bound of a million pixels a side holds the rows that it keeps itself.
   // The header, and rows to come as grey, as red, green and blue, or as numbers of colours, of 8 bits. False,
   // with words, on an error.
   bool begin() {
     if (setjmp(out_)) return false;
-    png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);  // sizes are looked at by their product
     // What says how light and colours are meant, words and transparency: read over.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>("tRNS"), 1);
