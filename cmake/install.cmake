@@ -50,7 +50,7 @@ Description: Distributed training whose step is one compiled program
 Version: ${PROJECT_VERSION}
 Requires: spdlog
 Cflags: -std=c++20 -fopenmp -I\${prefix}/include/lockstep
-Libs: -fopenmp -L\${prefix}/lib/lockstep -Wl,--start-group ${room_flags} -Wl,--end-group -ldnnl -lxxhash -lsodium -lcurl -lpcre2-8 -lutf8proc -lsentencepiece -lpng -ljpeg -lz -lpmix -lmpi_cxx -lmpi -ldl -lpthread${backtrace_flag}
+Libs: -fopenmp -L\${prefix}/lib/lockstep -Wl,--start-group ${room_flags} -Wl,--end-group -ldnnl -lxxhash -lsodium -lcurl -lexpat -lpcre2-8 -lutf8proc -lsentencepiece -lpng -ljpeg -lz -lpmix -lmpi_cxx -lmpi -ldl -lpthread${backtrace_flag}
 ")
 install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION lib/pkgconfig)
 

@@ -57,7 +57,9 @@ void tell_mixed_samples(const State& state, const Graph& traced, const std::vect
     for (BatchField& field : two) field.shape[0] = 2;
     try {
       found = mixed_samples(trace(two, function, state.policy(), shape.global / shape.micro));
-    } catch (const UserError&) { return; }  // a function that is written for one sample mixes none
+    } catch (const PeerError&) { throw; } catch (const std::exception&) {
+      return;
+    }  // a function that is written for one sample mixes none
   }
   static std::mutex mutex;
   static std::set<std::string> told;

@@ -30,7 +30,9 @@ bool arguments_do_not_convert() {
   nb::python_error error;
   bool ours = false;
   if (nb::object text = nb::steal(PyObject_Str(error.value().ptr())); text.is_valid()) {
-    const std::string said = nb::cast<std::string>(text);
+    Py_ssize_t length = 0;
+    const char* utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &length);  // none: no words of nanobind's
+    const std::string said = utf8 ? std::string(utf8, static_cast<size_t>(length)) : "";
     ours = (error.type().is(PyExc_TypeError) &&
             said.find("(): incompatible function arguments. The following") != std::string::npos) ||
            (error.type().is(PyExc_RuntimeError) && said == "std::bad_cast");

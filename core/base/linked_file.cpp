@@ -21,8 +21,9 @@ std::string linked_away(const std::string& path) {
   if (!fs::is_symlink(fs::symlink_status(path, failed))) return "";
   const fs::path parent = fs::path(path).parent_path();
   const fs::path folder = fs::canonical(parent.empty() ? "." : parent, failed);
+  if (failed) return "";  // it cannot be reached, as opening it will tell
   const fs::path real = fs::canonical(path, failed);
-  if (failed) return "";  // it leads nowhere, as opening it will tell
+  if (failed) return "";  // it leads nowhere
   if (is_below(real, folder)) return "";
   fs::path root = folder;
   while (root.has_relative_path() && root.filename() != "snapshots") root = root.parent_path();

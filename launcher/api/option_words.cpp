@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep {
 
@@ -39,8 +40,8 @@ std::string in_options(std::string text) {
 }
 
 void refuse_no_folder(const std::string& what, const std::string& folder) {
-  if (folder.find_first_not_of('/') != std::string::npos && printable(folder) == folder) return;
-  throw UserError(str(what, " is \"", shortened(printable(folder), 60),
+  if (folder.find_first_not_of('/') != std::string::npos && one_line(folder) == folder) return;
+  throw UserError(str(what, " is \"", shortened(one_line(folder), 60),
                       "\"; it is the folder of the run, as in \"runs/mine\""));
 }
 

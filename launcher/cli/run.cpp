@@ -265,7 +265,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;
     if (!arguments.slurm.empty()) submitted = resolved;
     const std::string kind = device_choice(resolved.train.device).kind;
-    on_cpu = kind == "cpu" || kind == "auto";
+    on_cpu = kind == "cpu" || (kind == "auto" && access("/dev/nvidiactl", F_OK) != 0);
     launch.worker = {arguments.self, "worker", asked};
     launch.heeds_stop = true;
     if (device_choice(resolved.train.device).kind == "plugin")

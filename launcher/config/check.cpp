@@ -52,7 +52,8 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
       return;
     std::string near = neighbour_value(word);
     const bool known = std::find(choices.begin(), choices.end(), near) != choices.end();
-    const std::string told = known ? "" : neighbour(word);  // of a word that is no slip of another
+    std::string told = known ? "" : neighbour(word);      // of a word that is no slip of another
+    if (told.starts_with("did you mean ")) told.clear();  // a key, which is no value
     if (!known) near = word.size() < 100 && told.empty() ? nearest(word, choices) : "";
     errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ",
                          choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),

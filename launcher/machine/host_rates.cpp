@@ -8,16 +8,16 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <new>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/base/plain_file.h"
 #include "core/device/device.h"
 #include "core/reading/json_text.h"
@@ -93,7 +93,10 @@ int64_t now() {
       .count();
 }
 
-constexpr const char* kFile = "host-rates.json";
+// Of a kind of processor and a number of cores, since hosts may share the folder.
+std::string file_of(const std::string& processor, int64_t cores) {
+  return str("host-rates-", hash_hex(str(processor, " ", cores)), ".json");
+}
 // What copy_rate says of the host that the table "cpu" was measured on, two threads. A step reads and writes
 // less than that: its calls begin and end, and their rows are short.
 constexpr double kCopiesOfTable = 3.6e10;
@@ -104,6 +107,7 @@ Json json_of(const HostRates& rates) {
           {"products", rates.products},
           {"attention", rates.attention},
           {"copies", rates.copies},
+          {"copying", rates.copying},
           {"link", {{"bandwidth", rates.link.bandwidth}, {"latency", rates.link.latency}}},
           {"quiet", rates.quiet},
           {"at", rates.at}};
@@ -113,7 +117,7 @@ HostRates from(const Json& json) {
   out.processor = json.at("processor").get<std::string>(), out.cores = json.at("cores").get<int64_t>();
   out.products = json.at("products").get<std::map<std::string, double>>();
   out.attention = json.at("attention").get<std::map<std::string, double>>();
-  out.copies = json.at("copies").get<double>();
+  out.copies = json.at("copies").get<double>(), out.copying = json.at("copying").get<int64_t>();
   out.link = {json.at("link").at("bandwidth").get<double>(), json.at("link").at("latency").get<double>()};
   out.quiet = json.at("quiet").get<bool>(), out.at = json.at("at").get<int64_t>();
   return out;
@@ -131,16 +135,22 @@ int64_t cores_of_process() {
 double copy_rate(int64_t threads) {
   constexpr size_t kBlock = size_t{8} << 20;  // that a thread copies, beyond its caches
   constexpr double kTime = 0.1;
-  std::vector<double> rates(static_cast<size_t>(threads));
-  std::vector<std::thread> running;
-  for (double& rate : rates)
-    running.emplace_back([&rate] {
-      std::vector<char> one(kBlock, 'a'), other(kBlock, 'b');
-      rate = 2.0 * static_cast<double>(kBlock) /
-             shortest(kTime, [&] { std::memcpy(other.data(), one.data(), kBlock), one.swap(other); });
-    });
+  struct Copy {
+    std::vector<char> one = std::vector<char>(kBlock, 'a'), other = std::vector<char>(kBlock, 'b');
+    double rate = 0;
+  };
+  std::vector<Copy> copies(static_cast<size_t>(threads));  // before a thread runs, where no room is told
+  {
+    std::vector<std::jthread> running;
+    for (Copy& copy : copies)
+      running.emplace_back([&copy] {
+        copy.rate = 2.0 * static_cast<double>(kBlock) / shortest(kTime, [&copy] {
+                      std::memcpy(copy.other.data(), copy.one.data(), kBlock), copy.one.swap(copy.other);
+                    });
+      });
+  }
   double sum = 0;
-  for (size_t t = 0; t < running.size(); ++t) running[t].join(), sum += rates[t];
+  for (const Copy& copy : copies) sum += copy.rate;
   return sum;
 }
 
@@ -164,13 +174,14 @@ HostRates measure_host_rates() {
   for (const auto& [precision, dtype] : {std::pair{"fp32", DType::f32}, {"bf16", DType::bf16}})
     out.products[precision] = product_rate(dtype, threads),
     out.attention[precision] = attention_rate(dtype, threads);
-  out.copies = copy_rate(std::min<int64_t>(16, out.cores));
+  out.copying = std::min<int64_t>(16, out.cores);
+  out.copies = copy_rate(out.copying);
   return out;
 }
 
 std::optional<HostRates> stored_host_rates() {
   try {
-    const auto bytes = cpu::KernelCache().read(kFile);
+    const auto bytes = cpu::KernelCache().read(file_of(host_processor(), cores_of_process()));
     if (!bytes) return {};
     HostRates out = from(bounded_json(*bytes));
     if (out.processor == host_processor() && out.cores == cores_of_process()) return out;
@@ -181,7 +192,7 @@ std::optional<HostRates> stored_host_rates() {
 
 void store(const HostRates& rates) {
   try {
-    cpu::KernelCache().write(kFile, json_of(rates).dump());
+    cpu::KernelCache().write(file_of(rates.processor, rates.cores), json_of(rates).dump());
   } catch (const UserError&) {}  // told where kernels are wanted of it
 }
 
@@ -192,21 +203,20 @@ std::optional<HostRates> host_rates() {
     HostRates measured = measure_host_rates();
     store(measured);
     return measured;
-  } catch (const std::bad_alloc&) {
-  } catch (const std::system_error&) {}  // limits of this process
+  } catch (const std::exception&) {}  // no room, no thread, no such product: nothing that a run needs
   return {};
 }
 
 Roofline cpu_with(const HostRates& rates) {
   Roofline out = roofline_named("cpu");
   const double by_core = static_cast<double>(rates.cores) / static_cast<double>(out.cores);
-  const double faster = rates.products.at("fp32") / (out.contraction.at("fp32") * by_core),
-               copies = rates.copies / (kCopiesOfTable * by_core);
+  const double faster = rates.products.at("fp32") / (out.contraction.at("fp32") * by_core);
+  const double thread = rates.copies / static_cast<double>(rates.copying) / (kCopiesOfTable / 2);
   out.contraction = rates.products, out.attention = rates.attention;
   out.kernels *= faster * by_core;
-  out.memory *= copies * by_core;
+  out.memory *= rates.copies / kCopiesOfTable;
   out.launch /= faster;
-  for (LinkSpeed* link : {&out.inside, &out.across}) link->bandwidth *= copies;
+  for (LinkSpeed* link : {&out.inside, &out.across}) link->bandwidth *= thread;
   if (rates.link.bandwidth > 0) out.inside = rates.link;
   out.cores = rates.cores;
   out.measured_on =

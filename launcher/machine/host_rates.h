@@ -15,7 +15,8 @@ struct HostRates {
   std::string processor{};  // its name, and the library of products with its instruction set
   int64_t cores = 0;        // that measured together: those of this process
   std::map<std::string, double> products{}, attention{};  // FLOP/s of them together, by train.precision
-  double copies = 0;  // bytes per second that they read and write together
+  double copies = 0;  // bytes per second that `copying` of them read and write together
+  int64_t copying = 0;
   LinkSpeed link{};   // between two ranks; bandwidth 0: not measured, as trainrun doctor does
   bool quiet = true;  // nobody else used the host then
   int64_t at = 0;     // seconds since 1970

@@ -348,7 +348,7 @@ def array_ufunc(self, ufunc, method, *inputs, **kwargs):
     others = [each for each in inputs if not isinstance(each, _core.Tensor)]
     if method == "__call__" and not kwargs and ufunc.__name__ in names and all(_is_number(each) or getattr(each, "ndim", 1) == 0 for each in others):
         return getattr(operator, names[ufunc.__name__])(*(each if isinstance(each, (int, float, _core.Tensor)) else each.item() for each in inputs))
-    tensor = next(each for each in inputs if isinstance(each, _core.Tensor))
+    tensor = next(each for each in (*inputs, *kwargs.get("out", ())) if isinstance(each, _core.Tensor))
     text = repr(tensor)[7:-1]
     if others:
         raise TypeError(f"a tensor, {text}, has no values while a step is traced, and {shown(others[0])} is no tensor of the step: {_array_words(others[0])}")

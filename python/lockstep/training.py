@@ -75,7 +75,8 @@ class Session:
 
     def _exit_here(self, code=None):
         """sys.exit under trainrun, which is told the line."""
-        _explain_exit(code, traceback.extract_stack(sys._getframe(1)))
+        if os.getpid() == self._process:  # a child of a rank is none
+            _explain_exit(code, traceback.extract_stack(sys._getframe(1)))
         self._exit(code)
 
     def _leave(self, kind, error, trace):

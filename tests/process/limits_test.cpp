@@ -20,8 +20,8 @@ class Limits : public RealRun {
   // trainrun with `words`, started by a shell behind `before`.
   std::unique_ptr<Process> behind(const std::string& before, const std::string& words) {
     return std::make_unique<Process>(
-        std::vector<std::string>{"/bin/bash", "-c", before + "; exec " + TRAINRUN + " " + words}, scratch_.path("out"),
-        Variables{{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+        std::vector<std::string>{"/bin/bash", "-c", before + "; exec " + TRAINRUN + " " + words},
+        scratch_.path("out"), Variables{{"LOCKSTEP_CACHE", KERNEL_CACHE}});
   }
   void refused(const std::string& before, const std::string& words, const std::string& said) {
     auto process = behind(before, words);
@@ -34,12 +34,14 @@ class Limits : public RealRun {
 TEST_F(Limits, AreComparedBeforeARankStarts) {
   const std::string words = "--nproc 2 c.json --train.steps=2";
   refused("ulimit -v 200000", words,
-          "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 248.00 MiB before it has a "
+          "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 248.00 MiB before it "
+          "has a "
           "model; raise ulimit -v, or use --nproc 1 or --simulate 2");
   for (const char* files : {"6", "20", "27"})
     refused(str("ulimit -n ", files), words,
-            str("ulimit -n is ", files, ", and trainrun opens 28 files for 2 ranks; raise ulimit -n, or start fewer ranks, or "
-                                                       "--simulate 2"));
+            str("ulimit -n is ", files,
+                ", and trainrun opens 28 files for 2 ranks; raise ulimit -n, or start fewer ranks, or "
+                "--simulate 2"));
   auto soft = behind("ulimit -Sn 12", words);  // raised, since it may be
   EXPECT_EQ(soft->wait(60), kExitOk) << soft->output();
 }
@@ -77,18 +79,21 @@ TEST_F(Limits, OfSharedMemoryAreGoneAround) {
   const auto in_small_memory = [&](const std::string& tmp) {
     return std::make_unique<Process>(
         std::vector<std::string>{"/usr/bin/unshare", "-m", "/bin/bash", "-c",
-                                 str("mount -t tmpfs -o size=1m none /dev/shm && TMPDIR=", tmp, " exec ", TRAINRUN,
-                                     " --nproc 4 c.json --train.steps=2")},
+                                 str("mount -t tmpfs -o size=1m none /dev/shm && TMPDIR=", tmp, " exec ",
+                                     TRAINRUN, " --nproc 4 c.json --train.steps=2")},
         scratch_.path("out"), Variables{{"LOCKSTEP_CACHE", KERNEL_CACHE}});
   };
   auto around = in_small_memory(scratch_.path(""));
   EXPECT_EQ(around->wait(60), kExitOk) << around->output();
   auto refused = in_small_memory("/dev/shm");
   EXPECT_EQ(refused->wait(30), kExitUser) << refused->output();
-  EXPECT_HAS(refused->output(),
-             "several ranks need a folder for the memory that they share, and none can be made in /dev/shm (it has room "
-             "for 1.00 MiB, and they take 14.00 MiB), /dev/shm (it has room for 1.00 MiB, and they take 14.00 MiB); "
-             "mount /dev/shm, make it larger (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), or set TMPDIR");
+  EXPECT_HAS(
+      refused->output(),
+      "several ranks need a folder for the memory that they share, and none can be made in /dev/shm (it has "
+      "room "
+      "for 1.00 MiB, and they take 14.00 MiB), /dev/shm (it has room for 1.00 MiB, and they take 14.00 MiB); "
+      "mount /dev/shm, make it larger (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), or set "
+      "TMPDIR");
 }
 
 // The port on which a process listens.
@@ -109,8 +114,8 @@ int port_of(int pid) {
   return 0;
 }
 
-// A process that opens `count` connections as user `uid` and says nothing; it ends with how many were ended by the
-// other side within `seconds`.
+// A process that opens `count` connections as user `uid` and says nothing; it ends with how many were ended
+// by the other side within `seconds`.
 int strangers(int port, int count, uid_t uid, int seconds) {
   const int pid = fork();
   if (pid != 0) return pid;
@@ -134,8 +139,8 @@ int strangers(int port, int count, uid_t uid, int seconds) {
   _exit(ended == count ? 0 : 1);
 }
 
-// Many silent connections of another user, and some of this one, with few files left: a rank that dies is started
-// again, and a stop is heard.
+// Many silent connections of another user, and some of this one, with few files left: a rank that dies is
+// started again, and a stop is heard.
 TEST_F(Limits, StrangersAtThePortKeepNoRankAway) {
   auto process = behind("ulimit -n 64", "--nproc 2 c.json --train.steps=100000 --max-restarts=1");
   ASSERT_TRUE(until(60, [] { return last_step("run") >= 20; })) << process->output();

@@ -112,7 +112,7 @@ class Refused(unittest.TestCase):
         self.told(lambda x: np.concatenate([x, x]), "so NumPy cannot compute with it", error=TypeError)
         self.told(lambda x: np.asarray(x), "so NumPy cannot compute with it", error=TypeError)
         self.told(lambda x: x + "a", "unsupported operand", error=TypeError)
-        traced(lambda x: x.sum() - ls.mean_loss(x))  # a Loss knows how
+        self.told(lambda x: x.sum() - ls.mean_loss(x), "[loss] ", "what is added to a loss is f32[] and differs from micro-batch to micro-batch: make a loss of it")
         # Scalars of NumPy are numbers.
         ids = np.arange(6, dtype=np.int32)
         np.testing.assert_array_equal(computed(lambda i: np.uint8(4) | (np.int64(3) & i) ^ np.uint64(1), ids), 4 | (3 & ids) ^ 1)

@@ -34,9 +34,7 @@ TEST_F(HostRatesTest, AreMeasuredOnceAndStored) {
 TEST_F(HostRatesTest, OfAnotherProcessorOrFormCountAsNone) {
   HostRates rates{.processor = host_processor(), .cores = cores_of_process()};
   rates.products = rates.attention = {{"fp32", 1e9}, {"bf16", 1e9}};
-  rates.copies = 1e9;
-  store(rates);
-  EXPECT_EQ(stored_host_rates(), rates);
+  rates.copies = 1e9, rates.copying = 1;
   for (auto change : {+[](HostRates& r) { r.processor += "x"; }, +[](HostRates& r) { ++r.cores; }}) {
     HostRates other = rates;
     change(other);
@@ -44,12 +42,14 @@ TEST_F(HostRatesTest, OfAnotherProcessorOrFormCountAsNone) {
     EXPECT_FALSE(stored_host_rates());
     EXPECT_EQ(roofline_stored_here("cpu"), roofline_named("cpu")) << "the table stands in";
   }
+  store(rates);  // beside them
+  EXPECT_EQ(stored_host_rates(), rates);
 }
 
 TEST_F(HostRatesTest, MeasuredBesideOthersHoldForAnHour) {
   HostRates rates{.processor = host_processor(), .cores = cores_of_process()};
   rates.products = rates.attention = {{"fp32", 1e9}, {"bf16", 1e9}};
-  rates.copies = 1e9, rates.quiet = false;
+  rates.copies = 1e9, rates.copying = 1, rates.quiet = false;
   const HostRates now = measure_host_rates();
   rates.at = now.at - 1800;
   store(rates);
@@ -69,7 +69,7 @@ TEST_F(HostRatesTest, MakeARoofline) {
   HostRates rates{.processor = "a thing", .cores = 8};  // four times the table's cores, at half their rate
   rates.products = {{"fp32", 2 * table.contraction.at("fp32")}, {"bf16", 5e11}};
   rates.attention = {{"fp32", 1e11}, {"bf16", 2e11}};
-  rates.copies = 7.2e10;
+  rates.copies = 7.2e10, rates.copying = 8;
   const Roofline of = cpu_with(rates);
   EXPECT_EQ(of.name, "cpu");
   EXPECT_EQ(of.cores, 8);
