@@ -33,8 +33,7 @@ std::vector<HostTensor> outputs_of(const std::function<Tensors(const Tensors&)>&
   const auto read =
       compiler::evaluate(parse_graph(print(graph)), inputs);  // text carries numbers exactly, too
   for (size_t o = 0; o < right.size(); ++o) EXPECT_TRUE(compiler::same_bytes(right[o], read[o])) << o;
-  static const std::vector<Backend> all = backends();
-  for (const Backend& backend : all) {
+  for (const Backend& backend : backends()) {  // each is prepared once
     backend.prepare({graph});
     const auto out = backend.run(0, inputs);
     for (size_t o = 0; o < out.size(); ++o)
