@@ -221,8 +221,17 @@ TEST_F(JsonlRun, StopsWhileItTokenizes) {
                  Json({{"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", rows}}}}).dump());
   scratch_.write("slow.txt", std::string(4000000, 'a'));
   for (const char* ranks : {"1", "2"}) {
-    auto process = start({"--nproc", ranks, "c.json", str("--name=s", ranks), "--data.kind=text",
-                          "--data.paths=[slow.txt]", "--data.tokenizer=slow.json", "--model.vocab=1600"});
+    const std::vector<std::string> words{TRAINRUN,
+                                         "--nproc",
+                                         ranks,
+                                         "c.json",
+                                         str("--name=s", ranks),
+                                         "--data.kind=text",
+                                         "--data.paths=[slow.txt]",
+                                         "--data.tokenizer=slow.json",
+                                         "--model.vocab=1600"};
+    auto process = std::make_unique<Process>(words, scratch_.path(str("out-", ranks)),
+                                             Variables{{"LOCKSTEP_CACHE", KERNEL_CACHE}});
     ASSERT_TRUE(until(60, [&] { return process->output().find("4000000 bytes taken") != std::string::npos; }))
         << process->output();
     const auto began = std::chrono::steady_clock::now();
