@@ -77,7 +77,7 @@ void RunFolder::hold_logs(const std::string& folder, const std::string& dir) {
                         " if they are, or remove the link"));
   auto logs = std::make_unique<HeldFolder>(
       folder, run,
-      HeldFolder::Words{str(said, ": cannot write ", folder), "choose another --log-dir, or " + other_},
+      HeldFolder::Words{str(said, ": cannot write ", folder), "choose another --log-dir, or " + other_, true},
       patience_);
   const std::string& before = logs->run_before();
   if (!before.empty() && !is_this_run(before) && fs::equivalent(before + "/logs", folder, gone))
