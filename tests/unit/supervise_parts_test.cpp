@@ -24,6 +24,7 @@
 #include "launcher/supervise/mpi_folder.h"
 #include "launcher/supervise/program_error.h"
 #include "launcher/supervise/restarts.h"
+#include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/worker_side.h"
 #include "tests/support/scratch_folder.h"
@@ -448,6 +449,30 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
   close(lock);
   EXPECT_EQ(remove_abandoned_folders(top.path("")), 1);
   EXPECT_EQ(remove_abandoned_folders("/no/such/folder"), 0);
+}
+
+// Logs of --log-dir that an earlier version made have no lock; those of a run that was moved name its old
+// place.
+TEST(RunFolders, KeepLogsThatAreOlderOrMoved) {
+  ScratchFolder top;
+  const std::string run = top.path("runs/a"), logs = top.path("logs/a"), gone = top.path("old/runs/a");
+  top.write("logs/a/attempt-1/rank-0.log", std::string("x"));
+  std::filesystem::create_directories(run);
+  std::filesystem::create_directory_symlink(logs, run + "/logs");
+  RunFolder(run).keep_logs_in("");
+  EXPECT_EQ(run_of_held(logs), run);
+  std::filesystem::remove(logs + "/lock");
+  std::ofstream(logs + "/lock") << "1\n" << gone << "\n";
+  RunFolder(run).keep_logs_in("");
+  EXPECT_EQ(run_of_held(logs), run);
+  // One that is there keeps its own, and a folder of another name without a lock is nobody's.
+  std::filesystem::create_directories(gone);
+  std::ofstream(logs + "/lock") << "1\n" << gone << "\n";
+  EXPECT_THROW(RunFolder(run).keep_logs_in(""), UserError);
+  top.write("logs/b/attempt-1/rank-0.log", std::string("x"));
+  std::filesystem::remove(run + "/logs");
+  std::filesystem::create_directory_symlink(top.path("logs/b"), run + "/logs");
+  EXPECT_THROW(RunFolder(run).keep_logs_in(""), UserError);
 }
 
 TEST(MpiFolders, AreOneUsersOwnAndGoWithTheirMaker) {
