@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -149,6 +150,23 @@ class HeldLock : public FolderLock {
   Descriptor fd_;  // the kernel releases the flock when the last descriptor goes, also on kill -9
 };
 
+// How the checkpoints behind a link RUN/ckpt go on to be those of RUN: checkpoint.dir wants DIR/NAME/ckpt.
+std::string way_to_keep(const std::string& link) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::path target = fs::canonical(link, failed);
+  if (failed) return "";
+  fs::path own = fs::absolute(link, failed).lexically_normal();
+  if (own.filename().empty()) own = own.parent_path();  // "ckpt/"
+  const fs::path place = own.parent_path().filename() / own.filename();
+  if (target.parent_path().filename() / target.filename() == place)
+    return str(": --checkpoint.dir=", printable(target.parent_path().parent_path().string()),
+               " with --name=", printable(place.parent_path().string()), " goes on with those in ",
+               printable(target.string()));
+  return str(": if those in ", printable(target.string()), " are this run's, move them to DIR/",
+             printable(place.string()), " and say --checkpoint.dir=DIR");
+}
+
 constexpr const char* kNobody = "another process";
 // "process 12 on h1", or nothing yet.
 bool is_holder(const std::string& said) {
@@ -250,7 +268,8 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
     throw StorageError(
         str("checkpoint folder ", folder,
             " is a link, and nothing is written or removed behind one: it may come from elsewhere. "
-            "Remove the link, or name the folder itself, for a run with checkpoint.dir"),
+            "Remove the link, or name the folder itself, for a run with checkpoint.dir",
+            way_to_keep(folder)),
         folder, ELOOP);
   std::string path = folder + "/.lock";
   Descriptor fd = open_private(path, O_RDWR);

@@ -146,10 +146,17 @@ std::optional<ErrorRecord> parse_error_record_line(const std::string& line, std:
 std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
   std::vector<ErrorRecord> out;
   for (int64_t ticket = 1;; ++ticket) {
+    if (ticket > kMostRecords) return out;
     const PlainFile there = open_plain(str(log_dir, "/error-", ticket, ".json"));
-    if (there.code == ENOENT || there.code == ENOTDIR || ticket > kMostRecords) return out;
-    std::string text, why;  // what cannot be read, or is no record, tells nothing
-    if (!read_plain(str(log_dir, "/error-", ticket, ".json"), text, why, kJsonBytes)) continue;
+    // A FIFO or a folder has the name, and the next ticket may be a record; after any other failure (nothing
+    // there, no descriptor, no right) the next name would fail as this one, a million times.
+    if (there.code == EINVAL || there.code == EISDIR) continue;
+    if (!there.fd) return out;
+    if (there.bytes > kJsonBytes) continue;  // what cannot be read, or is no record, tells nothing
+    std::string text(static_cast<size_t>(there.bytes), '\0');
+    const int64_t bytes = read_fully(there.fd.get(), text.data(), text.size(), 0);
+    if (bytes < 0) continue;
+    text.resize(static_cast<size_t>(bytes));  // it may have been cut meanwhile
     if (auto record = record_of(bounded_json(text), ticket)) out.push_back(std::move(*record));
   }
 }

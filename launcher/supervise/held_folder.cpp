@@ -65,6 +65,8 @@ std::string holder_text(int fd, const std::string& run) {
              holder.run.empty() || holder.run == run ? "" : " of " + printable(holder.run), ", since ",
              clock_text(at.st_mtime), ")");
 }
+// Of flock(2) on Lustre, NFS or FUSE.
+bool has_no_locks(int reason) { return reason == ENOLCK || reason == EOPNOTSUPP || reason == ENOSYS; }
 }  // namespace
 
 void HeldFolder::open(const Words& words) {
@@ -98,6 +100,15 @@ HeldFolder::HeldFolder(std::string path, const std::string& run, const Words& wo
       close(fd_), fd_ = -1;  // the folder was removed by the one who held it
       open(words);
       continue;
+    }
+    const int reason = errno;
+    if (reason == EINTR) continue;
+    if (reason != EWOULDBLOCK) {
+      const std::string said = str(lock, " cannot be locked: ", std::strerror(reason));
+      if (!words.without_lock || !has_no_locks(reason))
+        refuse(str(words.cannot, ": ", said, "; start on another file system, or ", words.other));
+      warn_user(str(said, "; the run goes on, and another that writes ", path_, " is not refused"));
+      break;
     }
     if (std::chrono::steady_clock::now() > until)
       refuse(str(path_, " is in use by another trainrun", holder_text(fd_, run),

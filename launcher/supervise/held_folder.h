@@ -9,13 +9,14 @@ namespace lockstep::launcher {
 // ends). Creates the folder, 0700; what exists keeps its mode, and one that others may write is warned of.
 // The lock is inherited by the processes it starts, so that a command that follows a killed one waits (up to
 // `patience` seconds) until the last of them has gone.
-// UserError naming the holder and since when; the folder that cannot be written, or is the link of another
-// user; a file `lock` that is none of ours, which is left as it is.
+// UserError naming the holder and since when; the folder that cannot be written or locked, or is the link of
+// another user; a file `lock` that is none of ours, which is left as it is.
 class HeldFolder {
  public:
   struct Words {
-    std::string cannot;  // "cannot write the run's folder runs/a": what a failure is told by
-    std::string other;   // "choose --name=OTHER": the way out
+    std::string cannot;         // "cannot write the run's folder runs/a": what a failure is told by
+    std::string other;          // "choose --name=OTHER": the way out
+    bool without_lock = false;  // where the file system has no locks: warn, and go on
   };
   // `run`: the absolute path of the run that takes it.
   HeldFolder(std::string path, const std::string& run, const Words& words, double patience);

@@ -15,7 +15,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -31,6 +30,9 @@ std::array<std::atomic<int>, kMostListeners> g_guarded{-1, -1, -1, -1};
 std::atomic<bool> g_asks{false};  // the kernel says whose a connection is
 // Kept for the moment in which no descriptor is left: a listener that cannot accept would end for good.
 std::atomic<int> g_spare{-1};
+// /proc/net/tcp and tcp6, open from the start: in that moment they could not be opened.
+std::atomic<int> g_table{-1}, g_table6{-1};
+constexpr int kReadings = 2;  // of a table that does not have the row
 
 bool is_guarded(int fd) {
   for (const auto& one : g_guarded)
@@ -45,6 +47,27 @@ std::string end_text(const sockaddr_in& end) {
   return text;
 }
 
+// The user of the row that has `wanted`, "LOCAL REMOTE ", in a table of connections that is open.
+std::optional<uid_t> owner_in(int table, const std::string& wanted) {
+  std::string rest;
+  std::array<char, 16384> piece;
+  for (off_t at = 0;;) {
+    const ssize_t bytes = ::pread(table, piece.data(), piece.size(), at);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return {};
+    at += bytes;
+    rest.append(piece.data(), static_cast<size_t>(bytes));
+    const size_t whole = rest.rfind('\n') + 1;  // 0: no line ends here
+    const size_t row = rest.find(wanted);
+    unsigned uid = 0;
+    // "... 0100007F:9F99 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000  1000 ..."
+    if (row < whole &&
+        std::sscanf(rest.c_str() + row + wanted.size(), "%*x %*x:%*x %*x:%*x %*x %u", &uid) == 1)
+      return uid;
+    rest.erase(0, whole);
+  }
+}
+
 // Whose the other end of a connection is; nothing where it has gone, or the kernel does not say.
 std::optional<uid_t> owner_of_peer(int fd) {
   sockaddr_in here{}, there{};
@@ -54,14 +77,13 @@ std::optional<uid_t> owner_of_peer(int fd) {
   bytes = sizeof there;
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &bytes) != 0 || there.sin_family != AF_INET)
     return {};
-  const std::string wanted = end_text(there) + " " + end_text(here) + " ";
-  std::ifstream table("/proc/net/tcp");
-  for (std::string line; std::getline(table, line);) {
-    const size_t at = line.find(wanted);
-    unsigned uid = 0;
-    // "... 0100007F:9F99 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000  1000 ..."
-    if (at != std::string::npos &&
-        std::sscanf(line.c_str() + at + wanted.size(), "%*x %*x:%*x %*x:%*x %*x %u", &uid) == 1)
+  // A socket of IPv6 that connects to ::ffff:127.0.0.1 is in the other table.
+  const std::string mapped = htonl(1) == 1 ? "00000000000000000000FFFF" : "0000000000000000FFFF0000";
+  // A table comes in pieces, and a row may be passed over while others go.
+  for (int tries = 0; tries < kReadings; ++tries) {
+    if (const auto uid = owner_in(g_table.load(), end_text(there) + " " + end_text(here) + " ")) return uid;
+    if (const auto uid =
+            owner_in(g_table6.load(), mapped + end_text(there) + " " + mapped + end_text(here) + " "))
       return uid;
   }
   return {};
@@ -84,6 +106,13 @@ bool kernel_says() {
   return accepted && owner_of_peer(accepted.get()) == ::geteuid();
 }
 
+// Nobody is refused whose owner is not known: it may be a rank of this run.
+bool is_strangers(int fd) {
+  if (!g_asks) return false;
+  const auto owner = owner_of_peer(fd);
+  return owner && *owner != ::geteuid();
+}
+
 void keep_spare() {
   if (g_spare.load() >= 0) return;
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -102,7 +131,7 @@ int accept_guarded(int socket, sockaddr* address, socklen_t* bytes) {
       fd = ::accept4(socket, address, bytes, SOCK_CLOEXEC);
       if (fd < 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    if (fd >= 0 && (!g_asks || owner_of_peer(fd) == ::geteuid())) {
+    if (fd >= 0 && !is_strangers(fd)) {
       const timeval limit{kHandshake, 0};
       ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
       ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -125,6 +154,8 @@ int accept_guarded(int socket, sockaddr* address, socklen_t* bytes) {
 }  // namespace
 
 void guard_listeners() {
+  if (g_table.load() < 0) g_table = ::open("/proc/net/tcp", O_RDONLY | O_CLOEXEC);
+  if (g_table6.load() < 0) g_table6 = ::open("/proc/net/tcp6", O_RDONLY | O_CLOEXEC);
   g_asks = kernel_says();
   keep_spare();
   size_t found = 0;

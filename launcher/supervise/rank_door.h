@@ -3,10 +3,9 @@
 
 namespace lockstep::launcher {
 
-// From here on what connects to the ports on which this process listens now is let in where its other end is
-// a process of this user; any other connection is ended at once, without a byte read. One that is let in and
-// says nothing is given up after two seconds. Where the kernel does not say whose a connection is, all are
-// let in.
+// From here on what connects to the ports on which this process listens now is ended at once, without a byte
+// read, where the kernel says that its other end is another user's. Any other is let in, also one of which
+// the kernel says nothing, and is given up where two seconds pass without a byte.
 void guard_listeners();
 
 }  // namespace lockstep::launcher

@@ -1,6 +1,7 @@
 // The folders of a run: held, and emptied of what was made in them.
 #include "launcher/supervise/run_folder.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "core/base/private_file.h"
 #include "core/base/remove_known.h"
 #include "core/reading/whole_number.h"
+#include "launcher/supervise/console.h"
 
 namespace lockstep::launcher {
 
@@ -37,6 +39,11 @@ bool is_attempt_file(const Entry& entry) {
   return numbered("rank-", ".log") || numbered("rank-", ".log.1") || numbered("worker-", ".json") ||
          numbered("stopped-") || numbered("progress-") || numbered("links-") || numbered("links-", ".tmp") ||
          numbered("error-", ".json");
+}
+
+bool is_own_link(const std::string& path) {
+  struct stat at{};
+  return lstat(path.c_str(), &at) == 0 && S_ISLNK(at.st_mode) && at.st_uid == geteuid();
 }
 
 // A file or a link.
@@ -70,20 +77,28 @@ void RunFolder::hold_logs(const std::string& folder, const std::string& dir) {
   const auto is_this_run = [&](const std::string& one) {
     return one == run || (!one.empty() && fs::equivalent(one, run, gone));
   };
-  if (dir.empty() && !is_this_run(run_of_held(folder)))
+  const std::string known = run_of_held(folder);
+  const bool moved = !known.empty() && fs::status(known, gone).type() == fs::file_type::not_found;
+  // A run of --log-dir that is older than the locks of logs: DIR/NAME, without one.
+  const bool older = fs::symlink_status(folder + "/lock", gone).type() == fs::file_type::not_found &&
+                     fs::path(folder).filename() == fs::path(run).filename();
+  if (dir.empty() && !is_this_run(known) && !(is_own_link(path() + "/logs") && (moved || older)))
     throw UserError(str(said, " is a link to ", printable(folder),
                         ", which is not known for the logs of this run; say --log-dir=",
                         printable(fs::path(folder).parent_path().string()),
                         " if they are, or remove the link"));
   auto logs = std::make_unique<HeldFolder>(
       folder, run,
-      HeldFolder::Words{str(said, ": cannot write ", folder), "choose another --log-dir, or " + other_},
+      HeldFolder::Words{str(said, ": cannot write ", folder), "choose another --log-dir, or " + other_, true},
       patience_);
   const std::string& before = logs->run_before();
   if (!before.empty() && !is_this_run(before) && fs::equivalent(before + "/logs", folder, gone))
     throw UserError(str(said, ": ", folder, " holds the logs of another run, ", printable(before),
                         "; choose another --log-dir, or ", other_, ", or remove the link ", printable(before),
                         "/logs if that run needs them no more"));
+  if (dir.empty() && moved && !is_this_run(known))
+    warn_user(str(said, " is a link to ", printable(folder), ", the logs of ", printable(known),
+                  ", which is gone: they are taken for this run's"));
   logs->take();
   logs_ = std::move(logs);
 }

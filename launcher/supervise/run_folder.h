@@ -28,7 +28,9 @@ class RunFolder {
   bool remove_unused() const;
   // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": where they are. UserError where
   // the run has its logs elsewhere already; where DIR/NAME is the link of another user, holds the logs of
-  // another run, or is written by one that runs; and for a link that does not lead to logs of this run.
+  // another run, or is written by one that runs; and for a link that does not lead to logs of this run:
+  // their lock names it, or, behind a link of this user, a run that is gone (warned of), or they have no lock
+  // and the name of this run.
   void keep_logs_in(const std::string& dir);
   // Creates and returns logs/attempt-K, 0700; K is one more than the highest there, from 1. Removes the
   // oldest so that `keep` are left, where it is not 0: the files of an attempt, and no others.

@@ -27,7 +27,6 @@
 #include "distributed/watch/flight_record.h"
 #include "distributed/watch/kept_record.h"
 #include "launcher/supervise/corruption.h"
-#include "launcher/supervise/host_leftovers.h"
 #include "launcher/supervise/links.h"
 #include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/program_error.h"
@@ -211,8 +210,6 @@ WorkerPlace enter_worker(Main whose) {
   export_place(g_place);
   logs::set_rank(static_cast<int>(g_place.rank));
   handle_signals();
-  // Open MPI looks for nothing that another has left.
-  if (!env("LOCKSTEP_HOSTS").empty() && g_place.local_rank == 0) remove_left_by_mpi(host_name());
   if (g_place.supervised()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
     redirect(g_place);

@@ -167,10 +167,18 @@ TEST_F(ForeignFiles, OfAnotherRunStayWhereALinkOrAStoredConfigLeadsThere) {
   refused({"ckpt", "prune", "runs/sl", "--keep", "1"}, link);
   refused({"ckpt", "prune", "runs/sl/ckpt/", "--keep", "1"},
           "is a link, and nothing is written or removed behind one");
-  refused({"--nproc", "1", "c.json", "--name=sl", "--train.steps=8", "--checkpoint.keep=1"},
-          "runs/sl/ckpt is a link, and nothing is written or removed behind one: it may come from elsewhere. "
-          "Remove the "
-          "link, or name the folder itself, for a run with checkpoint.dir");
+  refused(
+      {"--nproc", "1", "c.json", "--name=sl", "--train.steps=8", "--checkpoint.keep=1"},
+      str("runs/sl/ckpt is a link, and nothing is written or removed behind one: it may come from elsewhere. "
+          "Remove the link, or name the folder itself, for a run with checkpoint.dir: if those in ",
+          scratch_.path("runs/important/ckpt"),
+          " are this run's, move them to DIR/sl/ckpt and say --checkpoint.dir=DIR"));
+  fs::create_directories("disk/sl3/ckpt");
+  fs::create_directories("runs/sl3");
+  fs::create_directory_symlink(scratch_.path("disk/sl3/ckpt"), "runs/sl3/ckpt");
+  refused({"ckpt", "reshard", "runs/important", "runs/sl3", "--ranks", "3"},
+          str("for a run with checkpoint.dir: --checkpoint.dir=", scratch_.path("disk"),
+              " with --name=sl3 goes on with those in ", scratch_.path("disk/sl3/ckpt")));
   fs::create_directories("runs/sl2");
   fs::create_directory_symlink(scratch_.path("precious"), "runs/sl2/ckpt");
   refused({"ckpt", "reshard", "runs/important", "runs/sl2", "--ranks", "3"},

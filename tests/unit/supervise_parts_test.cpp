@@ -20,11 +20,11 @@
 #include "launcher/supervise/cause.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
-#include "launcher/supervise/host_leftovers.h"
 #include "launcher/supervise/membership.h"
 #include "launcher/supervise/mpi_folder.h"
 #include "launcher/supervise/program_error.h"
 #include "launcher/supervise/restarts.h"
+#include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/worker_side.h"
 #include "tests/support/scratch_folder.h"
@@ -451,44 +451,28 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
   EXPECT_EQ(remove_abandoned_folders("/no/such/folder"), 0);
 }
 
-// What a killed mpirun leaves on a host, and what looks like it.
-TEST(HostLeftovers, OfTheDeadGo) {
+// Logs of --log-dir that an earlier version made have no lock; those of a run that was moved name its old
+// place.
+TEST(RunFolders, KeepLogsThatAreOlderOrMoved) {
   ScratchFolder top;
-  const auto shm = [&](const std::string& name) { return top.path("shm/" + name); };
-  const std::string own = str("vader_segment.h1.", geteuid(), ".");
-  const std::vector<std::string> left = {own + "76920d5e.0", own + "0.11"};
-  const std::vector<std::string> stay = {own + "76920d5e.1",
-                                         own + "2.thesis",
-                                         own + "thesis.2",
-                                         "vader_segment.h2.0.1.0",
-                                         "vader_segment.h1.99999999.1.0",
-                                         "data"};
-  for (const auto& name : left) top.write("shm/" + name, std::string("x"));
-  for (const auto& name : stay) top.write("shm/" + name, std::string("x"));
-  const std::string young = own + "3.0", link = own + "4.0";
-  top.write("shm/" + young, std::string("x"));
-  std::filesystem::create_symlink(shm("data"), shm(link));
-  const std::string sessions = str("tmp/ompi.h1.", geteuid(), "/");
-  const pid_t dead = fork();
-  if (dead == 0) _exit(0);
-  waitpid(dead, nullptr, 0);
-  for (const auto& name : {str("pid.", dead), str("pid.", getpid()), std::string("pid.mine")})
-    top.write(sessions + name + "/contact.txt", std::string("x"));
-  const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(top.path("")))
-    if (!entry.is_symlink() && entry.path().filename() != young)
-      std::filesystem::last_write_time(entry.path(), old);
-  const int held = open(shm(own + "76920d5e.1").c_str(), O_RDONLY);
-  EXPECT_EQ(remove_left_by_mpi("h1", top.path("shm"), top.path("tmp")), 3);
-  for (const auto& name : left) EXPECT_FALSE(std::filesystem::exists(shm(name))) << name;
-  for (const auto& name : stay) EXPECT_TRUE(std::filesystem::exists(shm(name))) << name;
-  EXPECT_TRUE(std::filesystem::exists(shm(young)));
-  EXPECT_TRUE(std::filesystem::is_symlink(shm(link)));
-  EXPECT_FALSE(std::filesystem::exists(top.path(sessions + str("pid.", dead))));
-  EXPECT_TRUE(std::filesystem::exists(top.path(sessions + str("pid.", getpid()))));
-  EXPECT_TRUE(std::filesystem::exists(top.path(sessions + "pid.mine")));
-  close(held);
-  EXPECT_EQ(remove_left_by_mpi("h1", top.path("shm"), top.path("tmp")), 1);
+  const std::string run = top.path("runs/a"), logs = top.path("logs/a"), gone = top.path("old/runs/a");
+  top.write("logs/a/attempt-1/rank-0.log", std::string("x"));
+  std::filesystem::create_directories(run);
+  std::filesystem::create_directory_symlink(logs, run + "/logs");
+  RunFolder(run).keep_logs_in("");
+  EXPECT_EQ(run_of_held(logs), run);
+  std::filesystem::remove(logs + "/lock");
+  std::ofstream(logs + "/lock") << "1\n" << gone << "\n";
+  RunFolder(run).keep_logs_in("");
+  EXPECT_EQ(run_of_held(logs), run);
+  // One that is there keeps its own, and a folder of another name without a lock is nobody's.
+  std::filesystem::create_directories(gone);
+  std::ofstream(logs + "/lock") << "1\n" << gone << "\n";
+  EXPECT_THROW(RunFolder(run).keep_logs_in(""), UserError);
+  top.write("logs/b/attempt-1/rank-0.log", std::string("x"));
+  std::filesystem::remove(run + "/logs");
+  std::filesystem::create_directory_symlink(top.path("logs/b"), run + "/logs");
+  EXPECT_THROW(RunFolder(run).keep_logs_in(""), UserError);
 }
 
 TEST(MpiFolders, AreOneUsersOwnAndGoWithTheirMaker) {

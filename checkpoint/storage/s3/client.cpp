@@ -21,7 +21,14 @@ namespace {
 constexpr size_t kMostBody = 64 << 20;  // of an answer that is kept as text
 constexpr long kConnectS = 10, kStandstillS = 30, kLeastS = 10;
 constexpr long kStandstillBytes = 1024;  // a second, below which a transfer stands still
+// The store puts the parts together before it answers, for minutes where they are many and large, and sends
+// a space now and then meanwhile: that is all that shows that it works.
+constexpr long kCompletingBytes = 1;     // a second
+constexpr long kCompletesS = 600;        // S3 speaks of "several minutes"; beyond this no answer is awaited
 constexpr size_t kLeastRate = 16 << 10;  // bytes a second over the whole of what is sent or read
+
+// CompleteMultipartUpload.
+bool completes(const Request& request) { return request.method == "POST" && request.query.count("uploadId"); }
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -139,9 +146,9 @@ Client::Attempt Client::once(const Request& request) {
   set(CURLOPT_CONNECTTIMEOUT, kConnectS);
   // An answer that drips stands still, and one that never ends is none.
   const long patience = std::max(1L, static_cast<long>(settings_.patience_s));
-  set(CURLOPT_LOW_SPEED_LIMIT, kStandstillBytes);
+  set(CURLOPT_LOW_SPEED_LIMIT, completes(request) ? kCompletingBytes : kStandstillBytes);
   set(CURLOPT_LOW_SPEED_TIME, std::min(kStandstillS, patience));
-  set(CURLOPT_TIMEOUT, std::max(kLeastS, patience) +
+  set(CURLOPT_TIMEOUT, std::max(completes(request) ? kCompletesS : kLeastS, patience) +
                            static_cast<long>((request.body.size() + request.into_bytes) / kLeastRate));
   if (!settings_.ca_bundle.empty()) set(CURLOPT_CAINFO, settings_.ca_bundle.c_str());
   const std::string signer = str("aws:amz:", settings_.region, ":s3");
