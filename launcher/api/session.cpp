@@ -87,6 +87,20 @@ const std::vector<std::string>& Session::keys() {
   return keys;
 }
 
+namespace {
+// Of the world that is left where the process ends.
+struct Ending {
+  std::shared_ptr<World> world;
+  pid_t process = 0;  // that opened it: a child that was forked off is no rank
+  int code = 0;
+  std::string words;  // of an exit with `code`
+};
+Ending& ending() {
+  static auto* out = new Ending;  // it is read behind destructors
+  return *out;
+}
+}  // namespace
+
 Session::Session(int argc, char** argv) : command_(argv, argv + argc) {
   std::set_terminate([] { leave_worker(std::current_exception()); });
   join_other_launcher(command_);
@@ -121,6 +135,7 @@ Session::Session(int argc, char** argv) : command_(argv, argv + argc) {
     return;
   }
   world_ = open_world();
+  ending().process = getpid();
   Group& all = *world_->group();
   if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part()});
   live_ = live_mesh(world_, together(all, [&] { return resolve_mesh(shape, names, world_->size()); }));
@@ -149,23 +164,12 @@ void Session::plan_instead(const PlanRequest& request, const Shape& shape,
 }
 
 namespace {
-// Of the world that is left where the process ends.
-struct Ending {
-  std::shared_ptr<World> world;
-  pid_t process = 0;
-  int code = 0;
-  std::string words;  // of an exit with `code`
-};
-Ending& ending() {
-  static auto* out = new Ending;  // it is read behind destructors
-  return *out;
-}
-
 void leave_world(int status, void*) {
   const int code = status & 0xff;  // what a parent process sees of it
   Ending& of = ending();
+  if (of.process != getpid()) return;
   const std::shared_ptr<World> world = std::exchange(of.world, nullptr);
-  if (!world || of.process != getpid()) return;  // a child that was forked off is no rank
+  if (!world) return;
   if (code == kExitOk || code == kExitStopped) return world->finish();
   if (!worker_place().supervised()) return;  // the code says it
   const char* kind = code == kExitUser       ? "UserError"
@@ -186,7 +190,6 @@ void Session::finish() {
 void Session::end() {
   if (!world_) return;
   ending().world = std::exchange(world_, nullptr);
-  ending().process = getpid();
   on_exit(leave_world, nullptr);  // registered late, it comes before other handlers and destructors
 }
 
