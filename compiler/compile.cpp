@@ -237,7 +237,8 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
     };
   }
   const auto tell = [&](const Graph& traced) {
-    if (mesh.world->rank() == 0) tell_mixed_samples(state, traced, batch, shape, function);
+    if (mesh.world->rank() == 0)
+      tell_mixed_samples(state, traced, batch, shape.global, shape.micro, function);
   };
   out.plan = plan_with(state, mesh.words, batch, shape, function, options, tell, begin);
   return out;

@@ -47,16 +47,16 @@ int64_t default_micro_batch(const State& state, const std::vector<BatchField>& s
 }
 
 void tell_mixed_samples(const State& state, const Graph& traced, const std::vector<BatchField>& batch,
-                        const BatchShape& shape, const StepFunction& function) {
-  if (shape.micro >= shape.global || !trains(traced)) return;
+                        int64_t global, int64_t micro, const StepFunction& function) {
+  if (micro >= global || !trains(traced)) return;
   std::vector<Mixing> found;
-  if (shape.micro > 1) {
+  if (micro > 1) {
     found = mixed_samples(traced);
   } else {
     std::vector<BatchField> two = batch;
     for (BatchField& field : two) field.shape[0] = 2;
     try {
-      found = mixed_samples(trace(two, function, state.policy(), shape.global / shape.micro));
+      found = mixed_samples(trace(two, function, state.policy(), global / micro));
     } catch (const PeerError&) { throw; } catch (const std::exception&) {
       return;
     }  // a function that is written for one sample mixes none
@@ -74,8 +74,8 @@ void tell_mixed_samples(const State& state, const Graph& traced, const std::vect
                  more == 0   ? " mixes"
                  : more == 1 ? " and another place mix"
                              : str(" and ", more, " other places mix"),
-                 " the samples of a micro-batch, which has ", shape.micro, " of the ", shape.global,
-                 " of a step: it sees no more of them at a time. A micro-batch of ", shape.global,
+                 " the samples of a micro-batch, which has ", micro, " of the ", global,
+                 " of a step: it sees no more of them at a time. A micro-batch of ", global,
                  " sees the whole batch, on one rank"));
 }
 

@@ -2,7 +2,8 @@
 // changes what the step computes.
 #pragma once
 
-#include "compiler/compile.h"
+#include "compiler/trace/trace.h"
+#include "core/nn/state.h"
 
 namespace lockstep::compiler {
 
@@ -22,9 +23,9 @@ std::vector<BatchField> of_samples(std::vector<BatchField> sample, int64_t micro
 int64_t largest_divisor(int64_t of, int64_t most);
 
 // Warns, once for each line of the program, of what mixes samples in a step that trains on micro-batches
-// smaller than its batch: the first place, and how many more there are. `traced`: on a micro-batch; of one
-// sample the function is traced again, on two.
+// smaller than its batch, of `micro` and `global` samples: the first place, and how many more there are.
+// `traced`: on a micro-batch; of one sample the function is traced again, on two.
 void tell_mixed_samples(const State& state, const Graph& traced, const std::vector<BatchField>& batch,
-                        const BatchShape& shape, const StepFunction& function);
+                        int64_t global, int64_t micro, const StepFunction& function);
 
 }  // namespace lockstep::compiler

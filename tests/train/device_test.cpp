@@ -222,7 +222,8 @@ TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
         << refused.output;
     EXPECT_EQ(count(refused.output, str("\n  free on the device        ", bytes - 1, " bytes (")), 1)
         << refused.output;
-    EXPECT_EQ(count(refused.output, "batch.micro 2 fits ("), 1) << refused.output;
+    EXPECT_EQ(count(refused.output, "; compile.memory_budget "), 1) << refused.output;
+    EXPECT_EQ(count(refused.output, " fits, with the same bits ("), 1) << refused.output;
     auto enough = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes + 16384)}});
     EXPECT_EQ(enough.code, 0) << enough.output;
     std::filesystem::remove_all(root() + "/runs");

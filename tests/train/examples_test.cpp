@@ -38,7 +38,7 @@ const Example kExamples[] = {
     {.name = "muon"},
     {.name = "own_op"},
     {.name = "regression"},
-    {.name = "resnet", .mixes = true},
+    {.name = "resnet"},
     {.name = "t5"},
     {.name = "vae"},
     {.name = "vit"},

@@ -63,6 +63,7 @@ Ran run(const PlateauOptions& options, const std::vector<double>& metrics,
         std::memcpy(array->data.as<std::byte>(), from->state.at(array->fqn).data(),
                     from->state.at(array->fqn).size());
         array->host_wrote();
+        array->updates = static_cast<int64_t>(from->factors.size());
       }
     const size_t before = from ? from->factors.size() : 0;
     if (from && mesh.rank == 0) out.factors = from->factors;

@@ -271,10 +271,11 @@ TEST(SparseRefusals, IdsThatFollowFromWeightsWantAWholeTable) {
     Sgd sgd(s.state / "optim");
     return refusal([&] {
       s.plan([&](const Batch& b) {
-        const Tensor rows = s.table(b[0]);
-        const Tensor chosen =
-            argmax(nested ? rows : out(broadcast_dims(convert(b[0], DType::f32), {2, 3, kWidth}, {0, 1})), 2);
-        Loss made{sum(square(s.table(chosen)), {0, 1, 2}), full(b[0], {}, 1, DType::i64)};
+        const Tensor rows =
+            nested ? s.table(b[0]) : out(broadcast_dims(convert(b[0], DType::f32), {2, 3, kWidth}, {0, 1}));
+        const Tensor chosen = argmax(rows, 2);
+        Loss made{sum(square(s.table(chosen)), {0, 1, 2}) + sum(rows, {0, 1, 2}),
+                  full(b[0], {}, 1, DType::i64)};
         sgd.update(grad(made, s.state.parameters()));
         return made;
       });

@@ -1,4 +1,5 @@
-// Rates of this host: measured, stored beside the kernels, and what a roofline makes of them.
+// Rates of this host: measured, stored beside the kernels, and what a roofline makes of them; rooflines of
+// devices that nothing was measured on.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -81,6 +82,22 @@ TEST_F(HostRatesTest, MakeARoofline) {
   EXPECT_LT(of.inside.bandwidth, table.inside.bandwidth);
   rates.link = {3e9, 2e-5};
   EXPECT_EQ(cpu_with(rates).inside, rates.link);
+}
+
+TEST(Roofline, OfDevicesThatNothingWasMeasuredOn) {
+  const Roofline h200 = roofline_named("h200");
+  for (const char* name : {"a100", "h100", "b200"}) {
+    const Roofline one = roofline_named(name);
+    EXPECT_EQ(one.name, name);
+    EXPECT_EQ(one.measured_on, "not measured: the public data sheet, at an H200's share of its own");
+    EXPECT_GT(one.capacity, int64_t{70} << 30);
+    EXPECT_EQ(one.ranks_per_node, 8);
+  }
+  EXPECT_LT(products_rate(roofline_named("a100"), "bf16"), products_rate(h200, "bf16"));
+  EXPECT_EQ(products_rate(roofline_named("h100"), "bf16"), products_rate(h200, "bf16"));
+  EXPECT_LT(roofline_named("h100").memory, h200.memory);
+  EXPECT_GT(products_rate(roofline_named("b200"), "float8"), products_rate(h200, "float8"));
+  EXPECT_EQ(products_rate(roofline_named("a100"), "float8"), products_rate(roofline_named("a100"), "bf16"));
 }
 
 }  // namespace

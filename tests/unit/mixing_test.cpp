@@ -331,7 +331,7 @@ TEST(MicroBatch, FollowsFromTheBatchAndTheStep) {
     for (const int64_t micro : {2, 1, 8}) {
       const auto batch = compiler::of_samples(sample, micro);
       const Graph traced = compiler::trace(batch, function, state.policy(), 8 / micro);
-      compiler::tell_mixed_samples(state, traced, batch, {8, micro, 0}, function);
+      compiler::tell_mixed_samples(state, traced, batch, 8, micro, function);
     }
     ASSERT_EQ(told.lines.size(), 1u);
     EXPECT_NE(told.lines[0].find("sum at mixing_test.cpp"), std::string::npos) << told.lines[0];

@@ -102,22 +102,6 @@ TEST(Roofline, Words) {
   }
 }
 
-TEST(Roofline, OfDevicesThatNothingWasMeasuredOn) {
-  const Roofline h200 = roofline_named("h200");
-  for (const char* name : {"a100", "h100", "b200"}) {
-    const Roofline one = roofline_named(name);
-    EXPECT_EQ(one.name, name);
-    EXPECT_EQ(one.measured_on, "not measured: the public data sheet, at an H200's share of its own");
-    EXPECT_GT(one.capacity, int64_t{70} << 30);
-    EXPECT_EQ(one.ranks_per_node, 8);
-  }
-  EXPECT_LT(products_rate(roofline_named("a100"), "bf16"), products_rate(h200, "bf16"));
-  EXPECT_EQ(products_rate(roofline_named("h100"), "bf16"), products_rate(h200, "bf16"));
-  EXPECT_LT(roofline_named("h100").memory, h200.memory);
-  EXPECT_GT(products_rate(roofline_named("b200"), "float8"), products_rate(h200, "float8"));
-  EXPECT_EQ(products_rate(roofline_named("a100"), "float8"), products_rate(roofline_named("a100"), "bf16"));
-}
-
 TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
   const std::string rest =
       R"("name": "x", "contraction": {"fp32": 1}, "inside": {"bandwidth": 1}, "ranks_per_node": 1)";

@@ -3,7 +3,6 @@
 
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/creation.h"
-#include "core/ops/functions/pointwise.h"
 #include "core/ops/functions/shape.h"
 
 namespace lockstep {
@@ -68,14 +67,16 @@ Tensor remainder(Tensor a, Number b, Here at) { return binary(ops::remainder, Te
 Tensor remainder(Number a, Tensor b, Here at) { return binary(ops::remainder, a, TensorAt(b, at)); }
 
 namespace {
+Tensor magnitude(Tensor x) { return apply1(ops::abs, {x}); }
+Tensor constant_wide(Tensor x) { return rules::wide(apply1(ops::stop_gradient, {x})); }
 // What C's fmod leaves is exact, so that (a - it) / b rounds to a whole number or its neighbour; the quotient
 // of a / b rounds across one. A quotient of 0 has the sign of a / b. b + 0 is no constant where b is one: by
 // constants a language may divide to a unit in the last place.
 Tensor floor_of_floats(const Tensor& a, const Tensor& b) {
-  Tensor size = remainder(abs(a), abs(b)), left = where(a < 0, -size, size);
+  Tensor size = remainder(magnitude(a), magnitude(b)), left = where(a < 0, -size, size);
   Tensor quotient = (a - left) / (b + 0), none = full_like(a, 0);
   quotient = where(left != 0 && (b < 0) != (left < 0), quotient - 1, quotient);
-  Tensor down = floor(quotient), plain = a / b;
+  Tensor down = apply1(ops::floor, {quotient}), plain = a / b;
   down = where(quotient - down > 0.5, down + 1, down);
   return where(b == 0, plain, where(quotient == 0, plain * none, down));
 }
@@ -93,8 +94,8 @@ Tensor floor_divide(Tensor a, Tensor b, Here at) {
   a = taken[0], b = taken[1];
   if (is_float(a.dtype()) && a.dtype() == b.dtype()) {
     const Precision unrounded(a, DType::f32);
-    Tensor y = floor_of_floats(rules::wide(stop_gradient(a)), rules::wide(stop_gradient(b)));
-    return convert(y, a.dtype());
+    Tensor y = floor_of_floats(constant_wide(a), constant_wide(b));
+    return y.dtype() == a.dtype() ? y : apply1(ops::convert, {y}, {{"dtype", a.dtype()}});
   }
   return floor_of_integers(a, b);
 }
