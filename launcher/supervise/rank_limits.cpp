@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 // Open files of trainrun: its own, and two pipes, a log, a record and a connection for each rank.
 constexpr int64_t kOwnFiles = 16, kRankFiles = 6;
+// What a soft limit is raised to where it may be: ranks inherit it, and open kernels and data of their own.
+constexpr int64_t kUsualFiles = 1024;
 // Address space of a process that has MPI open, without a model; and a segment of each rank, which it maps.
 constexpr int64_t kAddresses = 240 * kMiB, kSegment = 4 * kMiB, kPage = 4096;
 }  // namespace
@@ -23,9 +25,10 @@ constexpr int64_t kAddresses = 240 * kMiB, kSegment = 4 * kMiB, kPage = 4096;
 void require_limits(int64_t nproc) {
   rlimit files{}, addresses{}, size{};
   const int64_t needed = kOwnFiles + kRankFiles * nproc;
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < static_cast<rlim_t>(needed)) {
+  const auto usual = static_cast<rlim_t>(std::max(needed, kUsualFiles));
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < usual) {
     const rlim_t most = files.rlim_max;
-    files.rlim_cur = std::min<rlim_t>(most, static_cast<rlim_t>(needed));
+    files.rlim_cur = std::min<rlim_t>(most, usual);
     if (most < static_cast<rlim_t>(needed) || setrlimit(RLIMIT_NOFILE, &files) != 0)
       throw UserError(str("ulimit -n is ", most, ", and trainrun opens ", needed, " files for ", nproc,
                           " ranks; raise ulimit -n, or start fewer ranks, or --simulate ", nproc));

@@ -139,7 +139,7 @@ TEST_F(Supervise, TooFewDescriptorsAreTold) {
                    folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")},
               scratch_path() / "out");
   EXPECT_EQ(few.wait(10), kExitUser);
-  EXPECT_HAS(few.output(), "Too many open files; each rank takes two files of this process: raise ulimit -n");
+  EXPECT_HAS(few.output(), "ulimit -n is 16, and trainrun opens 40 files for 4 ranks; raise ulimit -n");
 }
 
 }  // namespace
