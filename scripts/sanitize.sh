@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs tests under sanitizers: scripts/sanitize.sh asan|tsan [LABEL...]. Labels: unit error ranks process, unless told.
+# Runs tests under sanitizers: scripts/sanitize.sh asan|tsan [LABEL...]. Labels: unit error ranks process python, unless told.
 # asan finds wrong addresses, leaks and undefined behaviour (g++), tsan races (clang with libomp, whose barriers Archer tells it of).
 # What is left out, and why, stands in tests/sanitizers. CMAKE_ARGS="-DLOCKSTEP_CUDA_WANTED=OFF" leaves CUDA's half out of the build.
 set -euo pipefail
@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-}
 [[ "$preset" == asan || "$preset" == tsan ]] || { echo "usage: scripts/sanitize.sh asan|tsan [LABEL...]" >&2; exit 2; }
 shift
-labels=("$@"); if ((${#labels[@]} == 0)); then labels=(unit error ranks process); fi
+labels=("$@"); if ((${#labels[@]} == 0)); then labels=(unit error ranks process python); fi
 scripts/install.sh
 if [[ "$preset" == tsan ]]; then scripts/install_clang.sh; fi
 read -ra options <<<"${CMAKE_ARGS:-}"
