@@ -77,6 +77,7 @@ int visit_forward(PyObject* self, visitproc visit, void* arg) {
 }
 int clear_forward(PyObject* self) {
   nb::inst_ptr<OwnForward>(self)->function = nb::callable();
+  for (auto& [shapes, compiled] : nb::inst_ptr<OwnForward>(self)->by_shape) compiled.kind = nb::object();
   return 0;
 }
 PyType_Slot kOwnForwardSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_forward)},
@@ -105,17 +106,21 @@ OwnForward::Compiled& forward_for(OwnForward& self, const FieldTypes& fields) {
   for (const auto& field : fields) batch.push_back({field.name, field.dtype, field.shape});
   nb::object kind;
   CallingLine line;
-  compiler::Forward made(
-      *self.state, batch,
-      [&](const std::vector<Tensor>& inputs) {
-        TracedStep traced(inputs);
-        Results results =
-            results_of(call_with_fields(self.function, names_of(fields), inputs, "the function"));
-        kind = results.kind;
-        return results.tensors;
-      },
-      CompileOptions{});
-  return self.by_shape.emplace(shapes_of(fields), OwnForward::Compiled{std::move(made), fields, kind})
+  const auto traced = [&](const std::vector<Tensor>& inputs) {
+    nb::gil_scoped_acquire python;
+    TracedStep step(inputs);
+    Results results = results_of(call_with_fields(self.function, names_of(fields), inputs, "the function"));
+    kind = results.kind;
+    return results.tensors;
+  };
+  std::optional<compiler::Forward> made;
+  {
+    Computing elsewhere;
+    nb::gil_scoped_release release;
+    made.emplace(*self.state, batch, traced, CompileOptions{});
+  }
+  raise_interrupt();
+  return self.by_shape.emplace(shapes_of(fields), OwnForward::Compiled{std::move(*made), fields, kind})
       .first->second;
 }
 
