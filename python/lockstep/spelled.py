@@ -64,9 +64,11 @@ def _spelled_otherwise(name, signature, args, kwargs):
         if not given or len(given) > 2 or len(given) == 2 and not is_number(given[1], True):
             return None
         dim, of = given[1] if len(given) == 2 else kwargs.pop("dim", 0), given[0]
-        if is_number(of, True) and of > 0 and -args[0].ndim <= dim < args[0].ndim:
-            whole, rest = divmod(args[0].shape[dim], of)
-            of = [of] * whole + [rest] * bool(rest)
+        if is_number(of, True):
+            if of < 1:
+                raise _core.UserError(f"[split] {_core._line()}: parts of {of} are asked for; a part has at least 1")
+            size = args[0].shape[dim] if -args[0].ndim <= dim < args[0].ndim else of
+            of = [of] * (size // of) + [size % of] * bool(size % of)
         return ([args[0], dim, of], kwargs) if isinstance(of, (list, tuple)) else None
     if name == "einsum" and len(args) > 1 and tensors(args[1:]):
         return [args[0], args[1:]], kwargs

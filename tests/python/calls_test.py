@@ -54,7 +54,8 @@ class Refused(unittest.TestCase):
         self.told(lambda x: x.to("cuda"), "dtype is 'cuda'; it must be a dtype, as ls.f32: the device is the session's: --train.device")
         self.told(lambda x: ls.grad(ls.mean_loss(x)), "[grad] ", "is missing; it takes ")
         self.told(lambda x: ls.sdpa(x, x, x, is_causal=True), "there is no argument is_causal, which is True; did you mean causal?")
-        self.told(lambda x: x.split(0, dim=1), "[split] ", "sizes is 0; it must be a list of integers")
+        self.told(lambda x: x.split(0, dim=1), "[split] ", "parts of 0 are asked for; a part has at least 1")
+        self.told(lambda x: x.split(2, dim=7), "[split] ", "dim")
         self.told(lambda x: x.argmax(1).clamp(min=1), "[clamp] ", "hi is missing")
         self.told(lambda x: ls.metric("a", 3), "[metric] ", "is 3; it must be")
 
