@@ -290,10 +290,17 @@ class Names(unittest.TestCase):
     def test_functions_of_pytorch(self):
         for name, ours in {"rand": "ls.uniform(x, [2, 3])", "mm": "a @ b, or ls.matmul", "cat": "ls.concat([a, b], dim)", "view": "ls.reshape(x, [2, 3])",
                            "std": "ls.stddev(x, dim)", "clip": "ls.clamp(x, lo, hi)", "BCELoss": "ls.binary_cross_entropy(p, target)", "float32": "ls.f32",
-                           "manual_seed": "ls.State(session.mesh, seed=1)"}.items():
+                           "manual_seed": "ls.State(session.mesh, seed=1)", "fmax": "ls.maximum(a, b)", "svd": "nothing: it is not there", "LinearLR": "ls.warmup_linear(lr, warmup, steps)",
+                           "random_split": "slices of the arrays: ls.arrays(x=x[:n])"}.items():
             with self.assertRaises(AttributeError) as caught:
                 getattr(ls, name)
             self.assertEqual(str(caught.exception), f"module 'lockstep' has no attribute {name!r}; here that is {ours}")
+
+    def test_near_names(self):
+        """A function is answered with a function, a class with a class."""
+        for name, ours in {"max_pool2d": "max_pool", "AvgPool2d": "AvgPool", "adaptive_avg_pool2d": "adaptive_avg_pool", "RMSNorm": "RmsNorm", "CrossEntropyLoss": "cross_entropy"}.items():
+            with self.assertRaisesRegex(AttributeError, f"did you mean {ours}\\?$"):
+                getattr(ls, name)
 
     def test_attributes(self):
         state = ls.State(session.mesh)
@@ -308,7 +315,7 @@ class Names(unittest.TestCase):
         told(optimizer, "lr", "a rate is said where it is made")
         told(state, "cuda", "'State' object has no attribute 'cuda': the device is the session's")
         told(state, "nmaes", "did you mean names?")
-        told(layer, "parameters", "state.parameters()")
+        told(layer, "parameters", "state.parameters(\"up.**\")")
         told(layer, "wieght", "did you mean weight?")
         told(layer.weight, "data", "state.array(name) is a copy of its values")
         told(layer.weight, "reshape", "its value in the step is p(x), x any tensor of the step: p(x).reshape")

@@ -85,6 +85,37 @@ class Forwards(unittest.TestCase):
         with self.assertRaisesRegex(ls.UserError, r'reads the scalar "optim.lr", which an optimizer gives to a step'):
             self.forward(lambda x: x * ls.scalar(x, "optim.lr"))
 
+    def test_tensors_that_are_kept(self):
+        """They still print and have a shape; another trace refuses them."""
+        state = ls.State(session.mesh)
+        w, kept = state.root.parameter("w", 5), []
+
+        def doubled(x):
+            kept.append(x)
+            return [x * 2]
+
+        def back(saved, gradients):
+            kept.append(gradients[0])
+            return [gradients[0] * 2]
+
+        def step(x):
+            loss = ls.mean_loss(ls.custom_gradient(doubled, back, [x * w(x)])[0])
+            kept.extend([loss.sum, *ls.grad(loss, state.parameters()).values])
+            return loss
+
+        def forward(x):
+            kept.append(x)
+            return x
+
+        fields = {"x": (ls.f32, [4, 5])}
+        ls.compile(state, {"x": (ls.f32, [5])}, step, global_batch=4, micro_batch=4)
+        ls.forward(state, fields, forward)
+        self.assertEqual([repr(x) for x in kept], [f"Tensor(f32[{shape}])" for shape in ("4,5", "4,5", "", "5", "4,5")])
+        for x in kept:
+            self.assertEqual((x + 1).shape, x.shape)
+            with self.assertRaisesRegex(ls.UserError, "belongs to another graph; tensors of one step cannot be kept for the next"):
+                ls.forward(state, fields, lambda y: y[0, :1] + x)
+
     def test_a_circle_through_its_results_is_collected(self):
         kinds = [collections.namedtuple("Pair", "a b")]
         run = ls.forward(ls.State(session.mesh), {"x": (ls.f32, [2])}, lambda x: kinds[0](x, x))
