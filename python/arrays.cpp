@@ -200,6 +200,11 @@ FieldTypes field_types(nb::dict fields) {
     Ints shape;
     if (!nb::try_cast(nb::object(value[0]), dtype, false) || !nb::try_cast(nb::object(value[1]), shape))
       refuse();
+    for (const int64_t size : shape.values)
+      if (size < 0)
+        throw UserError(str("[data] ", python_line().text(), ": field ", shown(name), " has the size ", size,
+                            " in ", shown(value[1]),
+                            "; give the sizes of the first call: it is compiled for others when they come"));
     out.push_back({nb::cast<std::string>(name), dtype, shape.values});
   }
   return out;

@@ -32,6 +32,8 @@ nb::object numpy_of(const void* data, DType dtype, const Shape& shape);
 // NumPy's name of a dtype; bf16 is shown by its bits, "uint16".
 const char* numpy_name(DType dtype);
 
+int64_t checked_done(int64_t done, const char* of);  // UserError below 0
+
 using FieldTypes = std::vector<models::Field>;
 // {"x": (f32, [20])}
 FieldTypes field_types(nb::dict fields);

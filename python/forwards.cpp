@@ -183,7 +183,8 @@ void bind_forwards(nb::module_& m) {
            "NumPy arrays, or any that speak DLPack, in the order of the fields or by name.")
       .def_prop_rw(
           "done", [](const OwnForward& self) { return self.done; },
-          [](OwnForward& self, int64_t done) { self.done = done; }, nb::for_setter(nb::arg("done")),
+          [](OwnForward& self, int64_t done) { self.done = checked_done(done, "calls"); },
+          nb::for_setter(nb::arg("done")),
           "Calls that are done, which random numbers count: set it to draw those of an earlier call again.")
       .def_ro("seed", &OwnForward::seed, "What random numbers follow from, beside the number of the call.")
       .def("__repr__", [](const OwnForward& self) { return str("Forward(", words_of(self.fields), ")"); });

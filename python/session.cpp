@@ -281,7 +281,7 @@ void bind_state_of_session(nb::module_& m) {
             nb::gil_scoped_release release;
             state.set(name, given.elements.data(), given.dtype, given.shape);
           },
-          nb::arg("name"), nb::arg("array"),
+          nb::arg("name"), nb::arg("array").none(),
           "The tensor has these values, now where the state has values already, and wherever it starts: "
           "materialize(), train() of a new run. The whole array on every rank, each of which keeps its part.")
       .def(

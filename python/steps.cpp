@@ -184,7 +184,8 @@ void bind_steps(nb::module_& m) {
            "signal asked some rank to stop.")
       .def_prop_rw(
           "done", [](const OwnStep& self) { return self.done; },
-          [](OwnStep& self, int64_t done) { self.done = done; }, nb::for_setter(nb::arg("done")),
+          [](OwnStep& self, int64_t done) { self.done = checked_done(done, "steps"); },
+          nb::for_setter(nb::arg("done")),
           "Steps that are done: what schedules and random numbers count. Set it after Checkpoint.resume().")
       .def("__repr__",
            [](const OwnStep& self) { return str("Step(", words_of(self.fields), "; done ", self.done, ")"); })

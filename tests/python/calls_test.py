@@ -57,6 +57,7 @@ class Refused(unittest.TestCase):
         self.told(lambda x: x.split(0, dim=1), "[split] ", "parts of 0 are asked for; a part has at least 1")
         self.told(lambda x: x.split(2, dim=7), "[split] ", "dim")
         self.told(lambda x: x.argmax(1).clamp(min=1), "[clamp] ", "hi is missing")
+        self.told(lambda x: ls.embedding(x[0].argmax(1), x[0]), "[embedding] ", "the ids i32[4] stand before the table f32[4,5]; the table comes first, embedding(table, ids)")
         self.told(lambda x: ls.metric("a", 3), "[metric] ", "is 3; it must be")
 
     def test_what_is_bound_by_hand(self):
@@ -70,6 +71,10 @@ class Refused(unittest.TestCase):
             (lambda: ls.forward(state, {"x": 3}, step), "[data] ", "field 'x' is 3; a field is a name with its dtype and shape, as in {\"x\": (ls.f32, [20])}"),
             (lambda: ls.forward(state, {"x": ("f32", [3])}, step), "field 'x' is ('f32', [3]); a field is a name"),
             (lambda: ls.forward(state, {3: (ls.f32, [3])}, step), "field 3 is "),
+            (lambda: ls.forward(state, {"x": (ls.f32, [-1, 3])}, step), "[data] ", "field 'x' has the size -1 in [-1, 3]; give the sizes of the first call"),
+            (lambda: state.set("p", None), '[data] field "p" is None; give an array of numbers'),
+            (lambda: ls.load_weights(state, "runs/none", strict=False), "[load_weights] ", "there is no argument strict, which is False; did you mean partial?"),
+            (lambda: ls.metrics("runs/none"), "[metrics] there is no runs/none/metrics.jsonl; name the folder of a run"),
             (lambda: ls.State(), "[State] ", "mesh is missing; it takes mesh, seed"),
             (lambda: state.freeze("up"), "[freeze] ", "weights is 'up'; it must be a list of texts"),
             (lambda: state.root.parameter("p"), "[parameter] ", "shape is missing"),
@@ -100,6 +105,8 @@ class Refused(unittest.TestCase):
         step = ls.forward(ls.State(session.mesh), {"x": (ls.f32, [3])}, lambda x: x)
         with self.assertRaisesRegex(ls.UserError, r"\[done\] .*: done is 'a'; it must be an integer"):
             step.done = "a"
+        with self.assertRaisesRegex(ls.UserError, r"\[done\] calls_test.py:\d+: done is -1; it counts calls, and is 0 before the first"):
+            step.done = -1
 
     def test_operands(self):
         state = ls.State(session.mesh)
