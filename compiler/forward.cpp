@@ -44,7 +44,8 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   ids_ = id_bounds(builder->graph);
   PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); },
                       options};
-  const Graph whole = differentiate(round_rows(std::move(builder->graph), context), context);
+  // A copy: tensors that the function kept still have their shapes.
+  const Graph whole = differentiate(round_rows(builder->graph, context), context);
   graph_ = simplify(decompose(simplify(whole, context), context), context);
   if (options.backend == Backend::reference) {
     executable_ = std::make_unique<Executable>(graph_, nullptr, options);

@@ -62,11 +62,18 @@ std::string fingerprint_of(const HostArray& array) {
   return hash_hex(hashes);
 }
 
-int64_t first_beyond(const HostArray& array, DType from, DType to) {
-  const auto [least, most] = range_of(to);
-  for (int64_t i = 0, n = numel(shape_of(array)); i < n; ++i)
-    if (const int64_t value = get_int(from, array.data(), i); value < least || value > most) return i;
-  return -1;
+int64_t first_beyond(const HostArray& array) {
+  const auto first = [&](const auto* values, auto outside) -> int64_t {
+    const auto* end = values + numel(shape_of(array));
+    const auto* found = std::find_if(values, end, outside);
+    return found == end ? -1 : found - values;
+  };
+  if (dtype_of(array.dtype()) == DType::i64)
+    return first(static_cast<const int64_t*>(array.data()),
+                 [](int64_t value) { return value < INT32_MIN || value > INT32_MAX; });
+  constexpr double kRoundsToInfinity = 0x1.ffffffp127;  // NaN and infinity themselves are held
+  return first(static_cast<const double*>(array.data()),
+               [](double value) { return std::abs(value) >= kRoundsToInfinity && std::isfinite(value); });
 }
 
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
@@ -93,6 +100,17 @@ void copy_elements(const std::string& name, const void* from, DType from_dtype, 
     set_int(to_dtype, to, i, value);
   }
 }
+void check_elements(const std::string& name, const HostArray& array, DType dtype) {
+  const DType held = dtype_of(array.dtype());
+  const bool known =
+      (held == DType::f64 && dtype == DType::f32) || (held == DType::i64 && dtype == DType::i32);
+  if (held == dtype || (known && first_beyond(array) < 0)) return;
+  constexpr int64_t kBlock = 4096;
+  std::vector<std::byte> copy(static_cast<size_t>(kBlock) * size_of(dtype));
+  for (int64_t i = 0, n = numel(shape_of(array)); i < n; i += kBlock)
+    copy_elements(name, static_cast<const std::byte*>(array.data()) + static_cast<size_t>(i) * size_of(held),
+                  held, copy.data(), dtype, std::min(kBlock, n - i));
+}
 // UserError unless the array is `shape` behind dim 0 (or whole), of a dtype that the field takes.
 void check_array(const std::string& name, const HostArray& array, const Shape& want, DType want_dtype) {
   const DType got = dtype_of(array.dtype());
@@ -107,7 +125,7 @@ HostArray host_array(const std::string& field, nb::handle value) {
   // A tensor of PyTorch may say that its numbers are to be read with the other sign, which DLPack does not.
   if (!nb::hasattr(value, "is_neg") && nb::try_cast(value, array, false) && known_dtype(array.dtype()))
     return array;
-  nb::object plain = of_package("fields", "plain")(field, value);
+  nb::object plain = asked("fields", "plain", field, value);
   if (!nb::try_cast(plain, array, false) || !known_dtype(array.dtype()))
     throw UserError(
         str("[data] field \"", field, "\" is ", shown(value), ", of which no array of numbers can be made"));
@@ -182,6 +200,11 @@ FieldTypes field_types(nb::dict fields) {
     Ints shape;
     if (!nb::try_cast(nb::object(value[0]), dtype, false) || !nb::try_cast(nb::object(value[1]), shape))
       refuse();
+    for (const int64_t size : shape.values)
+      if (size < 0)
+        throw UserError(str("[data] ", python_line().text(), ": field ", shown(name), " has the size ", size,
+                            " in ", shown(value[1]),
+                            "; give the sizes of the first call: it is compiled for others when they come"));
     out.push_back({nb::cast<std::string>(name), dtype, shape.values});
   }
   return out;

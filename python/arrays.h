@@ -22,13 +22,17 @@ void copy_elements(const std::string& name, const void* from, DType from_dtype, 
                    int64_t count);
 // A hash of its bytes: of all up to 1 GiB, else of 64 KiB at 16384 places evenly apart.
 std::string fingerprint_of(const HostArray& array);
-// The first element of an array of integers that `to`, of integers, does not hold; -1: it holds all.
-int64_t first_beyond(const HostArray& array, DType from, DType to);
+// The first number of an array of int64 or float64 that 32 bits of its kind do not hold; -1: they hold all.
+int64_t first_beyond(const HostArray& array);
+// UserError as of copy_elements, which copies nothing.
+void check_elements(const std::string& name, const HostArray& array, DType dtype);
 // This rank's part of a tensor, copied; bf16 as the same numbers in float32.
 nb::object numpy_of(const Array& array);
 nb::object numpy_of(const void* data, DType dtype, const Shape& shape);
 // NumPy's name of a dtype; bf16 is shown by its bits, "uint16".
 const char* numpy_name(DType dtype);
+
+int64_t checked_done(int64_t done, const char* of);  // UserError below 0
 
 using FieldTypes = std::vector<models::Field>;
 // {"x": (f32, [20])}

@@ -107,6 +107,17 @@ class TracedStep {
 
 // A function of the package's own Python: lockstep.calls.answer.
 nb::object of_package(const char* module, const char* function);
+void throw_if_ours(const nb::python_error& error);  // a UserError of Python as one of C++
+// What that function gives. Its UserError is one of C++, on which ranks agree.
+template <class... Arguments>
+nb::object asked(const char* module, const char* function, const Arguments&... arguments) {
+  try {
+    return of_package(module, function)(arguments...);
+  } catch (const nb::python_error& error) {
+    throw_if_ours(error);
+    throw;
+  }
+}
 // "Linear", or "an array of float32[4,8]": a value in a message.
 std::string shown(nb::handle value);
 

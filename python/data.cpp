@@ -6,6 +6,21 @@
 namespace lockstep::python {
 
 namespace {
+// UserError for a number of int64 or float64 that the field's 32 bits do not hold.
+void refuse_beyond(const std::string& field, const HostArray& array, int64_t elements_of_a_row) {
+  const int64_t at = first_beyond(array);
+  if (at < 0) return;
+  const bool whole = dtype_of(array.dtype()) == DType::i64;
+  throw UserError(
+      str("[data] field \"", field, "\" has ",
+          whole ? str(get_int(DType::i64, array.data(), at))
+                : number_text(get_double(DType::f64, array.data(), at)),
+          " in row ", at / elements_of_a_row, ", and ",
+          whole ? str("integers are i32 here, ", INT32_MIN, " to ", INT32_MAX,
+                      "; mend the value, or give the field as float32")
+                : std::string("floats are f32 here, up to 3.4e38; scale the values, or clip them")));
+}
+
 // Arrays in memory by field name, one sample a row.
 SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
   struct Column {
@@ -29,12 +44,8 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
     // NumPy's numbers are int64 and float64 where nobody says otherwise; labels, ids and weights are 32 bits
     // wide here.
     const DType held = dtype_of(array.dtype());
-    const int64_t beyond = held == DType::i64 ? first_beyond(array, held, DType::i32) : -1;
-    if (beyond >= 0)
-      throw UserError(str("[data] field \"", field, "\" has ", get_int(held, array.data(), beyond),
-                          " in row ", beyond / numel(shape), ", and integers are i32 here, ", INT32_MIN,
-                          " to ", INT32_MAX, "; mend the value, or give the field as float32"));
     const DType dtype = held == DType::i64 ? DType::i32 : held == DType::f64 ? DType::f32 : held;
+    if (dtype != held) refuse_beyond(field, array, numel(shape));
     out.fields.push_back({field, dtype, shape});
     columns->push_back({array, held, dtype, numel(shape)});
   }
@@ -86,7 +97,7 @@ std::vector<nb::object> values_of(const nb::callable& sample, int64_t i, const n
   if (out.size() == fields.size()) return out;
   nb::list names;
   for (const auto& field : fields) names.append(field.name);
-  of_package("fields", "refuse_sample")(sample, i, made, names);  // raises
+  asked("fields", "refuse_sample", sample, i, made, names);  // raises
   return {};
 }
 

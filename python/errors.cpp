@@ -31,6 +31,11 @@ SourceLine python_line() {
   return {"?", 0, ""};
 }
 
+void throw_if_ours(const nb::python_error& error) {
+  if (error.matches(nb::module_::import_("lockstep").attr("UserError")))
+    throw UserError(nb::cast<std::string>(nb::str(error.value())));
+}
+
 void bind_errors(nb::module_& m) {
   nb::object base = nb::exception<Error>(m, "Error");
   base.attr("__doc__") = "What Lockstep raises: UserError, PeerError or InternalError.";

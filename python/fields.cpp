@@ -40,6 +40,13 @@ bool among(const std::vector<std::string>& names, const std::string& name) {
 }
 }  // namespace
 
+int64_t checked_done(int64_t done, const char* of) {
+  if (done < 0)
+    throw UserError(str("[done] ", python_line().text(), ": done is ", done, "; it counts ", of,
+                        ", and is 0 before the first"));
+  return done;
+}
+
 std::vector<std::string> names_of(const FieldTypes& fields) {
   std::vector<std::string> out;
   for (const auto& field : fields) out.push_back(field.name);

@@ -77,6 +77,7 @@ int visit_forward(PyObject* self, visitproc visit, void* arg) {
 }
 int clear_forward(PyObject* self) {
   nb::inst_ptr<OwnForward>(self)->function = nb::callable();
+  for (auto& [shapes, compiled] : nb::inst_ptr<OwnForward>(self)->by_shape) compiled.kind = nb::object();
   return 0;
 }
 PyType_Slot kOwnForwardSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_forward)},
@@ -105,17 +106,21 @@ OwnForward::Compiled& forward_for(OwnForward& self, const FieldTypes& fields) {
   for (const auto& field : fields) batch.push_back({field.name, field.dtype, field.shape});
   nb::object kind;
   CallingLine line;
-  compiler::Forward made(
-      *self.state, batch,
-      [&](const std::vector<Tensor>& inputs) {
-        TracedStep traced(inputs);
-        Results results =
-            results_of(call_with_fields(self.function, names_of(fields), inputs, "the function"));
-        kind = results.kind;
-        return results.tensors;
-      },
-      CompileOptions{});
-  return self.by_shape.emplace(shapes_of(fields), OwnForward::Compiled{std::move(made), fields, kind})
+  const auto traced = [&](const std::vector<Tensor>& inputs) {
+    nb::gil_scoped_acquire python;
+    TracedStep step(inputs);
+    Results results = results_of(call_with_fields(self.function, names_of(fields), inputs, "the function"));
+    kind = results.kind;
+    return results.tensors;
+  };
+  std::optional<compiler::Forward> made;
+  {
+    Computing elsewhere;
+    nb::gil_scoped_release release;
+    made.emplace(*self.state, batch, traced, CompileOptions{});
+  }
+  raise_interrupt();
+  return self.by_shape.emplace(shapes_of(fields), OwnForward::Compiled{std::move(*made), fields, kind})
       .first->second;
 }
 
@@ -178,7 +183,8 @@ void bind_forwards(nb::module_& m) {
            "NumPy arrays, or any that speak DLPack, in the order of the fields or by name.")
       .def_prop_rw(
           "done", [](const OwnForward& self) { return self.done; },
-          [](OwnForward& self, int64_t done) { self.done = done; }, nb::for_setter(nb::arg("done")),
+          [](OwnForward& self, int64_t done) { self.done = checked_done(done, "calls"); },
+          nb::for_setter(nb::arg("done")),
           "Calls that are done, which random numbers count: set it to draw those of an earlier call again.")
       .def_ro("seed", &OwnForward::seed, "What random numbers follow from, beside the number of the call.")
       .def("__repr__", [](const OwnForward& self) { return str("Forward(", words_of(self.fields), ")"); });

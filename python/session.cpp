@@ -5,6 +5,7 @@
 
 #include "launcher/supervise/contract.h"
 #include "launcher/supervise/worker_side.h"
+#include "python/agreed.h"
 #include "python/arrays.h"
 #include "python/turns.h"
 
@@ -82,7 +83,7 @@ TrainOptions options_of(nb::dict given) {
 std::string run_training(Session& session, State& state, const SampleData& data, nb::callable function,
                          nb::dict given, const SampleData* validation, nb::object measure, int64_t samples,
                          int64_t every, nb::object measured) {
-  TrainOptions options = options_of(given);
+  TrainOptions options = agreed(state, [&] { return options_of(given); });
   if (validation)
     options.validation = Validation{
         *validation,
@@ -111,6 +112,48 @@ void need_values(const State& state, const char* what) {
                         "first call of a step does; Checkpoint.resume() loads, and load_weights() too"));
 }
 
+// All that are trained, or those that any of the globs names, or whose layer.
+std::vector<Parameter> parameters_named(const State& state, const nb::args& globs) {
+  const std::vector<Parameter> all = state.parameters();
+  std::vector<bool> chosen(all.size(), globs.size() == 0);
+  for (nb::handle given : globs) {
+    const auto refuse = [&](const std::string& what) {
+      throw UserError(str("[parameters] ", python_line().text(), ": ", shown(given), what));
+    };
+    if (!nb::isinstance<nb::str>(given)) refuse(" is no glob of names, as in parameters(\"up.**\")");
+    bool any = false;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (names_weight(nb::cast<std::string>(given), all[i].fqn())) any = chosen[i] = true;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < std::min<size_t>(all.size(), 12); ++i) names.push_back(all[i].fqn());
+    if (!any)
+      refuse(str(" names no weight that is trained; there are ", all.empty() ? "none" : join(names, ", "),
+                 all.size() > 12 ? str(", and ", all.size() - 12, " more") : ""));
+  }
+  std::vector<Parameter> out;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (chosen[i]) out.push_back(all[i]);
+  return out;
+}
+
+struct Elements {
+  std::vector<std::byte> elements;
+  DType dtype;
+  Shape shape;
+};
+// What a tensor of the state is set to: within a kind numbers are converted, as those of a batch are.
+Elements elements_for(const State& state, const std::string& name, nb::handle array) {
+  const Parameter known = state.find_spec(name);
+  const HostArray given = host_array(name, array);
+  const DType held = dtype_of(given.dtype());
+  const bool alike =
+      known && is_float(held) == is_float(known.dtype()) && is_integer(held) == is_integer(known.dtype());
+  Elements out{{}, alike ? known.dtype() : held, shape_of(given)};
+  out.elements.resize(static_cast<size_t>(numel(out.shape)) * size_of(out.dtype));
+  copy_elements(name, given.data(), held, out.elements.data(), out.dtype, numel(out.shape));
+  return out;
+}
+
 void bind_state_of_session(nb::module_& m) {
   nb::class_<State>(m, "State",
                     "Everything that outlives a step: parameters, moments, buffers. Recorded first, "
@@ -128,9 +171,13 @@ void bind_state_of_session(nb::module_& m) {
           nb::keep_alive<0, 1>())
       .def(
           "parameters",
-          [](nb::handle self) { return held_parameters(nb::cast<State&>(self).parameters(), self); },
-          nb::sig("def parameters(self) -> list[Parameter]"),
-          "Those that are trained, in the order of recording.")
+          [](nb::handle self, nb::args globs) {
+            return held_parameters(parameters_named(nb::cast<State&>(self), globs), self);
+          },
+          nb::sig("def parameters(self, *globs: str) -> list[Parameter]"),
+          "Those that are trained, in the order of recording: all, or the weights, or layers, that any of "
+          "the "
+          "globs names, as in parameters(\"G.**\").")
       .def(
           "names",
           [](const State& state) {
@@ -229,22 +276,12 @@ void bind_state_of_session(nb::module_& m) {
           "set",
           [](State& state, const std::string& name, nb::object array) {
             CallingLine line;
-            const Parameter known = state.find_spec(name);
             const Turn turn(state);
-            HostArray given = host_array(name, array);
-            const DType held = dtype_of(given.dtype());
-            // Within a kind numbers are converted, as those of a batch are.
-            const DType dtype = known && is_float(held) == is_float(known.dtype()) &&
-                                        is_integer(held) == is_integer(known.dtype())
-                                    ? known.dtype()
-                                    : held;
-            std::vector<std::byte> elements(static_cast<size_t>(numel(shape_of(given))) * size_of(dtype));
-            copy_elements(name, given.data(), held, elements.data(), dtype, numel(shape_of(given)));
-            const Shape shape = shape_of(given);
+            const auto given = agreed(state, [&] { return elements_for(state, name, array); });
             nb::gil_scoped_release release;
-            state.set(name, elements.data(), dtype, shape);
+            state.set(name, given.elements.data(), given.dtype, given.shape);
           },
-          nb::arg("name"), nb::arg("array"),
+          nb::arg("name"), nb::arg("array").none(),
           "The tensor has these values, now where the state has values already, and wherever it starts: "
           "materialize(), train() of a new run. The whole array on every rank, each of which keeps its part.")
       .def(

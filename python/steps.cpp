@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/options.h"
+#include "python/agreed.h"
 #include "python/arrays.h"
 #include "python/turns.h"
 
@@ -43,7 +44,8 @@ PyType_Slot kOwnStepSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_fu
 OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64_t global_batch,
                      int64_t micro_batch, int64_t lanes, int64_t threads, int64_t memory_budget,
                      int64_t max_shapes, bool offload_moments, bool offload_activations, int64_t together) {
-  FieldTypes types = field_types(fields);
+  const Turn turn(state);
+  const FieldTypes types = agreed(state, [&] { return field_types(fields); });
   std::vector<compiler::BatchField> batch;
   for (const auto& field : types) {
     Shape shape = field.shape;
@@ -63,7 +65,6 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
     return step_function(*held, types)(tensors);
   };
   CallingLine line;
-  const Turn turn(state);
   Computing elsewhere;
   nb::gil_scoped_release release;
   auto steps = std::make_unique<compiler::StepsByShape>(
@@ -101,15 +102,34 @@ compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
   }
 }
 
+// The arrays of a call; those of the first are compared between ranks.
+std::vector<HostArray> arrays_for(OwnStep& self, const nb::args& in_order, const nb::kwargs& by_name) {
+  const auto read = [&] { return arrays_of("step", self.fields, in_order, by_name); };
+  if (self.compared) return read();
+  std::vector<HostArray> arrays = agreed(*self.state, read);
+  Computing elsewhere;
+  nb::gil_scoped_release release;
+  compare_batch(*self.state->mesh().world, self.fields, arrays);
+  self.compared = true;
+  return arrays;
+}
+
+// UserError on all ranks, which have the same arrays, for a number that the rank alone would refuse that
+// reads its row: the others would wait in the step for it.
+void check_whole(const OwnStep& self, const std::vector<HostArray>& arrays) {
+  if (self.state->mesh().world->size() < 2) return;
+  for (size_t f = 0; f < arrays.size(); ++f) {
+    check_elements(self.fields[f].name, arrays[f], self.fields[f].dtype);
+    for (const auto& bound : self.last->plan().ids)
+      if (bound.field == self.fields[f].name)
+        compiler::check_ids(bound, dtype_of(arrays[f].dtype()), shape_of(arrays[f]), arrays[f].data(), 0);
+  }
+}
+
 // The global batch by field: each rank reads the rows of its own micro-batches.
 nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   const Turn turn(*self.state);
-  const std::vector<HostArray> arrays = arrays_of("step", self.fields, in_order, by_name);
-  if (!std::exchange(self.compared, true)) {
-    Computing elsewhere;
-    nb::gil_scoped_release release;
-    compare_batch(*self.state->mesh().world, self.fields, arrays);
-  }
+  const std::vector<HostArray> arrays = arrays_for(self, in_order, by_name);
   self.last = &step_for(self, arrays);
   std::vector<DType> dtypes;
   for (const HostArray& array : arrays) dtypes.push_back(dtype_of(array.dtype()));
@@ -127,6 +147,7 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   {
     Computing elsewhere;
     nb::gil_scoped_release release;
+    check_whole(self, arrays);
     result = self.last->run(input);
     if (!result.applied && !self.told) self.told = tell_not_applied(*self.last, input, result, *self.state);
   }
@@ -163,7 +184,8 @@ void bind_steps(nb::module_& m) {
            "signal asked some rank to stop.")
       .def_prop_rw(
           "done", [](const OwnStep& self) { return self.done; },
-          [](OwnStep& self, int64_t done) { self.done = done; }, nb::for_setter(nb::arg("done")),
+          [](OwnStep& self, int64_t done) { self.done = checked_done(done, "steps"); },
+          nb::for_setter(nb::arg("done")),
           "Steps that are done: what schedules and random numbers count. Set it after Checkpoint.resume().")
       .def("__repr__",
            [](const OwnStep& self) { return str("Step(", words_of(self.fields), "; done ", self.done, ")"); })

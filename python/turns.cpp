@@ -12,13 +12,16 @@ struct Turn::Place {
   std::atomic<int> trainings{0};
 };
 
-// By address: a state that lies where another one was takes over its lock, which nobody holds.
+// By the state's address, while any thread has a turn or waits for one.
 std::shared_ptr<Turn::Place> Turn::place_of(const State& state) {
   static std::mutex guard;
-  static auto* places = new std::map<const State*, std::shared_ptr<Place>>;
+  static auto* places = new std::map<const State*, std::weak_ptr<Place>>;
   std::lock_guard held(guard);
-  auto& place = (*places)[&state];
-  if (!place) place = std::make_shared<Place>();
+  if (const auto found = places->find(&state); found != places->end())
+    if (auto place = found->second.lock()) return place;
+  std::erase_if(*places, [](const auto& of) { return of.second.expired(); });
+  auto place = std::make_shared<Place>();
+  places->emplace(&state, place);
   return place;
 }
 

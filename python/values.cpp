@@ -180,7 +180,7 @@ void bind_inits(nb::module_& m) {
       .def(nb::init<Init, Init>(), nb::arg("weight"), nb::arg("bias").sig("init.zeros()") = Init());
   nb::implicitly_convertible<Init, LinearInit>();
   nb::class_<Schedule>(m, "Schedule",
-                       "A rate by the number of the update: a number, or one of the functions of schedules.")
+                       "A rate by the number of the step: a number, or one of the functions of schedules.")
       .def(nb::init<double>(), nb::arg("lr"))
       .def(
           "__init__",
@@ -188,8 +188,9 @@ void bind_inits(nb::module_& m) {
             new (self) Schedule(lr, std::move(factor), warmup);
           },
           nb::arg("lr"), nb::arg("factor"), nb::arg("warmup") = 0,
-          "lr times what `factor` gives for update t, counted from 1; behind a warm-up.")
-      .def("at", &Schedule::at, nb::arg("step"), "The rate of update `step`, counted from 1.");
+          "lr times what `factor` gives for step t, counted from 1; behind a warm-up.")
+      .def("at", &Schedule::at, nb::arg("step"),
+           "The rate of step `step`, counted from 1; a step whose update is not made counts, too.");
 }
 
 void bind_state(nb::module_& m) {
@@ -314,7 +315,8 @@ void bind_optimizer(nb::module_& m) {
           "follow", [](Optimizer& self, const Plateau& plateau) { self.follow(plateau); }, nb::arg("plateau"),
           "Every rate times the plateau's factor from now on.")
       .def("scalars", &Optimizer::scalars, nb::arg("step"),
-           "The numbers of update `step`, counted from 1: its rate.")
+           "The numbers of step `step`, counted from 1, where the update of each step before was made: its "
+           "rate.")
       .def_prop_ro("path", &Optimizer::path);
 }
 

@@ -354,9 +354,9 @@ class Partitioner {
     std::vector<Tensor> squares;
     for (ValueId v : node.inputs) {
       if (forms(v).row_squares == kNoValue)
-        throw UserError(
-            str("[global_norm] ", node.at.text(),
-                ": reads a value that is no gradient summed over micro-batches; pass what grad() gave"));
+        throw UserError(str("[global_norm] ", node.at.text(),
+                            ": reads a value that is no gradient summed over micro-batches; pass what grad() "
+                            "gave, as of a sum of losses, grad(a + b, parameters)"));
       squares.push_back(tensor(forms(v).row_squares));
     }
     Attrs attrs = on_data();

@@ -61,7 +61,7 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
   builder->graph.add_output(OutputKind::metric, "loss", value.id());
   builder->graph.add_output(OutputKind::metric, "tokens", tokens.id());
   check_sparse_tables(*builder);
-  return std::move(builder->graph);
+  return builder->graph;  // a copy: tensors that the function kept still have their shapes
 }
 
 }  // namespace lockstep::compiler

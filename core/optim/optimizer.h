@@ -25,7 +25,7 @@ class Optimizer {
   // parameter has no moments (recorded after the optimizer), is updated twice in one step, or there are no
   // gradients.
   virtual void update(const Gradients& gradients, Here at = Here::current()) = 0;
-  // The host scalars of update `step`, counted from 1. The state knows them too: State::scalars.
+  // The host scalars of step `step`, counted from 1, where each before was applied; else State::scalars.
   virtual std::map<std::string, double> scalars(int64_t step) const = 0;
   // Every rate times the plateau's factor from now on. UserError where the optimizer has no rate of its own.
   virtual void follow(const Plateau& plateau);

@@ -21,7 +21,7 @@ class Schedule {
   Schedule(double lr) : lr_(lr) { check(); }  // NOLINT: a number is a constant schedule
   // UserError when lr, warmup or steps is negative or no number, or min_ratio is outside [0, 1].
   Schedule(Kind kind, double lr, int64_t warmup, int64_t steps, double min_ratio);
-  // lr times what the function gives for update t, counted from 1; behind a warm-up as above. UserError,
+  // lr times what the function gives for step t, counted from 1; behind a warm-up as above. UserError,
   // while the run goes, where that is negative or no number.
   Schedule(double lr, std::function<double(int64_t step)> factor, int64_t warmup = 0);
   double at(int64_t step) const;  // step >= 1: InternalError otherwise
@@ -46,11 +46,11 @@ inline Schedule warmup_linear(double lr, int64_t warmup, int64_t steps, double m
   return {Schedule::Kind::linear, lr, warmup, steps, min_ratio};
 }
 
-// Warm-up, stable, decay (Hu et al., arXiv 2404.06395): lr until the last `decay` of `steps` updates, then
+// Warm-up, stable, decay (Hu et al., arXiv 2404.06395): lr until the last `decay` of the `steps`, then
 // linearly down to lr * min_ratio.
 Schedule warmup_stable_decay(double lr, int64_t warmup, int64_t steps, int64_t decay, double min_ratio = 0);
 // Cosine with warm restarts (Loshchilov and Hutter, arXiv 1608.03983): periods of `period`, period * factor,
-// ... updates, each from lr down to lr * min_ratio. As PyTorch's CosineAnnealingWarmRestarts.
+// ... steps, each from lr down to lr * min_ratio. As PyTorch's CosineAnnealingWarmRestarts.
 Schedule cosine_restarts(double lr, int64_t warmup, int64_t period, double factor = 1, double min_ratio = 0);
 
 }  // namespace lockstep

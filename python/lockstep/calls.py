@@ -7,20 +7,19 @@ import inspect
 import re
 
 from . import _core
+from .spelled import SAME, SAME_OF_FUNCTIONS, as_ours, is_number
 
-# Words of PyTorch that mean the same as ours, where a function has ours: they are taken.
-_SAME = {"dim": ("dims", "dim"), "keepdim": ("keep",), "input": ("x", "a", "logits", "p", "log_probabilities"), "target": ("targets",), "other": ("b",), "size": ("shape", "sizes")}
 # Those of which ours are told.
 _NEAR = {
-    "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "in_features": "in", "out_features": "out", "in_channels": "in",
+    "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "strict": "partial", "prefix": "at", "in_features": "in", "out_features": "out", "in_channels": "in",
     "out_channels": "out", "kernel_size": "kernel", "num_heads": "heads", "embed_dim": "width", "d_model": "width", "hidden_size": "hidden",
     "normalized_shape": "width", "num_features": "channels", "num_embeddings": "rows", "embedding_dim": "width", "num_layers": "layers",
-    "axis": "dim", "axes": "dims", "keepdims": "keep", "min": "lo", "max": "hi", "low": "lo", "high": "hi", "is_causal": "causal",
-    "dim0": "a", "dim1": "b", "start_dim": "first", "end_dim": "last", "attn_mask": "mask", "label_smoothing": "smoothing", "index": "ids", "indices": "ids", "src": "values", "num_classes": "classes", "device": "",
+    "axes": "dims", "low": "lo", "high": "hi", "is_causal": "causal",
+    "attn_mask": "mask", "device": "",
     "requires_grad": "", "out": "", "epochs": "steps", "max_steps": "steps", "iterations": "steps", "batch_size": "global_batch", "batch": "global_batch",
     "validation_data": "validation", "optimizer": "step", "model": "step", "loss_fn": "step", "output_dir": "run", "checkpoint_dir": "run", "mean": "mean",
-    "std": "deviation", "p": "p", "eps": "eps", "negative_slope": "slope", "groups": "groups", "tau": "temperature", "replacement": "again", "k": "count",
-    "repeats": "times", "dims": "dim", "approximate": "", "reduction": "", "training": "", "inplace": "", "microbatch": "micro_batch",
+    "std": "deviation", "p": "p", "eps": "eps", "groups": "groups", "tau": "temperature", "k": "count",
+    "repeats": "times", "approximate": "", "reduction": "", "training": "", "inplace": "", "microbatch": "micro_batch",
 }
 # What is said of a word of PyTorch's that has no other here.
 _ABSENT = {
@@ -33,11 +32,6 @@ _ABSENT = {
     "reduction": "a Loss is a sum and a count; loss.sum is the sum",
     "epochs": "an epoch is rows / global_batch steps",
 }
-# Functions that take sizes or dims one by one, as in x.reshape(2, -1): the place of the first.
-_ONE_BY_ONE = {"reshape": 1, "permute": 1, "expand": 1, "repeat": 1, "tile": 1, "flip": 1, "zeros": 1, "ones": 1, "randn": 1, "squeeze": 1, "broadcast_to": 1}
-# Functions of two tensors, of which one may be a number; where() has a condition in front.
-_OR_NUMBER = {"maximum": 0, "minimum": 0, "where": 1, "remainder": 0, "floor_divide": 0, "equal": 0, "not_equal": 0, "less": 0, "less_equal": 0,
-              "greater": 0, "greater_equal": 0, "bitwise_and": 0, "bitwise_or": 0, "bitwise_xor": 0, "bitwise_left_shift": 0, "bitwise_right_shift": 0, "pow": 0}
 
 
 @dataclasses.dataclass
@@ -83,19 +77,13 @@ def _alternatives(type_):
     return out + [type_[start:].strip()]
 
 
-def _is_number(value, whole=False):
-    if isinstance(value, (bool, str, bytes, _core.Tensor, _core.Loss)) or getattr(value, "ndim", 0):
-        return isinstance(value, bool)
-    return hasattr(value, "__index__") or not whole and hasattr(value, "__float__")
-
-
 def _fits_one(type_, value):
     if type_ in ("", "object", "Any", "typing.Any"):
         return True
     if type_ in ("None", "NoneType"):
         return value is None
     if type_ in ("int", "float"):
-        return _is_number(value, type_ == "int")
+        return is_number(value, type_ == "int")
     if type_ in ("str", "bool", "dict", "list", "tuple"):
         return isinstance(value, {"str": str, "bool": bool, "dict": dict, "list": list, "tuple": tuple}[type_])
     if "Callable" in type_:
@@ -170,12 +158,12 @@ def _array_words(value):
         return "a Loss is a sum and a count: loss.sum is a tensor"
     if isinstance(value, _core.Tensor):
         return "a list of one tensor is [x]"
-    if _is_number(value):
+    if is_number(value):
         return "a number becomes a tensor by ls.full_like(x, number)"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return ("arrays come into a step as batch fields (the function's arguments), or stay in the state (at.frozen, at.buffer); a few numbers are "
                 "ls.constant(x, [1, 2])")
-    if isinstance(value, (list, tuple)) and value and all(_is_number(each) for each in value):
+    if isinstance(value, (list, tuple)) and value and all(is_number(each) for each in value):
         return "a few numbers are ls.constant(x, [1, 2])"
     return ""
 
@@ -203,7 +191,7 @@ def _meant(signatures, args, kwargs):
 
 def _near(word, signature):
     names = [p.name for p in signature if not p.rest and p.name != "self"]
-    for ours in (*_SAME.get(word, ()), _NEAR.get(word), *_SAME.get(_NEAR.get(word), ())):
+    for ours in (*SAME.get(word, ()), *SAME_OF_FUNCTIONS.get(word, ()), _NEAR.get(word), *SAME.get(_NEAR.get(word), ())):
         for each in (ours, f"{ours}_"):
             if each in names and each != word:
                 return each
@@ -258,63 +246,12 @@ def _raise(words):
     raise _core.UserError(words) from None
 
 
-def _as_ours(name, signatures, args, kwargs):
-    """The same call as our signatures have it; None where PyTorch does not have it either."""
-    args, kwargs, changed = list(args), dict(kwargs), False
-    names = {p.name for signature in signatures for p in signature}
-    for theirs, ours in _SAME.items():
-        if theirs in kwargs and theirs not in names:
-            if word := next((each for each in ours if each in names and each not in kwargs), None):
-                kwargs[word], changed = kwargs.pop(theirs), True
-    first = next((p for p in signatures[0] if p.name != "self"), None)
-    if first and first.name == "beside" and "beside" not in kwargs and not (args and isinstance(args[0], _core.Tensor)):
-        if (traced := _core._traced()) is None:
-            _raise(f"[{name}] {_core._line()}: no step is traced here; call it in the step function, and outside of it NumPy's")
-        args.insert(0, traced)
-        if name == "uniform" and len(args) > 2 and all(_is_number(each, True) for each in args[1:]):
-            args[1:] = [args[1:]]
-        if name == "arange" and len(args) == 2 and "end" not in kwargs:  # arange(n)
-            args.insert(1, 0)
-        changed = True
-    if name == "full" and len(args) == 3 and "dtype" not in kwargs and _is_number(args[2]):
-        kwargs["dtype"], changed = _core.i32 if _is_number(args[2], True) else _core.f32, True
-    at = _ONE_BY_ONE.get(name)
-    if at and len(args) > at + 1 and all(_is_number(each, True) for each in args[at:]):
-        args[at:], changed = [[int(each) for each in args[at:]]], True
-    if name in _OR_NUMBER and not changed:
-        changed = _numbers(name, args, kwargs, signatures)
-    return (args, kwargs) if changed else None
-
-
-def _numbers(name, args, kwargs, signatures):
-    """Numbers in the place of one of two tensors, as tensors in the other's dtype and shape."""
-    places = [p.name for p in signatures[0]][_OR_NUMBER[name]:][:2]
-    offset = _OR_NUMBER[name]
-    pair = [(args, offset + i) if offset + i < len(args) else (kwargs, n) for i, n in enumerate(places)]
-    value = [holder[key] if isinstance(holder, list) else holder.get(key) for holder, key in pair]
-    plain = [_is_number(each) and not isinstance(each, bool) for each in value]
-    tensors = [each for each in value if isinstance(each, _core.Tensor)]
-    if not any(plain) or len(tensors) + sum(plain) != 2:
-        return False
-    for (holder, key), each, number in zip(pair, value, plain):
-        if not number:
-            continue
-        if tensors:
-            holder[key] = _core.full_like(tensors[0], each)
-        else:  # where(condition, 1.0, 0.0)
-            whole = all(hasattr(one, "__index__") for one in value)
-            if not args or not isinstance(args[0], _core.Tensor):
-                return False
-            holder[key] = _core.full(args[0], list(args[0].shape), float(each), _core.i32 if whole else _core.f32)
-    return True
-
-
 def answer(function, name, args, kwargs):
     """What a call of ours gives whose arguments nanobind does not convert."""
     if name == "size" and len(args) == 1 and not kwargs:
         return args[0].shape
     signatures = _signatures(function)
-    if ours := _as_ours(name, signatures, args, kwargs):
+    if ours := as_ours(name, signatures, args, kwargs):
         return function(*ours[0], **ours[1])
     refuse(name.strip("_"), signatures, args, kwargs)
 
@@ -346,9 +283,10 @@ def array_ufunc(self, ufunc, method, *inputs, **kwargs):
              "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "floor_divide": "floordiv", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor",
              "left_shift": "lshift", "right_shift": "rshift"}
     others = [each for each in inputs if not isinstance(each, _core.Tensor)]
-    if method == "__call__" and not kwargs and ufunc.__name__ in names and all(_is_number(each) or getattr(each, "ndim", 1) == 0 for each in others):
-        return getattr(operator, names[ufunc.__name__])(*(each if isinstance(each, (int, float, _core.Tensor)) else each.item() for each in inputs))
     tensor = next(each for each in (*inputs, *kwargs.get("out", ())) if isinstance(each, _core.Tensor))
+    if method == "__call__" and not kwargs and ufunc.__name__ in names and all(is_number(each) or getattr(each, "ndim", 1) == 0 for each in others):
+        # A float64 of NumPy is a float too, and would ask here again.
+        return getattr(operator, names[ufunc.__name__])(*(each.item() if hasattr(each, "item") and each is not tensor else each for each in inputs))
     text = repr(tensor)[7:-1]
     if others:
         raise TypeError(f"a tensor, {text}, has no values while a step is traced, and {shown(others[0])} is no tensor of the step: {_array_words(others[0])}")
@@ -366,6 +304,18 @@ def array_function(self, function, types, args, kwargs):
 
 def array(self, *args, **kwargs):
     raise TypeError(_no_values(repr(self)[7:-1], "exp"))
+
+
+def number(self, *args):
+    raise TypeError(f"a tensor, {repr(self)[7:-1]}, has no value while a step is traced: a called step returns its metrics, step(x)[\"loss\"], and ls.metric() reports one")
+
+
+def formatted(self, spec):
+    return number(self) if spec else repr(self)
+
+
+def rounded(self, digits=None):
+    return _core.round(self) if digits is None else _core.round(self * 10.0 ** digits) / 10.0 ** digits
 
 
 def set_item(self, key, value):
@@ -399,3 +349,6 @@ def install():
     _core.Tensor.__array_function__ = array_function
     _core.Tensor.__array__ = array
     _core.Tensor.__setitem__ = set_item
+    _core.Tensor.__int__ = _core.Tensor.__float__ = number
+    _core.Tensor.__format__ = formatted
+    _core.Tensor.__round__ = rounded

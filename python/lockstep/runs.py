@@ -40,6 +40,8 @@ def metrics(run):
     import numpy
 
     path = run if os.path.isfile(run) else os.path.join(run, "metrics.jsonl")
+    if not os.path.isfile(path):
+        raise _core.UserError(f"[metrics] there is no {path}; name the folder of a run, or a file of its metrics")
     with open(path, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines if line.endswith("\n")]
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -53,7 +53,7 @@ class Session:
     def report(self, step: "int", **values):
         """Prints the values on rank 0, and tells trainrun that the step is done."""
         for name, value in values.items():
-            if not hasattr(value, "__float__"):
+            if not hasattr(value, "__float__") or isinstance(value, _core.Tensor):
                 raise _core.UserError(f"[report] {_core._line()}: {name} is {shown(value)}; it must be a number")
         self._session.report(step, {name: float(value) for name, value in values.items()})
 

@@ -40,21 +40,24 @@ class Refused(unittest.TestCase):
         self.told(lambda x: ls.relu(np.ones(3, np.float32)), "[relu] " + here + "x is an array of float32[3] (numpy.ndarray); it must be a Tensor: arrays come into a step as batch fields",
                   "at.frozen", "ls.constant(x, [1, 2])")
         self.told(lambda x: x.sum(dmi=1), "[sum] ", "there is no argument dmi, which is 1; did you mean dims?; it takes dims, keep")
-        self.told(lambda x: x.sum(axis=1), "there is no argument axis, which is 1; did you mean dims?")
         self.told(lambda x: ls.softmax(x, "last"), "[softmax] ", "dim is 'last'; it must be an integer")
         self.told(lambda x: ls.sdpa(x, x, x), "[sdpa] ", "causal is missing; it takes q, k, v, and by keyword causal", "(causal: True or False)")
-        self.told(lambda x: ls.concat([x]), "dim is missing; it takes xs, dim")
+        self.told(lambda x: ls.gather(x, 1), "ids is missing; it takes x, dim, ids")
         self.told(lambda x: ls.tanh(x, x, 3), "[tanh] ", "argument 2 in order is Tensor(f32[3,4,5]), and it takes 1 so; it takes x")
         self.told(lambda x: x.tanh(3), "[tanh] ", "argument 1 in order is 3, and it takes none so; it takes nothing")
         self.told(lambda x: x.to("f32"), "[to] ", "dtype is 'f32'; it must be a dtype, as ls.f32")
         self.told(lambda x: ls.pad(x, [0] * 3, [1] * 3, "mirror"), "[pad] ", "is 'mirror'; it must be")
         self.told(lambda x: ls.embedding_bag(x, x, mode="median"), "mode is 'median'; it must be \"sum\", \"mean\" or \"max\"")
         self.told(lambda x: ls.stack([x, 2]), "[stack] ", "xs is [Tensor(f32[3,4,5]), 2]; it must be a list of tensors")
-        self.told(lambda x: ls.clamp(x, min=0), "there is no argument min, which is 0; did you mean lo?")
+        self.told(lambda x: ls.convolution(x, x, filters=3), "there is no argument filters, which is 3")
         self.told(lambda x: ls.zeros(x, [2], device="cuda"), "there is no argument device, which is 'cuda' (the device is the session's: --train.device); it takes")
         self.told(lambda x: x.to("cuda"), "dtype is 'cuda'; it must be a dtype, as ls.f32: the device is the session's: --train.device")
         self.told(lambda x: ls.grad(ls.mean_loss(x)), "[grad] ", "is missing; it takes ")
-        self.told(lambda x: x.flatten(start_dim=1), "did you mean first?")
+        self.told(lambda x: ls.sdpa(x, x, x, is_causal=True), "there is no argument is_causal, which is True; did you mean causal?")
+        self.told(lambda x: x.split(0, dim=1), "[split] ", "parts of 0 are asked for; a part has at least 1")
+        self.told(lambda x: x.split(2, dim=7), "[split] ", "dim")
+        self.told(lambda x: x.argmax(1).clamp(min=1), "[clamp] ", "hi is missing")
+        self.told(lambda x: ls.embedding(x[0].argmax(1), x[0]), "[embedding] ", "the ids i32[4] stand before the table f32[4,5]; the table comes first, embedding(table, ids)")
         self.told(lambda x: ls.metric("a", 3), "[metric] ", "is 3; it must be")
 
     def test_what_is_bound_by_hand(self):
@@ -68,6 +71,10 @@ class Refused(unittest.TestCase):
             (lambda: ls.forward(state, {"x": 3}, step), "[data] ", "field 'x' is 3; a field is a name with its dtype and shape, as in {\"x\": (ls.f32, [20])}"),
             (lambda: ls.forward(state, {"x": ("f32", [3])}, step), "field 'x' is ('f32', [3]); a field is a name"),
             (lambda: ls.forward(state, {3: (ls.f32, [3])}, step), "field 3 is "),
+            (lambda: ls.forward(state, {"x": (ls.f32, [-1, 3])}, step), "[data] ", "field 'x' has the size -1 in [-1, 3]; give the sizes of the first call"),
+            (lambda: state.set("p", None), '[data] field "p" is None; give an array of numbers'),
+            (lambda: ls.load_weights(state, "runs/none", strict=False), "[load_weights] ", "there is no argument strict, which is False; did you mean partial?"),
+            (lambda: ls.metrics("runs/none"), "[metrics] there is no runs/none/metrics.jsonl; name the folder of a run"),
             (lambda: ls.State(), "[State] ", "mesh is missing; it takes mesh, seed"),
             (lambda: state.freeze("up"), "[freeze] ", "weights is 'up'; it must be a list of texts"),
             (lambda: state.root.parameter("p"), "[parameter] ", "shape is missing"),
@@ -98,6 +105,8 @@ class Refused(unittest.TestCase):
         step = ls.forward(ls.State(session.mesh), {"x": (ls.f32, [3])}, lambda x: x)
         with self.assertRaisesRegex(ls.UserError, r"\[done\] .*: done is 'a'; it must be an integer"):
             step.done = "a"
+        with self.assertRaisesRegex(ls.UserError, r"\[done\] calls_test.py:\d+: done is -1; it counts calls, and is 0 before the first"):
+            step.done = -1
 
     def test_operands(self):
         state = ls.State(session.mesh)
@@ -113,7 +122,10 @@ class Refused(unittest.TestCase):
         self.told(lambda x: np.asarray(x), "so NumPy cannot compute with it", error=TypeError)
         self.told(lambda x: x + "a", "unsupported operand", error=TypeError)
         self.told(lambda x: x.sum() - ls.mean_loss(x), "[loss] ", "what is added to a loss is f32[] and differs from micro-batch to micro-batch: make a loss of it")
-        # Scalars of NumPy are numbers.
+        for call in (int, float, "{:.3f}".format):
+            self.told(call, "f32[3,4,5], has no value while a step is traced: a called step returns its metrics, step(x)[\"loss\"]", error=TypeError)
+        # Scalars of NumPy are numbers, float64 on either side.
+        np.testing.assert_allclose(computed(lambda x: np.sqrt(4.0) * x / np.float64(2) - np.float64(1) ** x + (np.float64(1) > x).to(ls.f32), A), A - 1 + (A < 1), rtol=1e-5)
         ids = np.arange(6, dtype=np.int32)
         np.testing.assert_array_equal(computed(lambda i: np.uint8(4) | (np.int64(3) & i) ^ np.uint64(1), ids), 4 | (3 & ids) ^ 1)
         np.testing.assert_array_equal(computed(lambda i: np.array(10) - i // np.int32(2), ids), 10 - ids // 2)
@@ -207,6 +219,31 @@ class Taken(unittest.TestCase):
         self.same(lambda x, y: ls.maximum(x, other=y), np.maximum(A, B), A, B)
         self.same(lambda x: x.stddev(dim=0), A.std(0, ddof=1), A)
 
+    def test_words_of_functions(self):
+        """Those that PyTorch's functions have for our arguments, its order of them, and its defaults."""
+        ids = np.array([[2, 0, 1], [1, 1, 0]], np.int32)
+        self.same(lambda x: x.sum(axis=1, keepdims=True), A.sum(1, keepdims=True), A)
+        for call, want in (
+            (lambda x: ls.clamp(x, min=0, max=0.5), A.clip(0, 0.5)), (lambda x: x.clamp(min=0), A.clip(0)), (lambda x: x.clamp(0), A.clip(0)),
+            (lambda x: x.clamp(max=0.5), A.clip(None, 0.5)), (lambda x: ls.clamp(x, None, 0.5), A.clip(None, 0.5)),
+            (lambda x: ls.hardtanh(x, min_val=-0.5, max_val=0.5), A.clip(-0.5, 0.5)),
+            (lambda x: ls.leaky_relu(x, negative_slope=0.2), np.where(A > 0, A, 0.2 * A)),
+            (lambda x: x.flatten(start_dim=1), A.reshape(3, 20)), (lambda x: x.transpose(dim0=0, dim1=2), A.transpose(2, 1, 0)),
+            (lambda x: x.permute(dims=(2, 0, 1)), A.transpose(2, 0, 1)), (lambda x: ls.roll(x, shifts=1, dims=0), np.roll(A, 1, 0)),
+            (lambda x: ls.concat(tensors=[x, x]), np.concatenate([A, A])), (lambda x: x.norm(dim=1), np.linalg.norm(A, axis=1)),
+            (lambda x: x.split(3, dim=1)[1], A[:, 3:]), (lambda x: ls.split(x, 2)[0], A[:2]), (lambda x: x.split([1, 3], 1)[1], A[:, 1:]),
+            (lambda x: x.split(split_size=2, dim=-1)[2], A[:, :, 4:]), (lambda x: ls.split(x, 1, [1, 3])[1], A[:, 1:]),
+            (lambda x: x.chunk(chunks=2, dim=1)[1], A[:, 2:]), (lambda x: ls.einsum("abc,abc->a", x, x), (A * A).sum((1, 2))),
+            (lambda x: ls.full((2, 3), fill_value=1.5) + 0 * x[0, 0, 0], np.full((2, 3), 1.5)), (lambda x: round(2 * x), np.round(2 * A)),
+            (lambda x: round(x, 1), np.round(A, 1)), (lambda x: ls.linspace(0, 1, steps=5) + 0 * x[0, 0], np.linspace(0, 1, 5)),
+        ):
+            self.same(call, want, A)
+        self.same(lambda i: ls.one_hot(i, num_classes=3).to(ls.f32), np.eye(3)[ids], ids)
+        self.same(lambda x, i: x.gather(dim=1, index=i), np.take_along_axis(A[0, :2, :3], ids, 1), A[0, :2, :3], ids)
+        self.same(lambda x, i: x.scatter(1, index=i[:, :1], src=x[:, 1:2]), [[0, 0, 1], [0, 1, 0]] * A[0, :2, 1:2] + [[1, 1, 0], [1, 0, 1]] * A[0, :2, :3], A[0, :2, :3], ids)
+        self.assertEqual(traced(lambda x: ls.randint(0, 10, (3, 2)).shape), (3, 2))
+        self.assertEqual(traced(lambda x: ls.multinomial(ls.softmax(x[0]), num_samples=9, replacement=True).shape), (4, 9))
+
     def test_sizes_one_by_one(self):
         self.same(lambda x: x.reshape(2, -1), A.reshape(2, -1), A)
         self.same(lambda x: x.permute(2, 0, 1), A.transpose(2, 0, 1), A)
@@ -260,10 +297,17 @@ class Names(unittest.TestCase):
     def test_functions_of_pytorch(self):
         for name, ours in {"rand": "ls.uniform(x, [2, 3])", "mm": "a @ b, or ls.matmul", "cat": "ls.concat([a, b], dim)", "view": "ls.reshape(x, [2, 3])",
                            "std": "ls.stddev(x, dim)", "clip": "ls.clamp(x, lo, hi)", "BCELoss": "ls.binary_cross_entropy(p, target)", "float32": "ls.f32",
-                           "manual_seed": "ls.State(session.mesh, seed=1)"}.items():
+                           "manual_seed": "ls.State(session.mesh, seed=1)", "fmax": "ls.maximum(a, b)", "svd": "nothing: it is not there", "LinearLR": "ls.warmup_linear(lr, warmup, steps)",
+                           "random_split": "slices of the arrays: ls.arrays(x=x[:n])"}.items():
             with self.assertRaises(AttributeError) as caught:
                 getattr(ls, name)
             self.assertEqual(str(caught.exception), f"module 'lockstep' has no attribute {name!r}; here that is {ours}")
+
+    def test_near_names(self):
+        """A function is answered with a function, a class with a class."""
+        for name, ours in {"max_pool2d": "max_pool", "AvgPool2d": "AvgPool", "adaptive_avg_pool2d": "adaptive_avg_pool", "RMSNorm": "RmsNorm", "CrossEntropyLoss": "cross_entropy"}.items():
+            with self.assertRaisesRegex(AttributeError, f"did you mean {ours}\\?$"):
+                getattr(ls, name)
 
     def test_attributes(self):
         state = ls.State(session.mesh)
@@ -278,7 +322,7 @@ class Names(unittest.TestCase):
         told(optimizer, "lr", "a rate is said where it is made")
         told(state, "cuda", "'State' object has no attribute 'cuda': the device is the session's")
         told(state, "nmaes", "did you mean names?")
-        told(layer, "parameters", "state.parameters()")
+        told(layer, "parameters", "state.parameters(\"up.**\")")
         told(layer, "wieght", "did you mean weight?")
         told(layer.weight, "data", "state.array(name) is a copy of its values")
         told(layer.weight, "reshape", "its value in the step is p(x), x any tensor of the step: p(x).reshape")

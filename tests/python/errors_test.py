@@ -315,8 +315,16 @@ def pick(ids, y):
         plain = self.alone(self.write("program.py", STEP + train.format("np.ones((8, 8), np.float32) / 3").replace("'r'", "'a'")))
         wide = self.alone(self.write("program.py", STEP + train.format("(np.ones((8, 8), np.float32) / 3).astype(float)").replace("steps=2", "run='runs/b', steps=2")))
         self.assertEqual(self.state_of(plain), self.state_of(wide))
-        said = self.alone(self.write("program.py", STEP + train.format("np.full((8, 8), 1e300)").replace("steps=2", "run='runs/c', steps=2")), code=2)
-        self.assertIn('field "x" has 1e+300 (f64), which f32 does not hold; scale the values, or clip them', said)
+        x = np.ones((8, 8))
+        x[3, 2], x[5, 1] = np.inf, -1e300
+        with self.assertRaises(ls.UserError) as caught:
+            ls.arrays(x=x)
+        self.assertEqual(str(caught.exception), '[data] field "x" has -1e+300 in row 5, and floats are f32 here, up to 3.4e38; scale the values, or clip them')
+        largest = np.finfo(np.float32).max
+        for taken in (np.float64(largest), np.nextafter(largest * (1 + 2.0 ** -25), 0), np.nan, -np.inf):
+            ls.arrays(x=np.array([taken]))
+        with self.assertRaisesRegex(ls.UserError, "in row 0, and floats are f32 here"):
+            ls.arrays(x=np.array([2.0 ** 128 - 2.0 ** 103]))
 
     def test_what_a_data_function_gives(self):
         cases = {

@@ -82,6 +82,18 @@ class Sums(unittest.TestCase):
         ):
             with self.assertRaisesRegex(ls.UserError, r"losses_test.py:\d+.*" + words):
                 self.trained(lambda z, y, m, w, of=loss_of: of(ls.cross_entropy(z, y), z))
+        state = ls.State(SESSION.mesh)
+        w = state.root.parameter("w", [3, 4])
+        sgd = ls.Sgd(state / "optim", lr=1.0)
+
+        def gradients_added(x, y):
+            z = x @ w(x).transpose(0, 1)
+            a, b = (ls.grad(loss, [w]).values[0] for loss in (ls.cross_entropy(z, y), ls.mean_loss(z)))
+            sgd.update(ls.Gradients([w], [a + b]))
+            return ls.mean_loss(z)
+
+        with self.assertRaisesRegex(ls.UserError, r"no gradient summed over micro-batches; pass what grad\(\) gave, as of a sum of losses, grad\(a \+ b, parameters\)"):
+            ls.compile(state, {"x": (ls.f32, [4]), "y": (ls.i32, [])}, gradients_added, global_batch=8, micro_batch=2)
         with self.assertRaisesRegex(AttributeError, "a sum of 2 losses.*it has no value while a step is traced"):
             self.trained(lambda z, y, m, w: (ls.cross_entropy(z, y) + ls.cross_entropy(z, y)).item())
         with self.assertRaisesRegex(TypeError, "a loss, a sum of 2, has no value while a step is traced"):

@@ -1,4 +1,5 @@
 """What a step is given and what it does: values of the state, fields by name, data of all ranks, updates that are not made."""
+import re
 import unittest
 
 from programs import Programs
@@ -160,6 +161,38 @@ refused(lambda: Model().train(same, "runs/a", steps=2))
                       "call the step with the same arrays on every rank, the whole global batch"):
             self.assertIn(words, said)
         self.assertIn("taken", said, "equal data is refused")
+
+    def test_what_one_rank_refuses_all_refuse(self):
+        """Before the others wait for it; what they do next is one program again."""
+        said = self.ranks(2, self.write("agreed.py", MODEL + """
+one_alone = lambda given, wrong: wrong if session.rank else given
+refused(lambda: ls.compile(Model().state, one_alone(fields, {"x": 3}), lambda x, y: ls.mean_loss(x), global_batch=64))
+refused(lambda: Model().train(ls.arrays(x=x, y=y), "runs/a", steps=one_alone(1, "1")))
+model = Model()
+one, state = model.compiled(), model.state
+for wrong in (np.full(3, 1e300), np.array(["a", "b", "c"])):
+    refused(lambda: state.set("head.bias", one_alone(np.zeros(3), wrong)))
+refused(lambda: one(x, one_alone(y, None)))
+refused(lambda: one(x, one_alone(y, 2 - y)))
+refused(lambda: one(x, one_alone(y, 2 - y)))
+refused(lambda: one(x, y))
+bad, big = y.copy(), x.astype(np.float64)
+bad[60], big[3, 0] = 77, 1e300
+refused(lambda: one(x, bad))
+refused(lambda: one(big, y))
+print("steps", one(x, y)["applied"], one.done, state.hash())
+"""))
+        for words in ("refused: rank 1: [data] agreed.py:", "field 'x' is 3; a field is a name with its dtype and shape",
+                      "refused: rank 1: [train] steps is '1'; it must be of the type of its default",
+                      'refused: rank 1: [data] field "head.bias" has 1e+300 (f64), which f32 does not hold',
+                      'refused: rank 1: [data] field "head.bias" is text [3], and no tensor has that dtype', 'refused: rank 1: [data] field "y" is None',
+                      'refused: [cross_entropy] agreed.py:', 'the batch field "y" holds 77 in sample 60 of the step',
+                      'refused: [data] field "x" has 1e+300 (f64), which f32 does not hold'):
+            self.assertEqual(said.count(words), 2, f"{words} on both ranks:\n{said}")
+        self.assertEqual(said.count("refused: the batch of the first call differs between ranks"), 4)
+        self.assertEqual(said.count("taken"), 2)
+        told = re.findall("steps True 2 [0-9a-f]{32}", said)
+        self.assertEqual((len(told), len(set(told))), (2, 1), said)
 
     def test_a_resumed_run_tells_other_data_and_another_seed(self):
         said = self.alone(self.write("resumed.py", MODEL + """

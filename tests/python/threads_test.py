@@ -1,5 +1,8 @@
 """Threads of Python that call what is compiled: each gets its own results."""
+import os
+import sys
 import threading
+import time
 import unittest
 
 import lockstep as ls
@@ -78,6 +81,34 @@ class Threads(unittest.TestCase):
                 np.testing.assert_array_equal(again(np.ones((n, 64), np.float32)), want[n])
 
         self.each(shapes)
+
+    def test_a_forward_is_compiled_beside_other_threads(self):
+        """They run between the end of the trace and that of the compilation, where none is made to give way."""
+        state, layer, _ = self.model()
+        scale = 1 + int.from_bytes(os.urandom(3), "little") / 2**24  # a kernel that no cache has
+        traced, done, beside = [], [], []
+
+        def function(x):
+            y = layer(x) * scale
+            traced.append(True)
+            return y
+
+        def watch():
+            while not done:
+                if traced:
+                    beside.append(True)
+                time.sleep(1e-4)
+
+        thread, interval = threading.Thread(target=watch), sys.getswitchinterval()
+        sys.setswitchinterval(1000)
+        try:
+            thread.start()
+            ls.forward(state, {"x": (ls.f32, [4, 64])}, function)
+            done.append(True)
+        finally:
+            sys.setswitchinterval(interval)
+        thread.join()
+        self.assertGreater(len(beside), 0)
 
     def test_what_is_read_is_whole(self):
         """Beside a step that adds 1 to every element, a copy of the state has one number everywhere."""

@@ -1,8 +1,11 @@
 """Tensors, state and compiled functions of the package: what they compute, beside NumPy."""
+import collections
+import gc
 import inspect
 import os
 import re
 import unittest
+import weakref
 
 import lockstep as ls
 import numpy as np
@@ -81,6 +84,46 @@ class Forwards(unittest.TestCase):
             self.forward(lambda x: kept[0])
         with self.assertRaisesRegex(ls.UserError, r'reads the scalar "optim.lr", which an optimizer gives to a step'):
             self.forward(lambda x: x * ls.scalar(x, "optim.lr"))
+
+    def test_tensors_that_are_kept(self):
+        """They still print and have a shape; another trace refuses them."""
+        state = ls.State(session.mesh)
+        w, kept = state.root.parameter("w", 5), []
+
+        def doubled(x):
+            kept.append(x)
+            return [x * 2]
+
+        def back(saved, gradients):
+            kept.append(gradients[0])
+            return [gradients[0] * 2]
+
+        def step(x):
+            loss = ls.mean_loss(ls.custom_gradient(doubled, back, [x * w(x)])[0])
+            kept.extend([loss.sum, *ls.grad(loss, state.parameters()).values])
+            return loss
+
+        def forward(x):
+            kept.append(x)
+            return x
+
+        fields = {"x": (ls.f32, [4, 5])}
+        ls.compile(state, {"x": (ls.f32, [5])}, step, global_batch=4, micro_batch=4)
+        ls.forward(state, fields, forward)
+        self.assertEqual([repr(x) for x in kept], [f"Tensor(f32[{shape}])" for shape in ("4,5", "4,5", "", "5", "4,5")])
+        for x in kept:
+            self.assertEqual((x + 1).shape, x.shape)
+            with self.assertRaisesRegex(ls.UserError, "belongs to another graph; tensors of one step cannot be kept for the next"):
+                ls.forward(state, fields, lambda y: y[0, :1] + x)
+
+    def test_a_circle_through_its_results_is_collected(self):
+        kinds = [collections.namedtuple("Pair", "a b")]
+        run = ls.forward(ls.State(session.mesh), {"x": (ls.f32, [2])}, lambda x: kinds[0](x, x))
+        kinds[0].made_by, gone = run, weakref.ref(kinds[0])
+        kinds.clear()  # from here on the function reaches the type through what it gave alone
+        del run
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_random_numbers(self):
         """They follow from the seed and the number of the call."""
@@ -168,6 +211,12 @@ class States(unittest.TestCase):
         state.root.buffer("count", [1], dtype=ls.i32)
         table = state.root.frozen("table", [5, 2], ls.init.normal(1))
         self.assertEqual([p.name for p in state.parameters()], ["mlp.0.weight", "mlp.0.bias"])
+        for globs, names in (("mlp.**",), ["mlp.0.weight", "mlp.0.bias"]), (("mlp.0",), ["mlp.0.weight", "mlp.0.bias"]), (("*.*.bias", "**.weight"), ["mlp.0.weight", "mlp.0.bias"]), (("**.bias",), ["mlp.0.bias"]):
+            self.assertEqual([p.name for p in state.parameters(*globs)], names)
+        for glob, words in ("G.**", "'G.**' names no weight that is trained; there are mlp.0.weight, mlp.0.bias"), (["mlp.**"], "['mlp.**'] is no glob of names, as in parameters(\"up.**\")"):
+            with self.assertRaises(ls.UserError) as caught:
+                state.parameters(glob)
+            self.assertRegex(str(caught.exception), r"^\[parameters\] tracing_test.py:\d+: " + re.escape(words) + "$")
         self.assertEqual(state.names(), ["mlp.0.weight", "mlp.0.bias", "count", "table"])
         self.assertEqual((layer.weight.shape, layer.weight.dtype, repr(layer.bias)), ((2, 4), ls.f32, "Parameter(mlp.0.bias f32[2])"))
         self.assertTrue(table and not state.find("nothing"))

@@ -49,6 +49,10 @@ Tensor take(Tensor table, Tensor ids, Here at) {
 }
 Tensor embedding(Tensor table, Tensor ids, Here at) {
   need("embedding", {table}, at);
+  if (ids.defined() && is_float(ids.dtype()) && is_integer(table.dtype()))
+    refuse("embedding", {table, ids}, at,
+           str("the ids ", table.text(), " stand before the table ", ids.text(),
+               "; the table comes first, embedding(table, ids)"));
   Tensor rows = apply1(ops::embedding, {table, narrow("embedding", ids, at)}, {}, at);
   const auto builder = table.builder();
   return builder->sparse.count(table.id()) ? convert(rows, builder->precision.value_or(rows.dtype()), at)
