@@ -51,6 +51,7 @@ class InitialWeights {
   // DamagedError as load_checkpoint. Returns what became of adapters, and what a partial choice left: a line
   // each.
   std::vector<std::string> load(State& state) const;
+  const std::vector<std::string>& names() const { return names_; }  // FQNs of what load() fills, whole
 
  private:
   struct Adapter {

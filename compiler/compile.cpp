@@ -181,7 +181,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
       [&](const std::vector<Tensor>& fields) {
         return scaled ? with_loss_scale(state.loss_scale(), fields, function) : function(fields);
       },
-      state.policy(), plan.micro_batches);
+      state.policy(), plan.micro_batches, &plan.terms);
   check_sparse(traced, state, mesh, options);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
@@ -237,8 +237,7 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
     };
   }
   const auto tell = [&](const Graph& traced) {
-    if (mesh.world->rank() == 0)
-      tell_mixed_samples(state, traced, batch, shape.global, shape.micro, function);
+    tell_mixed_samples(state, traced, batch, shape.global, shape.micro, function);
   };
   out.plan = plan_with(state, mesh.words, batch, shape, function, options, tell, begin);
   return out;

@@ -27,7 +27,7 @@ CountedScalars::CountedScalars(const StepPlan& plan, State& state) : state_(stat
   for (const Spec& spec : state.specs())
     if (spec.role == Role::moment) moments_of[spec.of].push_back(spec.fqn);
   for (const auto& [name, tensors] : plan.of_scalars) {
-    Counted one{name, without_cohort(name), {}, {}};
+    Counted one{name, without_cohort(name), 0};
     // Those of the optimizer whose scalar it is: "optim." of "optim.bias1" and of "optim.bias1.2".
     std::string path = one.written.substr(0, one.written.rfind('.') + 1);
     const auto belongs = [&](const std::string& fqn) {
@@ -42,12 +42,16 @@ CountedScalars::CountedScalars(const StepPlan& plan, State& state) : state_(stat
       for (const std::string& moment : moments_of[fqn])
         if (belongs(moment)) found.insert(moment);
     }
-    one.moments.assign(found.begin(), found.end());
+    const std::vector<std::string> moments(found.begin(), found.end());
+    const auto known = std::find_if(cohorts_.begin(), cohorts_.end(),
+                                    [&](const Cohort& cohort) { return cohort.moments == moments; });
+    one.cohort = static_cast<size_t>(known - cohorts_.begin());
+    if (known == cohorts_.end()) cohorts_.push_back({moments, {}});
     scalars_.push_back(std::move(one));
   }
 }
 
-std::vector<int64_t> CountedScalars::updates_of(const Counted& one) const {
+std::vector<int64_t> CountedScalars::updates_of(const Cohort& one) const {
   if (!state_.allocated()) return {};
   if (one.arrays.empty())
     for (const std::string& fqn : one.moments) one.arrays.push_back(state_.find(fqn));
@@ -59,41 +63,42 @@ std::vector<int64_t> CountedScalars::updates_of(const Counted& one) const {
   return out;
 }
 
-std::string CountedScalars::unlike(int64_t step) const {
-  const auto value = [&](const Counted& one, int64_t updates) {
-    const State::Scalars all = state_.scalars(step, updates + 1);
-    const auto found = all.find(one.written);
-    return found == all.end() ? 0 : found->second;
+std::string CountedScalars::read(int64_t step, State::Scalars& out) const {
+  std::vector<std::vector<int64_t>> updates;
+  for (const Cohort& cohort : cohorts_) updates.push_back(updates_of(cohort));
+  const State::Scalars plain = state_.scalars(step);
+  std::map<int64_t, State::Scalars> others;  // by the updates before this step, where these are others
+  const auto value = [&](const Counted& one, int64_t before) {
+    if (before + 1 == step) return plain.at(one.written);
+    auto [found, fresh] = others.try_emplace(before);
+    if (fresh) found->second = state_.scalars(step, before + 1);
+    return found->second.at(one.written);
   };
+  out = plain;
   for (const Counted& one : scalars_) {
-    const auto updates = updates_of(one);
-    for (size_t i = 1; i < updates.size(); ++i)
-      if (value(one, updates[i]) != value(one, updates[0]))
-        return str("\"", one.name, "\" is of tensors that have had ", updates[0], " and ", updates[i],
-                   " updates");
+    if (!plain.count(one.written)) continue;  // the step refuses what nobody gives
+    const std::vector<int64_t>& its = updates[one.cohort];
+    out[one.name] = its.empty() ? plain.at(one.written) : value(one, its[0]);
+    for (size_t i = 1; i < its.size(); ++i)
+      if (value(one, its[i]) != out[one.name])
+        return str("\"", one.name, "\" is of tensors that have had ", its[0], " and ", its[i], " updates");
   }
   return "";
 }
 
+bool CountedScalars::alike() const {
+  const auto same = [&](const Cohort& cohort) { return updates_of(cohort).size() < 2; };
+  if (std::all_of(cohorts_.begin(), cohorts_.end(), same)) return true;  // whatever the scalars are
+  State::Scalars unused;
+  return read(1, unused).empty();
+}
+
 State::Scalars CountedScalars::at(int64_t step) const {
-  const State::Scalars plain = state_.scalars(step);
-  State::Scalars out = plain;
-  if (const std::string words = unlike(step); !words.empty())
+  State::Scalars out;
+  if (const std::string words = read(step, out); !words.empty())
     throw UserError(str("[step] step ", step, ": ", words,
                         ", by another step or before the run was resumed; ",
                         "compile the step again, behind what updated them: it counts each by itself then"));
-  std::map<int64_t, State::Scalars> by_update;
-  for (const Counted& one : scalars_) {
-    const auto updates = updates_of(one);
-    if (!plain.count(one.written)) continue;  // the step refuses what nobody gives
-    if (updates.empty()) {
-      out[one.name] = plain.at(one.written);
-      continue;
-    }
-    auto [found, fresh] = by_update.try_emplace(updates[0] + 1);
-    if (fresh) found->second = updates[0] + 1 == step ? plain : state_.scalars(step, updates[0] + 1);
-    out[one.name] = found->second.at(one.written);
-  }
   return out;
 }
 

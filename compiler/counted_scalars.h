@@ -26,18 +26,23 @@ class CountedScalars {
   // Whether each scalar has one value for all of its tensors. Where tensors of one scalar have had different
   // numbers of updates, by another step or before a resumed run, the step is to be compiled again: it reads
   // a scalar for each then.
-  bool alike() const { return unlike(1).empty(); }
+  bool alike() const;
 
  private:
-  struct Counted {
-    std::string name;     // as the program reads it
-    std::string written;  // as its optimizer gives it
+  // Moments that one or several scalars are of, as all those of an optimizer: counted once a step for all.
+  struct Cohort {
     std::vector<std::string> moments;
     mutable std::vector<const Array*> arrays;  // of the moments, once the state has memory
   };
-  std::vector<int64_t> updates_of(const Counted& one) const;  // different ones, ascending
-  std::string unlike(int64_t step) const;                     // words; "" for none
+  struct Counted {
+    std::string name;     // as the program reads it
+    std::string written;  // as its optimizer gives it
+    size_t cohort = 0;    // its moments
+  };
+  std::vector<int64_t> updates_of(const Cohort& one) const;   // different ones, ascending
+  std::string read(int64_t step, State::Scalars& out) const;  // what is unlike; "" for nothing
   State& state_;
+  std::vector<Cohort> cohorts_;
   std::vector<Counted> scalars_;
 };
 

@@ -1,6 +1,7 @@
 // The search: the body unfused, every value an output that is looked at as soon as it is there.
 #include "compiler/first_nonfinite.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/open_body.h"
@@ -147,12 +148,17 @@ FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& 
   const LiveMesh& mesh = state.mesh();
   if (auto bad = find_nonfinite(state.arrays(), mesh))
     return {str("the state was not finite before the step: ", bad->text())};
-  if (step.counted() == 0)
-    return {
-        "no label of the step counts: the loss is divided by a count of 0, as where every label is ignored "
-        "(-100), or masked",
-        true};
   const StepPlan& plan = step.plan();
+  const std::vector<double>& counts = step.counted();
+  if (const auto none = std::find(counts.begin(), counts.end(), 0.0); none != counts.end()) {
+    const auto term = static_cast<size_t>(none - counts.begin());
+    const std::string which = counts.size() == 1
+                                  ? "the loss"
+                                  : str("term ", term + 1, " of the loss (", plan.terms.at(term).text(), ")");
+    return {str("no label of the step counts: ", which,
+                " is divided by a count of 0, as where every label is ignored (-100), or masked"),
+            true};
+  }
   try {
     const OpenBody body = open_body(step, state, Opened::floats);
     Look look(body);

@@ -48,7 +48,8 @@ int64_t default_micro_batch(const State& state, const std::vector<BatchField>& s
 
 void tell_mixed_samples(const State& state, const Graph& traced, const std::vector<BatchField>& batch,
                         int64_t global, int64_t micro, const StepFunction& function) {
-  if (micro >= global || !trains(traced)) return;
+  const bool tells = state.mesh().world->rank() == 0;
+  if (micro >= global || !trains(traced) || (micro > 1 && !tells)) return;
   std::vector<Mixing> found;
   if (micro > 1) {
     found = mixed_samples(traced);
@@ -61,6 +62,7 @@ void tell_mixed_samples(const State& state, const Graph& traced, const std::vect
       return;
     }  // a function that is written for one sample mixes none
   }
+  if (!tells) return;
   static std::mutex mutex;
   static std::set<std::string> told;
   std::lock_guard lock(mutex);

@@ -22,9 +22,11 @@ std::vector<BatchField> of_samples(std::vector<BatchField> sample, int64_t micro
 // The largest divisor of `of` that is `most` at most.
 int64_t largest_divisor(int64_t of, int64_t most);
 
-// Warns, once for each line of the program, of what mixes samples in a step that trains on micro-batches
-// smaller than its batch, of `micro` and `global` samples: the first place, and how many more there are.
-// `traced`: on a micro-batch; of one sample the function is traced again, on two.
+// Warns on rank 0, once for each line of the program, of what mixes samples in a step that trains on
+// micro-batches smaller than its batch, of `micro` and `global` samples: the first place, and how many more
+// there are.
+// `traced`: on a micro-batch. One sample shows no mixing, so the function is traced again, on two: on all
+// ranks, which call it alike.
 void tell_mixed_samples(const State& state, const Graph& traced, const std::vector<BatchField>& batch,
                         int64_t global, int64_t micro, const StepFunction& function);
 

@@ -28,7 +28,16 @@ StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const Ba
     first_.second.emplace_back(field.shape.begin() + (field.shape.empty() ? 0 : 1), field.shape.end());
   by_default_ = shape_.micro == 0;
   if (by_default_) shape_.micro = micro_batch_of(first_), batch_ = fields_of(first_, shape_.micro);
+  compile_first();
+}
+
+Step& StepsByShape::compile_first() {
   add(first_, compile(state_, batch_, shape_, function_, options_));
+  return steps_.at(first_).step;
+}
+Step& StepsByShape::first() {
+  const auto found = steps_.find(first_);
+  return found == steps_.end() ? compile_first() : found->second.step;
 }
 
 void StepsByShape::add(const Key& key, Step step) {
@@ -80,14 +89,12 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
                  ", and the step was written for ", shape_text(batch_[f].dtype, first_.second[f]),
                  ": sizes may differ from batch to batch, not the number of dims"));
   const Key key{global, samples};
-  const auto found = steps_.find(key);
-  if (found != steps_.end() && found->second.counted.alike()) return found->second.step;
-  if (found != steps_.end()) {
-    Step anew = compile(state_, batch_, shape_, function_, options_);  // where it throws, all stay
-    drop();
-    add(first_, std::move(anew));
-    return key == first_ ? first() : compiled(key);
+  if (const auto found = steps_.find(key); found != steps_.end()) {
+    if (found->second.counted.alike()) return found->second.step;
+    drop();  // before others take as much memory
   }
+  Step& first_step = first();
+  if (key == first_) return first_step;
   if (steps_.size() >= most_)
     refuse(str("a batch of ", words(key), " is shape ", steps_.size() + 1, " of this step, and at most ",
                most_, " are kept, since each is compiled for itself and takes memory (the first is ",

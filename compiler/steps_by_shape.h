@@ -33,9 +33,10 @@ class StepsByShape {
   // collective: all ranks ask for the same. UserError where it has no samples, another number of fields or
   // dims, or is one shape more than `most`; and what compile() throws.
   // A step whose scalars count updates that its tensors have in different numbers by now (CountedScalars), is
-  // compiled anew, with all others.
+  // compiled anew, with all others. None of them can run again, so that they are let go before: where that
+  // compile() throws, size() is 0, and the next call compiles again.
   Step& at(int64_t global, const std::vector<Shape>& samples, Here at = Here::current());
-  Step& first() { return steps_.at(first_).step; }
+  Step& first();  // of the first shape; compiled where there is none
   size_t size() const { return steps_.size(); }
 
  private:
@@ -45,6 +46,7 @@ class StepsByShape {
   std::string words(const Key& key) const;                 // "ids i32[8,16], mask f32[8,16]"
   int64_t pieces_of(const Key& key, int64_t micro) const;  // CompileOptions::tp_pieces
   Step& compiled(const Key& key);
+  Step& compile_first();
 
   State& state_;
   std::vector<BatchField> batch_;

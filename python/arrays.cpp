@@ -59,7 +59,7 @@ std::string fingerprint_of(const HostArray& array) {
   std::string hashes;
   for (size_t b = 0; b < kBlocks; ++b)
     hashes += str(hash64(data + (bytes - kBlock) / (kBlocks - 1) * b, kBlock), ' ');
-  return hash_hex(hashes);
+  return str(hash_hex(hashes), " (of 64 KiB at ", kBlocks, " places, since it is larger than 1 GiB)");
 }
 
 int64_t first_beyond(const HostArray& array) {

@@ -23,7 +23,7 @@ struct OwnStep {
   std::shared_ptr<nb::callable> function;
   FieldTypes fields;
   std::unique_ptr<compiler::StepsByShape> steps;
-  compiler::Step* last;  // that ran, or the first
+  compiler::Step* last;  // that ran, or the first; null where compiling anew failed
   int64_t done = 0;
   bool compared = false, told = false;  // the arrays of the first call; a step that was not applied
 };
@@ -75,6 +75,14 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
   return {&state, std::move(held), types, std::move(steps), first};
 }
 
+compiler::Step& last_of(const OwnStep& self) {
+  if (!self.last)
+    throw UserError(
+        "[step] the step could not be compiled anew, as an earlier call said; call it again, which tries "
+        "that");
+  return *self.last;
+}
+
 // The step for these arrays: each [samples, ...], as many samples in each.
 compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
   std::vector<Shape> samples;
@@ -83,7 +91,8 @@ compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
     Shape whole = shape_of(arrays[f]);
     if (whole.empty() || is_float(dtype_of(arrays[f].dtype())) != is_float(field.dtype)) {
       whole = field.shape;
-      whole.insert(whole.begin(), self.last->plan().micro_batches * self.last->plan().fields[f].shape[0]);
+      const compiler::StepPlan& plan = last_of(self).plan();
+      whole.insert(whole.begin(), plan.micro_batches * plan.fields[f].shape[0]);
       check_array(field.name, arrays[f], whole, field.dtype);
     }
     if (whole[0] != static_cast<int64_t>(arrays[0].shape(0)))
@@ -97,7 +106,7 @@ compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
   try {
     return self.steps->at(static_cast<int64_t>(arrays.at(0).shape(0)), samples);
   } catch (...) {
-    self.last = &self.steps->first();  // the one that ran may have been compiled anew
+    self.last = self.steps->size() ? &self.steps->first() : nullptr;  // the one that ran may be gone
     throw;
   }
 }
@@ -190,13 +199,13 @@ void bind_steps(nb::module_& m) {
       .def("__repr__",
            [](const OwnStep& self) { return str("Step(", words_of(self.fields), "; done ", self.done, ")"); })
       .def_prop_ro(
-          "certificate", [](const OwnStep& self) { return self.last->certificate(); },
+          "certificate", [](const OwnStep& self) { return last_of(self).certificate(); },
           "Of the shape that ran last. Equal certificates promise equal bits.")
       .def_prop_ro(
           "shapes", [](const OwnStep& self) { return self.steps->size(); },
           "How many shapes of batches it is compiled for.")
       .def(
-          "describe", [](const OwnStep& self) { return self.last->describe(); },
+          "describe", [](const OwnStep& self) { return last_of(self).describe(); },
           "The plan of the body as text, of the shape that ran last.");
   m.def(
       "compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),

@@ -46,8 +46,9 @@ struct StepPlan {
   std::shared_ptr<const KernelSet> kernels;  // null for the reference backend
   CompileOptions options;
   std::vector<FieldType> fields;
-  std::vector<IdBound> ids;   // what the step asks of its fields' whole numbers
-  int64_t micro_batches = 1;  // per step, over all ranks
+  std::vector<SourceLine> terms;  // of the loss, as the user wrote them
+  std::vector<IdBound> ids;       // what the step asks of its fields' whole numbers
+  int64_t micro_batches = 1;      // per step, over all ranks
   int64_t lanes = 1;
   LaneOrder order = LaneOrder::contiguous;
   std::map<std::string, Layout> layouts;  // of the state that the step reads, on all mesh dims

@@ -17,6 +17,7 @@
 #include "core/base/log.h"
 #include "core/mesh/exposed.h"
 #include "core/mesh/fingerprint.h"
+#include "core/ops/count_metric.h"
 
 namespace lockstep::compiler {
 
@@ -169,14 +170,17 @@ struct Step::Impl {
       }
     if (checked && !program.replicas.empty()) copy(sums_at(), checksums());
   }
-  StepResult read_results(const StepInput& input) const {
+  StepResult read_results(const StepInput& input) {
     StepResult result;
+    counted.clear();
     result.exposed = exposed.seconds();
     result.votes = results.as<int64_t>()[0];
     result.replicas_differ = results.as<int64_t>()[1] != 0;
     const std::byte* at = results.data() + 16;
     for (const StepOutput& metric : program.metrics) {
-      result.metrics[metric.name] = get_double(metric.dtype, at, 0);
+      const double value = get_double(metric.dtype, at, 0);
+      if (metric.name == count_metric(counted.size())) counted.push_back(value);
+      if (!is_later_count(metric.name)) result.metrics[metric.name] = value;
       at += 8;
     }
     for (size_t g = 0; g < program.gates.size(); ++g, at += 8) {
@@ -206,8 +210,6 @@ struct Step::Impl {
     if (!device.addressable()) phase("next batch", [&] { fed->fill_next(input); });
     phase("wait for the device", [&] { finish(); });
     StepResult result = read_results(input);
-    if (const auto count = result.metrics.find("tokens"); count != result.metrics.end())
-      counted = count->second;
     if (result.applied)
       for (Array* array : written) ++array->updates;
     if (recorder) result.traced = std::make_shared<TracedStep>(recorder->resolve(program, input.step));
@@ -320,7 +322,7 @@ struct Step::Impl {
   Buffer results;
   std::unique_ptr<StepRecorder> recorder;  // of a step that is traced
   int64_t runs = 0, step_number = 0;
-  std::optional<double> counted;  // in the last run
+  std::vector<double> counted;  // in the last run
   uint64_t rounded_version = ~uint64_t{0};
   std::unique_ptr<Stream>
       compute;  // after everything that its work reads: it waits for that work when it goes
@@ -346,7 +348,7 @@ std::vector<uint64_t> Step::recompute(const StepInput& input, int64_t micro_batc
 }
 const std::vector<Replica>& Step::replicas() const { return impl_->program.replicas; }
 std::vector<uint64_t> Step::checksums_now() { return impl_->checksums_now(); }
-std::optional<double> Step::counted() const { return impl_->counted; }
+const std::vector<double>& Step::counted() const { return impl_->counted; }
 const std::string& Step::certificate() const { return impl_->certificate; }
 const StepPlan& Step::plan() const { return impl_->plan; }
 const StepProgram& Step::program() const { return impl_->program; }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,8 +56,8 @@ class Step {
   // Checksums of the state's part of them as they are now; of the others, 0.
   std::vector<uint64_t> checksums_now();
 
-  // What the last run divided its loss by, "tokens" of its metrics; nothing before, and where it is not told.
-  std::optional<double> counted() const;
+  // What the last run divided the terms of its loss by; nothing before, and where it is not told.
+  const std::vector<double>& counted() const;
   const std::string& certificate() const;  // equal certificates promise equal bits
   const StepPlan& plan() const;
   const StepProgram& program() const;

@@ -2,10 +2,13 @@
 #include "compiler/trace/mixing.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/ir/walk.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
@@ -23,6 +26,10 @@ struct Share {
   // whether it is a count of floats on its way into sum_counts, which takes it apart.
   NodeId from = {}, part = {};
   bool count = false;
+  // Of samples: random numbers alone so far. Whether they are the samples' own is decided where they meet the
+  // batch or weights; where they do not fit it, they are numbers that all samples have alike, as noise on
+  // weights is.
+  bool noise = false;
   bool same_place(const Share& other) const { return dim == other.dim && inner == other.inner; }
 };
 
@@ -43,6 +50,10 @@ class Samples {
       of_[input.value] = {Kind::samples};
     }
     if (batch_ < 2) return {};
+    std::vector<ValueId> state;
+    for (const auto& input : graph_.inputs)
+      if (input.kind == InputKind::state) state.push_back(input.value);
+    of_state_ = depends_on(graph_, state);
     for (NodeId n : graph_.node_ids()) visit(n, graph_.node(n));
     return found_;
   }
@@ -54,7 +65,8 @@ class Samples {
     if (told_.insert(node.at.text()).second) found_.push_back({node.op, node.at});
   }
   void mix(const Node& node, NodeId reported) {
-    report(reported);
+    misfit_ = true;
+    if (!tried_) report(reported);
     set(node, {Kind::mixed});
   }
   void set(const Node& node, const Share& value) {
@@ -66,9 +78,10 @@ class Samples {
 
   void visit(NodeId n, const Node& node) {
     const Op& row = op_row(node.op);
-    if (row.kind == OpKind::random) {  // numbers by sample
+    if (row.kind == OpKind::random) {
       const Shape& made = shape(node.outputs[0]);
-      if (!made.empty() && made[0] % batch_ == 0) set(node, {Kind::samples, 0, made[0] / batch_});
+      if (!made.empty() && made[0] % batch_ == 0)
+        set(node, {Kind::samples, 0, made[0] / batch_, {}, {}, false, true});
       return;
     }
     size_t totals = 0, samples = 0;
@@ -89,7 +102,80 @@ class Samples {
       return;
     }
     if (totals > 0) return of_totals(n, node, row, totals, samples);
+    const auto noises =
+        std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return is_noise(v); });
+    if (noises == 0) return of_samples(n, node, row);
+    static_cast<size_t>(noises) == samples ? of_noise(n, node, row) : of_samples_and_noise(n, node, row);
+  }
+
+  bool is_noise(ValueId v) const { return of_[v].kind == Kind::samples && of_[v].noise; }
+  // Whether the samples stay apart in what a node makes; nothing is reported.
+  bool stays_apart(NodeId n, const Node& node, const Op& row) {
+    tried_ = true, misfit_ = false;
     of_samples(n, node, row);
+    tried_ = false;
+    return !misfit_;
+  }
+  // Random numbers and what depends on no sample. Beside weights that differ from row to row the rows are no
+  // samples; what a product makes of them and weights is of samples, as what a generator makes.
+  void of_noise(NodeId n, const Node& node, const Op& row) {
+    bool own = stays_apart(n, node, row), meets = false;
+    for (ValueId v : node.outputs) own = own && of_[v].kind == Kind::samples;
+    const std::optional<SplitRule> rule = own ? rule_of(node) : std::nullopt;
+    for (size_t i = 0; own && i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      if (of_[v].kind != Kind::alike || !of_state_[v]) continue;
+      meets = meets || row.kind != OpKind::pointwise;
+      if (!rule) continue;
+      const size_t at = rule->in[i].find(rule->out[0].at(of_[node.outputs[0]].dim));
+      own = at == std::string::npos || !differs(v, at);
+    }
+    for (ValueId v : node.outputs) {
+      if (own)
+        of_[v].noise = !meets;
+      else
+        of_[v] = {};
+    }
+  }
+  // Beside samples of the batch.
+  void of_samples_and_noise(NodeId n, const Node& node, const Op& row) {
+    if (stays_apart(n, node, row)) {
+      for (ValueId v : node.outputs) of_[v].noise = false;
+      return;
+    }
+    std::vector<std::pair<ValueId, Share>> noises;
+    for (ValueId v : node.inputs)
+      if (is_noise(v)) noises.emplace_back(v, std::exchange(of_[v], Share{}));
+    of_samples(n, node, row);
+    for (const auto& [v, was] : noises) of_[v] = was;
+  }
+  // Whether elements of a value of the state differ along a dim: not where it was broadcast.
+  bool differs(ValueId v, size_t dim) {
+    if (shape(v)[dim] == 1 || !graph_[v].producer.valid()) return shape(v)[dim] > 1;
+    const auto [known, fresh] = differs_.try_emplace({v, dim}, false);
+    if (!fresh) return known->second;
+    const Node& node = graph_.producer(v);
+    bool out = false;
+    if (node.op == ops::reshape) {
+      const auto from = reshaped({Kind::samples, dim, 1}, shape(v), shape(node.inputs[0]), shape(v)[dim]);
+      out = from && differs(node.inputs[0], from->dim);
+    } else if (const auto rule = rule_of(node)) {
+      const auto o = std::find(node.outputs.begin(), node.outputs.end(), v) - node.outputs.begin();
+      for (size_t i = 0; i < node.inputs.size() && !out; ++i) {
+        const size_t at = rule->in[i].find(rule->out[static_cast<size_t>(o)].at(dim));
+        out = at != std::string::npos && differs(node.inputs[i], at);
+      }
+    }
+    return differs_[{v, dim}] = out;
+  }
+  std::optional<SplitRule> rule_of(const Node& node) const {
+    std::vector<TypedShape> in, out;
+    for (ValueId v : node.inputs) in.push_back({graph_[v].dtype, shape(v)});
+    for (ValueId v : node.outputs) out.push_back({graph_[v].dtype, shape(v)});
+    const Op& row = op_row(node.op);
+    const std::string words = row.split ? row.split({node.op, in, node.attrs, node.at}) : "";
+    if (words.empty()) return {};
+    return parse_split_rule(words, in, out);
   }
 
   // A total stays one through what is linear in it.
@@ -157,12 +243,9 @@ class Samples {
   // By the letters of the placement rule: the batch dim has one, in all inputs that have samples. Where it
   // vanishes the samples are summed.
   void by_rule(NodeId n, const Node& node, const Op& row) {
-    std::vector<TypedShape> in, out;
-    for (ValueId v : node.inputs) in.push_back({graph_[v].dtype, shape(v)});
-    for (ValueId v : node.outputs) out.push_back({graph_[v].dtype, shape(v)});
-    const std::string words = row.split ? row.split({node.op, in, node.attrs, node.at}) : "";
-    if (words.empty()) return without_rule(n, node, row);
-    const SplitRule rule = parse_split_rule(words, in, out);
+    const std::optional<SplitRule> found = rule_of(node);
+    if (!found) return without_rule(n, node, row);
+    const SplitRule& rule = *found;
     char letter = 0;
     int64_t inner = 1;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -191,13 +274,14 @@ class Samples {
     }
   }
 
-  std::optional<Share> reshaped(const Share& place, const Shape& from, const Shape& to) const {
+  std::optional<Share> reshaped(const Share& place, const Shape& from, const Shape& to,
+                                int64_t many = 0) const {
     const int64_t stride = place.inner * stride_of(from, place.dim);  // between two samples, row-major
     for (size_t d = 0; d < to.size(); ++d) {
       const int64_t step = stride_of(to, d);
       if (step == 0 || stride % step || to[d] == 1) continue;
       const int64_t inner = stride / step;
-      if (to[d] % (inner * batch_) == 0) return Share{Kind::samples, d, inner};
+      if (to[d] % (inner * (many ? many : batch_)) == 0) return Share{Kind::samples, d, inner};
     }
     return {};
   }
@@ -266,7 +350,10 @@ class Samples {
 
   const Graph& graph_;
   PerValue<Share> of_;
+  PerValue<bool> of_state_;
   int64_t batch_ = 0;
+  bool tried_ = false, misfit_ = false;
+  std::map<std::pair<ValueId, size_t>, bool> differs_;
   std::set<std::string> told_;
   std::vector<Mixing> found_;
 };

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/apply.h"
+#include "core/ops/count_metric.h"
 
 namespace lockstep::compiler {
 
@@ -35,7 +36,7 @@ void check_sparse_tables(const Builder& builder) {
 }  // namespace
 
 Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, std::optional<DType> policy,
-            int64_t micro_batches) {
+            int64_t micro_batches, std::vector<SourceLine>* terms) {
   auto builder = std::make_shared<Builder>();
   builder->precision = policy;
   builder->micro_batches = micro_batches;
@@ -48,18 +49,24 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
   Loss loss = function(inputs);
   if (loss.terms.empty() && (!loss.sum.defined() || !loss.count.defined()))
     throw UserError("the step function returned no loss; return what cross_entropy gives: {sum, count}");
-  Tensor value, tokens;
+  Tensor value;
+  std::vector<Tensor> counts;
   for (const Loss& term : terms_of("loss", loss)) {
+    const ValueId written = term.sum.id();
+    if (terms)
+      terms->push_back(builder->graph[written].producer.valid() ? builder->graph.producer(written).at
+                                                                : SourceLine());
     const Tensor sum = apply1(ops::sum_lanes, {term.sum}), count = sum_counts(term.count);
     const Tensor mean = sum / convert(count, sum.dtype());
     value = value.defined() ? value + mean : mean;
-    if (!tokens.defined()) tokens = count;
+    counts.push_back(count);
   }
-  for (const char* name : {"loss", "tokens"})
-    if (builder->graph.find_output(name) != kNoValue)
-      throw UserError(str("metric \"", name, "\" is the step's own; give yours another name"));
+  for (const auto& output : builder->graph.outputs)
+    if (output.name == "loss" || output.name == count_metric(0) || is_later_count(output.name))
+      throw UserError(str("metric \"", output.name, "\" is the step's own; give yours another name"));
   builder->graph.add_output(OutputKind::metric, "loss", value.id());
-  builder->graph.add_output(OutputKind::metric, "tokens", tokens.id());
+  for (size_t i = 0; i < counts.size(); ++i)
+    builder->graph.add_output(OutputKind::metric, count_metric(i), counts[i].id());
   check_sparse_tables(*builder);
   return builder->graph;  // a copy: tensors that the function kept still have their shapes
 }

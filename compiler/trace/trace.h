@@ -21,11 +21,13 @@ using StepFunction = std::function<Loss(const std::vector<Tensor>& batch)>;
 
 // The graph of one micro-batch, global shapes: state, batch and scalar inputs as the function used them;
 // outputs: state and metrics that an optimizer registered, and the metrics "loss" = sum over micro-batches /
-// count over micro-batches, of a sum of losses the sum of these, and "tokens", the first one's count.
+// count over micro-batches, of a sum of losses the sum of these, and their counts, "tokens" of the first one
+// (count_metric). `terms`: where the user wrote each of them.
 // `policy`: what contractions compute in (core/ops/precision.h); none: what the function writes is typed
 // strictly. `micro_batches`: of a step. UserError when the function writes no loss, or reads a sparse table
 // otherwise than by rows.
 Graph trace(const std::vector<BatchField>& batch, const StepFunction& function,
-            std::optional<DType> policy = {}, int64_t micro_batches = 1);
+            std::optional<DType> policy = {}, int64_t micro_batches = 1,
+            std::vector<SourceLine>* terms = nullptr);
 
 }  // namespace lockstep::compiler

@@ -13,6 +13,7 @@
 #include "core/base/normal_tail.h"
 #include "core/base/philox.h"
 #include "core/ops/held_number.h"
+#include "core/types/below.h"
 
 namespace lockstep {
 
@@ -207,8 +208,12 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype) {
   if (const auto groups = static_cast<int64_t>(init.factor);
       init.kind == Kind::dirac && (groups < 1 || shape[0] % groups))
     return str("starts as a dirac of ", groups, " groups, which do not divide ", shape[0], " outputs");
-  if (init.kind == Kind::uniform && !(init.lo <= init.hi))
-    return str("starts uniform between ", init.lo, " and ", init.hi, "; the lower comes first");
+  if (init.kind == Kind::uniform && (!(init.lo <= init.hi) || !std::isfinite(init.hi - init.lo)))
+    return str("starts uniform between ", init.lo, " and ", init.hi,
+               "; the lower comes first, and both are finite");
+  if (init.kind == Kind::uniform && most_of_uniform(init.lo, init.hi, dtype) < init.lo)
+    return str("starts uniform from ", number_text(init.lo), " to before ", number_text(init.hi),
+               ", where no number of ", name(dtype), " lies; bring the bounds apart");
   if (init.kind == Kind::truncated_normal) {
     if (!(init.lo < init.hi && init.std > 0))
       return str("starts normal with deviation ", init.std, " between ", init.lo, " and ", init.hi,
@@ -238,7 +243,9 @@ bool draw_there(Array& array, const Init& init, uint64_t seed, uint64_t stream) 
                    runs.push_back({data + local, count, static_cast<uint64_t>(global)});
                  });
   draws->draw({normal ? Draw::Kind::normal : Draw::Kind::uniform, seed, stream, normal ? init.mean : init.lo,
-               normal ? init.std : init.hi - init.lo},
+               normal ? init.std : init.hi - init.lo,
+               normal ? std::numeric_limits<float>::infinity()
+                      : static_cast<float>(most_of_uniform(init.lo, init.hi, DType::f32))},
               runs);
   array.device_wrote(*device);
   return true;
@@ -253,39 +260,41 @@ void fill(Array& array, const Init& asked, uint64_t seed) {
   array.host_wrote();
   const auto element = rule(init, array, seed, stream);
   const auto tail = init.kind == Kind::truncated_normal ? tail_of(init) : std::nullopt;
+  const double most = init.kind == Kind::uniform ? most_of_uniform(init.lo, init.hi, array.dtype) : 0;
   Box all = whole(array.shape);
   for (const auto& piece : array.pieces)
-    for_each_run(piece.global, all, piece.frame(array.local_shape),
-                 [&](int64_t global, int64_t local, int64_t count) {
-                   float* f32 = array.dtype == DType::f32 ? array.data.as<float>() + local : nullptr;
-                   auto put = [&](int64_t i, double value) {
-                     if (f32)
-                       f32[i] = static_cast<float>(value);
-                     else
-                       set_double(array.dtype, array.data.data(), local + i, value);
-                   };
-                   if (init.kind == Kind::constant && !is_float(array.dtype)) {
-                     for (int64_t i = 0; i < count; ++i)
-                       set_int(array.dtype, array.data.data(), local + i, init.number.bits());
-                     return;
-                   }
-                   const int64_t chunks = (count + kChunk - 1) / kChunk;
+    for_each_run(
+        piece.global, all, piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
+          float* f32 = array.dtype == DType::f32 ? array.data.as<float>() + local : nullptr;
+          auto put = [&](int64_t i, double value) {
+            if (f32)
+              f32[i] = static_cast<float>(value);
+            else
+              set_double(array.dtype, array.data.data(), local + i, value);
+          };
+          if (init.kind == Kind::constant && !is_float(array.dtype)) {
+            for (int64_t i = 0; i < count; ++i)
+              set_int(array.dtype, array.data.data(), local + i, init.number.bits());
+            return;
+          }
+          const int64_t chunks = (count + kChunk - 1) / kChunk;
 #pragma omp parallel for schedule(static) if (chunks > 1)
-                   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-                     const int64_t begin = chunk * kChunk, end = std::min(count, begin + kChunk);
-                     if (element)
-                       for (int64_t i = begin; i < end; ++i) put(i, (*element)(global + i));
-                     else if (init.kind == Kind::normal)
-                       each_normal(seed, stream, init, global, begin, end, put);
-                     else
-                       each_word(seed, stream, global, begin, end, [&](int64_t i, uint32_t word) {
-                         const double value = init.kind == Kind::uniform
-                                                  ? init.lo + (init.hi - init.lo) * philox::uniform(word)
-                                                  : truncated(init, tail, word);
-                         put(i, static_cast<float>(value));
-                       });
-                   }
-                 });
+          for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+            const int64_t begin = chunk * kChunk, end = std::min(count, begin + kChunk);
+            if (element)
+              for (int64_t i = begin; i < end; ++i) put(i, (*element)(global + i));
+            else if (init.kind == Kind::normal)
+              each_normal(seed, stream, init, global, begin, end, put);
+            else
+              each_word(seed, stream, global, begin, end, [&](int64_t i, uint32_t word) {
+                const bool uniform = init.kind == Kind::uniform;
+                const auto value =
+                    static_cast<float>(uniform ? init.lo + (init.hi - init.lo) * philox::uniform(word)
+                                               : truncated(init, tail, word));
+                put(i, uniform ? std::min<double>(value, most) : value);
+              });
+          }
+        });
 }
 
 }  // namespace lockstep

@@ -95,7 +95,8 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype);
 
 // Writes this rank's elements of `array`, which is allocated. Element i (row-major in the global shape) of a
 // normal tensor is float(std * philox::normal(seed, hash64(fqn), 0, i)), then rounded to the array's dtype,
-// of a uniform one float(lo + (hi - lo) philox::uniform(its bits)); rank and layout play no part.
+// of a uniform one float(lo + (hi - lo) philox::uniform(its bits)), and where that rounds to hi the largest
+// number of the dtype below; rank and layout play no part.
 void fill(Array& array, const Init& init, uint64_t seed);
 
 }  // namespace lockstep

@@ -46,9 +46,9 @@ void State::set(std::string_view fqn, const void* elements, DType dtype, const S
   });
   std::vector<std::byte> kept(static_cast<size_t>(numel(shape)) * size_of(dtype));
   std::memcpy(kept.data(), elements, kept.size());
-  if (has_values()) put(array(fqn), kept);  // else the others would count as drawn
-  start_with(
-      [name = std::string(fqn), kept = std::move(kept)](State& state) { put(state.array(name), kept); });
+  const std::string name(fqn);
+  if (allocated()) put(array(name), kept);
+  start_with([name, kept = std::move(kept)](State& state) { put(state.array(name), kept); }, {name});
 }
 
 }  // namespace lockstep

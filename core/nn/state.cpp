@@ -274,28 +274,53 @@ void State::live_on(Device& device) {
     if (!array->lives_on_host()) array->on(device);
 }
 
-void State::materialize() {
+void State::start_with(std::function<void(State&)> weights, std::set<std::string> gives) {
+  std::erase_if(weights_, [&](const Weights& one) {
+    return !one.gives.empty() &&
+           std::includes(gives.begin(), gives.end(), one.gives.begin(), one.gives.end());
+  });
+  weights_.push_back({std::move(weights), std::move(gives)});
+}
+
+void State::draw(bool again) {
   allocate();
   for (size_t i = 0; i < specs_.size(); ++i) {
-    const bool zeros = specs_[i].init.kind == Init::Kind::zeros && arrays_[i].version() == 0;
-    arrays_[i].updates = 0;
-    if (!zeros) fill(arrays_[i], specs_[i].init, seed_);  // memory that nobody wrote is zero
-    bring_home(arrays_[i]);                               // one tensor at a time is in host memory
+    Array& array = arrays_[i];
+    const bool fresh = array.version() == 0, zeros = specs_[i].init.kind == Init::Kind::zeros && fresh;
+    if (!fresh && !again) continue;
+    array.updates = 0;
+    if (!zeros) fill(array, specs_[i].init, seed_);  // memory that nobody wrote is zero
+    bring_home(array);                               // one tensor at a time is in host memory
   }
   drawn_ = true;
   if (weights_.empty()) return;
-  for (const auto& weights : weights_) weights(*this);
+  for (const Weights& weights : weights_) weights.give(*this);
   for (Array& array : arrays_) bring_home(array);
 }
+void State::materialize() { draw(true); }
 
 bool State::has_values() const {
-  return drawn_ ||
-         std::any_of(arrays_.begin(), arrays_.end(), [](const Array& one) { return one.version() > 0; });
+  if (drawn_) return true;
+  bool any = false;
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    if (arrays_[i].version() > 0)
+      any = true;
+    else if (specs_[i].init.kind != Init::Kind::zeros || !weights_.empty())
+      return false;  // zeros that nobody gives anything else are its values
+  }
+  return any;
 }
 void State::start() {
-  if (has_values()) return;
-  logs::info(str("the state has no values yet: its initial values are drawn, of seed ", seed_));
-  materialize();
+  if (drawn_) return;
+  if ((drawn_ = has_values())) return;
+  const auto without =
+      std::count_if(arrays_.begin(), arrays_.end(), [](const Array& one) { return one.version() == 0; });
+  logs::info(without == static_cast<int64_t>(arrays_.size())
+                 ? str("the state has no values yet: its initial values are drawn, of seed ", seed_)
+                 : str(without, " of the ", arrays_.size(),
+                       " tensors of the state have no values yet: their ",
+                       "initial values are drawn, of seed ", seed_));
+  draw(false);
 }
 
 std::vector<Array*> State::arrays() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -107,17 +108,22 @@ class State {
   // allocate(), then initial values: the same on any mesh. Calling it again starts over, in place.
   void materialize();
   // What materialize() calls behind the initial values, in the order of these calls: weights from elsewhere.
-  void start_with(std::function<void(State&)> weights) { weights_.push_back(std::move(weights)); }
+  // `gives`: the tensors that it writes whole, whatever they had; what wrote some of these alone before, and
+  // nothing else, is let go.
+  void start_with(std::function<void(State&)> weights, std::set<std::string> gives = {});
   // The tensor starts from these elements, dense and row-major, wherever the state starts (as start_with),
-  // and has them now where the state has values; each rank keeps its part. They are copied. The same on all
+  // and has them now where the state has memory; each rank keeps its part. They are copied, and those of an
+  // earlier call let go. The same on all
   // ranks: collective over mesh().world. UserError for another dtype or shape, naming the nearest FQN where
   // there is no such tensor, for a value that is not finite, and for elements that differ between ranks.
   void set(std::string_view fqn, const void* elements, DType dtype, const Shape& shape,
            Here at = Here::current());
   bool allocated() const { return allocated_; }
-  // Whether it has initial values, or what a checkpoint gave; memory alone is zeros that nobody chose.
+  // Whether all of it has initial values, or what a checkpoint gave; memory alone is zeros that nobody chose,
+  // but for what starts as zeros.
   bool has_values() const;
-  // materialize(), unless it has values: what a step does that is called before.
+  // What a step does that is called before the state has values: initial values for what has none, then what
+  // start_with() gave.
   void start();
 
   // This rank's shards, in order of recording; pointers stay valid. InternalError before allocate().
@@ -158,7 +164,12 @@ class State {
   std::vector<PlacementRule> rules_, defaults_;
   std::deque<Array> arrays_;  // beside specs_
   bool allocated_ = false, drawn_ = false;
-  std::vector<std::function<void(State&)>> weights_;
+  void draw(bool again);  // initial values of all that has none, or of all
+  struct Weights {
+    std::function<void(State&)> give;
+    std::set<std::string> gives;
+  };
+  std::vector<Weights> weights_;
   struct OfStep {
     std::string path;
     SourceLine at;

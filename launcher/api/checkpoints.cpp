@@ -149,7 +149,7 @@ void load_weights(State& state, const std::string& path, const WeightOptions& op
     logs::info(str("initial weights from ", from));
     for (const auto& line : told) logs::info(line);
   };
-  state.start_with(load);
+  state.start_with(load, {weights.names().begin(), weights.names().end()});
   if (state.has_values())
     load(state);
   else if (state.allocated())

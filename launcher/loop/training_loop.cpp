@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
+#include "core/ops/count_metric.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/loop/elsewhere.h"
 #include "launcher/loop/injected_fault.h"
@@ -84,7 +85,8 @@ TrainingLoop::Outcome TrainingLoop::run() {
 // What a validation measures, by name.
 std::vector<std::string> TrainingLoop::measured_by(const Step& evaluation) const {
   std::vector<std::string> out;
-  for (const auto& metric : evaluation.program().metrics) out.push_back(metric.name);
+  for (const auto& metric : evaluation.program().metrics)
+    if (!is_later_count(metric.name)) out.push_back(metric.name);
   if (work_.perplexity()) out.emplace_back("perplexity");
   return out;
 }

@@ -10,6 +10,7 @@
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
 #include "core/nn/tuning.h"
+#include "core/ops/count_metric.h"
 #include "core/optim/clip.h"
 #include "core/optim/kinds.h"
 #include "launcher/trainer/model.h"
@@ -352,7 +353,7 @@ void Trainer::check_followed(const Step* evaluation) const {
                         ", and the run has no validation; give it samples, as in data.validation=0.1"));
   std::vector<std::string> known;
   for (const auto& output : evaluation->program().metrics)
-    if (output.name != "tokens") known.push_back("val_" + output.name);
+    if (output.name != count_metric(0) && !is_later_count(output.name)) known.push_back("val_" + output.name);
   if (task_.perplexity) known.emplace_back("val_perplexity");
   if (std::find(known.begin(), known.end(), metric) == known.end())
     throw UserError(str("optim.schedule.metric is \"", shortened(printable(metric), 100),

@@ -2,11 +2,15 @@
 // number of ranks, with any micro-batch the same result.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/compile.h"
+#include "compiler/first_nonfinite.h"
+#include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/metric.h"
+#include "core/ops/count_metric.h"
 #include "core/optim/plateau.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"
@@ -30,6 +34,7 @@ struct How {
   DType compute = DType::f32;
   bool invariant = true;
   compiler::Backend backend = compiler::Backend::native;
+  int64_t lanes = 0;
 };
 struct Ran {
   std::string hash;
@@ -54,7 +59,7 @@ Ran run(const LossOf& loss_of, const How& how) {
     compiler::Step step = compile(
         state,
         {{"x", DType::f32, {how.micro, kIn}}, {"y", DType::i32, {how.micro}}, {"m", DType::f32, {how.micro}}},
-        {kSamples, how.micro, 0},
+        {kSamples, how.micro, kSamples / how.micro % std::max<int64_t>(how.lanes, 1) ? 0 : how.lanes},
         [&](const std::vector<Tensor>& batch) {
           const Tensor weight = w.computed(batch[0]), logits = linear(batch[0], weight);
           const Loss loss = loss_of(logits, batch[1], batch[2], w(batch[0]), s(batch[0]));
@@ -227,6 +232,78 @@ TEST(LossSums, AWeightOfCounts) {
   const Ran ran = run(loss_of, {});
   expect_formula(ran, formula(ran.before, 8.0 / 11, 3.0 / 11));
   expect_one_result(loss_of, {2});
+}
+
+// What is added to a loss is added once: to the bit the same in any number of micro-batches, with its
+// gradient.
+TEST(LossSums, ConstantsAreAddedOnce) {
+  const LossOf loss_of = [](auto& z, auto& y, auto&, auto&, const Tensor& s) {
+    return 0.0 * cross_entropy(z, y) + 0.1 + exp(s) * 0.3;
+  };
+  const Ran whole = run(loss_of, {.micro = 8});
+  EXPECT_EQ(whole.metrics.at("loss"), 0.1f + std::exp(0.25f) * 0.3f);
+  for (const int64_t micro : {1, 2, 4})
+    for (const int64_t lanes : {1, 2})
+      for (const Mesh& mesh : {Mesh{{1}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}}}) {
+        const Ran ran = run(loss_of, {.mesh = mesh, .micro = micro, .lanes = lanes});
+        EXPECT_EQ(ran.metrics.at("loss"), whole.metrics.at("loss")) << micro << " in " << lanes;
+        if (mesh.size() == 1) { EXPECT_EQ(ran.s, whole.s) << micro << " in " << lanes; }
+      }
+}
+
+// Each term has its own count, which is told where it is 0; the metrics have the first one's.
+TEST(LossSums, TheTermThatCountsNothingIsNamed) {
+  State state(solo_mesh(), 3);
+  const Parameter w = state.root().parameter("w", {kClasses, kIn}, init::normal(0.5));
+  Sgd sgd(state / "optim", {.lr = 1, .clip = 0});
+  compiler::Step step = compiler::compile(
+      state, {{"x", DType::f32, {2, kIn}}, {"y", DType::i32, {2}}, {"m", DType::f32, {2}}}, {4, 2, 0},
+      [&](const std::vector<Tensor>& batch) {
+        const Tensor logits = linear(batch[0], w(batch[0]));
+        const Loss loss =
+            cross_entropy(logits, batch[1]) + mean_loss(square(select(logits, 1, 0)), batch[2]) + 2;
+        sgd.update(grad(loss, state.parameters()));
+        return loss;
+      },
+      {});
+  state.materialize();
+  bool labels = true;
+  const compiler::StepInput input{1, [&](int64_t first, int64_t count, const std::vector<void*>& to) {
+                                    for (int64_t i = 0; i < count; ++i) {
+                                      for (int64_t k = 0; k < kIn; ++k)
+                                        static_cast<float*>(to[0])[i * kIn + k] = x_of(first + i, k);
+                                      static_cast<int32_t*>(to[1])[i] =
+                                          labels ? y_of(first + i) : kIgnoreIndex;
+                                      static_cast<float*>(to[2])[i] = 0;
+                                    }
+                                  }};
+  EXPECT_TRUE(step.counted().empty());
+  const auto result = step.run(input);
+  EXPECT_FALSE(result.applied);
+  EXPECT_EQ(step.counted(), (std::vector<double>{4, 0, 1}));
+  EXPECT_EQ(result.metrics.at("tokens"), 4);
+  for (const auto& [name, value] : result.metrics) EXPECT_FALSE(is_later_count(name)) << name;
+  const auto first = first_nonfinite(step, input, state);
+  EXPECT_TRUE(first.in_data);
+  EXPECT_TRUE(first.words.starts_with("no label of the step counts: term 2 of the loss (loss_sums_test.cpp:"))
+      << first.words;
+  EXPECT_TRUE(first.words.ends_with(
+      ") is divided by a count of 0, as where every label is ignored (-100), or masked"))
+      << first.words;
+  labels = false;
+  step.run(input);
+  EXPECT_NE(first_nonfinite(step, input, state).words.find("term 1 of the loss"), std::string::npos);
+}
+TEST(LossSums, MetricsOfCountsAreTheStepsOwn) {
+  try {
+    compiler::trace({{"x", DType::f32, {2, kIn}}}, [](const std::vector<Tensor>& batch) {
+      metric("tokens.2", sum_lanes(sum(batch[0])));
+      return mean_loss(batch[0]);
+    });
+    ADD_FAILURE() << "no UserError";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "metric \"tokens.2\" is the step's own; give yours another name");
+  }
 }
 
 TEST(LossSums, ScaledInF16) {

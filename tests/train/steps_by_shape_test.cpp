@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "compiler/plan_observer.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/models/gpt.h"
@@ -150,6 +152,46 @@ TEST(StepsByShape, ASmallerMicroBatchIsCutIntoFewerPieces) {
       EXPECT_GT(run(step, ++number, {samples, 8, 1}), 0);
     }
   });
+}
+
+// Steps whose scalars count other updates now than they were compiled for cannot run again: they are gone
+// before others are compiled, and where that fails the next call tries again.
+TEST(StepsByShape, StepsThatCannotRunAreGoneBeforeOthersAreCompiled) {
+  State state(solo_mesh(), 3);
+  const Linear one(state / "one", 4, 4), two(state / "two", 4, 4);
+  AdamW adamw(state / "optim", {.lr = 1e-2});
+  bool fails = false;
+  const auto step_of = [&](bool both) {
+    return [&, both](const std::vector<Tensor>& batch) {
+      if (fails) throw UserError("the function fails");
+      const Tensor y = one(batch[0]);
+      const Loss loss = mean_loss(square(both ? two(y) : y));
+      adamw.update(grad(loss, state.parameters()));
+      return loss;
+    };
+  };
+  const auto x = [](int64_t number) {
+    return StepInput{number, [](int64_t, int64_t count, const std::vector<void*>& to) {
+                       std::fill_n(static_cast<float*>(to[0]), count * 4, 0.5f);
+                     }};
+  };
+  StepsByShape steps(state, {{"x", DType::f32, {2, 4}}}, {4, 2, 0}, step_of(true), {});
+  steps.at(4, {{4}}).run(x(1));
+  steps.at(2, {{4}}).run(x(2));
+  Step part = compile(state, {{"x", DType::f32, {2, 4}}}, {4, 2, 0}, step_of(false), {});
+  part.run(x(3));
+  EXPECT_EQ(steps.size(), 2u);
+  fails = true;
+  EXPECT_THROW(steps.at(2, {{4}}), UserError);
+  EXPECT_EQ(steps.size(), 0u);
+  EXPECT_THROW(steps.at(2, {{4}}), UserError);
+  fails = false;
+  std::vector<size_t> kept;
+  set_plan_observer([&](const StepPlan&, const State&, const Step*) { kept.push_back(steps.size()); });
+  steps.at(2, {{4}}).run(x(4));
+  set_plan_observer({});
+  EXPECT_EQ(kept, (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(steps.size(), 2u);
 }
 
 std::string refusal(const std::function<void()>& what) {

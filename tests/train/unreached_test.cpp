@@ -1,6 +1,7 @@
 // What a step leaves alone: weights that no loss reaches, which are named once; and what it does where the
 // state has no values, or nothing is updated.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <map>
@@ -165,6 +166,80 @@ TEST(Values, TheFirstCallOfAStepDrawsThem) {
       });
     EXPECT_EQ(hashes.size(), 1u) << text(words);
   }
+}
+
+// Values of a part of the state are no values of it: the rest is drawn, and the part stays.
+TEST(Values, WhatHasNoneIsDrawnBesideWhatIsWritten) {
+  Heard heard;
+  on({{2}, {"dp_replicate"}}, [](LiveMesh& mesh) {
+    State drawn(mesh, 1), state(mesh, 1);
+    for (State* each : {&drawn, &state}) {
+      each->root().parameter("one", {5}, init::normal(0.5));
+      each->root().parameter("two", {5}, init::normal(0.5));
+      each->root().parameter("three", {5}, init::normal(0.5));
+      each->root().parameter("bias", {5}, init::zeros());
+    }
+    const auto values = [](State& of, const char* name) {
+      const Array& array = of.array(name);
+      return std::vector<float>(array.data.as<float>(), array.data.as<float>() + array.local_numel());
+    };
+    drawn.materialize();
+    state.allocate();
+    EXPECT_FALSE(state.has_values());
+    state.array("one").host_wrote();  // zeros, as a program writes them
+    const std::vector<float> given{1, 2, 3, 4, 5};
+    state.set("two", given.data(), DType::f32, {5});
+    EXPECT_EQ(values(state, "two").size(), values(drawn, "two").size());
+    EXPECT_FALSE(state.has_values());
+    state.start();
+    EXPECT_TRUE(state.has_values());
+    EXPECT_EQ(values(state, "one"), std::vector<float>(values(drawn, "one").size()));
+    EXPECT_EQ(values(state, "three"), values(drawn, "three"));
+    EXPECT_NE(values(state, "two"), values(drawn, "two"));
+    State whole(mesh, 1);  // what starts as zeros needs no writer
+    whole.root().parameter("one", {5}, init::normal(0.5));
+    whole.root().parameter("bias", {5}, init::zeros());
+    whole.allocate();
+    whole.array("one").host_wrote();
+    EXPECT_TRUE(whole.has_values());
+  });
+  EXPECT_GE(
+      heard.count("2 of the 4 tensors of the state have no values yet: their initial values are drawn, of "
+                  "seed 1"),
+      1u);
+}
+
+// Of values that are set again, or that others overwrite whole, nothing is kept.
+TEST(Values, ThoseThatAreOverwrittenAreLetGo) {
+  State state(solo_mesh(), 1);
+  constexpr int64_t kMany = int64_t{1} << 20;
+  state.root().parameter("w", {kMany}, init::zeros());
+  state.root().parameter("b", {2}, init::zeros());
+  std::vector<float> values(kMany);
+  const auto held = [] {
+    const auto now = mallinfo2();
+    return now.uordblks + now.hblkhd;
+  };
+  const auto set = [&](float value) {
+    std::fill(values.begin(), values.end(), value);
+    state.set("w", values.data(), DType::f32, {kMany});
+  };
+  state.materialize();
+  const size_t without = held();
+  for (int i = 1; i <= 8; ++i) set(static_cast<float>(i));
+  EXPECT_LT(held(), without + 2 * values.size() * sizeof(float));
+  state.materialize();
+  EXPECT_EQ(state.array("w").data.as<float>()[0], 8);
+
+  const auto apart = std::make_shared<int>(), both = std::make_shared<int>();
+  state.start_with([apart](State&) {}, {"b"});
+  state.start_with([both](State& to) { to.array("w").data.as<float>()[0] = 3; }, {"w", "b"});
+  EXPECT_EQ(apart.use_count(), 1);
+  EXPECT_LT(held(), without + values.size());  // those of set() are overwritten, too
+  set(9);
+  EXPECT_EQ(both.use_count(), 2);  // the others of it are still its own
+  state.materialize();
+  EXPECT_EQ(state.array("w").data.as<float>()[0], 9);
 }
 
 TEST(Values, AStepWithoutUpdatesIsNamed) {

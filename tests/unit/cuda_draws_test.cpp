@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/hash.h"
 #include "core/mesh/array.h"
@@ -40,9 +43,11 @@ TEST(CudaDraws, HaveTheHostsBits) {
   struct Case {
     Init init;
     double base, scale;
+    float most = std::numeric_limits<float>::infinity();
   };
   for (const Case& c : {Case{init::normal(0.02), 0, 0.02}, Case{init::normal(3, -0.25), -0.25, 3},
-                        Case{init::uniform(-0.1, 0.3), -0.1, 0.3 - -0.1}}) {
+                        Case{init::uniform(-0.1, 0.3), -0.1, 0.3 - -0.1, std::nextafter(0.3f, 0.0f)},
+                        Case{init::uniform(1e6, 1e6 + 1), 1e6, 1, 1e6 + 0.9375}}) {
     Array array = make_array("a.weight", DType::f32, {50'003}, Layout{}, Mesh{}, 0);
     fill(array, c.init, kSeed);
     const auto* want = array.data.as<float>();
@@ -57,8 +62,9 @@ TEST(CudaDraws, HaveTheHostsBits) {
       const DrawRun* table = spans.data();
       unsigned long long count = spans.size(), seed = kSeed, stream = hash64("a.weight");
       double base = c.base, scale = c.scale;
+      float most = c.most;
       int normal = c.init.kind == Init::Kind::normal;
-      void* args[] = {&table, &count, &seed, &stream, &base, &scale, &normal};
+      void* args[] = {&table, &count, &seed, &stream, &base, &scale, &most, &normal};
       kernels.launch("draws", 3, kDrawThreads, args, backward);
       for (size_t i = 0; i < got.size(); ++i) {
         const bool drawn = i != 16 && i != 17 && i != 1018 && i != 1020 && i != 49'998;

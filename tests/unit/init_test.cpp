@@ -5,12 +5,14 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/nn/state.h"
+#include "core/types/below.h"
 #include "tests/conformance/far_device.h"
 #include "tests/support/nn_fixture.h"
 
@@ -52,6 +54,29 @@ TEST(Inits, ClosedForms) {
   std::vector<double> x = made(init::uniform(-1, 3), {5, 7});
   for (size_t i = 0; i < x.size(); ++i)
     EXPECT_EQ(x[i], static_cast<float>(-1 + 4.0 * philox::uniform(philox::bits(42, hash64("w"), 0, i)))) << i;
+}
+
+// Where rounding to the dtype would reach hi, it is the largest number below; all others are as they were.
+TEST(Inits, UniformNumbersStayBelowTheirUpperBound) {
+  for (const auto& [dtype, lo, hi] :
+       {std::tuple(DType::f32, 1e6, 1e6 + 1), std::tuple(DType::f64, 1e6, 1e6 + 1),
+        std::tuple(DType::f32, -1e6 - 1, -1e6), std::tuple(DType::bf16, 0.0, 1.0),
+        std::tuple(DType::f16, -1.0, 0.0), std::tuple(DType::f16, 2.0, 4.0)}) {
+    const std::vector<double> x = made(init::uniform(lo, hi), {64, 32}, dtype);
+    const double most = below(hi, dtype == DType::f64 ? DType::f32 : dtype);
+    int64_t limited = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      std::byte bytes[8];
+      set_double(dtype, bytes, 0,
+                 static_cast<float>(lo + (hi - lo) * philox::uniform(philox::bits(42, hash64("w"), 0, i))));
+      const double rounded = get_double(dtype, bytes, 0);
+      limited += rounded >= hi;
+      EXPECT_EQ(x[i], rounded >= hi ? most : rounded) << name(dtype) << " " << i;
+    }
+    EXPECT_GT(limited + (dtype == DType::f16), 0) << name(dtype) << " " << lo;
+    EXPECT_LT(most, hi);
+  }
+  EXPECT_EQ(made(init::uniform(2, 2), {3}), std::vector<double>(3, 2));
 }
 
 // Box and Muller's formula with the library's functions in double: what rounds alike differs in a float's
@@ -229,6 +254,11 @@ TEST(Inits, WhatDoesNotFitTheShape) {
           "starts with zeros in each column of a matrix, which has 2 dims, and has 1");
   refused(init::sparse(1.5), {3, 2}, "starts with a share of zeros of 1.5, which lies between 0 and 1");
   refused(init::uniform(2, 1), {3}, "starts uniform between 2 and 1; the lower comes first");
+  refused(init::uniform(0, std::numeric_limits<double>::infinity()), {3},
+          "starts uniform between 0 and inf; the lower comes first, and both are finite");
+  refused(init::uniform(std::nextafter(1, 0), 1), {3},
+          "starts uniform from 0.9999999999999999 to before 1, where no number of f32 lies; bring the bounds "
+          "apart");
   refused(init::truncated_normal(0), {3},
           "starts normal with deviation 0 between -2 and 2; the deviation is positive");
   refused(init::truncated_normal(1e-300, 0, 1e100, 2e100), {3},
@@ -247,7 +277,7 @@ class DrawingDevice : public conformance::FarDevice, public Draws {
         const bool normal = draw.kind == Draw::Kind::normal;
         const double number = normal ? philox::normal(draw.seed, draw.stream, 0, i)
                                      : philox::uniform(philox::bits(draw.seed, draw.stream, 0, i));
-        const auto value = static_cast<float>(draw.base + draw.scale * number);
+        const float value = std::min(static_cast<float>(draw.base + draw.scale * number), draw.most);
         uint32_t bits = 0;
         std::memcpy(&bits, &value, sizeof bits);
         bits = ~bits;
@@ -276,6 +306,7 @@ TEST(Inits, ADeviceDrawsThemInItsMemory) {
       add("rows", DType::f32, {7, 5}, rows, init::normal(0.02));
       add("columns", DType::f32, {9, 7}, columns, init::kaiming_uniform());
       add("moved", DType::f32, {11}, {}, init::normal(2, 0.5));
+      add("far", DType::f32, {301}, {}, init::uniform(1e6, 1e6 + 1));
       add("small", DType::bf16, {9, 4}, columns, init::normal(0.02));
       add("clamped", DType::f32, {13}, {}, init::truncated_normal());
       add("ones", DType::f32, {3}, {}, init::ones());
@@ -283,7 +314,7 @@ TEST(Inits, ADeviceDrawsThemInItsMemory) {
       for (const Array& array : arrays) sum.add(hash_elements(array));
       hashes[there] = sum.hex();
       if (there) {
-        EXPECT_EQ(far.drawn, arrays[0].local_numel() + arrays[1].local_numel() + 11);
+        EXPECT_EQ(far.drawn, arrays[0].local_numel() + arrays[1].local_numel() + 11 + 301);
         arrays[0].fetch();
         EXPECT_NE(arrays[0].data.as<float>()[0], 0);
       }

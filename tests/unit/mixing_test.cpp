@@ -1,10 +1,9 @@
-// Which steps mix the samples of their micro-batches, and what micro-batch follows.
+// Which steps mix the samples of their micro-batches.
 #include <gtest/gtest.h>
 
 #include "compiler/micro_batch.h"
 #include "compiler/trace/mixing.h"
 #include "core/base/error.h"
-#include "core/base/log.h"
 #include "core/models/families.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
@@ -291,55 +290,62 @@ TEST(Mixing, OfFamilies) {
   }
 }
 
-struct Told {
-  std::vector<std::string> lines;
-  Told() {
-    logs::set_sink([this](int, const std::string& line) { lines.push_back(line); });
-  }
-  ~Told() { logs::set_sink({}); }
-};
-
-TEST(MicroBatch, FollowsFromTheBatchAndTheStep) {
-  {
+// Random numbers are of the samples where they meet them; on weights they are not, whatever their sizes.
+TEST(Mixing, RandomNumbersBesideWeights) {
+  using OfWeights = std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& noise)>;
+  const auto found = [](int64_t samples, const OfWeights& of) {
     State state(solo_mesh(), 1);
-    const Linear layer(state / "layer", 6, 6);
-    Sgd sgd(state / "optim", {.lr = 0.1});
-    const std::vector<BatchField> sample{{"x", DType::f32, {6}}};
-    bool mixes = false;
-    const compiler::StepFunction function = [&](const std::vector<Tensor>& batch) {
-      Tensor y = layer(batch[0]);
-      if (mixes) y = y - mean(y, {0}, true);
-      const Loss loss = mean_loss(square(y));
-      sgd.update(grad(loss, state.parameters()));
-      return loss;
-    };
-    const auto chosen = [&](int64_t global) {
-      return compiler::default_micro_batch(state, sample, global, function);
-    };
-    const std::pair<int64_t, int64_t> apart[] = {{1, 1},   {2, 1},   {6, 1},  {8, 2},    {16, 4},
-                                                 {50, 10}, {64, 16}, {97, 1}, {256, 32}, {1024, 32}};
-    for (const auto& [global, micro] : apart) EXPECT_EQ(chosen(global), micro) << global;
-    mixes = true;
-    Told told;
-    for (int64_t global : {1, 50, 97}) EXPECT_EQ(chosen(global), global == 1 ? 1 : global);
-    ASSERT_FALSE(told.lines.empty());
-    EXPECT_NE(told.lines[0].find("mixes the samples of a batch: a micro-batch is the whole batch of 50"),
-              std::string::npos)
-        << told.lines[0];
-    // A micro-batch that is given and smaller is told, once, also where it has one sample.
-    told.lines.clear();
-    for (const int64_t micro : {2, 1, 8}) {
-      const auto batch = compiler::of_samples(sample, micro);
-      const Graph traced = compiler::trace(batch, function, state.policy(), 8 / micro);
-      compiler::tell_mixed_samples(state, traced, batch, 8, micro, function);
-    }
-    ASSERT_EQ(told.lines.size(), 1u);
-    EXPECT_NE(told.lines[0].find("sum at mixing_test.cpp"), std::string::npos) << told.lines[0];
-    EXPECT_NE(
-        told.lines[0].find("mixes the samples of a micro-batch, which has 2 of the 8 of a step: it sees no "
-                           "more of them at a time. A micro-batch of 8 sees the whole batch, on one rank"),
-        std::string::npos)
-        << told.lines[0];
+    const Parameter w = state.root().parameter("w", {12, 6}, init::normal(0.5));
+    return mixing(
+        [&](const Tensor& x, const Tensor&) { return whole(square(of(x, w(x), randn(x, {12, 6})))); },
+        samples);
+  };
+  const std::pair<const char*, OfWeights> apart[] = {
+      {"noise on weights", [](auto& x, auto& w, auto& n) { return linear(x, w + n * 0.1); }},
+      {"as large as they are", [](auto& x, auto& w, auto& n) { return linear(x, w * (1 + 0.1 * n)); }},
+      {"of a learned size",
+       [](auto& x, auto& w, auto& n) {
+         return linear(x, w + n * broadcast_to(slice(slice(w, 0, 0, 1), 1, 0, 1), {12, 6}));
+       }},
+      {"by rows and columns",
+       [](auto& x, auto& w, auto&) {
+         Tensor rows = randn(x, {12}), columns = randn(x, {6});
+         return linear(x, w + w * (unsqueeze(rows, 1) * unsqueeze(columns, 0)));
+       }},
+      {"dropped weights", [](auto& x, auto& w, auto& n) { return linear(x, where(n > 0, w, w * 0)); }},
+      {"a choice among weights",
+       [](auto& x, auto& w, auto&) {
+         Tensor shares = gumbel_softmax(reshape(slice(w, 1, 0, 1), {12}));
+         return linear(x, w * unsqueeze(shares, 1));
+       }},
+      {"weights of noise alone", [](auto& x, auto&, auto& n) { return linear(x, n); }},
+      {"products with noise", [](auto& x, auto&, auto& n) { return matmul(x, transpose(n, 0, 1)); }},
+      {"noise of a sample through weights",
+       [](auto& x, auto& w, auto&) { return linear(x + randn(x, x.shape()), w); }},
+      {"made of noise", [](auto& x, auto& w, auto&) { return linear(randn(x, x.shape()), w); }},
+      {"made of noise, beside the batch",
+       [](auto& x, auto& w, auto&) { return linear(x, w) - tanh(linear(randn(x, x.shape()), w)); }},
+  };
+  const std::pair<const char*, OfWeights> mixed[] = {
+      {"a batch norm of what is made of noise",
+       [](auto& x, auto& w, auto&) {
+         Tensor y = linear(randn(x, x.shape()), w);
+         return y - mean(y, {0}, true);
+       }},
+      {"pairs with what is made of noise",
+       [](auto& x, auto& w, auto&) {
+         return matmul(linear(x, w), transpose(linear(randn(x, x.shape()), w), 0, 1));
+       }},
+      {"the batch and noise in one norm",
+       [](auto& x, auto&, auto&) {
+         Tensor y = x + randn(x, x.shape());
+         return y - mean(y, {0}, true);
+       }},
+  };
+  for (int64_t samples : {2, 3, 4, 6, 12}) {
+    for (const auto& [what, of] : apart)
+      EXPECT_EQ(found(samples, of), std::vector<std::string>{}) << what << samples;
+    for (const auto& [what, of] : mixed) EXPECT_EQ(found(samples, of).size(), 1u) << what << samples;
   }
 }
 

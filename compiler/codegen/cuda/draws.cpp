@@ -66,7 +66,7 @@ static __device__ __forceinline__ void normal_pair(Half one, Half other, float& 
   second = (float)(r * (turn >= 2 ? -across : across));
 }
 extern "C" __global__ void draws(const Span* spans, Word count, Word seed, Word stream, double base, double scale,
-                                 int normal) {
+                                 float most, int normal) {
   const Word key = seed * 0x9E3779B97F4A7C15ull ^ stream;
   for (Word s = blockIdx.x; s < count; s += gridDim.x) {
     const Span span = spans[s];
@@ -86,7 +86,8 @@ extern "C" __global__ void draws(const Span* spans, Word count, Word seed, Word 
       for (int j = 0; j < 4; ++j) {
         const Word i = (quad << 2) + j;
         const double value = scale * made[j];
-        if (i >= span.index && i < end) span.data[i - span.index] = (float)(normal && base == 0 ? value : base + value);
+        const float rounded = (float)(normal && base == 0 ? value : base + value);
+        if (i >= span.index && i < end) span.data[i - span.index] = rounded > most ? most : rounded;
       }
     }
   }
@@ -133,11 +134,12 @@ class CudaDraws : public Draws {
     std::byte* table = table_.put(spans, count, *stream_);
     unsigned long long number = count, seed = draw.seed, stream = draw.stream;
     double base = draw.base, scale = draw.scale;
+    float most = draw.most;
     int normal = draw.kind == Draw::Kind::normal;
-    void* args[] = {&table, &number, &seed, &stream, &base, &scale, &normal};
-    const auto most = kBlocksOfAMultiprocessor * static_cast<size_t>(device_.properties().multiprocessors);
-    cuda::launch(kernel_, static_cast<unsigned>(std::min(count, most)), 1, 1, kDrawThreads, 0, *stream_, args,
-                 "draws");
+    void* args[] = {&table, &number, &seed, &stream, &base, &scale, &most, &normal};
+    const auto blocks = kBlocksOfAMultiprocessor * static_cast<size_t>(device_.properties().multiprocessors);
+    cuda::launch(kernel_, static_cast<unsigned>(std::min(count, blocks)), 1, 1, kDrawThreads, 0, *stream_,
+                 args, "draws");
     stream_->synchronize();
   }
 

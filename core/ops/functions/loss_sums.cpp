@@ -80,8 +80,13 @@ Tensor weight_of(const Tensor& given, const Loss& loss, Here at) {
   return scalar_of(given, terms_of(kName, loss, at)[0].sum, at, "the weight of a loss",
                    "weigh samples by mean_loss(values, weights)");
 }
-// A number of the step as a loss: of each micro-batch once.
-Loss alone(const Tensor& number, Here at) { return {number, full(number, {}, 1, DType::i64, at)}; }
+// A number of the step as a loss: the step's first micro-batch alone has it, so that it is added once, as it
+// is, however many there are.
+Loss alone(const Tensor& number, Here at) {
+  const Tensor first =
+      equal(scalar(number, "rng.sample", DType::i64), full(number, {}, 0, DType::i64, at), at);
+  return {where(first, number, full_like(number, 0, at), at), convert(first, DType::i64, at)};
+}
 Loss of_tensor(const Tensor& given, const Loss& beside, Here at) {
   return alone(scalar_of(given, terms_of(kName, beside, at)[0].sum, at, "what is added to a loss",
                          "make a loss of it, mean_loss(values) or Loss{sum, count}"),

@@ -32,8 +32,8 @@ Loss operator/(LossAt a, double weight);
 Loss operator*(LossAt a, const Tensor& weight);
 Loss operator*(const Tensor& weight, LossAt a);
 Loss operator/(LossAt a, const Tensor& weight);
-// A number, or such a tensor, beside the means: loss + 0.01 * sum(w * w). Its own count is 1 of each
-// micro-batch. 0 is no term.
+// A number, or such a tensor, beside the means: loss + 0.01 * sum(w * w). The step's
+// first micro-batch alone has it, with a count of 1: it is added once, to the bit. 0 is no term.
 Loss operator+(LossAt a, double b);
 Loss operator+(double a, LossAt b);
 Loss operator-(LossAt a, double b);

@@ -13,6 +13,7 @@
 #include "core/ops/functions/pointwise.h"
 #include "core/ops/functions/reduce.h"
 #include "core/ops/functions/shape.h"
+#include "core/types/below.h"
 
 namespace lockstep {
 
@@ -32,19 +33,6 @@ void need_shape(std::string_view name, const Tensor& beside, const Shape& shape,
   if (!is_float(dtype)) refuse(name, {beside}, at, str("dtype is ", lockstep::name(dtype), ", needs floats"));
 }
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// The largest element of floats that is less than x.
-double below(double x, DType dtype) {
-  char bytes[8];
-  set_double(dtype, bytes, 0, x);
-  const double nearest = get_double(dtype, bytes, 0);
-  if (nearest < x) return nearest;
-  if (dtype == DType::f64) return std::nextafter(nearest, -kInfinity);
-  if (dtype == DType::f32)
-    return std::nextafter(static_cast<float>(nearest), -std::numeric_limits<float>::infinity());
-  const int64_t code = get_int(DType::u16, bytes, 0);
-  set_int(DType::u16, bytes, 0, nearest > 0 ? code - 1 : nearest < 0 ? code + 1 : 0x8001);
-  return get_double(dtype, bytes, 0);
-}
 Tensor unit(Tensor beside, const Shape& shape) { return draw(ops::rng_uniform, beside, shape); }
 }  // namespace
 
@@ -78,7 +66,7 @@ Tensor uniform(Tensor beside, Shape shape, double lo, double hi, DType dtype, He
     refuse("uniform", {beside}, at,
            str("bounds are ", lo, " and ", hi, "; the lower comes first, and both are finite"));
   const DType drawn = dtype == DType::f64 ? DType::f32 : dtype;
-  const double most = lo < hi ? below(hi, drawn) : hi;
+  const double most = most_of_uniform(lo, hi, dtype);
   if (lo < hi && most < lo)
     refuse("uniform", {beside}, at,
            str("no number of ", name(drawn), " lies from ", number_text(lo), " to before ", number_text(hi)));
