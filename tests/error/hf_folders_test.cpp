@@ -152,8 +152,8 @@ TEST_F(HuggingFaceFolders, LinksOutOfAFolder) {
   scratch_.write("secret", std::string("key"));
   const std::string real = std::filesystem::canonical("secret").string();
   auto refused = [](const std::string& link, const std::string& to) {
-    return link + " is a link to " + to +
-           ", outside of its folder: it is not read, since what a model's folder holds is copied into the "
+    return link + " leads by a link to " + to +
+           ", outside of m: it is not read, since what a model's folder holds is copied into the "
            "run "
            "and into what is exported; put the file itself there if it belongs to the model";
   };
