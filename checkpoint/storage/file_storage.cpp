@@ -240,8 +240,9 @@ void FileStorage::make_folders(const std::string& path) {
   struct stat at;
   if (code == EEXIST && ::stat(path.c_str(), &at) == 0 && S_ISDIR(at.st_mode)) return;
   if (code == EEXIST)
-    throw StorageError(str("cannot make folder ", path, ": something that is no folder has its name"), path,
-                       code);
+    throw StorageError(
+        str("cannot make folder ", path, ": something that is no folder has its name; move it away"), path,
+        code);
   fail(str("cannot make folder ", path), path, code);
 }
 
