@@ -105,8 +105,11 @@ HeldFolder::HeldFolder(std::string path, const std::string& run, const Words& wo
     if (reason == EINTR) continue;
     if (reason != EWOULDBLOCK) {
       const std::string said = str(lock, " cannot be locked: ", std::strerror(reason));
-      if (!words.without_lock || !has_no_locks(reason))
+      if (!words.without_lock || !has_no_locks(reason)) {
+        if (made_lock_) ::unlink(lock.c_str());
+        if (made_) ::rmdir(path_.c_str());
         refuse(str(words.cannot, ": ", said, "; start on another file system, or ", words.other));
+      }
       warn_user(str(said, "; the run goes on, and another that writes ", path_, " is not refused"));
       break;
     }
