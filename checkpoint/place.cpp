@@ -73,6 +73,15 @@ void remove_unlisted(Storage& storage, const std::string& step_dir) {
   }
 }
 
+// What stands where a save writes and is no folder: a link goes, as a link; a file is somebody else's, and
+// keeps its bytes under another name.
+void clear_way(Storage& storage, const std::string& path) {
+  if (is_link(path)) return storage.remove(path);
+  const std::string other = free_name(storage, path + ".foreign");
+  storage.rename(path, other);
+  logs::warn(str(path, " stood where a save writes, and is none of its folders: it is ", other, " now"));
+}
+
 void tidy_renamed(Storage& storage, const std::string& dir) {
   auto entries = storage.list(dir);
   std::set<std::string> names;
@@ -82,8 +91,10 @@ void tidy_renamed(Storage& storage, const std::string& dir) {
     const std::string path = dir + "/" + entry.name, plain = without_old(entry.name);
     if (entry.name == "latest.tmp" && !entry.folder) storage.remove(path);
     if (!is_step_folder(entry.name) || step_of(entry.name)) continue;
-    if (entry.name == plain && is_link(path)) storage.remove(path);  // step-N.tmp, where a save writes
-    if (!entry.folder) continue;
+    if (!entry.folder) {
+      if (entry.name == plain) clear_way(storage, path);
+      continue;
+    }
     if (entry.name != plain && !names.count(plain) && storage.exists(path + "/" + kManifestName)) {
       storage.rename(path, dir + "/" + plain);
       storage.sync_folder(dir);

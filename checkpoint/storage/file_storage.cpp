@@ -243,6 +243,10 @@ void FileStorage::make_folders(const std::string& path) {
     throw StorageError(
         str("cannot make folder ", path, ": something that is no folder has its name; move it away"), path,
         code);
+  if (code == ENOTDIR)
+    throw StorageError(str("cannot make folder ", path, ": ", std::strerror(code),
+                           "; move away what stands on the way to it, or name another place"),
+                       path, code);
   fail(str("cannot make folder ", path), path, code);
 }
 

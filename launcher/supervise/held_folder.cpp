@@ -79,8 +79,10 @@ void HeldFolder::open(const Words& words) {
   made_lock_ = made_ || !fs::exists(fs::symlink_status(path_ + "/lock", unknown));
   if (make_private_folders(path_) == 0) fd_ = open_private(path_ + "/lock", O_RDWR).take();
   if (fd_ < 0)
-    throw UserError(
-        str(words.cannot, ": ", std::strerror(errno), "; start where you may write, or ", words.other));
+    throw UserError(str(words.cannot, ": ",
+                        errno == EINVAL ? path_ + "/lock is no plain file, and is left as it is; move it away"
+                                        : str(std::strerror(errno), "; start where you may write"),
+                        ", or ", words.other));
   fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
 }
 

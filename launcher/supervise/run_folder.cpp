@@ -71,8 +71,8 @@ RunFolder::~RunFolder() {
 }
 
 std::string RunFolder::ask(const std::string& config) {
-  asked_ = true;
   write_whole(asked_config(path()), config);
+  asked_ = true;
   return asked_config(path());
 }
 
@@ -131,6 +131,9 @@ void RunFolder::keep_logs_in(const std::string& dir) {
     return;
   }
   const std::string wanted = absolute(dir + "/" + fs::path(path()).filename().string());
+  if (wanted == absolute(path()) || fs::equivalent(wanted, path(), failed))
+    throw UserError(str("--log-dir ", dir, ": ", wanted, " is the run's own folder, whose logs lie in ", link,
+                        " anyhow; leave --log-dir out, or choose another"));
   const std::string now = fs::is_symlink(there) ? fs::read_symlink(link, failed).string() : link;
   if (fs::exists(there) && now != wanted)
     throw UserError(str("--log-dir ", dir, ": the logs of this run lie in ", now, " already, not in ", wanted,
@@ -186,8 +189,8 @@ std::vector<int64_t> attempts_there(const std::string& run_dir) {
   for (fs::directory_iterator at(run_dir + "/logs", failed), end; !failed && at != end;
        at.increment(failed)) {
     const std::string name = at->path().filename();
-    const auto k = name.starts_with("attempt-") ? whole_number(name.substr(8)) : std::nullopt;
-    if (k && *k > 0 && name == str("attempt-", *k)) out.push_back(*k);
+    if (!is_numbered(name, "attempt-")) continue;
+    if (const int64_t k = *whole_number(name.substr(8)); k > 0) out.push_back(k);
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -203,7 +206,9 @@ bool remove_attempt(const std::string& folder) { return remove_known(folder, is_
 std::string RunFolder::new_attempt(int64_t keep) const {
   make_private_folders(path() + "/logs");  // that it failed is seen by the next call
   const std::string out = next_attempt(path());
-  if (make_private_folder(out) != 0) throw UserError(str("cannot write ", out, ": ", std::strerror(errno)));
+  if (make_private_folder(out) != 0)
+    throw UserError(str("cannot write ", out, ": ", std::strerror(errno), "; look at ", path(),
+                        "/logs, which must be a folder that you may write, or ", other_));
   attempts_.push_back(out);
   auto there = attempts_there(path());
   for (; keep > 0 && static_cast<int64_t>(there.size()) > keep; there.erase(there.begin()))

@@ -48,8 +48,7 @@ TEST_F(HostFaults, ATrainrunThatIsKilledIsFollowedByTheSameCommand) {
   auto result =
       on_hosts(2,
                str("at 0 bash -c 'echo $$ >killed.pid; exec \"$@\"' - ", run, "&\nfirst=$!\n",
-                   "for i in $(seq 300); do ls -d runs/killed/ckpt/step-?* >/dev/null 2>&1 && break; sleep "
-                   "0.1; done\n",
+                   "for i in $(seq 300); do [[ -e runs/killed/ckpt/latest ]] && break; sleep 0.1; done\n",
                    "at 0 kill -9 $(cat killed.pid)\n", "wait $first\necho killed $?\n", "at 0 timeout 60 ",
                    run, "--timeout 8\necho again $?\nsleep 5\n", count_left(0), count_left(1)),
                90);

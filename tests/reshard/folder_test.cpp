@@ -100,8 +100,8 @@ TEST(Folder, ForeignFilesStayAndHinderNoSave) {
   ScratchFolder folder;
   const std::string dir = folder.path("ckpt");
   save(dir, 10, 1);
-  for (const char* file :
-       {"step-10.old/thesis.txt", "step-10.tmp/notes.txt", "step-20.old", "latest.old", "step-40.old/a/b"})
+  for (const char* file : {"step-10.old/thesis.txt", "step-10.tmp/notes.txt", "step-20.old", "latest.old",
+                           "step-50.tmp", "step-40.old/a/b"})
     folder.write(str("ckpt/", file), std::string("precious"));
   for (int state : {2, 3, 4}) {
     save(dir, 10, state);
@@ -119,7 +119,8 @@ TEST(Folder, ForeignFilesStayAndHinderNoSave) {
   for (const auto& entry : fs::recursive_directory_iterator(dir))
     found +=
         entry.is_regular_file() && fs::file_size(entry.path()) == 8 && text_of(entry.path()) == "precious";
-  EXPECT_EQ(found, 5);
+  EXPECT_EQ(found, 6);
+  EXPECT_EQ(text_of(dir + "/step-50.tmp.foreign"), "precious");
 }
 
 TEST(Folder, FallsBackToTheNewestWholeOne) {

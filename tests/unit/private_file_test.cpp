@@ -147,6 +147,9 @@ TEST(private_file, never_waits_for_a_pipe) {
     EXPECT_FALSE(create_private(folder.path("pipe"), flags)) << "what is no file is not removed";
     EXPECT_EQ(errno, EINVAL);
   }
+  EXPECT_FALSE(replace_private(folder.path("pipe"), "mine"));
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("pipe.tmp")));
   EXPECT_TRUE(std::filesystem::is_fifo(folder.path("pipe")));
   TrustedOpen opened = open_trusted_file(folder.path("pipe"));
   EXPECT_TRUE(opened.distrusted());

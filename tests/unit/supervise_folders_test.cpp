@@ -89,6 +89,31 @@ TEST(RunFolders, KeepLogsThatAreOlderOrMoved) {
   EXPECT_EQ(run_of_held(logs), run);
 }
 
+TEST(RunFolders, TellWhatStandsInTheirWay) {
+  ScratchFolder top;
+  const auto refusal = [&](const std::string& run, const std::string& dir) -> std::string {
+    try {
+      RunFolder folder(run);
+      folder.keep_logs_in(dir);
+      return folder.new_attempt();
+    } catch (const UserError& error) { return error.what(); }
+  };
+  const std::string runs = top.path("runs");
+  EXPECT_EQ(refusal(runs + "/a", runs),
+            str("--log-dir ", runs, ": ", runs, "/a is the run's own folder, whose logs lie in ", runs,
+                "/a/logs anyhow; leave --log-dir out, or choose another"));
+  std::filesystem::create_directory_symlink(runs, top.path("link"));
+  EXPECT_NE(refusal(runs + "/a", top.path("link")).find(" is the run's own folder"), std::string::npos);
+  top.write("runs/b/logs", std::string("precious"));
+  EXPECT_EQ(refusal(runs + "/b", ""),
+            str("cannot write ", runs, "/b/logs/attempt-1: Not a directory; look at ", runs,
+                "/b/logs, which must be a folder that you may write, or choose --name=OTHER"));
+  // Names that no counter made are none of its own.
+  for (const char* name : {"attempt-9223372036854775807", "attempt-007", "attempt-3"})
+    std::filesystem::create_directories(runs + "/c/logs/" + name);
+  EXPECT_EQ(refusal(runs + "/c", ""), runs + "/c/logs/attempt-4");
+}
+
 // Nothing is left of a start that was for nothing: not where the run's folder was made, nor where it was
 // there.
 TEST(RunFolders, LeaveNoLogsElsewhereOfNothing) {
