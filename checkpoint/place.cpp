@@ -131,12 +131,19 @@ void remove_unfinished(Storage& storage, const std::string& dir, const std::stri
 
 void remove_step(Storage& storage, const std::string& step_dir) {
   if (is_link(step_dir)) return storage.remove(step_dir);
+  std::vector<FolderEntry> entries;
+  try {
+    entries = storage.list(step_dir);
+  } catch (const StorageError& error) {
+    if (error.code != ENOTDIR) throw;
+    return warn_once(str(step_dir, " is left: it is no folder of a checkpoint; move it away"));
+  }
   std::set<std::string> listed;
   try {
     for (const auto& file : load_manifest(storage, step_dir).files) listed.insert(file.name);
   } catch (const UserError&) {}  // the names alone tell
   std::string left;
-  for (const auto& entry : storage.list(step_dir))
+  for (const auto& entry : entries)
     if (!entry.folder && (is_checkpoint_file(entry.name) || listed.count(entry.name)))
       storage.remove(step_dir + "/" + entry.name);
     else
