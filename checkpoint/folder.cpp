@@ -12,7 +12,7 @@
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
-#include "core/base/remove_known.h"
+#include "core/base/checkpoint_names.h"
 
 namespace lockstep::checkpoint {
 
@@ -33,17 +33,6 @@ std::optional<int64_t> step_of(const std::string& name) {
   }
   if (step_name(step) != name) return std::nullopt;
   return step;
-}
-
-bool is_checkpoint_file(const std::string& name) {
-  constexpr std::string_view kRank = "rank-", kEnd = ".safetensors";
-  if (name == kManifestName) return true;
-  if (!name.starts_with(kRank) || !name.ends_with(kEnd) || name.size() < kRank.size() + kEnd.size())
-    return false;
-  const std::string middle = name.substr(kRank.size(), name.size() - kRank.size() - kEnd.size());
-  const size_t dot = middle.find('.');
-  return is_numbered(middle.substr(0, dot), "") &&
-         (dot == std::string::npos || is_numbered(middle.substr(dot), "."));
 }
 
 std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
@@ -93,8 +82,7 @@ class LatelyParsed {
 Manifest read_manifest_text(const std::string& text, const std::string& step_dir) {
   static LatelyParsed lately;
   Manifest out = lately.parse(text, step_dir + "/" + kManifestName);
-  std::string name = last_part(step_dir),
-              plain = ends_with(name, ".old") ? name.substr(0, name.size() - 4) : name;
+  const std::string plain = without_old(last_part(step_dir));
   if (auto step = step_of(plain); step && *step != out.step)
     throw DamagedError(
         str(step_dir, "/", kManifestName, " is of step ", out.step, ", but the folder is named ", plain));
@@ -126,8 +114,7 @@ std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool&
   std::set<std::string> names;
   for (const auto& entry : entries) names.insert(entry.name);
   for (const auto& entry : entries) {
-    std::string plain =
-        ends_with(entry.name, ".old") ? entry.name.substr(0, entry.name.size() - 4) : entry.name;
+    const std::string plain = without_old(entry.name);
     auto step = step_of(plain);
     if (entry.name == "latest" ||
         (ends_with(entry.name, ".tmp") && step_of(entry.name.substr(0, entry.name.size() - 4))))

@@ -1,5 +1,5 @@
 // The checkpoint folder: step-N, step-N.tmp (being written), step-N.old (set aside while its successor takes
-// the name), latest, .lock.
+// the name; step-N.old.K where that name is taken), latest, .lock.
 #pragma once
 
 #include <memory>
@@ -26,11 +26,9 @@ struct StepFolder {
 std::string step_name(int64_t step);                      // "step-20"
 std::optional<int64_t> step_of(const std::string& name);  // of "step-20"; nullopt for other names
 
-// What a checkpoint has in its step folder: the manifest and the files of ranks ("rank-3.safetensors", with
-// the tag of file_tag), by their names.
-bool is_checkpoint_file(const std::string& name);
-// The first entry of a step folder that is none and that its manifest does not list either; "" where there is
-// none. Nobody knows what it is for, so that no tool removes it.
+// The first entry of a step folder that is no checkpoint's by its name (core/base/checkpoint_names.h) and
+// that its manifest does not list either; "" where there is none. Nobody knows what it is for, so that no
+// tool removes it.
 std::string stranger_in(Storage& storage, const std::string& step_dir);
 
 // The manifest of a step folder. VanishedError when the folder is not there, DamagedError when it has no

@@ -11,6 +11,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/place.h"
 #include "checkpoint/plan/load_plan.h"
+#include "core/base/checkpoint_names.h"
 #include "core/base/log.h"
 
 namespace lockstep::checkpoint {
@@ -111,13 +112,11 @@ WorkOutcome pass_files(Group& world, Storage& storage, const std::vector<Passage
 
 void remove_others(Storage& storage, const std::string& dir, const std::string& name) {
   for (const auto& entry : storage.list(dir)) {
-    std::string plain = entry.name;
-    for (const char* end : {".tmp", ".old"})
-      if (plain.ends_with(end)) plain.resize(plain.size() - 4);
-    if (!entry.folder || entry.name == name || !step_of(plain)) continue;
-    const std::string path = dir + "/" + entry.name, going = path.ends_with(".tmp") ? path : path + ".tmp";
-    if (going != path) storage.rename(path, going);  // no reader sees it half removed
-    remove_step(storage, going);
+    if (!entry.folder || entry.name == name || !is_step_folder(entry.name)) continue;
+    const std::string path = dir + "/" + entry.name, going = path + ".tmp";
+    const bool renamed = !path.ends_with(".tmp") && !storage.exists(going);
+    if (renamed) storage.rename(path, going);  // no reader sees it half removed
+    remove_step(storage, renamed ? going : path);
   }
 }
 

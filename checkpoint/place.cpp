@@ -8,6 +8,7 @@
 
 #include "checkpoint/folder.h"
 #include "checkpoint/format/damage.h"
+#include "core/base/checkpoint_names.h"
 #include "core/base/log.h"
 #include "core/base/remove_known.h"
 
@@ -15,10 +16,6 @@ namespace lockstep::checkpoint {
 
 namespace {
 bool renames(Storage& storage, const std::string& dir) { return storage.commit(dir) == Commit::rename; }
-
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && std::string_view(text).substr(text.size() - end.size()) == end;
-}
 
 // A run meets the same folder at each save.
 void warn_once(const std::string& line) {
@@ -28,9 +25,17 @@ void warn_once(const std::string& line) {
   if (said.insert(line).second) logs::warn(line);
 }
 
+// `path`, or PATH.K where somebody else's file keeps what has that name.
+std::string free_name(Storage& storage, const std::string& path) {
+  std::string out = path;
+  for (int k = 1; storage.exists(out) || is_link(out); ++k) out = str(path, ".", k);
+  return out;
+}
+
 void commit_by_rename(Storage& storage, const std::string& dir, const std::string& name,
                       const std::string& manifest_text) {
-  const std::string path = dir + "/" + name, temporary = path + ".tmp", aside = path + ".old";
+  const std::string path = dir + "/" + name, temporary = path + ".tmp",
+                    aside = free_name(storage, path + ".old");
   write_text(storage, temporary + "/" + kManifestName, manifest_text);  // 4
   storage.sync_folder(temporary);
   const bool replaces = storage.exists(path);  // 5
@@ -68,22 +73,34 @@ void remove_unlisted(Storage& storage, const std::string& step_dir) {
   }
 }
 
+// What stands where a save writes and is no folder: a link goes, as a link; a file is somebody else's, and
+// keeps its bytes under another name.
+void clear_way(Storage& storage, const std::string& path) {
+  if (is_link(path)) return storage.remove(path);
+  const std::string other = free_name(storage, path + ".foreign");
+  storage.rename(path, other);
+  logs::warn(str(path, " stood where a save writes, and is none of its folders: it is ", other, " now"));
+}
+
 void tidy_renamed(Storage& storage, const std::string& dir) {
   auto entries = storage.list(dir);
   std::set<std::string> names;
   for (const auto& entry : entries) names.insert(entry.name);
+  std::reverse(entries.begin(), entries.end());  // of several that were set aside the last one is the newest
   for (const auto& entry : entries) {
-    std::string path = dir + "/" + entry.name,
-                plain = entry.name.substr(0, entry.name.size() - std::min<size_t>(4, entry.name.size()));
-    bool ours = step_of(plain) || plain == "latest";
-    if (ends_with(entry.name, ".old") && step_of(plain) && entry.folder && !names.count(plain)) {
+    const std::string path = dir + "/" + entry.name, plain = without_old(entry.name);
+    if (entry.name == "latest.tmp" && !entry.folder) storage.remove(path);
+    if (!is_step_folder(entry.name) || step_of(entry.name)) continue;
+    if (!entry.folder) {
+      if (entry.name == plain) clear_way(storage, path);
+      continue;
+    }
+    if (entry.name != plain && !names.count(plain) && storage.exists(path + "/" + kManifestName)) {
       storage.rename(path, dir + "/" + plain);
       storage.sync_folder(dir);
-    } else if (ours && (ends_with(entry.name, ".tmp") || ends_with(entry.name, ".old"))) {
-      if (entry.folder)
-        remove_step(storage, path);
-      else
-        storage.remove(path);
+      names.insert(plain);
+    } else {
+      remove_step(storage, path);
     }
   }
 }
@@ -114,12 +131,19 @@ void remove_unfinished(Storage& storage, const std::string& dir, const std::stri
 
 void remove_step(Storage& storage, const std::string& step_dir) {
   if (is_link(step_dir)) return storage.remove(step_dir);
+  std::vector<FolderEntry> entries;
+  try {
+    entries = storage.list(step_dir);
+  } catch (const StorageError& error) {
+    if (error.code != ENOTDIR) throw;
+    return warn_once(str(step_dir, " is left: it is no folder of a checkpoint; move it away"));
+  }
   std::set<std::string> listed;
   try {
     for (const auto& file : load_manifest(storage, step_dir).files) listed.insert(file.name);
   } catch (const UserError&) {}  // the names alone tell
   std::string left;
-  for (const auto& entry : storage.list(step_dir))
+  for (const auto& entry : entries)
     if (!entry.folder && (is_checkpoint_file(entry.name) || listed.count(entry.name)))
       storage.remove(step_dir + "/" + entry.name);
     else
@@ -132,7 +156,13 @@ void remove_step(Storage& storage, const std::string& step_dir) {
 void remove_checkpoints(Storage& storage, const std::string& dir, const std::vector<std::string>& step_dirs) {
   std::vector<std::string> going;
   for (const auto& path : step_dirs)
-    if (const std::string stranger = stranger_in(storage, path); stranger.empty())
+    if (const std::string stranger = stranger_in(storage, path),
+        there = renames(storage, dir) && storage.exists(path + ".tmp") ? path + ".tmp" : "";
+        !there.empty())
+      warn_once(str(path, " is kept: ", there,
+                    " is there, and holds no file of a checkpoint; move it away, and the "
+                    "next save removes the folder"));
+    else if (stranger.empty())
       going.push_back(path);
     else
       warn_once(

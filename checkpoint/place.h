@@ -30,7 +30,9 @@ void remove_step(Storage& storage, const std::string& step_dir);
 // A small file, whole or as it was.
 void replace_text(Storage& storage, const std::string& path, const std::string& text);
 
-// Removes what interrupted saves left, and gives a step-N.old its name back where step-N is not there.
+// Removes what interrupted saves left, and gives a step-N.old its name back where step-N is not there. What
+// is none of a save's stays, and one of the same step goes on around it; a file in the place of step-N.tmp is
+// renamed.
 void tidy(Storage& storage, const std::string& dir);
 
 // The file `latest` of a folder, for people and other tools.

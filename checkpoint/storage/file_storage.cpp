@@ -240,8 +240,13 @@ void FileStorage::make_folders(const std::string& path) {
   struct stat at;
   if (code == EEXIST && ::stat(path.c_str(), &at) == 0 && S_ISDIR(at.st_mode)) return;
   if (code == EEXIST)
-    throw StorageError(str("cannot make folder ", path, ": something that is no folder has its name"), path,
-                       code);
+    throw StorageError(
+        str("cannot make folder ", path, ": something that is no folder has its name; move it away"), path,
+        code);
+  if (code == ENOTDIR)
+    throw StorageError(str("cannot make folder ", path, ": ", std::strerror(code),
+                           "; move away what stands on the way to it, or name another place"),
+                       path, code);
   fail(str("cannot make folder ", path), path, code);
 }
 

@@ -16,26 +16,24 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 }
 }  // namespace
 
-std::string linked_away(const std::string& path) {
+std::string linked_away(const std::string& path, const std::string& folder) {
   std::error_code failed;
-  if (!fs::is_symlink(fs::symlink_status(path, failed))) return "";
-  const fs::path parent = fs::path(path).parent_path();
-  const fs::path folder = fs::canonical(parent.empty() ? "." : parent, failed);
+  const fs::path named = fs::canonical(folder.empty() ? "." : folder, failed);
   if (failed) return "";  // it cannot be reached, as opening it will tell
   const fs::path real = fs::canonical(path, failed);
   if (failed) return "";  // it leads nowhere
-  if (is_below(real, folder)) return "";
-  fs::path root = folder;
+  if (is_below(real, named)) return "";
+  fs::path root = named;
   while (root.has_relative_path() && root.filename() != "snapshots") root = root.parent_path();
   if (root.filename() == "snapshots" && real.parent_path() == root.parent_path() / "blobs") return "";
   return real.string();
 }
 
-void refuse_linked_away(const std::string& path) {
-  const std::string to = linked_away(path);
+void refuse_linked_away(const std::string& path, const std::string& folder) {
+  const std::string to = linked_away(path, folder);
   if (!to.empty())
-    throw UserError(str(path, " is a link to ", to,
-                        ", outside of its folder: it is not read, since what a model's "
+    throw UserError(str(path, " leads by a link to ", to, ", outside of ", folder.empty() ? "." : folder,
+                        ": it is not read, since what a model's "
                         "folder holds is copied into the run and into what is exported; put the file itself "
                         "there if it belongs to the model"));
 }

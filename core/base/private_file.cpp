@@ -116,6 +116,11 @@ std::string made_private(const std::string& path) {
 
 bool replace_private(const std::string& path, const std::string& text) {
   const std::string draft = path + ".tmp";
+  struct stat there;
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode)) {
+    errno = S_ISDIR(there.st_mode) ? EISDIR : EINVAL;
+    return false;
+  }
   Descriptor file = create_private(draft);
   if (!file) return false;
   int reason = write_fully(file.get(), text);

@@ -29,8 +29,8 @@ int make_private_folders(const std::string& path);
 bool append_private(const std::string& path, const std::string& text);
 // `path`, with the file made where there is none: for a stream, which would make it as the umask says.
 std::string made_private(const std::string& path);
-// Replaces a file whole: written as PATH.tmp, synced, renamed. False, with errno, when that fails; the old
-// file is then as it was.
+// Replaces a file or a link whole: written as PATH.tmp, synced, renamed. False, with errno, when that fails,
+// and for a pipe, a device or a folder of this name; what was there is then as it was.
 bool replace_private(const std::string& path, const std::string& text);
 
 }  // namespace lockstep

@@ -15,10 +15,16 @@ std::optional<Sentence> sentence_at(std::string_view text, std::string_view patt
     const size_t from = std::exchange(out.end, std::min(end, text.size()));
     return text.substr(from, out.end - from);
   };
-  for (const char c : pattern) {
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
     if (c == '#' || c == '@') {
-      const std::string_view gap = c == '#' ? take("0123456789", true) : take(" \t\r\n\v\f", false);
-      if (gap.empty()) return {};
+      std::string_view gap = c == '#' ? take("0123456789", true) : take(" \t\r\n\v\f", false);
+      const std::string_view behind = pattern.substr(i + 1, pattern.find_first_of("#@ ", i + 1) - i - 1);
+      const size_t first = out.end - gap.size(),
+                   last = text.substr(first, gap.size() + behind.size()).rfind(behind);
+      if (gap.empty() || last == std::string_view::npos || last == 0) return {};
+      gap = gap.substr(0, last);
+      out.end = first + gap.size();
       out.gaps.emplace_back(gap);
     } else if (out.end == text.size() || text[out.end] != c) {
       return {};

@@ -19,9 +19,6 @@ using Findings = std::vector<Finding>;
 // Processor, load, clocks, memory and its speed, /dev/shm, limits of the process and its cgroup. `root`
 // stands before /proc, /sys and /dev, for tests. About half a second.
 Findings host_findings(const std::string& root = "");
-// Cores that the cgroups of this process may use in the mean (cpu.max, cpu.cfs_quota_us); nothing without a
-// limit.
-std::optional<double> cgroup_cores(const std::string& root = "");
 
 // The folder that runs are written to (`runs`, or where it would be made): space, kind of file system,
 // whether it takes files, and how fast. At most about 2 s. Then the kernel cache and the compiler of kernels.

@@ -1,5 +1,4 @@
 // The doctor's checks of the host: processor, memory, limits.
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
@@ -9,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "launcher/cli/doctor.h"
+#include "launcher/machine/host_cores.h"
 #include "launcher/machine/host_rates.h"
 #include "launcher/memory/host.h"
 
@@ -29,21 +29,8 @@ std::optional<double> number_in(const std::string& text) {
   } catch (const std::exception&) { return {}; }
 }
 
-// cpu.max of a cgroup of version 2, "150000 100000"; cpu.cfs_quota_us of version 1, -1 for none.
-std::optional<double> quota_in(const std::string& folder) {
-  const auto words = split(first_line(folder + "/cpu.max"), ' ');
-  if (words.size() == 2) {
-    const auto quota = number_in(words[0]), period = number_in(words[1]);
-    if (quota && period && *period > 0) return *quota / *period;
-  }
-  const auto quota = number_in(first_line(folder + "/cpu.cfs_quota_us")),
-             period = number_in(first_line(folder + "/cpu.cfs_period_us"));
-  if (quota && period && *quota > 0 && *period > 0) return *quota / *period;
-  return {};
-}
-
 void check_cores(const std::string& root, Findings& out) {
-  const int64_t all = std::thread::hardware_concurrency(), mine = cores_of_process();
+  const int64_t all = std::thread::hardware_concurrency(), mine = cores_by_affinity();
   const auto quota = cgroup_cores(root);
   std::string value = str(mine, mine == 1 ? " core" : " cores");
   if (mine < all) value += str(" of the host's ", all, " (affinity)");
@@ -159,32 +146,6 @@ void check_limits(Findings& out) {
                  ""});
 }
 }  // namespace
-
-std::optional<double> cgroup_cores(const std::string& root) {
-  std::optional<double> out;
-  auto look = [&](const std::string& folder) {
-    if (const auto quota = quota_in(folder)) out = std::min(out.value_or(*quota), *quota);
-  };
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const auto parts = split(line, ':');  // "0::/a/b", "4:cpu,cpuacct:/a/b"
-    if (parts.size() < 3) continue;
-    const bool second = parts[1].empty();
-    if (!second && (',' + parts[1] + ',').find(",cpu,") == std::string::npos) continue;
-    std::string path = trim(parts[2]);
-    for (;;) {  // the group and those above it
-      if (second)
-        look(root + "/sys/fs/cgroup" + path);
-      else
-        look(root + "/sys/fs/cgroup/cpu" + path), look(root + "/sys/fs/cgroup/cpu,cpuacct" + path);
-      const size_t slash = path.rfind('/');
-      if (path.empty() || path == "/" || slash == std::string::npos) break;
-      path.resize(slash);
-    }
-    look(root + (second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu"));
-  }
-  return out;
-}
 
 Findings host_findings(const std::string& root) {
   Findings out;

@@ -236,6 +236,17 @@ class Gathered {
   std::unique_ptr<PlanReport> plan_;
   std::string no_plan_, no_budgets_;
 };
+
+// What is there may be a page that this command wrote before, and nothing else.
+void refuse_foreign_page(const std::string& path, const std::string& run) {
+  std::string text, why;
+  if (PlainFile there = open_plain(path); !there.fd || there.bytes == 0) return;
+  if (!read_plain(path, text, why) || !is_page(text))
+    throw UserError(str("report: ", path,
+                        " is there, and is no page of this command: it is left as it is; move it away, or "
+                        "name another file, as in: trainrun report ",
+                        run, " --out OTHER.html"));
+}
 }  // namespace
 
 int report(const ReportArguments& arguments, std::ostream& out) {
@@ -247,6 +258,7 @@ int report(const ReportArguments& arguments, std::ostream& out) {
                         "that is written, as in: trainrun report ",
                         arguments.run, " --out report.html"));
   const std::string html = page_html(run.page());
+  refuse_foreign_page(path, arguments.run);
   PlainFile file = create_shared(path);
   std::string why = file.why;
   if (file.fd)

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/reading/json_text.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
 #include "launcher/cli/program_target.h"
@@ -22,10 +23,12 @@
 #include "launcher/loop/memory_to_disk.h"
 #include "launcher/machine/host_rates.h"
 #include "launcher/machine/run_device.h"
+#include "launcher/report/metrics.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
 #include "launcher/supervise/host_agent.h"
 #include "launcher/supervise/memory_folder.h"
+#include "launcher/supervise/rank_limits.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/supervisor.h"
@@ -125,9 +128,41 @@ int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const
   return kExitOk;
 }
 
-// Where the logs lie, and what the workers read. Of a folder that was made for nothing, nothing is left.
-void prepare(RunFolder& folder, const std::string& log_dir, const std::string& config) {
+// Words and paths that a run writes beside the large files: whether a text may be one of its own.
+bool is_word_of_run(const std::string& name, const std::string& text) {
+  const std::string line = trim(text);
+  if (name == "memory-id")
+    return line.size() == 32 && line.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (name == "program.json") {
+    const Json said = bounded_json(text);
+    return said.is_object() && said.contains("command") && said.contains("folder");
+  }
+  return line.find('/') != std::string::npos && printable(line) == line;  // a path, or an address
+}
+
+// Files of somebody else's under the names of a run's own would be replaced. `config`: the run has one.
+void refuse_foreign_files(const std::string& run, bool config, const std::string& other) {
+  refuse_foreign_metrics(run + "/metrics.jsonl");
+  std::vector<std::string> words = {"memory-id", "run.at", "logs.at", config ? "ckpt.at" : "program.json"};
+  for (const std::string& name : words) {
+    std::string text, why;
+    if (!read_plain(run + "/" + name, text, why) || text.empty() || is_word_of_run(name, text)) continue;
+    throw UserError(str(run, "/", name,
+                        " is there, and no run wrote it: a file of the run's would take its place. "
+                        "It is left as it is; move it away, or ",
+                        other));
+  }
+  if (config)
+    for (const std::string& path : {run + "/config.json", asked_config(run)})
+      refuse_foreign_config(path, other);
+}
+
+// Where the logs lie, and what the workers read. Of a folder that was made for nothing, nothing is left; and
+// nothing is begun where files of somebody else's have the names of a run's.
+void prepare(RunFolder& folder, const std::string& log_dir, const std::string& config, bool has_config,
+             const std::string& other) {
   try {
+    refuse_foreign_files(folder.path(), has_config, other);
     folder.keep_logs_in(log_dir);
     if (!config.empty()) folder.ask(config);
   } catch (const UserError&) {
@@ -251,7 +286,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
       }
       host_rates();
       RunFolder folder(run_dir);
-      prepare(folder, launch.log_dir, "");
+      prepare(folder, launch.log_dir, "", true, other);
       return simulate(resolved, arguments.simulate, folder, launch.grace);
     }
     asked = asked_config(run_dir);
@@ -280,9 +315,10 @@ int run(const RunArguments& arguments, std::ostream& out) {
     return kExitOk;
   }
   if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
+  if (launch.nproc > 1 && !launch.hosts.several()) require_limits(launch.nproc);  // before a file is written
   if (on_cpu) host_rates();  // for the prediction of rank 0, which has no quiet moment for it
   RunFolder folder(run_dir, other);
-  prepare(folder, launch.log_dir, config);
+  prepare(folder, launch.log_dir, config, !config.empty(), other);
   return supervise_on_hosts(launch, folder);
 }
 

@@ -55,6 +55,12 @@ void make_absolute(std::vector<std::string>& libraries) {
     if (const std::string absolute = absolute_path(path); !absolute.empty()) path = absolute;
   }
 }
+int64_t leaves_of(const Json& node) {
+  if (!node.is_object()) return 1;
+  int64_t out = 0;
+  for (const auto& inner : node) out += leaves_of(inner);
+  return out;
+}
 // As it may be typed again.
 std::string to_type(const std::string& path) {
   const std::string absolute = absolute_path(path);
@@ -87,6 +93,26 @@ void refuse_stored_ops(const RunConfig& config, const std::string& where, const 
           command, " ", key, "`; or do without them: --compile.load_ops=[]"));
 }
 }  // namespace
+
+bool is_stored_config(const std::string& text) {
+  constexpr int64_t kKeys = 45;  // the first version stored 53; the longest config of `configs` says 38
+  const Json config = bounded_json(text);
+  for (const char* section : {"model", "data", "batch", "train", "optim", "checkpoint"})
+    if (!config.is_object() || !config.contains(section) || !config[section].is_object()) return false;
+  return leaves_of(config) >= kKeys;
+}
+
+void refuse_foreign_config(const std::string& path, const std::string& other) {
+  std::string text, why;
+  std::error_code none;
+  if (read_plain(path, text, why, kJsonBytes) ? text.empty() || is_stored_config(text)
+                                              : !fs::is_regular_file(path, none))
+    return;
+  throw UserError(str(path,
+                      " is there, and no run stored it: the run's config would take its place. It is left as "
+                      "it is; move it away, or ",
+                      other));
+}
 
 std::string stored_in(const std::string& file) {
   std::error_code none;

@@ -14,6 +14,13 @@ namespace lockstep::launcher {
 // lock beside logs.
 std::string stored_in(const std::string& file);
 
+// Whether a text is a config as a run of any version stores it: an object that says nearly every key, which
+// nobody writes by hand.
+bool is_stored_config(const std::string& text);
+// UserError where a file of this name is there and none of a run's wrote it: it would be replaced. `other`:
+// the way to another one.
+void refuse_foreign_config(const std::string& path, const std::string& other);
+
 // UserError when a config that was read from `where` names a plugin or libraries of ops (compile.load_ops)
 // which `overrides` do not name, or not with absolute paths. `folder`: what stored_in gave, or the
 // checkpoint; "": it was not stored, and may name one. `command`: what is to be typed again, for the message.

@@ -130,7 +130,7 @@ Json carried_config(const std::string& run) {
   const std::string path = carried_in(run) + "/config.json";
   std::string text, why;
   if (!fs::exists(path)) return {};
-  refuse_linked_away(path);
+  refuse_linked_away(path, run);
   if (!read_plain(path, text, why, int64_t{1} << 24)) throw UserError(str("cannot read ", path, ": ", why));
   Json out = config_json(text, path);
   if (!out.is_object())
@@ -247,6 +247,9 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   const Json words = config_of(family, complete(family, model_options(config), weights.hidden),
                                carried_config(run), word_of(dtype), held.classes());
 
+  const bool carries = fs::is_directory(carried_in(run));
+  if (carries) refuse_linked_away(carried_in(run), run);
+
   refuse_files_in(request.folder);
   fs::create_directories(request.folder);
   const std::vector<Shard> shards = shards_of(weights.tensors, request.max_shard);
@@ -256,7 +259,7 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   };
   if (shards.size() > 1) write(kTensorIndex, index_of(shards));
   if (family.generates) write("generation_config.json", generation_of(words));
-  if (fs::is_directory(carried_in(run))) carry_files(carried_in(run), request.folder, CarriedFor::others);
+  if (carries) carry_files(carried_in(run), request.folder, CarriedFor::others);
   write("config.json", words);
   if (const auto made = with_chat_template(request.folder, held.chat_template()))
     write("tokenizer_config.json", *made);

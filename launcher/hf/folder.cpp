@@ -76,7 +76,7 @@ std::optional<HfFolder> open_folder(const std::string& path) {
   out.config_path = out.folder + "/config.json";
   if (folder) refuse_adapters(path);
   if (!fs::exists(out.config_path, unknown)) return {};
-  refuse_linked_away(out.config_path);
+  refuse_linked_away(out.config_path, out.folder);
   std::string text, why;
   if (!read_plain(out.config_path, text, why, kMaxConfigBytes))
     throw UserError(str("cannot read ", out.config_path, ": ", why));
@@ -93,7 +93,7 @@ void carry_files(const std::string& from, const std::string& to, CarriedFor whom
     const std::string file = str(from, "/", name);
     std::error_code unknown;
     if (!fs::exists(file, unknown)) continue;
-    refuse_linked_away(file);
+    refuse_linked_away(file, from);
     std::string text, why;
     if (!read_plain(file, text, why, kMaxCarriedBytes)) throw UserError(str("cannot read ", file, ": ", why));
     if (whom == CarriedFor::owner)

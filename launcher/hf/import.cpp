@@ -15,6 +15,7 @@
 #include "core/models/family.h"
 #include "core/reading/json_text.h"
 #include "launcher/config/run_names.h"
+#include "launcher/config/stored.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
 #include "launcher/supervise/run_folder.h"
@@ -93,6 +94,7 @@ void refuse_begun(const std::string& run) {
   for (const auto& found : checkpoint::list_checkpoints(run + "/ckpt"))
     throw UserError(
         str(run, " has checkpoints already (", found.path, "); choose another --name, or remove the folder"));
+  refuse_foreign_config(run + "/config.json", "choose another --name");
 }
 
 // What an override says of a key, "" where none does.

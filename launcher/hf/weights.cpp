@@ -194,7 +194,7 @@ std::vector<std::string> load_weights(const HfFamily& family, const std::string&
   std::vector<std::string> told;
   raise(settle(*mesh.world, attempt([&] {
     const TensorFiles files(path);
-    for (const auto& file : files.files()) refuse_linked_away(file);
+    for (const auto& file : files.files()) refuse_linked_away(file, checkpoint::parent_folder(files.path()));
     told = files.told();
     std::vector<Wanted> wanted;
     std::vector<std::string> expected;

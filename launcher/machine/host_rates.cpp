@@ -2,8 +2,6 @@
 // use the host.
 #include "launcher/machine/host_rates.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -21,6 +19,7 @@
 #include "core/base/hash.h"
 #include "core/device/device.h"
 #include "core/reading/json_text.h"
+#include "launcher/machine/host_cores.h"
 
 namespace lockstep::launcher {
 
@@ -125,13 +124,6 @@ HostRates from(const Json& json) {
 
 }  // namespace
 
-int64_t cores_of_process() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0
-             ? CPU_COUNT(&set)
-             : static_cast<int64_t>(std::thread::hardware_concurrency());
-}
-
 double copy_rate(int64_t threads) {
   constexpr size_t kBlock = size_t{8} << 20;  // that a thread copies, beyond its caches
   constexpr double kTime = 0.1;
@@ -167,7 +159,7 @@ std::string host_processor() {
 
 HostRates measure_host_rates() {
   HostRates out;
-  out.processor = host_processor(), out.cores = std::max<int64_t>(1, cores_of_process());
+  out.processor = host_processor(), out.cores = cores_of_process();
   double load = 0;  // mean of a minute
   out.quiet = getloadavg(&load, 1) != 1 || load < 0.5 * static_cast<double>(out.cores), out.at = now();
   const auto threads = static_cast<int>(out.cores);

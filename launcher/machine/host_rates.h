@@ -23,7 +23,6 @@ struct HostRates {
   bool operator==(const HostRates&) const = default;
 };
 
-int64_t cores_of_process();         // by its affinity
 double copy_rate(int64_t threads);  // bytes per second that threads read and write together; 0.1 s
 HostRates measure_host_rates();     // of all cores of this process; about three quarters of a second
 std::string host_processor();       // what HostRates::processor says of this host

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -66,7 +67,28 @@ MetricsRow& MetricsRow::add(const std::string& name, const std::string& value) {
 }
 std::string MetricsRow::text() const { return "{" + body_ + "}"; }
 
+bool is_metrics_text(const std::string& text) {
+  constexpr std::string_view kRowBegin = "{\"step\": ", kRowEnd = "\"certificate\": ";
+  const size_t end = text.find('\n');
+  if (end == std::string::npos) return text.starts_with(kRowBegin.substr(0, text.size()));
+  return text.starts_with(kRowBegin) &&
+         std::string_view(text).substr(0, end).find(kRowEnd) != std::string::npos;
+}
+
+void refuse_foreign_metrics(const std::string& path) {
+  constexpr size_t kHead = 1 << 20;  // of the first row, which may have a norm of each parameter
+  PlainFile file = open_plain(path);
+  std::string head(kHead, '\0');
+  const int64_t bytes = file.fd ? read_fully(file.fd.get(), head.data(), head.size(), 0) : 0;
+  head.resize(static_cast<size_t>(std::max<int64_t>(0, bytes)));
+  if (!is_metrics_text(head))
+    throw UserError(str(path,
+                        " is there, and has no rows of a run, which would take their place. It is left "
+                        "as it is; move it away, or give the run another name"));
+}
+
 MetricsWriter::MetricsWriter(std::string path, int64_t resume_step) : path_(std::move(path)) {
+  refuse_foreign_metrics(path_);
   auto refuse = [&](const std::string& file, const std::string& why) {
     throw UserError(str("cannot write ", file, ": ", why));
   };

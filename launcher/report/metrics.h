@@ -33,11 +33,16 @@ class MetricsRow {
   std::vector<std::pair<std::string, double>> numbers_;
 };
 
+// Whether a text begins as the rows of a run do, also where the first is torn.
+bool is_metrics_text(const std::string& text);
+// UserError where a file of this name is there and none of a run's wrote it: it would be emptied.
+void refuse_foreign_metrics(const std::string& path);
+
 class MetricsWriter {
  public:
-  // Opens `path` for appending. Lines of steps after `resume_step` are removed (the run does them again), and
-  // so are torn lines; with resume_step 0 the file starts empty. UserError naming the file when it cannot be
-  // written, or is no plain file.
+  // Refuses what is foreign, as above. Opens `path` for appending. Lines of steps after `resume_step` are
+  // removed (the run does them again), and so are torn lines; with resume_step 0 the file starts empty.
+  // UserError naming the file when it cannot be written, or is no plain file.
   MetricsWriter(std::string path, int64_t resume_step);
   // Writes what waits, and warns how many rows are lost where that fails.
   ~MetricsWriter();

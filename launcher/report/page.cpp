@@ -151,6 +151,18 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
   return out;
 }
 
+namespace {
+constexpr std::string_view kPageBegin =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n<title>";
+constexpr std::string_view kPageData = "</main>\n<script type=\"application/json\" id=\"data\">";
+}  // namespace
+
+bool is_page(const std::string& text) {
+  return text.starts_with(kPageBegin) && text.find(kPageData) != std::string::npos;
+}
+
 std::string page_html(const Page& page) {
   Json charts = Json::array(), marks = Json::array();
   for (const auto& event : page.events)
@@ -166,14 +178,10 @@ std::string page_html(const Page& page) {
         tag("section", "",
             tag("details", "", tag("summary", "", "Config") + tag("pre", "", escaped_lines(page.config)))) +
         "\n";
-  return str(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
-      escaped_markup(page.title), "</title>\n<style>\n", kPageStyle, "</style>\n</head>\n<body>\n<main>\n",
-      body, "</main>\n<script type=\"application/json\" id=\"data\">",
-      script_json({{"charts", charts}, {"marks", marks}}), "</script>\n<script>\n", kPageScript,
-      "</script>\n</body>\n</html>\n");
+  return str(kPageBegin, escaped_markup(page.title), "</title>\n<style>\n", kPageStyle,
+             "</style>\n</head>\n<body>\n<main>\n", body, kPageData,
+             script_json({{"charts", charts}, {"marks", marks}}), "</script>\n<script>\n", kPageScript,
+             "</script>\n</body>\n</html>\n");
 }
 
 }  // namespace lockstep::launcher

@@ -69,6 +69,8 @@ struct Page {
 };
 
 std::string page_html(const Page& page);
+// Whether a text is such a page, of any version.
+bool is_page(const std::string& text);
 
 // At most about `most` points that look the same: the least and the greatest of each stretch, and both ends.
 std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,

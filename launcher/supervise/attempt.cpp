@@ -17,7 +17,6 @@
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
-#include "launcher/supervise/rank_limits.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/rank_server.h"
 #include "launcher/supervise/steady_seconds.h"
@@ -43,10 +42,7 @@ class Attempt {
         late_(std::make_shared<LateWatch>(log_dir, command.nproc, command.deadlines)),
         launcher_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
     facts_.nproc = command.nproc;
-    if (command.nproc > 1) {
-      require_limits(command.nproc);
-      server_.emplace(command.nproc);
-    }
+    if (command.nproc > 1) server_.emplace(command.nproc);
     for (int64_t rank = 0; rank < command.nproc; ++rank) start(command, rank);
   }
   ~Attempt() { kill_ranks(); }  // of a start that failed halfway

@@ -79,8 +79,10 @@ void HeldFolder::open(const Words& words) {
   made_lock_ = made_ || !fs::exists(fs::symlink_status(path_ + "/lock", unknown));
   if (make_private_folders(path_) == 0) fd_ = open_private(path_ + "/lock", O_RDWR).take();
   if (fd_ < 0)
-    throw UserError(
-        str(words.cannot, ": ", std::strerror(errno), "; start where you may write, or ", words.other));
+    throw UserError(str(words.cannot, ": ",
+                        errno == EINVAL ? path_ + "/lock is no plain file, and is left as it is; move it away"
+                                        : str(std::strerror(errno), "; start where you may write"),
+                        ", or ", words.other));
   fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
 }
 
@@ -105,8 +107,11 @@ HeldFolder::HeldFolder(std::string path, const std::string& run, const Words& wo
     if (reason == EINTR) continue;
     if (reason != EWOULDBLOCK) {
       const std::string said = str(lock, " cannot be locked: ", std::strerror(reason));
-      if (!words.without_lock || !has_no_locks(reason))
+      if (!words.without_lock || !has_no_locks(reason)) {
+        if (made_lock_) ::unlink(lock.c_str());
+        if (made_) ::rmdir(path_.c_str());
         refuse(str(words.cannot, ": ", said, "; start on another file system, or ", words.other));
+      }
       warn_user(str(said, "; the run goes on, and another that writes ", path_, " is not refused"));
       break;
     }

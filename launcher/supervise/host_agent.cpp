@@ -23,6 +23,7 @@
 #include "core/reading/json_text.h"
 #include "core/reading/whole_number.h"
 #include "launcher/supervise/attempt.h"
+#include "launcher/supervise/cause.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/leftovers.h"
 #include "launcher/supervise/rank_process.h"
@@ -35,6 +36,14 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr double kSign = 1, kNap = 0.1;  // seconds between an agent's signs of life, and between looks
+
+// The user's signal came first: no mistake, and no failure.
+class StoppedWaiting : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const override { return "Stopped"; }
+  int exit_code() const override { return 128 + first_signal(); }
+};
 
 void nap() { std::this_thread::sleep_for(std::chrono::duration<double>(kNap)); }
 
@@ -248,7 +257,11 @@ void await_agents(LaunchOptions& options, const std::string& run_dir, Console& c
         missing.push_back(str(node));
       }
     }
-    if (signals_seen() > 0) throw UserError("stopped while waiting for the other nodes");
+    if (signals_seen() > 0)
+      throw StoppedWaiting(
+          str(signal_text(first_signal()),
+              ": nothing has begun, and the other nodes are waited for no more; the same command "
+              "begins again"));
     if (!missing.empty() && now_s() - begin > 3 && !std::exchange(said, true))
       console.notice(
           str("waits for node ", join(missing, ", "), ": start the same command there, with --node-rank"));

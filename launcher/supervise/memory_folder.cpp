@@ -14,6 +14,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "core/base/checkpoint_names.h"
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
@@ -60,11 +61,8 @@ bool is_memory_file(const Entry& entry) {
   const std::string top = entry.path.substr(0, slash);
   if (slash == std::string::npos && !entry.folder)
     return top == "run" || top == "run.tmp" || top == ".lock" || top == "latest" || top == "latest.tmp";
-  if (!is_numbered(top, "step-") && !is_numbered(top, "step-", ".tmp") && !is_numbered(top, "step-", ".old"))
-    return false;
-  if (slash == std::string::npos) return true;
-  const std::string file = entry.path.substr(slash + 1);
-  return !entry.folder && (file == "manifest.json" || is_numbered(file, "rank-", ".safetensors"));
+  if (!is_step_folder(top)) return false;
+  return slash == std::string::npos || (!entry.folder && is_checkpoint_file(entry.path.substr(slash + 1)));
 }
 
 // The lock that a run holds while it saves there, taken; not open where there is none, or another process has

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/remove_known.h"
+#include "launcher/supervise/console.h"
 #include "launcher/supervise/rank_limits.h"
 
 namespace lockstep::launcher {
@@ -29,6 +31,23 @@ bool is_made_name(const std::string& name) {
   const size_t dot = name.rfind('.');
   return name.starts_with(prefix()) && name.size() == dot + 1 + kRandomLetters &&
          is_numbered(name.substr(0, dot), prefix());
+}
+
+// Debian 12's Open MPI 4.1 and PMIx 4.2: segments of btl/vader, windows of osc/sm and osc/rdma, coll/sm,
+// sharedfp/sm, and what PMIx's server writes of itself; in ATTEMPT/, ATTEMPT/RANK/, or in one of these
+// itself.
+bool is_mpi_entry(const Entry& entry) {
+  const auto parts = split(entry.path, '/');
+  const std::string& name = parts.back();
+  const bool numbered = std::all_of(parts.begin(), parts.end() - 1,
+                                    [](const std::string& part) { return is_numbered(part, ""); });
+  if (!numbered || parts.size() > 3) return false;
+  if (entry.folder) return is_numbered(name, "");
+  if (name == "lock") return parts.size() == 1;
+  for (const char* begin :
+       {"vader_segment.", "osc_sm.", "osc_rdma.", "coll-sm-cid-", "open_mpi_shmem_mmap.", "pmix"})
+    if (name.starts_with(begin)) return true;
+  return name.find("_cid-") != std::string::npos && name.ends_with(".sm");
 }
 
 // True for a folder of this user whose maker has gone. One that is being made has no lock yet: it is left
@@ -50,13 +69,23 @@ bool abandoned(const std::string& folder) {
 }
 }  // namespace
 
+std::string remove_mpi_folder(const std::string& folder) {
+  if (remove_known(folder, is_mpi_entry)) return "";
+  const int reason = errno;
+  const std::string other = foreign_in(folder, is_mpi_entry);
+  return str(folder, " is left: ",
+             other.empty() ? std::string(std::strerror(reason))
+                           : str("it holds ", printable(other),
+                                 ", which is not known for MPI's; move it away, or "
+                                 "remove the folder"));
+}
+
 int remove_abandoned_folders(const std::string& top) {
   int removed = 0;
   std::error_code failed;
   for (fs::directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename();
-    std::error_code ignored;  // another process removes it too
-    if (is_made_name(name) && abandoned(at->path())) removed += fs::remove_all(at->path(), ignored) > 0;
+    if (is_made_name(name) && abandoned(at->path())) removed += remove_mpi_folder(at->path()).empty();
   }
   return removed;
 }
@@ -80,8 +109,9 @@ MpiFolder::MpiFolder(int64_t bytes) {
         path_ = name;
         return;
       }
-      std::error_code ignored;  // the reason is told below
-      fs::remove_all(name, ignored);
+      const int reason = errno;
+      remove_mpi_folder(name);
+      errno = reason;
     }
     refused += str(refused.empty() ? "" : ", ", top, " (", std::strerror(errno), ")");
   }
@@ -93,8 +123,7 @@ MpiFolder::MpiFolder(int64_t bytes) {
 }
 
 MpiFolder::~MpiFolder() {
-  std::error_code ignored;  // what cannot be removed now, the next run removes
-  fs::remove_all(path_, ignored);
+  if (const std::string left = remove_mpi_folder(path_); !left.empty()) warn_user(left);
   close(lock_);
 }
 

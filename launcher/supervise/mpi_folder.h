@@ -7,8 +7,12 @@
 
 namespace lockstep::launcher {
 
+// Removes what Open MPI, PMIx and MpiFolder make in such a folder, or in one of an attempt in it, and the
+// folder if nothing else is in it: what is left, and why, or "".
+std::string remove_mpi_folder(const std::string& folder);
+
 // Made 0700 in /dev/shm, else, where that takes no folder or has no room for `bytes`, in TMPDIR or /tmp; and
-// removed with all that is in it. A process that is killed cannot remove its own: the next one that makes a
+// removed (remove_mpi_folder). A process that is killed cannot remove its own: the next one that makes a
 // folder does, for folders of the same user whose maker has gone (it held a lock, which ends with it).
 class MpiFolder {
  public:

@@ -4,22 +4,27 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
+#include <filesystem>
+#include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 
 #include "core/base/descriptor.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
@@ -30,9 +35,6 @@ std::array<std::atomic<int>, kMostListeners> g_guarded{-1, -1, -1, -1};
 std::atomic<bool> g_asks{false};  // the kernel says whose a connection is
 // Kept for the moment in which no descriptor is left: a listener that cannot accept would end for good.
 std::atomic<int> g_spare{-1};
-// /proc/net/tcp and tcp6, open from the start: in that moment they could not be opened.
-std::atomic<int> g_table{-1}, g_table6{-1};
-constexpr int kReadings = 2;  // of a table that does not have the row
 
 bool is_guarded(int fd) {
   for (const auto& one : g_guarded)
@@ -40,35 +42,55 @@ bool is_guarded(int fd) {
   return false;
 }
 
-// "0100007F:9F99", as /proc/net/tcp has it.
-std::string end_text(const sockaddr_in& end) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%08X:%04X", end.sin_addr.s_addr, ntohs(end.sin_port));
-  return text;
-}
-
-// The user of the row that has `wanted`, "LOCAL REMOTE ", in a table of connections that is open.
-std::optional<uid_t> owner_in(int table, const std::string& wanted) {
-  std::string rest;
-  std::array<char, 16384> piece;
-  for (off_t at = 0;;) {
-    const ssize_t bytes = ::pread(table, piece.data(), piece.size(), at);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return {};
-    at += bytes;
-    rest.append(piece.data(), static_cast<size_t>(bytes));
-    const size_t whole = rest.rfind('\n') + 1;  // 0: no line ends here
-    const size_t row = rest.find(wanted);
-    unsigned uid = 0;
-    // "... 0100007F:9F99 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000  1000 ..."
-    if (row < whole &&
-        std::sscanf(rest.c_str() + row + wanted.size(), "%*x %*x:%*x %*x:%*x %*x %u", &uid) == 1)
-      return uid;
-    rest.erase(0, whole);
+// Asks the kernel for the one socket of this host whose ends are `from` and `to` (sock_diag(7)): a table of
+// all is read for longer than a rank waits where a host has tens of thousands.
+class SocketOwners {
+ public:
+  void open() {
+    std::lock_guard lock(mutex_);
+    if (!asks_) asks_ = Descriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   }
+  // Nothing where the socket has gone, belongs to no process any more, or the kernel does not say.
+  std::optional<uid_t> owner(const sockaddr_in& from, const sockaddr_in& to) {
+    std::lock_guard lock(mutex_);
+    struct {
+      nlmsghdr head;
+      inet_diag_req_v2 ask;
+    } question{};
+    question.head.nlmsg_len = sizeof question;
+    question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    question.head.nlmsg_flags = NLM_F_REQUEST;
+    question.head.nlmsg_seq = ++number_;
+    question.ask.sdiag_family = AF_INET;  // finds those of IPv6 that connect to ::ffff:127.0.0.1, too
+    question.ask.sdiag_protocol = IPPROTO_TCP;
+    question.ask.idiag_states = ~0u;
+    question.ask.id.idiag_sport = from.sin_port, question.ask.id.idiag_dport = to.sin_port;
+    question.ask.id.idiag_src[0] = from.sin_addr.s_addr, question.ask.id.idiag_dst[0] = to.sin_addr.s_addr;
+    question.ask.id.idiag_cookie[0] = question.ask.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    if (!asks_ || ::send(asks_.get(), &question, sizeof question, 0) != sizeof question) return {};
+    struct {  // what may stand behind it is cut off
+      nlmsghdr head;
+      inet_diag_msg said;
+    } answer{};
+    do {  // the answer is there when send() returns; of an earlier question none is left but by a fault
+      const ssize_t bytes = ::recv(asks_.get(), &answer, sizeof answer, MSG_DONTWAIT);
+      if (bytes < static_cast<ssize_t>(sizeof answer)) return {};
+    } while (answer.head.nlmsg_seq != number_);
+    const bool is_it = answer.head.nlmsg_type == SOCK_DIAG_BY_FAMILY && answer.said.idiag_inode != 0 &&
+                       answer.said.id.idiag_dport == to.sin_port;
+    return is_it ? std::optional<uid_t>(answer.said.idiag_uid) : std::nullopt;
+  }
+
+ private:
+  std::mutex mutex_;
+  Descriptor asks_;
+  uint32_t number_ = 0;
+};
+SocketOwners& socket_owners() {
+  static SocketOwners out;
+  return out;
 }
 
-// Whose the other end of a connection is; nothing where it has gone, or the kernel does not say.
 std::optional<uid_t> owner_of_peer(int fd) {
   sockaddr_in here{}, there{};
   socklen_t bytes = sizeof here;
@@ -77,16 +99,7 @@ std::optional<uid_t> owner_of_peer(int fd) {
   bytes = sizeof there;
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &bytes) != 0 || there.sin_family != AF_INET)
     return {};
-  // A socket of IPv6 that connects to ::ffff:127.0.0.1 is in the other table.
-  const std::string mapped = htonl(1) == 1 ? "00000000000000000000FFFF" : "0000000000000000FFFF0000";
-  // A table comes in pieces, and a row may be passed over while others go.
-  for (int tries = 0; tries < kReadings; ++tries) {
-    if (const auto uid = owner_in(g_table.load(), end_text(there) + " " + end_text(here) + " ")) return uid;
-    if (const auto uid =
-            owner_in(g_table6.load(), mapped + end_text(there) + " " + mapped + end_text(here) + " "))
-      return uid;
-  }
-  return {};
+  return socket_owners().owner(there, here);
 }
 
 // A connection of this process with itself, whose owner is known.
@@ -153,21 +166,34 @@ int accept_guarded(int socket, sockaddr* address, socklen_t* bytes) {
 }
 }  // namespace
 
-void guard_listeners() {
-  if (g_table.load() < 0) g_table = ::open("/proc/net/tcp", O_RDONLY | O_CLOEXEC);
-  if (g_table6.load() < 0) g_table6 = ::open("/proc/net/tcp6", O_RDONLY | O_CLOEXEC);
-  g_asks = kernel_says();
-  keep_spare();
-  size_t found = 0;
-  for (int fd = 0; fd < 4096 && found < g_guarded.size(); ++fd) {
+std::vector<int> listeners() {
+  std::vector<int> out;
+  std::error_code unknown;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", unknown), end; !unknown && at != end;
+       at.increment(unknown)) {
+    const int fd = static_cast<int>(whole_number(at->path().filename().string()).value_or(-1));
     int listens = 0;
     socklen_t bytes = sizeof listens;
-    sockaddr_storage at{};
-    socklen_t length = sizeof at;
+    sockaddr_storage where{};
+    socklen_t length = sizeof where;
     if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens &&
-        ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length) == 0 && at.ss_family == AF_INET)
-      g_guarded[found++] = fd;
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&where), &length) == 0 && where.ss_family == AF_INET)
+      out.push_back(fd);
   }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void guard_listeners(const std::vector<int>& but) {
+  socket_owners().open();
+  g_asks = kernel_says();
+  keep_spare();
+  size_t guarded = 0;
+  for (const int fd : listeners())
+    if (guarded < g_guarded.size() && !std::binary_search(but.begin(), but.end(), fd)) {
+      ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // no rank inherits the port
+      g_guarded[guarded++] = fd;
+    }
 }
 
 }  // namespace lockstep::launcher

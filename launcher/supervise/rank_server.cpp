@@ -196,8 +196,9 @@ class Server {
     Infos infos;
     infos.add(PMIX_SERVER_TMPDIR, folder_.path());
     infos.add(PMIX_SYSTEM_TMPDIR, folder_.path());
+    const std::vector<int> inherited = listeners();
     check(PMIx_server_init(&answers, infos.data(), infos.size()), "start its server");
-    guard_listeners();
+    guard_listeners(inherited);
   }
   MpiFolder folder_;
   int folders_ = 0;
@@ -274,8 +275,7 @@ RankServer::~RankServer() {
     (void)forgotten.release();
     (void)new std::vector<Rank>(std::move(ranks_));
   }
-  std::error_code ignored;  // it goes with the process's folder
-  fs::remove_all(folder_, ignored);
+  remove_mpi_folder(folder_);  // what is left is told with the process's folder
 }
 
 std::string RankServer::words(int64_t rank) {

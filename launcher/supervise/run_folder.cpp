@@ -41,6 +41,13 @@ bool is_attempt_file(const Entry& entry) {
          numbered("error-", ".json");
 }
 
+// Files by which the hosts of a run find one another (host_agent.cpp).
+bool is_node_file(const Entry& entry) {
+  const std::string& name = entry.path;
+  return !entry.folder && (name == "over.json" || name == "over.json.tmp" ||
+                           is_numbered(name, "node-", ".json") || is_numbered(name, "node-", ".json.tmp"));
+}
+
 bool is_own_link(const std::string& path) {
   struct stat at{};
   return lstat(path.c_str(), &at) == 0 && S_ISLNK(at.st_mode) && at.st_uid == geteuid();
@@ -64,8 +71,8 @@ RunFolder::~RunFolder() {
 }
 
 std::string RunFolder::ask(const std::string& config) {
-  asked_ = true;
   write_whole(asked_config(path()), config);
+  asked_ = true;
   return asked_config(path());
 }
 
@@ -80,9 +87,20 @@ void RunFolder::hold_logs(const std::string& folder, const std::string& dir) {
   const std::string known = run_of_held(folder);
   const bool moved = !known.empty() && fs::status(known, gone).type() == fs::file_type::not_found;
   // A run of --log-dir that is older than the locks of logs: DIR/NAME, without one.
-  const bool older = fs::symlink_status(folder + "/lock", gone).type() == fs::file_type::not_found &&
-                     fs::path(folder).filename() == fs::path(run).filename();
-  if (dir.empty() && !is_this_run(known) && !(is_own_link(path() + "/logs") && (moved || older)))
+  const bool unlocked = fs::symlink_status(folder + "/lock", gone).type() == fs::file_type::not_found,
+             named = fs::path(folder).filename() == fs::path(run).filename();
+  const bool refused = dir.empty() && !is_this_run(known) &&
+                       !(is_own_link(path() + "/logs") && (moved || (unlocked && named)));
+  if (refused && unlocked && !named) {
+    const std::string there = (fs::path(folder).parent_path() / fs::path(run).filename()).string();
+    throw UserError(
+        str(said, " is a link to ", printable(folder),
+            ", which has no lock, as logs of an earlier version, and the name of another run. If they "
+            "are this run's, give them its name: mv ",
+            printable(folder), " ", printable(there), " && ln -sfn ", printable(there), " ", printable(said),
+            "; if not, remove the link"));
+  }
+  if (refused)
     throw UserError(str(said, " is a link to ", printable(folder),
                         ", which is not known for the logs of this run; say --log-dir=",
                         printable(fs::path(folder).parent_path().string()),
@@ -99,8 +117,8 @@ void RunFolder::hold_logs(const std::string& folder, const std::string& dir) {
   if (dir.empty() && moved && !is_this_run(known))
     warn_user(str(said, " is a link to ", printable(folder), ", the logs of ", printable(known),
                   ", which is gone: they are taken for this run's"));
-  logs->take();
   logs_ = std::move(logs);
+  logs_->take();
 }
 
 void RunFolder::keep_logs_in(const std::string& dir) {
@@ -113,6 +131,9 @@ void RunFolder::keep_logs_in(const std::string& dir) {
     return;
   }
   const std::string wanted = absolute(dir + "/" + fs::path(path()).filename().string());
+  if (wanted == absolute(path()) || fs::equivalent(wanted, path(), failed))
+    throw UserError(str("--log-dir ", dir, ": ", wanted, " is the run's own folder, whose logs lie in ", link,
+                        " anyhow; leave --log-dir out, or choose another"));
   const std::string now = fs::is_symlink(there) ? fs::read_symlink(link, failed).string() : link;
   if (fs::exists(there) && now != wanted)
     throw UserError(str("--log-dir ", dir, ": the logs of this run lie in ", now, " already, not in ", wanted,
@@ -121,28 +142,40 @@ void RunFolder::keep_logs_in(const std::string& dir) {
   if (fs::exists(there)) return;
   fs::create_directory_symlink(wanted, link, failed);
   if (failed) throw UserError(str("--log-dir ", dir, ": cannot write ", link, ": ", failed.message()));
+  made_link_ = true;
+}
+
+bool RunFolder::remove_logs() const {
+  bool gone = true;
+  for (const std::string& attempt : attempts_) gone = remove_attempt(attempt) && gone;
+  if (!logs_) return gone;
+  if (logs_->made()) remove_known(logs_->path() + "/nodes", is_node_file);
+  if (logs_->made_lock()) remove_file(logs_->path() + "/lock");
+  if (logs_->made()) ::rmdir(logs_->path().c_str());
+  if (made_link_) remove_file(path() + "/logs");
+  return gone;
 }
 
 bool RunFolder::remove_unused() const {
-  if (!held_.made()) return false;
+  if (!held_.made()) {
+    if (!attempts_.empty()) return false;
+    remove_logs();
+    if (held_.made_lock()) remove_file(path() + "/lock");
+    return false;
+  }
   const auto made_here = [](const Entry& entry) {
     const std::string& name = entry.path;
-    for (const char* one : {"lock", "asked.json", "asked.json.tmp", "memory-id", "memory-id.tmp", "logs",
-                            "logs/nodes", "logs/nodes/over.json", "logs/nodes/over.json.tmp"})
+    for (const char* one :
+         {"lock", "asked.json", "asked.json.tmp", "memory-id", "memory-id.tmp", "logs", "logs/nodes"})
       if (name == one) return true;
-    return is_numbered(name, "logs/nodes/node-", ".json") ||
-           is_numbered(name, "logs/nodes/node-", ".json.tmp");
+    constexpr std::string_view kNodes = "logs/nodes/";
+    return name.starts_with(kNodes) && is_node_file({name.substr(kNodes.size()), entry.folder});
   };
   std::error_code failed;
   for (fs::directory_iterator at(path(), failed), end; !failed && at != end; at.increment(failed))
     if (!made_here({at->path().filename().string(), false})) return false;
   if (failed) return false;
-  bool gone = true;
-  for (const std::string& attempt : attempts_) gone = remove_attempt(attempt) && gone;
-  if (logs_) {
-    if (logs_->made_lock()) remove_file(logs_->path() + "/lock");
-    if (logs_->made()) ::rmdir(logs_->path().c_str());
-  }
+  const bool gone = remove_logs();
   return remove_known(path(), made_here) && gone;
 }
 
@@ -156,8 +189,8 @@ std::vector<int64_t> attempts_there(const std::string& run_dir) {
   for (fs::directory_iterator at(run_dir + "/logs", failed), end; !failed && at != end;
        at.increment(failed)) {
     const std::string name = at->path().filename();
-    const auto k = name.starts_with("attempt-") ? whole_number(name.substr(8)) : std::nullopt;
-    if (k && *k > 0 && name == str("attempt-", *k)) out.push_back(*k);
+    if (!is_numbered(name, "attempt-")) continue;
+    if (const int64_t k = *whole_number(name.substr(8)); k > 0) out.push_back(k);
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -173,7 +206,9 @@ bool remove_attempt(const std::string& folder) { return remove_known(folder, is_
 std::string RunFolder::new_attempt(int64_t keep) const {
   make_private_folders(path() + "/logs");  // that it failed is seen by the next call
   const std::string out = next_attempt(path());
-  if (make_private_folder(out) != 0) throw UserError(str("cannot write ", out, ": ", std::strerror(errno)));
+  if (make_private_folder(out) != 0)
+    throw UserError(str("cannot write ", out, ": ", std::strerror(errno), "; look at ", path(),
+                        "/logs, which must be a folder that you may write, or ", other_));
   attempts_.push_back(out);
   auto there = attempts_there(path());
   for (; keep > 0 && static_cast<int64_t>(there.size()) > keep; there.erase(there.begin()))

@@ -23,8 +23,8 @@ class RunFolder {
   // The config that the workers read, beside the lock: it becomes config.json when the ranks have found that
   // it can be run, and goes with this object. Written 0600; UserError where it cannot be.
   std::string ask(const std::string& config);
-  // Where this object made the folder, and no run began in it: removes what it made, and nothing else. True
-  // where the folder is gone and so are the logs; false, and nothing done, where it was there before.
+  // Where no run began in the folder: removes what this object made, and nothing else. True where the folder
+  // is gone and so are the logs; false where it was there before, and then an attempt stays with its logs.
   bool remove_unused() const;
   // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": where they are. UserError where
   // the run has its logs elsewhere already; where DIR/NAME is the link of another user, holds the logs of
@@ -38,11 +38,12 @@ class RunFolder {
 
  private:
   void hold_logs(const std::string& folder, const std::string& dir);
+  bool remove_logs() const;  // those that this object made; true where its attempts are gone
   const std::string other_;
   const double patience_;
   HeldFolder held_;
   std::unique_ptr<HeldFolder> logs_;  // where they lie elsewhere
-  bool asked_ = false;
+  bool asked_ = false, made_link_ = false;
   mutable std::vector<std::string> attempts_;  // that this object made
 };
 

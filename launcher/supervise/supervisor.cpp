@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 #include "launcher/supervise/attempt.h"
+#include "launcher/supervise/cause.h"
 #include "launcher/supervise/growth.h"
 #include "launcher/supervise/host_agent.h"
 #include "launcher/supervise/hosts_attempt.h"
@@ -167,7 +168,8 @@ class Supervision {
             delay > 0 ? str(" in ", number_text(delay), " s, ") : " at once, ",
             newest_text(asked_.memory_dir, progress_.checkpoint), ", with ", ranks_text(members_.nproc()),
             members_.nproc() < before ? str(" (", before, " before)") : ""));
-    return wait_unless_stopped(delay);
+    stopped_waiting_ = !wait_unless_stopped(delay);
+    return !stopped_waiting_;
   }
 
   // Ranks computed wrong. What goes on without them is no restart of the budget: there are fewer each time.
@@ -197,7 +199,10 @@ class Supervision {
   }
 
   int gave_up(const AttemptOutcome& outcome) {
-    if (restarts_ > 0) {
+    if (stopped_waiting_) {
+      console_.notice(str(signal_text(first_signal()),
+                          ": this restart is not made; the same command continues from the last checkpoint"));
+    } else if (restarts_ > 0) {
       console_.notice(
           str("gave up after ", restarts_, restarts_ == 1 ? " restart" : " restarts",
               first_cause_ == outcome.cause ? "" : str("; the first failure was: ", first_cause_)));
@@ -217,6 +222,7 @@ class Supervision {
   Progress progress_;
   const double began_ = now_s();
   int64_t restarts_ = 0, fruitless_ = 0;
+  bool stopped_waiting_ = false;
   bool grown_ = false;  // the next attempt has ranks that were taken back
   Change change_ = Change::none;
   std::string log_dir_, slow_host_, first_cause_;

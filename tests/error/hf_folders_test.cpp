@@ -151,9 +151,9 @@ TEST_F(HuggingFaceFolders, LinksOutOfAFolder) {
   copy("gpt2");
   scratch_.write("secret", std::string("key"));
   const std::string real = std::filesystem::canonical("secret").string();
-  auto refused = [](const std::string& link, const std::string& to) {
-    return link + " is a link to " + to +
-           ", outside of its folder: it is not read, since what a model's folder holds is copied into the "
+  auto refused = [](const std::string& link, const std::string& to, const std::string& folder = "m") {
+    return link + " leads by a link to " + to + ", outside of " + folder +
+           ": it is not read, since what a model's folder holds is copied into the "
            "run "
            "and into what is exported; put the file itself there if it belongs to the model";
   };
@@ -188,7 +188,8 @@ TEST_F(HuggingFaceFolders, LinksOutOfAFolder) {
   // A run that somebody gave.
   std::filesystem::remove("runs/run/hf/vocab.json");
   std::filesystem::create_symlink("../../../secret", "runs/run/hf/vocab.json");
-  EXPECT_EQ(exported({.run = "run", .folder = "out"}), refused("runs/run/hf/vocab.json", real));
+  EXPECT_EQ(exported({.run = "run", .folder = "out"}),
+            refused("runs/run/hf/vocab.json", real, "runs/run/hf"));
   EXPECT_FALSE(std::filesystem::exists("out/vocab.json"));
 }
 

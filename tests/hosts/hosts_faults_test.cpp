@@ -40,6 +40,26 @@ TEST_F(HostFaults, AnMpirunThatIsKilledIsToldAsSuch) {
   EXPECT_HAS(result.output, "left on 1: 0\n");
 }
 
+// Its ranks on the hosts still save for some seconds, and the same command waits for them.
+TEST_F(HostFaults, ATrainrunThatIsKilledIsFollowedByTheSameCommand) {
+  const std::string run =
+      "$trainrun --hosts h0:1,h1:1 --network eth0 --name=killed c.json --checkpoint.every=5 "
+      "--train.steps=100000 --log.every=1000 ";
+  auto result =
+      on_hosts(2,
+               str("at 0 bash -c 'echo $$ >killed.pid; exec \"$@\"' - ", run, "&\nfirst=$!\n",
+                   "for i in $(seq 300); do [[ -e runs/killed/ckpt/latest ]] && break; sleep 0.1; done\n",
+                   "at 0 kill -9 $(cat killed.pid)\n", "wait $first\necho killed $?\n", "at 0 timeout 60 ",
+                   run, "--timeout 8\necho again $?\nsleep 5\n", count_left(0), count_left(1)),
+               90);
+  EXPECT_HAS(result.output, "killed 137\n");
+  EXPECT_HAS(result.output, "resumed from ");
+  EXPECT_HAS(result.output, "again 80\n");
+  EXPECT_EQ(result.output.find(" is in use by "), std::string::npos) << result.output;
+  EXPECT_HAS(result.output, "left on 0: 0\n");
+  EXPECT_HAS(result.output, "left on 1: 0\n");
+}
+
 TEST_F(HostFaults, ARankThatStandsIsNamed) {
   auto result =
       on_hosts(2,

@@ -216,11 +216,19 @@ TEST_F(ForeignFiles, OfAnotherRunStayWhereALinkOrAStoredConfigLeadsThere) {
   fs::create_directory_symlink(scratch_.path("victim"), "runs/gift/logs2");
   fs::remove_all("runs/gift/logs");
   fs::rename("runs/gift/logs2", "runs/gift/logs");
+  refused(
+      {"--nproc", "1", "c.json", "--name=gift", "--keep-attempts=1"},
+      str("runs/gift/logs is a link to ", scratch_.path("victim"),
+          ", which has no lock, as logs of an earlier version, and the name of another run. If they are this "
+          "run's, give them its name: mv ",
+          scratch_.path("victim"), " ", scratch_.path("gift"), " && ln -sfn ", scratch_.path("gift"),
+          " runs/gift/logs; if not, remove the link"));
+  fs::create_directories("other");
+  scratch_.write("victim/lock", str("1\n", scratch_.path("other"), "\n"));
   refused({"--nproc", "1", "c.json", "--name=gift", "--keep-attempts=1"},
           str("runs/gift/logs is a link to ", scratch_.path("victim"),
-              ", which is not known for the logs of this run; "
-              "say --log-dir=",
-              scratch_.path(""), " if they are, or remove the link"));
+              ", which is not known for the logs of this run; say --log-dir=", scratch_.path(""),
+              " if they are, or remove the link"));
   EXPECT_EQ(file_text("victim/attempt-1/rank-0.log"), "precious");
 }
 

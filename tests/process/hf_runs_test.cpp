@@ -63,6 +63,16 @@ TEST_F(HuggingFaceRuns, AnImportedModelIsTrainedOnRanksResumedAndExported) {
   train({"export-hf", "tuned", "start", "--step=0"});
   train({"import-hf", "start", "--name=again"});
   EXPECT_EQ(manifest("again", 0)["state_hash"], manifest("tuned", 0)["state_hash"]);
+  // A run of a stranger's: the folder of what it carries is a link to one of the reader's own.
+  std::filesystem::rename("runs/tuned/hf", "mine");
+  std::filesystem::create_directory_symlink("../../mine", "runs/tuned/hf");
+  auto result_of_link = trainrun({"export-hf", "runs/tuned", "published"});
+  EXPECT_EQ(result_of_link.code, kExitUser) << result_of_link.output;
+  EXPECT_HAS(result_of_link.output, str("leads by a link to ", std::filesystem::canonical("mine").string()));
+  EXPECT_HAS(result_of_link.output, ", outside of runs/tuned: it is not read");
+  EXPECT_FALSE(std::filesystem::exists("published"));
+  std::filesystem::remove("runs/tuned/hf");
+  std::filesystem::rename("mine", "runs/tuned/hf");
   scratch_.write("precious/config.json", std::string("precious"));
   std::filesystem::create_directories("runs/led");
   std::filesystem::create_directory_symlink(scratch_.path("precious"), "runs/led/hf");

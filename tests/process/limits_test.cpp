@@ -37,7 +37,7 @@ TEST_F(Limits, AreComparedBeforeARankStarts) {
           "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 248.00 MiB before it "
           "has a "
           "model; raise ulimit -v, or use --nproc 1 or --simulate 2");
-  for (const char* files : {"20", "27"})
+  for (const char* files : {"6", "20", "27"})
     refused(str("ulimit -n ", files), words,
             str("ulimit -n is ", files,
                 ", and trainrun opens 28 files for 2 ranks; raise ulimit -n, or start fewer ranks, or "

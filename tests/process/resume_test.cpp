@@ -113,6 +113,35 @@ TEST_F(Resume, SigtermSavesAndTheNextStartGoesOnThere) {
   }
 }
 
+// A stop while nothing runs: before a restart, and before the other nodes have come.
+TEST_F(Resume, AStopThatComesInAWaitIsToldAsOne) {
+  scratch_.write("die.sh", std::string("#!/bin/sh\nkill -9 $$\n"));
+  std::filesystem::permissions("die.sh", std::filesystem::perms::owner_all);
+  for (const char* ranks : {"1", "2"}) {
+    auto process = start({"--nproc", ranks, "--max-restarts=6", "./die.sh"});
+    ASSERT_TRUE(until(60, [&] {
+      return process->output().find("restart 4 of 6 in 2 s") != std::string::npos;
+    })) << process->output();
+    kill(process->pid(), SIGTERM);
+    EXPECT_EQ(process->wait(10), kExitPeer) << process->output();
+    EXPECT_HAS(
+        process->output(),
+        "SIGTERM (15): this restart is not made; the same command continues from the last checkpoint\n");
+    EXPECT_EQ(process->output().find("gave up"), std::string::npos) << process->output();
+  }
+  write_tiny();
+  auto first =
+      start({"--nproc", "1", "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "c.json"});
+  ASSERT_TRUE(until(30, [&] { return first->output().find("waits for node 1") != std::string::npos; }))
+      << first->output();
+  kill(first->pid(), SIGTERM);
+  EXPECT_EQ(first->wait(10), 128 + SIGTERM) << first->output();
+  EXPECT_HAS(
+      first->output(),
+      "SIGTERM (15): nothing has begun, and the other nodes are waited for no more; the same command begins "
+      "again");
+}
+
 TEST_F(Resume, RestartsByItselfWithTheRanksThatAreLeft) {
   write_tiny();
   train({"--nproc", "1", "c.json", "--name=alone"});

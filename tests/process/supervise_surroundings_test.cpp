@@ -129,18 +129,5 @@ TEST_F(Supervise, OddSurroundingsAreToldOrMakeNoDifference) {
   EXPECT_EQ(empty.wait(10), kExitOk) << empty.output();
 }
 
-TEST_F(Supervise, TooFewDescriptorsAreTold) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "UndefinedBehaviorSanitizer looks at an object's type through a pipe, for which there are "
-                  "no descriptors here";
-#endif
-  Process few({"/bin/sh", "-c",
-               str("exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 16; exec ", FAKE_TRAINRUN, " ",
-                   folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")},
-              scratch_path() / "out");
-  EXPECT_EQ(few.wait(10), kExitUser);
-  EXPECT_HAS(few.output(), "ulimit -n is 16, and trainrun opens 40 files for 4 ranks; raise ulimit -n");
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -95,6 +95,36 @@ TEST(Folder, AStepSetAsideStillCounts) {
   EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-10", "step-20", "step-30"}));
 }
 
+// Nobody's file is removed, and none hinders a save of the step whose names it has.
+TEST(Folder, ForeignFilesStayAndHinderNoSave) {
+  ScratchFolder folder;
+  const std::string dir = folder.path("ckpt");
+  save(dir, 10, 1);
+  for (const char* file : {"step-10.old/thesis.txt", "step-10.tmp/notes.txt", "step-20.old", "latest.old",
+                           "step-50.tmp", "step-20", "step-40.old/a/b"})
+    folder.write(str("ckpt/", file), std::string("precious"));
+  for (uint64_t state : {2, 3, 4}) {
+    save(dir, 10, state);
+    EXPECT_EQ(load(dir), (Found{10, state}));
+  }
+  for (uint64_t state : {5, 6}) {
+    save(dir, 20, state);
+    EXPECT_EQ(load(dir), (Found{20, state}));
+  }
+  save(dir, 40, 7);
+  EXPECT_EQ(load(dir), (Found{40, 7}));
+  fs::rename(dir + "/step-40", dir + "/step-40.old.1");  // as a save that died leaves it
+  EXPECT_EQ(load(dir), (Found{40, 7}));
+  save(dir, 50, 8);
+  EXPECT_TRUE(fs::exists(dir + "/step-40/manifest.json"));
+  int found = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(dir))
+    found +=
+        entry.is_regular_file() && fs::file_size(entry.path()) == 8 && text_of(entry.path()) == "precious";
+  EXPECT_EQ(found, 7);
+  EXPECT_EQ(text_of(dir + "/step-50.tmp.foreign"), "precious");
+}
+
 TEST(Folder, FallsBackToTheNewestWholeOne) {
   for (int ranks : {1, 3}) {
     ScratchFolder folder;

@@ -2,8 +2,10 @@
 // devices that nothing was measured on.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "launcher/machine/host_cores.h"
 #include "launcher/machine/host_rates.h"
 #include "tests/support/scratch_folder.h"
 
@@ -30,6 +32,31 @@ TEST_F(HostRatesTest, AreMeasuredOnceAndStored) {
   EXPECT_EQ(host_rates(), measured) << "not measured again";
   EXPECT_EQ(roofline_here("cpu"), cpu_with(*measured));
   EXPECT_EQ(roofline_stored_here("cpu"), cpu_with(*measured));
+}
+
+// By affinity and by quotas of cgroups of both versions.
+TEST_F(HostRatesTest, AreOfTheCoresThatThisProcessMayUse) {
+  const auto quota = [this](const std::string& host, const std::string& text) {
+    scratch_.write(host + "/sys/fs/cgroup/slice/cpu.max", text + " 100000\n");
+    return cores_of_process(scratch_.path(host));
+  };
+  scratch_.write("v2/proc/self/cgroup", std::string("0::/slice/job\n"));
+  scratch_.write("v2/sys/fs/cgroup/slice/job/cpu.max", std::string("max 100000\n"));
+  EXPECT_FALSE(cgroup_cores(scratch_.path("v2")));
+  scratch_.write("v2/sys/fs/cgroup/slice/cpu.max", std::string("150000 100000\n"));
+  EXPECT_EQ(cgroup_cores(scratch_.path("v2")), 1.5) << "a group above it";
+  scratch_.write("v1/proc/self/cgroup", std::string("4:cpu,cpuacct:/job\n3:cpuset:/job\n"));
+  scratch_.write("v1/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", std::string("50000\n"));
+  scratch_.write("v1/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", std::string("100000\n"));
+  EXPECT_EQ(cgroup_cores(scratch_.path("v1")), 0.5);
+  EXPECT_FALSE(cgroup_cores(scratch_.path("none")));
+  EXPECT_EQ(cores_of_process(scratch_.path("none")), cores_by_affinity());
+  EXPECT_EQ(cores_of_process(scratch_.path("v1")), 1) << "half a core is one";
+  EXPECT_EQ(quota("v2", "150000"), 1);
+  EXPECT_EQ(quota("v2", "200000"), std::min<int64_t>(2, cores_by_affinity()));
+  EXPECT_EQ(quota("v2", "900000000"), cores_by_affinity());
+  for (const char* none : {"max", "-1", "0", "x", "99999999999999999999"})
+    EXPECT_EQ(quota("v2", none), cores_by_affinity()) << none;
 }
 
 TEST_F(HostRatesTest, OfAnotherProcessorOrFormCountAsNone) {

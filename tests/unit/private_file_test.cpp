@@ -94,11 +94,17 @@ TEST(linked_file, is_told_where_it_leads_out) {
     std::filesystem::create_symlink(to, at + name);
   std::filesystem::create_symlink("../../../blobs/1234", at + "sub/blob");
   for (const char* name : {"blob", "within", "chain", "nowhere", "sub/plain", "sub/blob", "none"})
-    EXPECT_EQ(linked_away(at + name), "") << name;
+    EXPECT_EQ(linked_away(at + name, at), "") << name;
   const std::string real = std::filesystem::canonical(folder.path("")).string();
-  EXPECT_EQ(linked_away(at + "out"), real + "/secret");
-  EXPECT_EQ(linked_away(at + "absolute"), real + "/secret");
-  EXPECT_EQ(linked_away(at + "near"), real + "/hub/other/1234");
+  EXPECT_EQ(linked_away(at + "out", at), real + "/secret");
+  EXPECT_EQ(linked_away(at + "absolute", at), real + "/secret");
+  EXPECT_EQ(linked_away(at + "near", at), real + "/hub/other/1234");
+  // A folder on the way is one, too; the folder that the user named may be a link.
+  std::filesystem::create_directory_symlink("../../other", at + "away");
+  std::filesystem::create_directory_symlink("sub", at + "inner");
+  EXPECT_EQ(linked_away(at + "away/1234", at), real + "/hub/other/1234");
+  EXPECT_EQ(linked_away(at + "inner/plain", at), "");
+  EXPECT_EQ(linked_away(at + "away/1234", at + "away"), "");
 }
 
 TEST(private_file, keeps_what_exists_as_it_is) {
@@ -141,6 +147,9 @@ TEST(private_file, never_waits_for_a_pipe) {
     EXPECT_FALSE(create_private(folder.path("pipe"), flags)) << "what is no file is not removed";
     EXPECT_EQ(errno, EINVAL);
   }
+  EXPECT_FALSE(replace_private(folder.path("pipe"), "mine"));
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("pipe.tmp")));
   EXPECT_TRUE(std::filesystem::is_fifo(folder.path("pipe")));
   TrustedOpen opened = open_trusted_file(folder.path("pipe"));
   EXPECT_TRUE(opened.distrusted());

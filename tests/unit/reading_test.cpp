@@ -102,6 +102,14 @@ TEST(Sentences, AreFoundWithTheirGaps) {
   EXPECT_FALSE(find_sentence("rank ", "rank #"));
   EXPECT_TRUE(find_sentence("code:    3", "code: #"));
   EXPECT_EQ(find_sentence("step 1, step 2", "step #", 3)->gaps[0], "2");
+  // What follows a gap is no part of it.
+  EXPECT_EQ(find_sentence("node h-1.b: gone", "node @: gone")->gaps[0], "h-1.b");
+  EXPECT_EQ(find_sentence("at [::1]:80, then", "at @:#, then")->gaps,
+            (std::vector<std::string>{"[::1]", "80"}));
+  EXPECT_EQ(find_sentence("port 8080 is taken", "port #0 is")->gaps[0], "808");
+  EXPECT_EQ(find_sentence("(a, b)", "(@, @)")->gaps, (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(find_sentence("node : gone", "node @: gone"));
+  EXPECT_FALSE(find_sentence("node a gone", "node @: gone"));
   // A regular expression would call itself a million times.
   const std::string long_word(1 << 20, 'x');
   EXPECT_EQ(find_sentence("on node " + long_word + " ended", "on node @ ended")->gaps[0].size(),

@@ -52,17 +52,20 @@ TEST(Metrics, ResumeDropsLaterStepsTornLinesAndRepeats) {
   std::string path = folder.path("metrics.jsonl");
   {
     MetricsWriter writer(path, 0);
-    for (int64_t step : {10, 20, 30}) writer.write(MetricsRow(step).add("loss", 1.0f));
+    for (int64_t step : {10, 20, 30})
+      writer.write(MetricsRow(step).add("loss", 1.0f).add("certificate", std::string("c")));
   }
   EXPECT_EQ(read(path),
-            "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 1}\n");
+            "{\"step\": 10, \"loss\": 1, \"certificate\": \"c\"}\n{\"step\": 20, \"loss\": 1, "
+            "\"certificate\": \"c\"}\n{\"step\": 30, \"loss\": 1, \"certificate\": \"c\"}\n");
   std::ofstream(path, std::ios::app) << "{\"step\": 20, \"loss\": 9}\nnot json\n{\"step\": 2";
   {
     MetricsWriter writer(path, 20);
-    writer.write(MetricsRow(30).add("loss", 3.0f));
+    writer.write(MetricsRow(30).add("loss", 3.0f).add("certificate", std::string("c")));
   }
   EXPECT_EQ(read(path),
-            "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 3}\n");
+            "{\"step\": 10, \"loss\": 1, \"certificate\": \"c\"}\n{\"step\": 20, \"loss\": 1, "
+            "\"certificate\": \"c\"}\n{\"step\": 30, \"loss\": 3, \"certificate\": \"c\"}\n");
   MetricsWriter fresh(path, 0);
   EXPECT_EQ(read(path), "");
 }
@@ -121,18 +124,29 @@ TEST(Metrics, RowsThatNeverFitAreCounted) {
   logs::set_sink([&](int, const std::string& line) { said += line + "\n"; });
   {
     MetricsWriter writer(path, 0);
-    writer.write(MetricsRow(1));
-    now.rlim_cur = 14;  // the first row, and two bytes
+    writer.write(MetricsRow(1).add("certificate", std::string("c")));
+    now.rlim_cur = 34;  // the first row, and two bytes
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &now), 0);
     for (int64_t step = 2; step <= 20002; ++step) writer.write(MetricsRow(step));
-    EXPECT_EQ(read(path), "{\"step\": 1}\n{\"");
+    EXPECT_EQ(read(path), "{\"step\": 1, \"certificate\": \"c\"}\n{\"");
   }
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   logs::set_sink({});
   EXPECT_NE(said.find(path + ": 20001 rows of this run could not be written and are lost"), std::string::npos)
       << said;
   MetricsWriter again(path, 1);  // a torn row goes
-  EXPECT_EQ(read(path), "{\"step\": 1}\n");
+  EXPECT_EQ(read(path), "{\"step\": 1, \"certificate\": \"c\"}\n");
+}
+
+TEST(Metrics, WhatIsNoneOfARunsIsLeft) {
+  ScratchFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  for (const char* text : {"thesis\n", "{\"step\": 1, \"loss\": 2}\n", "{}\n", "\n"}) {
+    folder.write("metrics.jsonl", std::string(text));
+    EXPECT_THROW(MetricsWriter(path, 0), UserError) << text;
+    EXPECT_EQ(read(path), text);
+  }
+  for (const char* text : {"", "{\"st", "{\"step\": 7, \"lo"}) EXPECT_TRUE(is_metrics_text(text)) << text;
 }
 
 TEST(Metrics, WhatIsNoPlainFileIsRefusedAtOnce) {

@@ -1,0 +1,108 @@
+// Files of somebody else's under the names of a run's own.
+#include <sys/stat.h>
+
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ForeignNames : public RealRun {
+ protected:
+  void SetUp() override {
+    RealRun::SetUp();
+    write_tiny();
+  }
+};
+
+// A run's own are, of any version.
+TEST_F(ForeignNames, AreNotReplaced) {
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& file,
+                           const std::string& said) {
+    const std::string before = file_text(file);
+    for (const char* ranks : {"--nproc", "--simulate"}) {
+      std::vector<std::string> all = words;
+      if (words[0] == "c.json") all.insert(all.begin(), {ranks, "2"});
+      const auto result = trainrun(all);
+      EXPECT_EQ(result.code, kExitUser) << result.output;
+      EXPECT_HAS(result.output, said);
+      EXPECT_EQ(file_text(file), before) << join(all, " ");
+    }
+  };
+  const std::string config = file_text("c.json");
+  for (const std::string& text :
+       {std::string("{}"), std::string("// mine\n{}"), config, std::string("thesis")})
+    for (const char* file : {"config.json", "asked.json"}) {
+      scratch_.write(str("runs/mine/", file), text);
+      refused({"c.json", "--name=mine", "--train.steps=2", "--log-dir=logs"}, str("runs/mine/", file),
+              str("runs/mine/", file,
+                  " is there, and no run stored it: the run's config would take its place. It is left as it "
+                  "is; move it away, or choose --name=OTHER"));
+      EXPECT_FALSE(fs::exists("runs/mine/lock")) << "nothing is left of a start that was for nothing";
+      EXPECT_FALSE(fs::exists("logs/mine"));
+      EXPECT_FALSE(fs::is_symlink("runs/mine/logs"));
+      fs::remove(str("runs/mine/", file));
+    }
+  for (const char* text : {"thesis", "{\"step\": 1, \"loss\": 3}\n", "{\"epoch\": 1}\n"}) {
+    scratch_.write("runs/mine/metrics.jsonl", std::string(text));
+    refused({"c.json", "--name=mine", "--train.steps=2"}, "runs/mine/metrics.jsonl",
+            "runs/mine/metrics.jsonl is there, and has no rows of a run, which would take their place. It is "
+            "left as "
+            "it is; move it away, or give the run another name");
+  }
+  fs::remove("runs/mine/metrics.jsonl");
+  for (const char* name : {"memory-id", "run.at", "logs.at", "ckpt.at"}) {
+    scratch_.write(str("runs/mine/", name), std::string("thesis"));
+    refused({"c.json", "--name=mine", "--train.steps=2"}, str("runs/mine/", name),
+            str("runs/mine/", name,
+                " is there, and no run wrote it: a file of the run's would take its place. It is "
+                "left as it is; move it away, or choose --name=OTHER"));
+    fs::remove(str("runs/mine/", name));
+  }
+  // Its own: of a run that goes on, also where its lock is gone, and of one that was killed.
+  const std::vector<std::string> words = {"--nproc", "2", "c.json", "--name=mine"};
+  const auto train_to = [&](const char* steps) {
+    std::vector<std::string> all = words;
+    all.push_back(str("--train.steps=", steps));
+    train(all);
+  };
+  train_to("4");
+  fs::remove("runs/mine/lock");
+  scratch_.write("runs/mine/asked.json", file_text("runs/mine/config.json"));
+  train_to("6");
+  EXPECT_EQ(last_step("mine"), 6);
+  scratch_.write("runs/mine/metrics.jsonl", std::string("{\"step\": 1, \"lo"));
+  train_to("8");
+  train({"report", "mine"});
+  train({"report", "mine"});
+  for (const char* page : {"runs/mine/report.html", "thesis.html"}) {
+    scratch_.write(page, std::string("<!doctype html>\n<html lang=\"en\">\nmy thesis"));
+    refused(
+        {"report", "mine", "--out", page}, page,
+        str("report: ", page,
+            " is there, and is no page of this command: it is left as it is; move it away, or name another "
+            "file, as in: trainrun report mine --out OTHER.html"));
+  }
+  refused({"report", "mine"}, "runs/mine/report.html", "report: runs/mine/report.html is there");
+}
+
+TEST_F(ForeignNames, ThatAreNoFilesStay) {
+  for (const char* name : {"config.json", "asked.json", "memory-id", "metrics.jsonl", "lock"}) {
+    const std::string run = str("runs/", name), path = str(run, "/", name);
+    fs::create_directories(run);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const auto result = trainrun({"--nproc", "1", "c.json", "--train.steps=2", str("--name=", name)});
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, "cannot write ");
+    EXPECT_HAS(result.output, path);
+    EXPECT_TRUE(fs::is_fifo(path)) << path;
+  }
+  EXPECT_HAS(trainrun({"--nproc", "1", "c.json", "--name=lock"}).output,
+             "cannot write the run's folder runs/lock: runs/lock/lock is no plain file, and is left as it "
+             "is; move it "
+             "away, or choose --name=OTHER");
+}
+
+}  // namespace
+}  // namespace lockstep::tests
