@@ -6,6 +6,7 @@
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/format/strict_json.h"
+#include "core/reading/lfs_pointer.h"
 #include "core/reading/one_line.h"
 
 namespace lockstep::checkpoint {
@@ -62,6 +63,7 @@ int64_t safetensors_header_length(std::string_view first_8, int64_t file_bytes, 
   if (first_8.size() < 8 || file_bytes < 8)
     throw DamagedError(str(path, " is not a safetensors file: it has ", file_bytes,
                            " bytes, and 8 hold the header's length"));
+  if (is_lfs_pointer(first_8.substr(0, 8))) throw DamagedError(str(path, " ", kLfsPointer));
   uint64_t length = 0;
   for (int i = 0; i < 8; ++i)
     length |= static_cast<uint64_t>(static_cast<unsigned char>(first_8[i])) << (8 * i);

@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/reading/json_builder.h"
+#include "core/reading/lfs_pointer.h"
 #include "core/reading/one_line.h"
 
 namespace lockstep {
@@ -124,6 +125,7 @@ JsonTextOf<Value> read(std::string_view text, Comments comments, const JsonBound
     return fail(str("a text of ", bytes_text(static_cast<double>(text.size())), "; at most ",
                     bytes_text(static_cast<double>(bounds.bytes)), " are read"),
                 true);
+  if (is_lfs_pointer(text)) return fail(at_place(text, 0, str("this ", kLfsPointer)), false);
   std::string problem;
   const std::string plain = Scan(text, comments).run(problem);
   if (!problem.empty()) return fail(problem, true);

@@ -85,6 +85,14 @@ double number(From value) {
   else
     return static_cast<double>(value);
 }
+// Integers with all their digits.
+template <class From>
+std::string shown(From value) {
+  if constexpr (std::is_integral_v<From>)
+    return std::to_string(value);
+  else
+    return str(number(value));
+}
 template <class From, class To, class Each>
 void each(const std::vector<std::byte>& raw, std::span<To> out, const Each& convert) {
   for (size_t k = 0; k < out.size(); ++k) {
@@ -128,7 +136,7 @@ void NpyFile::read(int64_t i, std::span<int32_t> out) const {
     each<From>(bytes, out, [&](From value) {
       const double wide = number(value);
       if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max())
-        refuse(source_.path, str("has ", wide, " in sample ", i, ", beyond a 32-bit integer"));
+        refuse(source_.path, str("has ", shown(value), " in sample ", i, ", beyond a 32-bit integer"));
       return static_cast<int32_t>(wide);
     });
   });

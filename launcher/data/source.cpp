@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/reading/lfs_pointer.h"
 #include "core/reading/one_line.h"
 
 namespace lockstep::launcher::data {
@@ -84,6 +85,8 @@ FileBytes::FileBytes(const std::string& path) : path_(path) {
   if (stamp_.bytes >= kHoldFrom) return;
   std::vector<std::byte> copy(stamp_.bytes);
   read(0, copy.data(), stamp_.bytes);
+  if (is_lfs_pointer({reinterpret_cast<const char*>(copy.data()), copy.size()}))
+    throw UserError(str("data.paths: ", one_line(path), " ", kLfsPointer));
   copy_ = std::move(copy);
   fd_.reset();
 }

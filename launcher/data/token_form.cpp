@@ -2,9 +2,10 @@
 #include "launcher/data/token_form.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstring>
 #include <string_view>
+#include <tuple>
 
 #include "core/base/error.h"
 
@@ -12,7 +13,7 @@ namespace lockstep::launcher::data {
 
 namespace {
 constexpr int64_t kTokens = 4096, kFewest = 32, kPlaces = 5;
-constexpr uint32_t kTiny = 15;  // what is left of an id below 2^20 above its lowest two bytes
+constexpr int64_t kMostId = 1 << 20, kNoId = 1 << 15;  // bounds of what is taken for an id, or for none
 
 struct Format {
   std::string_view begin;
@@ -46,38 +47,78 @@ std::vector<std::byte> sampled(const Source& source) {
   return out;
 }
 
-// The largest of the tokens whose number is `first`, `first` + `step`, ...
-template <class Token>
-uint32_t largest(const std::vector<Token>& tokens, size_t first, size_t step) {
-  uint32_t out = 0;
-  for (size_t i = first; i < tokens.size(); i += step) out = std::max<uint32_t>(out, tokens[i]);
+template <class Number>
+std::vector<Number> numbers(const std::vector<std::byte>& bytes) {
+  std::vector<Number> out(bytes.size() / sizeof(Number));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(Number));
   return out;
 }
+// In the other byte order, of numbers of `width` bytes.
+std::vector<std::byte> turned(std::vector<std::byte> bytes, int width) {
+  for (auto at = bytes.begin(); at != bytes.end(); at += width) std::reverse(at, at + width);
+  return bytes;
+}
 // Whether there are three of them: a file of two, 0 and another one, says too little.
-template <class Token>
-bool varied(const std::vector<Token>& tokens) {
-  std::vector<Token> seen;
-  for (Token token : tokens) {
-    if (std::find(seen.begin(), seen.end(), token) == seen.end()) seen.push_back(token);
+template <class Number>
+bool varied(const std::vector<Number>& all) {
+  std::vector<Number> seen;
+  for (Number one : all) {
+    if (std::find(seen.begin(), seen.end(), one) == seen.end()) seen.push_back(one);
     if (seen.size() > 2) return true;
   }
   return false;
 }
-template <class Token>
-std::vector<Token> tokens_of(const std::vector<std::byte>& bytes) {
-  std::vector<Token> out(bytes.size() / sizeof(Token));
-  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(Token));
+// Whether all are ids, or what stands for none (-1, -100), and too many of them for narrower numbers.
+struct Ids {
+  bool are = false, negative = false, large = false;  // beyond 16 bits
+};
+template <class Number>
+Ids ids_among(const std::vector<Number>& all) {
+  Ids out{.are = varied(all)};
+  bool low = false, positive = false;
+  for (Number one : all) {
+    out.are = out.are && one >= -kNoId && one < kMostId;
+    out.negative |= one < 0, out.large |= one > 0xffff;
+    low |= one > 0 && (one & 0xff00) != 0, positive |= one > 0;
+  }
+  out.are = out.are && positive && (low || !out.large);
   return out;
 }
+// Whether all are whole numbers.
+template <class Number>
+bool whole_floats(const std::vector<std::byte>& bytes) {
+  const auto all = numbers<Number>(bytes);
+  return varied(all) && std::all_of(all.begin(), all.end(), [](Number one) {
+           return std::abs(one) < (1 << 24) && one == std::trunc(one);
+         });
+}
+bool whole_halves(const std::vector<std::byte>& bytes) {
+  const auto all = numbers<uint16_t>(bytes);
+  bool fine = false;  // one that fewer than all halves of its size are whole of
+  for (uint16_t bits : all) {
+    const int exponent = bits >> 10, below = 25 - exponent;  // of the mantissa's bits, those below 1
+    if (exponent > 30 || (bits != 0 && (exponent < 15 || (below > 0 && (bits & ((1 << below) - 1)) != 0))))
+      return false;
+    fine |= bits != 0 && below > 0;
+  }
+  return fine && varied(all);
+}
 
-bool is_text(const std::vector<std::byte>& bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) {
-    const auto c = static_cast<unsigned char>(one);
+template <class Number>
+bool is_text(const std::vector<Number>& all) {
+  return std::all_of(all.begin(), all.end(), [](Number one) {
+    const auto c = static_cast<uint32_t>(one);
     return (c >= 32 && c < 127) || c == '\n' || c == '\r' || c == '\t';
   });
 }
+// A byte for each character that UTF-16 has, behind its mark.
+bool is_utf16(const std::vector<std::byte>& bytes) {
+  auto all = numbers<uint16_t>(bytes);
+  if (all[0] == 0xfeff) all.erase(all.begin());
+  return is_text(all) && std::find(all.begin(), all.end(), ' ') != all.end();
+}
 
-// Why the bytes look like tokens of other widths or of the other order; "" for no reason.
+// Why the bytes look like numbers of other widths, of the other order, or of another type; "" for no reason.
 std::string other_width(const std::vector<std::byte>& bytes, int width, const std::string& path) {
   auto anew = [&](const char* dtype) {
     return str(
@@ -86,39 +127,56 @@ std::string other_width(const std::vector<std::byte>& bytes, int width, const st
         path, "\", \"", dtype, "\").astype(\"uint32\").tofile(\"tokens.bin\")' and data.dtype uint32");
   };
   const std::string as = str(" (data.dtype uint", 8 * width, ")");
-  if (width == 4) {
-    const auto words = tokens_of<uint32_t>(bytes);
-    if (!varied(words)) return "";
-    const uint32_t low = largest(words, 0, 2), high = largest(words, 1, 2);
-    if (low > 0 && high == 0)
-      return str("each second token is 0", as, ", as in a file of int64", anew("<i8"));
-    if (low == 0 && high > 0)
-      return str("each second token is 0", as, ", as in a file of int64 in the other byte order",
-                 anew(">i8"));
-    return "";
-  }
-  const auto words = tokens_of<uint16_t>(bytes);
-  if (!varied(words)) return "";
-  const std::array<uint32_t, 4> most = {largest(words, 0, 4), largest(words, 1, 4), largest(words, 2, 4),
-                                        largest(words, 3, 4)};
-  auto tiny = [&](uint32_t high, uint32_t low) {
-    return low > 0 && (high == 0 || (high <= kTiny && low > 255));
-  };
-  if (most[2] == 0 && most[3] == 0 && tiny(most[1], most[0]))
-    return str("three of four tokens are 0", as, ", as in a file of int64", anew("<i8"));
-  if (most[0] == 0 && most[1] == 0 && (most[2] > 0 || most[3] > 0))
-    return str("two of four tokens are 0", as, ", as in a file of int64 in the other byte order",
-               anew(">i8"));
-  const uint32_t low = std::max(most[0], most[2]), high = std::max(most[1], most[3]);
-  if (tiny(high, low))
-    return str("each second token is ", high == 0 ? "0" : "tiny", as,
-               ", as in a file of uint32 or int32; set data.dtype to uint32");
-  if (low == 0 && high > 0)
-    return str("each second token is 0", as, ", as in a file of uint32 in the other byte order", anew(">u4"));
-  if (std::all_of(words.begin(), words.end(), [](uint16_t word) { return (word & 255) == 0; }) && low > 0)
+  const std::tuple<const char*, const char*, bool> floats[] = {
+      {"float64", "<f8", whole_floats<double>(bytes)},
+      {"float32", "<f4", whole_floats<float>(bytes)},
+      {"float16", "<f2", width == 2 && whole_halves(bytes)}};
+  for (const auto& [name, dtype, are] : floats)
+    if (are) return str("the bytes are whole numbers of ", name, as, anew(dtype));
+  for (int wide : {8, 4})
+    for (bool other : {false, true}) {
+      if (wide == width && !other) continue;
+      const auto all = other ? turned(bytes, wide) : bytes;
+      const Ids found = wide == 8 ? ids_among(numbers<int64_t>(all)) : ids_among(numbers<int32_t>(all));
+      if (!found.are) continue;
+      const std::string most = str(width == 2 ? "65535" : "4294967295");
+      const std::string what = wide == width ? "all tokens are multiples of 256"
+                               : wide == 2 * width
+                                   ? str("each second token is ", found.negative              ? "0 or " + most
+                                                                  : found.large && width == 2 ? "tiny"
+                                                                                              : "0")
+                                   : str("three of four tokens are 0", found.negative ? " or " + most : "");
+      const std::string type = wide == 8        ? "int64"
+                               : found.negative ? "int32"
+                               : other          ? "uint32"
+                                                : "uint32 or int32";
+      const std::string like =
+          str(what, as, ", as in a file of ", type, other ? " in the other byte order" : "");
+      if (found.negative)
+        return str(like,
+                   " with negative numbers, which are no tokens; write it anew without them, as numpy's "
+                   "tofile does of uint32");
+      return like + (wide == 4 && !other ? "; set data.dtype to uint32"
+                                         : anew(wide == 8 ? (other ? ">i8" : "<i8") : ">u4"));
+    }
+  if (width == 4) return "";
+  const auto words = numbers<uint16_t>(bytes);
+  if (varied(words) &&
+      std::all_of(words.begin(), words.end(), [](uint16_t word) { return (word & 255) == 0; }))
     return str("all tokens are multiples of 256", as, ", as in a file of uint16 in the other byte order",
                anew(">u2"));
+  if (is_utf16(bytes))
+    return "all tokens are characters of text, as in a file of UTF-16; write it as UTF-8 (iconv -f utf-16 -t "
+           "utf-8), and read it with data.kind text";
   return "";
+}
+
+bool is_pickle(std::string_view begin) {
+  if (begin.size() < 16 || begin[0] != '\x80' || begin[1] < 2 || begin[1] > 5) return false;
+  for (const char* word : {"numpy", "torch"})
+    if (begin.find(word) != std::string_view::npos) return true;
+  // Protocols 4 and 5 say how long the first frame is.
+  return begin[1] >= 4 && begin[2] == '\x95' && begin.substr(6, 5) == std::string_view("\0\0\0\0\0", 5);
 }
 }  // namespace
 
@@ -130,11 +188,14 @@ std::string token_form_error(const Source& source) {
   for (const Format& format : kFormats)
     if (begin.starts_with(format.begin))
       why = str("the file is ", format.name, "; write its tokens alone, as numpy's tofile does");
+  if (is_pickle(begin))
+    why = "the file is a pickle of Python; write its tokens alone, as numpy's tofile does";
   if (why.empty() && begin.size() > 10 && begin.substr(8, 2) == "{\"")
     why = "the file is of safetensors; write its tokens alone, as numpy's tofile does";
   if (why.empty() && bytes.size() >= static_cast<size_t>(kFewest * source.width))
-    why = is_text(bytes) ? "all bytes are those of text; read it with data.kind text, or jsonl"
-                         : other_width(bytes, source.width, source.path);
+    why = is_text(numbers<uint8_t>(bytes))
+              ? "all bytes are those of text; read it with data.kind text, or jsonl"
+              : other_width(bytes, source.width, source.path);
   return why.empty() ? ""
                      : str("data.paths: ", source.path, ": ", why,
                            ". To read it as it is all the same, say so with data.raw=true");

@@ -10,8 +10,8 @@ namespace lockstep::launcher::data {
 
 // Of stored tokens without a header: why they are none of `source.width` bytes, with the way out; "" where
 // nothing speaks against it. Looked at are the first 4096 tokens, and as many at four other places: wider
-// tokens whose halves are read as tokens of their own (each second one is 0, or tiny), bytes in the other
-// order, files of other formats, and text.
+// tokens whose halves are read as tokens of their own (each second one is 0, or tiny, or that of a negative
+// number), bytes in the other order, floats, files of other formats, and text.
 std::string token_form_error(const Source& source);
 
 }  // namespace lockstep::launcher::data

@@ -17,7 +17,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr uint64_t kMagic = 0x32534e454b4f544c;  // "LTOKENS2"
+constexpr uint64_t kMagic = 0x33534e454b4f544c;  // "LTOKENS3"
 constexpr size_t kFlushAt = size_t{8} << 20;
 
 struct Header {

@@ -141,6 +141,21 @@ TEST(DataErrors, validation_too_short_is_said_and_skipped) {
   EXPECT_EQ(data.validation_tokens(), 2);
 }
 
+// Whatever kind of data it would be.
+TEST(DataErrors, pointers_of_git_lfs) {
+  ScratchFolder folder;
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  for (const char* name : {"a.bin", "a.txt"}) {
+    const std::string path = folder.write(name, pointer);
+    const std::string words =
+        str("data.paths: ", path,
+            " is a pointer of git-lfs, and the file that it stands for is not here; fetch it "
+            "with git lfs pull");
+    EXPECT_EQ(tokens_error(path), words);
+    EXPECT_EQ(text_error(path), words);
+  }
+}
+
 TEST(DataErrors, token_files) {
   ScratchFolder folder;
   EXPECT_EQ(tokens_error(folder.write("e.bin", "")), str("data.paths: ", folder.path("e.bin"), " is empty"));

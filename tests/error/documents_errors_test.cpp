@@ -118,6 +118,62 @@ TEST_F(DocumentsErrors, NothingToLearn) {
       "completions are empty, or no message that is learnt has the role assistant");
 }
 
+TEST_F(DocumentsErrors, PackedFiles) {
+  const std::pair<std::string, const char*> all[] = {
+      {"\x1f\x8b\x08",
+       "packed by gzip, and JSON lines are read as they are; unpack it (gunzip), and name the file"},
+      {"\x28\xb5\x2f\xfd", "packed by zstd, and JSON lines are read as they are; unpack it (unzstd)"},
+      {std::string("\xfd\x37zXZ\0", 6),
+       "packed by xz, and JSON lines are read as they are; unpack it (unxz)"},
+      {"BZh9", "packed by bzip2, and JSON lines are read as they are; unpack it (bunzip2)"}};
+  for (const auto& [begin, words] : all)
+    expect_says(begin + "{}\n", str("data.paths: ", folder_.path("a.jsonl"), " is ", words));
+}
+
+// What would be lost of a record, or changes what is asked.
+TEST_F(DocumentsErrors, WhatIsNotReadOfARecord) {
+  expect_says(R"({"instruction": "a", "input": ["b"], "output": "c"})",
+              "line 1: \"input\" is [\"b\"], and should be");
+  expect_says(R"({"instruction": "a", "input": 5, "output": "c"})",
+              "line 1: \"input\" is 5, and should be a text");
+  expect_says(R"({"instruction": "a", "history": [["b", "c"]], "output": "c"})",
+              "line 1: \"history\" is [[\"b\",\"c\"]], and what was said before an instruction is not read; "
+              "write the "
+              "conversation as \"messages\" of role and content");
+  for (const char* member : {"tool_calls", "function_call"})
+    expect_says(
+        str(R"({"messages": [{"role": "assistant", "content": "a", ")", member, R"(": [{"name": "f"}]}]})"),
+        str("the \"", member,
+            "\" of a message is [{\"name\":\"f\"}], and calls of tools are not read; write the "
+            "call into the message's content, or take the record out"));
+  expect_says(R"({"messages": [{"role": "assistant", "content": [{"type": "thinking", "text": "a"}]}]})",
+              "and should be a text, or a list of {\"type\": \"text\"");
+  expect_says(R"({"system": "s", "messages": [{"role": "system", "content": "t"}]})",
+              "line 1: the record has \"system\" and a first message of the role system; keep one");
+  expect_says(R"({"system": 3, "conversations": []})", "line 1: \"system\" is 3, and should be a text");
+}
+
+TEST_F(DocumentsErrors, WeightsOfRecords) {
+  auto record = [](const std::string& more) {
+    return str(R"({"prompt": "a", "completion": "b", )", more, "}");
+  };
+  for (const char* weight : {"0", "0.0"})
+    for (const char* name : {"weight", "loss_weight"})
+      expect_says(record(str('"', name, "\": ", weight)), "none has a token to learn");
+  for (const char* name : {"train", "training", "loss"})
+    expect_says(record(str('"', name, "\": false")), "none has a token to learn");
+  expect_says(record("\"weight\": 0.5"),
+              "line 1: the \"weight\" of the record is 0.5, and weights of 0 (not learnt)");
+  expect_says(record("\"loss\": 2.5"), "the \"loss\" of the record is 2.5, and should be true or false");
+  for (const char* name : {"mask", "masked", "loss_mask"})
+    expect_says(record(str('"', name, "\": 1")),
+                str("the \"", name,
+                    "\" of the record is 1, and what is learnt is a whole record or message; take it "
+                    "out, and say train or weight"));
+  expect_says(R"({"messages": [{"role": "assistant", "content": "a", "mask": 1}]})",
+              "the \"mask\" of a message is 1");
+}
+
 // What OpenAI and axolotl say of a message: whether it is learnt.
 TEST_F(DocumentsErrors, WeightsOfMessages) {
   auto message = [](const std::string& role, const std::string& more) {
@@ -139,9 +195,9 @@ TEST_F(DocumentsErrors, WeightsOfMessages) {
                 "and messages of the role assistant alone are learnt; write what a model should learn to "
                 "write as such a "
                 "message, or as prompt and completion");
-  expect_says(
-      message("assistant", "\"train_detail\": []"),
-      "the \"train_detail\" of a message is [], and messages are learnt as a whole, or not; take it out");
+  expect_says(message("assistant", "\"train_detail\": []"),
+              "the \"train_detail\" of a message is [], and what is learnt is a whole record or message; "
+              "take it out");
 }
 
 // The rest of a line that is too long is never read.

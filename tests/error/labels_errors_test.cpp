@@ -51,6 +51,19 @@ TEST_F(LabelsErrors, Members) {
         place(1) + ": \"label\" is " + label + ", and should be a class: an integer from 0 on, or a name");
 }
 
+TEST_F(LabelsErrors, Weights) {
+  for (const char* said : {"\"weight\": 0", "\"train\": false", "\"loss\": false"})
+    EXPECT_EQ(
+        of(str("{\"text\": \"a\", \"label\": 0, ", said, "}\n")),
+        place(1) + ": the record says that it is not learnt, and all that have a class are; take it out");
+  EXPECT_EQ(
+      of("{\"text\": \"a\", \"label\": 0, \"weight\": 0.5}\n"),
+      place(1) +
+          ": the \"weight\" of the record is 0.5, and weights of 0 (not learnt) and 1 are read; leave it "
+          "out, or make it one of them");
+  EXPECT_EQ(of("{\"text\": \"a\", \"label\": 0, \"weight\": 1}\n"), "no error");
+}
+
 TEST_F(LabelsErrors, SecondTexts) {
   EXPECT_EQ(
       of("{\"text\": \"a\", \"text_pair\": \"b\", \"label\": 0}\n"),

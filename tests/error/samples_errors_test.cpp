@@ -92,7 +92,7 @@ TEST_F(Arrays, RefusalsNameFileFieldAndWayOut) {
   write("labels.npy", npy<int32_t>("<i4", "(3,)", {1, 2, 3}));
   expect_says(kImages, "labels.npy has 3 samples, and ");
   write("labels.npy", npy<int64_t>("<i8", "(2,)", {1, int64_t{1} << 40}));
-  expect_says(kImages, "in sample 1, beyond a 32-bit integer");
+  expect_says(kImages, "labels.npy has 1099511627776 in sample 1, beyond a 32-bit integer");
   write("labels.npy", npy<int32_t>("<i4", "(2, 1)", {1, 2}));
   expect_says(kImages,
               "labels.npy holds samples of [1], and labels is labels i32[]; set the model's options");

@@ -100,12 +100,71 @@ TEST_F(TokenForms, WiderOnes) {
 TEST_F(TokenForms, TheOtherByteOrder) {
   expect_says(file<int16_t>(tokens(200), true), "uint16",
               "all tokens are multiples of 256 (data.dtype uint16)");
+  for (const char* dtype : {"uint16", "uint32"})
+    expect_says(
+        file<int32_t>(tokens(128256), true), dtype,
+        str(dtype == std::string("uint16") ? "each second token is tiny" : "all tokens are multiples of 256",
+            " (data.dtype ", dtype, "), as in a file of uint32 in the other byte order; only uint16 and"));
   expect_says(file<int32_t>(tokens(1000), true), "uint16",
               "each second token is 0 (data.dtype uint16), as in a file of uint32 in the other byte order");
-  expect_says(file<int64_t>(tokens(1000), true), "uint16",
-              "two of four tokens are 0 (data.dtype uint16), as in a file of int64 in the other byte order");
+  expect_says(
+      file<int64_t>(tokens(1000), true), "uint16",
+      "three of four tokens are 0 (data.dtype uint16), as in a file of int64 in the other byte order");
   expect_says(file<int64_t>(tokens(1000), true), "uint32",
               "each second token is 0 (data.dtype uint32), as in a file of int64 in the other byte order");
+}
+
+// What stands for no token, in files of labels.
+TEST_F(TokenForms, NegativeOnes) {
+  const std::string anew =
+      " with negative numbers, which are no tokens; write it anew without them, as numpy's tofile does of "
+      "uint32";
+  for (int64_t none : {-1, -100})
+    for (size_t each : {7, 5000}) {
+      std::vector<int64_t> labels = tokens(50257);
+      for (size_t i = 5; i < labels.size(); i += each) labels[i] = none;
+      expect_says(file<int32_t>(labels), "uint16",
+                  "each second token is 0 or 65535 (data.dtype uint16), as in a file of int32" + anew);
+      expect_says(file<int64_t>(labels), "uint16",
+                  "three of four tokens are 0 or 65535 (data.dtype uint16), as in a file of int64" + anew);
+      expect_says(file<int64_t>(labels), "uint32",
+                  "each second token is 0 or 4294967295 (data.dtype uint32), as in a file of int64" + anew);
+      expect_says(
+          file<int32_t>(labels, true), "uint16",
+          "each second token is 0 or 65535 (data.dtype uint16), as in a file of int32 in the other byte "
+          "order" +
+              anew);
+    }
+}
+
+TEST_F(TokenForms, Floats) {
+  for (int64_t most : {251, 2048})
+    expect_says(
+        file<_Float16>(tokens(most)), "uint16",
+        "the bytes are whole numbers of float16 (data.dtype uint16); only uint16 and uint32 are read");
+  for (int64_t most : {40, 50257, 128256})
+    for (const char* dtype : {"uint16", "uint32"}) {
+      expect_says(
+          file<float>(tokens(most)), dtype,
+          str("the bytes are whole numbers of float32 (data.dtype ", dtype,
+              "); only uint16 and uint32 are "
+              "read, in the order of x86: write it anew, as with python3 -c 'import numpy; numpy.fromfile(\"",
+              folder_.path("t.bin"), "\", \"<f4\")"));
+      expect_says(file<double>(tokens(most)), dtype, "the bytes are whole numbers of float64");
+    }
+}
+
+TEST_F(TokenForms, Utf16) {
+  std::vector<int64_t> text;
+  for (int i = 0; i < 200; ++i)
+    for (char c : str("line ", i, "\n")) text.push_back(c);
+  text.resize(text.size() / 2 * 2);
+  const char* words =
+      "all tokens are characters of text, as in a file of UTF-16; write it as UTF-8 (iconv -f utf-16 "
+      "-t utf-8), and read it with data.kind text";
+  expect_says(file<uint16_t>(text), "uint16", words);
+  text.insert(text.begin(), {0xfeff, '\n'});
+  expect_says(file<uint16_t>(text), "uint16", words);
 }
 
 TEST_F(TokenForms, OtherFormats) {
@@ -119,6 +178,9 @@ TEST_F(TokenForms, OtherFormats) {
       {"PAR1", "the file is a Parquet table"},
       {"ARROW1", "the file is an Arrow table"},
       {"\x89HDF", "the file is a file of HDF5"},
+      {std::string("\x80\4\x95\xf0\7\0\0\0\0\0\0\x8c", 12),
+       "the file is a pickle of Python; write its tokens alone"},
+      {"\x80\3cnumpy.core.multiarray\n", "the file is a pickle of Python"},
       {std::string("\x40\0\0\0\0\0\0\0{\"__", 12), "the file is of safetensors"}};
   for (const auto& [begin, words] : all) {
     std::string bytes = begin + body;

@@ -19,6 +19,10 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
   expect_words(refusal_of(folder_.write("x.json", "{\"model\": ")),
                "x.json: line 1, column 11: this is not JSON: ");
   expect_words(refusal_of(folder_.write("x.json", "[]")), "holds array, and a tokenizer.json is an object");
+  for (const char* name : {"p.json", "p.model"})
+    expect_words(
+        refusal_of(folder_.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:4d\n")),
+        str(name, " is a pointer of git-lfs, and the file that it stands for is not here; fetch it with"));
   std::string deep = "0";
   for (int i = 0; i < 70; ++i) deep = "[" + deep + "]";
   expect_words(refusal_of(folder_.write("x.json", "{\"a\": " + deep + "}")),
@@ -196,12 +200,30 @@ TEST_F(TokenizerErrors, Expressions) {
     expect_says(cut(group), str("has (?", std::string(1, group[2]), ", which is not read"));
   expect_says(cut("(?i:[\\p{Lu}a])"),
               "has a class of upper or lower case within brackets where case is ignored");
-  expect_says(cut("(?i:ss)"), "ignores the case of ss, which is one letter in other spellings");
+  // Letters that are several where case is ignored, and several that are one letter, however they are
+  // written.
+  for (const char* two : {"(?i:ss)", "(?i)(?:s)S", "(?i)s(?i:\u017f)", "(?i)\\x{73}\\x73"})
+    expect_says(cut(two), "ignores the case of ss, which is one letter in other spellings");
+  expect_says(cut("(?i)h\\x{331}"), "ignores the case of h\u0331, which is one letter in other spellings");
+  expect_says(cut("(?i)\u02bcn"), "ignores the case of \u02bcn, which is one letter in other spellings");
+  for (const char* one : {"(?i)a|\u00df", "(?i)[\u00df]", "(?i)\\x{df}", "(?i)[\\x{c0}-\u0100]",
+                          "(?i)[\\p{L}]", "(?i)[\\w-]", "(?i)[[:alpha:]]"})
+    expect_says(cut(one), "ignores the case of \u00df, which is ss in other spellings");
+  for (const char* apart : {"(?i)[^\u00df]", "(?i)s[s]", "(?i)s|s", "(?i:s)|s(?-i:s)", "(?i)[a-s]+",
+                            "(?i)[\\d\\s]", "\u00dfss", "(?i)\\p{L}+"})
+    EXPECT_EQ(refusal(cut(apart)), "no error") << apart;
   for (const char* read : {"(?i)a(?-i:b)", "(?<n>a)", "(?<=a)b", "(?>a+)b", "(?i:'s|'t|'re|'ve|'m|'ll|'d)",
                            "a{2,3}?", "[\\P{L}\\p{Han}]"})
     EXPECT_EQ(refusal(cut(read)), "no error");
   EXPECT_EQ(refusal(cut("[^\\r\\n\\p{L}\\p{N}]?+\\p{Lu}+|\\s+(?!\\S)|[[:alpha:]]|[]a]|\\w{1,3}")),
             "no error");
+  const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  auto behind_bytes = [&](const json& step) {
+    return with("pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {bytes, step}}});
+  };
+  expect_says(behind_bytes(bytes), "has ByteLevel twice, which spells bytes of bytes; take one out");
+  expect_says(behind_bytes({{"type", "Metaspace"}, {"replacement", "_"}}),
+              "Metaspace adds text behind a pre-tokenizer that cuts");
   json empty = cut("a");
   empty["pre_tokenizer"]["pattern"] = {{"String", ""}};
   expect_says(empty, "an empty text to split at");

@@ -84,6 +84,48 @@ INSTANTIATE_TEST_SUITE_P(Styles, TokenizerIds,
                            return name.substr(0, name.find('.'));
                          });
 
+// Matches of nothing cut, letters that stand for bytes are tokens of every model: cuts.py made what is kept.
+TEST(Tokenizer, CutsWhereThePackageDoes) {
+  const auto kept = nlohmann::json::parse(std::ifstream(TOKENIZERS "/cuts.json"));
+  ASSERT_GT(kept["tokenizers"].size(), 100u);
+  ScratchFolder folder;
+  for (const auto& one : kept["tokenizers"]) {
+    const Tokenizer tokenizer(folder.write("t.json", one["file"].dump()));
+    for (size_t i = 0; i < kept["texts"].size(); ++i) {
+      const auto text = kept["texts"][i].get<std::string>();
+      const auto ids = tokenizer.encode(text);
+      EXPECT_EQ(ids, one["ids"][i].get<std::vector<int32_t>>()) << kept["texts"][i] << one["file"];
+      EXPECT_EQ(tokenizer.decode(ids), one["decoded"][i].get<std::string>()) << one["file"];
+      // In two parts the tokens are the same, and none of the second begins in front of its border.
+      const size_t border = text.empty() ? 0 : text.size() - 1;
+      if (border == 0 || (static_cast<unsigned char>(text[border]) & 0x80)) continue;
+      std::vector<int32_t> joined;
+      int last = 0;
+      const std::vector<std::string> parts = {text.substr(0, border), text.substr(border)};
+      for (const auto& token : tokenizer.encode_parts(parts)) {
+        joined.push_back(token.id);
+        EXPECT_GE(token.part, last) << one["file"];
+        last = token.part;
+      }
+      EXPECT_EQ(joined, ids) << kept["texts"][i] << one["file"];
+    }
+  }
+}
+
+// A byte that is of a part is a token of that part, though two bytes spell it.
+TEST(Tokenizer, LettersOfBytesKeepTheirParts) {
+  ScratchFolder folder;
+  const Tokenizer tokenizer(
+      folder.write("t.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false,
+      "use_regex": false}, "model": {"type": "WordPiece", "unk_token": "u", "continuing_subword_prefix": "",
+      "vocab": {"u": 0, "a": 1, "\u00c3\u00a9": 2, "b": 3, "\u0120": 4}}})"));
+  std::vector<std::pair<int32_t, int>> found;
+  const std::vector<std::string> parts = {"a\xc3\xa9", " ", "b"};
+  for (const auto& token : tokenizer.encode_parts(parts))
+    found.emplace_back(token.id, token.part);
+  EXPECT_EQ(found, (std::vector<std::pair<int32_t, int>>{{1, 0}, {2, 0}, {4, 1}, {3, 2}}));
+}
+
 TEST(Tokenizer, SaysWhichPartATokenBeginsIn) {
   const Tokenizer tokenizer(file_of("qwen"));
   const std::vector<std::string> parts = {"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", "Hello",

@@ -5,7 +5,10 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <map>
+#include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -69,10 +72,63 @@ class Lines {
   int64_t at_ = 0, number_ = 0;
   std::string rest_;
 };
+
+void refuse_packed(const FileBytes& file, const std::string& path) {
+  std::string begin(static_cast<size_t>(std::min<int64_t>(file.size(), 6)), '\0');
+  file.read(0, begin.data(), static_cast<int64_t>(begin.size()));
+  const std::tuple<std::string_view, const char*, const char*> all[] = {
+      {"\x1f\x8b", "gzip", "gunzip"},
+      {"\x28\xb5\x2f\xfd", "zstd", "unzstd"},
+      {std::string_view("\xfd\x37zXZ\0", 6), "xz", "unxz"},
+      {"BZh", "bzip2", "bunzip2"}};
+  for (const auto& [with, name, unpack] : all)
+    if (begin.starts_with(with))
+      throw UserError(str("data.paths: ", one_line(path), " is packed by ", name,
+                          ", and JSON lines are read as they are; unpack it (", unpack,
+                          "), and name the file that comes out"));
+}
 }  // namespace
 
+struct DocumentMaker::Unread {
+  struct Of {
+    int64_t records = 0, line = 0;  // the first
+    std::string path;
+  };
+  std::mutex mutex;
+  std::map<std::string, Of> members;
+
+  void note(const std::vector<std::string>& names, const std::string& path, int64_t line) {
+    const std::lock_guard lock(mutex);
+    for (const auto& name : names) {
+      Of& of = members[name];
+      if (of.records++ == 0) of.path = path, of.line = line;
+      if (of.path == path) of.line = std::min(of.line, line);
+    }
+  }
+};
+
+std::vector<std::string> DocumentMaker::unread() const {
+  constexpr size_t kShown = 16;
+  std::vector<std::string> out;
+  for (const auto& [name, of] : unread_->members) {
+    if (out.size() == kShown) {
+      out.push_back(str("data: and ", unread_->members.size() - kShown, " more members are not read"));
+      break;
+    }
+    out.push_back(str("data: ", name, " is not read, and ", of.records,
+                      of.records == 1 ? " record has" : " records have", " it, the first in ",
+                      one_line(of.path), ", line ", of.line,
+                      "; write what a model should see into the members that are read (docs/recipes.md)"));
+  }
+  return out;
+}
+
 DocumentMaker::DocumentMaker(const DataOptions& options, RecordKind kind)
-    : options_(options), kind_(kind), reader_(options), cache_(options.cache) {
+    : options_(options),
+      kind_(kind),
+      reader_(options),
+      cache_(options.cache),
+      unread_(std::make_shared<Unread>()) {
   if (options.tokenizer != "bytes") {
     tokenizer_.emplace(tokenizer_file_of(options.tokenizer));
     if (kind == RecordKind::learnt || options.eos != "auto") end_ = end_token(*tokenizer_, options.eos);
@@ -199,12 +255,16 @@ std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::st
                             : "",
                         why.substr(end)));
   }
-  return kind_ == RecordKind::labelled ? labelled(read_labelled(read.value, options_, where, number), where)
-                                       : document(reader_.read(read.value, where), where);
+  if (kind_ == RecordKind::labelled)
+    return labelled(read_labelled(read.value, options_, where, number), where);
+  const Record record = reader_.read(read.value, where);
+  if (!record.unread.empty()) unread_->note(record.unread, path, number);
+  return document(record, where);
 }
 
 void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenWriter& to) const {
   const size_t workers = std::max(1u, std::thread::hardware_concurrency());
+  refuse_packed(file, path);
   Lines lines(file, path);
   for (std::vector<Line> block = lines.next(); !block.empty(); block = lines.next()) {
     std::vector<std::vector<uint32_t>> made(block.size());

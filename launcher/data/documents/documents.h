@@ -1,6 +1,7 @@
 // Files of JSON lines as documents of tokens.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ class DocumentMaker {
   };
   Around around(bool pair) const;
 
+  // Of members that were not read now: a line for each name, how many records have it, and the first of them.
+  std::vector<std::string> unread() const;
+
   int64_t made = 0;  // bytes that were read now, rather than before
   double seconds = 0;
 
@@ -51,12 +55,15 @@ class DocumentMaker {
   void write(const FileBytes& file, const std::string& path, TokenWriter& to) const;
   std::vector<uint32_t> line(const std::string& text, const std::string& path, int64_t number) const;
 
+  struct Unread;  // shared by threads
+
   DataOptions options_;
   RecordKind kind_;
   RecordReader reader_;
   std::optional<Tokenizer> tokenizer_;  // none: bytes
   std::optional<int32_t> end_;
   std::string cache_, fingerprint_, no_chat_;  // why conversations cannot be read
+  std::shared_ptr<Unread> unread_;
 };
 
 }  // namespace lockstep::launcher::data

@@ -51,6 +51,9 @@ LabelledText read_labelled(const Json& record, const DataOptions& options, const
           str(where, ": \"", name, "\" is empty, and has nothing to tell its class by; take the record out"));
     return out;
   };
+  if (!learnt_of(record, "the record", where))
+    throw UserError(where +
+                    ": the record says that it is not learnt, and all that have a class are; take it out");
   LabelledText out{text(member), std::nullopt, label_in(record, options.label_key, where)};
   if (record.contains(second) && !record[second].is_null())
     out.second = text(second);

@@ -2,7 +2,8 @@
 #include "launcher/data/documents/record.h"
 
 #include <algorithm>
-#include <optional>
+#include <initializer_list>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -48,38 +49,33 @@ std::string role_of(const std::string& word) {
   return word;
 }
 
-// The member that a record of Alpaca or Dolly has of two names; null for none.
-const Json* one_of_members(const Json& record, const char* name, const char* other) {
-  for (const char* each : {name, other})
-    if (record.contains(each)) return &record[each];
-  return nullptr;
+// What says whether something is learnt: OpenAI's "weight" of 0 or 1, axolotl's "train" or "training",
+// ms-swift's "loss"; and what says it in a way that tools read otherwise, or of less than the whole.
+constexpr const char* kWeights[] = {"weight", "loss_weight"};
+constexpr const char* kSwitches[] = {"train", "training", "loss"};
+constexpr const char* kUnclear[] = {"train_detail", "mask", "masked", "loss_mask"};
+// Names of what is beside a text, and not of it.
+constexpr const char* kBeside[] = {"id",       "idx",  "index",    "uuid",  "source",    "url",    "meta",
+                                   "metadata", "lang", "language", "split", "timestamp", "dataset"};
+
+template <size_t n>
+bool among(const char* const (&names)[n], const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+bool is_empty(const Json& value) {
+  return value.is_null() || value == "" || (value.is_array() && value.empty());
 }
 
-// Whether a message is learnt that may be: OpenAI's "weight" of 0 or 1, axolotl's "train" or "training". What
-// is nobody's answer is never learnt.
-bool learnt_of(const Json& message, bool answer, const std::string& where) {
-  bool out = answer;
-  auto no = [&](const char* member, const std::string& wanted) {
-    throw UserError(str(where, ": the \"", member, "\" of a message is ",
-                        shortened(printable(message[member].dump()), 40), ", ", wanted));
-  };
-  for (const char* member : {"weight", "train", "training"}) {
-    if (!message.contains(member) || message[member].is_null()) continue;
-    const Json& said = message[member];
-    const bool weight = member == std::string_view("weight");
-    const bool yes = weight ? said == 1 : said == true, none = weight ? said == 0 : said == false;
-    if (!(weight ? said.is_number() : said.is_boolean()) || yes == none)
-      no(member, weight ? "and weights of 0 (not learnt) and 1 are read; leave it out, or make it one of them"
-                        : "and should be true or false");
-    if (yes && !answer)
-      no(member,
-         "and messages of the role assistant alone are learnt; write what a model should learn to write "
-         "as such a message, or as prompt and completion");
-    out = out && yes;
+// Of members that are not in `read` the names, as of `what`.
+void note_unread(const Json& of, std::initializer_list<std::string> read, const char* what,
+                 std::vector<std::string>& unread) {
+  for (const auto& [name, value] : of.items()) {
+    const bool known = among(kWeights, name) || among(kSwitches, name) || among(kBeside, name) ||
+                       std::find(read.begin(), read.end(), name) != read.end();
+    const std::string shown = str('"', shortened(printable(name), 40), '"', what);
+    if (!known && !is_empty(value) && std::find(unread.begin(), unread.end(), shown) == unread.end())
+      unread.push_back(shown);
   }
-  if (message.contains("train_detail"))
-    no("train_detail", "and messages are learnt as a whole, or not; take it out, and say train or weight");
-  return out;
 }
 
 // A message's text: a string, or a list of parts of which each is text.
@@ -90,7 +86,9 @@ std::string content_of(const Json& message, const char* member, const std::strin
   bool all = content.is_array();
   if (all)
     for (const auto& part : content) {
-      all = part.is_object() && part.contains("text") && part["text"].is_string();
+      const std::string type = part.is_object() && part.contains("type") ? part["type"].dump() : "\"text\"";
+      all = part.is_object() && part.contains("text") && part["text"].is_string() &&
+            (type == "\"text\"" || type == "\"input_text\"" || type == "\"output_text\"");
       if (!all) break;
       out += part["text"].get<std::string>();
     }
@@ -99,6 +97,28 @@ std::string content_of(const Json& message, const char* member, const std::strin
                         shortened(printable(content.dump()), 80),
                         ", and should be a text, or a list of {\"type\": \"text\", \"text\": ...}"));
   return out;
+}
+
+// What is nobody's answer is never learnt, whatever it says.
+void check_asked(const Json& message, const std::string& where) {
+  auto refuse = [&](const char* member) {
+    throw UserError(
+        str(where, ": the \"", member, "\" of a message is ", message[member].dump(),
+            ", and messages of the role assistant alone are learnt; write what a model should learn "
+            "to write as such a message, or as prompt and completion"));
+  };
+  for (const char* member : kWeights)
+    if (message.contains(member) && message[member] == 1) refuse(member);
+  for (const char* member : kSwitches)
+    if (message.contains(member) && message[member] == true) refuse(member);
+}
+void check_calls(const Json& message, const std::string& where) {
+  for (const char* member : {"tool_calls", "function_call"})
+    if (message.contains(member) && !is_empty(message[member]))
+      throw UserError(str(
+          where, ": the \"", member, "\" of a message is ", shortened(printable(message[member].dump()), 80),
+          ", and calls of tools are not read; write the call into the message's content, or take "
+          "the record out"));
 }
 }  // namespace
 
@@ -157,6 +177,30 @@ std::string members_of(const Json& record) {
   return names.empty() ? "none" : join(names, ", ");
 }
 
+bool learnt_of(const Json& of, const std::string& what, const std::string& where) {
+  bool out = true;
+  auto no = [&](const char* member, const char* why) {
+    throw UserError(str(where, ": the \"", member, "\" of ", what, " is ",
+                        shortened(printable(of[member].dump()), 40), ", ", why));
+  };
+  auto said = [&](const char* member) { return of.contains(member) && !of[member].is_null(); };
+  for (const char* member : kWeights) {
+    if (!said(member)) continue;
+    if (!of[member].is_number() || (of[member] != 0 && of[member] != 1))
+      no(member, "and weights of 0 (not learnt) and 1 are read; leave it out, or make it one of them");
+    out = out && of[member] == 1;
+  }
+  for (const char* member : kSwitches) {
+    if (!said(member)) continue;
+    if (!of[member].is_boolean()) no(member, "and should be true or false");
+    out = out && of[member] == true;
+  }
+  for (const char* member : kUnclear)
+    if (said(member))
+      no(member, "and what is learnt is a whole record or message; take it out, and say train or weight");
+  return out;
+}
+
 std::string text_in(const Json& record, const std::string& member, const std::string& where) {
   const Json& value = record[member];
   if (!value.is_string())
@@ -178,43 +222,75 @@ std::string RecordReader::text() const {
 }
 
 Record RecordReader::read(const Json& record, const std::string& where) const {
+  Record out = of_members(record, where);
+  if (!learnt_of(record, "the record", where))
+    for (auto& part : out.parts) part.counts = false;
+  return out;
+}
+
+Record RecordReader::of_members(const Json& record, const std::string& where) const {
   const DataOptions& o = options_;
-  if (record.contains(o.messages_key)) return conversation(record[o.messages_key], o.messages_key, where);
+  Record out;
+  if (record.contains(o.messages_key)) return conversation(record, o.messages_key, where);
   const bool prompt = record.contains(o.prompt_key), completion = record.contains(o.completion_key);
-  if (prompt && completion)
-    return {{{text_in(record, o.prompt_key, where), false}, {text_in(record, o.completion_key, where), true}},
-            false};
-  if (record.contains(o.text_key) && !prompt && !completion)
-    return {{{text_in(record, o.text_key, where), true}}, false};
+  if (prompt && completion) {
+    out.parts.push_back({text_in(record, o.prompt_key, where), false});
+    out.parts.push_back({text_in(record, o.completion_key, where), true});
+    note_unread(record, {o.prompt_key, o.completion_key}, "", out.unread);
+    return out;
+  }
+  if (record.contains(o.text_key) && !prompt && !completion) {
+    out.parts.push_back({text_in(record, o.text_key, where), true});
+    note_unread(record, {o.text_key}, "", out.unread);
+    return out;
+  }
   if (prompt || completion)
     throw UserError(str(where, ": the record has \"", prompt ? o.prompt_key : o.completion_key,
                         "\" and no \"", prompt ? o.completion_key : o.prompt_key, "\"; it has: ",
                         members_of(record), "; name the members in data.prompt and data.completion"));
-  if (record.contains("conversations")) return conversation(record["conversations"], "conversations", where);
-  if (const Json* answer = one_of_members(record, "output", "response");
-      answer && record.contains("instruction")) {
-    std::string asked = text_in(record, "instruction", where);
-    const Json* input = one_of_members(record, "input", "context");
-    if (input && input->is_string() && !input->get<std::string>().empty())
-      asked += "\n" + input->get<std::string>();
-    return conversation(
-        Json::array({{{"role", "user"}, {"content", asked}}, {{"role", "assistant"}, {"content", *answer}}}),
-        "instruction", where);
-  }
+  if (record.contains("conversations")) return conversation(record, "conversations", where);
+  if (record.contains("instruction") && (record.contains("output") || record.contains("response")))
+    return instruction(record, where);
   throw UserError(str(where, ": the record has no \"", o.text_key, "\", no \"", o.messages_key, "\", no \"",
                       o.prompt_key, "\" and \"", o.completion_key, "\"; it has: ", members_of(record),
                       "; name the member with the text in data.text (data.messages, data.prompt, "
                       "data.completion)"));
 }
 
-Record RecordReader::conversation(const Json& messages, const std::string& member,
+// Of Alpaca or Dolly: a user's message and its answer.
+Record RecordReader::instruction(const Json& record, const std::string& where) const {
+  const char *answer = record.contains("output") ? "output" : "response",
+             *input = record.contains("input") ? "input" : "context";
+  if (record.contains("history") && !is_empty(record["history"]))
+    throw UserError(str(where, ": \"history\" is ", shortened(printable(record["history"].dump()), 80),
+                        ", and what was said before an instruction is not read; write the conversation as "
+                        "\"messages\" of role and content"));
+  std::string asked = text_in(record, "instruction", where);
+  if (record.contains(input) && !is_empty(record[input])) asked += "\n" + text_in(record, input, where);
+  Json as = {{"instruction", Json::array({{{"role", "user"}, {"content", asked}},
+                                          {{"role", "assistant"}, {"content", record[answer]}}})}};
+  if (record.contains("system")) as["system"] = record["system"];
+  Record out = conversation(as, "instruction", where);
+  note_unread(record, {"instruction", answer, input, "history", "system"}, "", out.unread);
+  return out;
+}
+
+Record RecordReader::conversation(const Json& record, const std::string& member,
                                   const std::string& where) const {
   const ChatTemplate& form = *find_template(options_.chat_template);
+  const Json& messages = record[member];
   if (!messages.is_array())
     throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(messages.dump()), 80),
                         ", and should be a list of {\"role\": ..., \"content\": ...}"));
-  Record out{{}, true};
+  Record out{.parts = {}, .framed = true};
+  note_unread(record, {member, "system"}, "", out.unread);
   std::string between = form.begin;  // what no one said
+  bool first = true;
+  auto unlearnt = [&](const std::string& role, const std::string& content) {
+    between += str(form.open, role, form.role, form.trimmed ? trim(content) : content, form.close, form.rest);
+  };
+  const bool system = record.contains("system") && !is_empty(record["system"]);
+  if (system) unlearnt("system", text_in(record, "system", where));
   for (const auto& message : messages) {
     const bool shared = message.is_object() && message.contains("from") && message.contains("value");
     const char *who = shared ? "from" : "role", *said = shared ? "value" : "content";
@@ -223,17 +299,22 @@ Record RecordReader::conversation(const Json& messages, const std::string& membe
       throw UserError(str(where, ": a message is ", shortened(printable(message.dump()), 80),
                           ", and should be {\"role\": ..., \"content\": ...}"));
     const std::string role = role_of(message[who].get<std::string>());
+    if (system && std::exchange(first, false) && role == "system")
+      throw UserError(where + ": the record has \"system\" and a first message of the role system; keep one");
     std::string content = content_of(message, said, where);
-    if (form.trimmed) content = trim(content);
-    const bool learnt = learnt_of(message, role == "assistant", where);
-    between += str(form.open, role, form.role);
-    if (learnt) {
-      out.parts.push_back({std::move(between), false});
-      out.parts.push_back({content + form.close, true});
-      between = form.rest;
-    } else {
-      between += content + form.close + form.rest;
+    check_calls(message, where);
+    note_unread(message, {who, said, "tool_calls", "function_call"}, " of messages", out.unread);
+    const bool learnt = learnt_of(message, "a message", where) && role == "assistant";
+    if (role != "assistant") check_asked(message, where);
+    if (!learnt) {
+      unlearnt(role, content);
+      continue;
     }
+    if (form.trimmed) content = trim(content);
+    between += str(form.open, role, form.role);
+    out.parts.push_back({std::move(between), false});
+    out.parts.push_back({content + form.close, true});
+    between = form.rest;
   }
   if (!between.empty()) out.parts.push_back({std::move(between), false});
   return out;

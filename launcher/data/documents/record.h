@@ -15,14 +15,19 @@ struct RecordPart {
 };
 struct Record {
   std::vector<RecordPart> parts;
-  bool framed;  // a document that has a beginning and an end of its own, as a conversation; else they are
-                // added
+  bool framed = false;  // a document that has a beginning and an end of its own, as a conversation; else they
+                        // are added
+  std::vector<std::string> unread = {};  // members that no one reads, in quotes, with whose they are
 };
 
 // The names of a record's members, "text, id"; and the text in one. UserError naming `where` for another
 // value.
 std::string members_of(const Json& record);
 std::string text_in(const Json& record, const std::string& member, const std::string& where);
+// Whether a record or a message, which `what` says, is learnt by what it says of that: "weight" or
+// "loss_weight" of 0 or 1, "train", "training" or "loss" of true or false. UserError for another value, and
+// for a mask.
+bool learnt_of(const Json& of, const std::string& what, const std::string& where);
 
 // How a template opens an answer to a first message, and what ends the answer.
 struct ChatOpening {
@@ -41,9 +46,9 @@ std::string chat_message_token(const std::string& chat_template);
 
 // Reads records of text, of prompt and completion, and of chat messages, by the members that they have; also
 // conversations of ShareGPT ("conversations" of from and value) and instructions of Alpaca and Dolly
-// (instruction, input or context, output or response), which are a user's message and its answer. Of a
-// message of the assistant "weight": 0, "train": false or "training": false says that it is read and not
-// learnt.
+// (instruction, input or context, output or response), which are a user's message and its answer. "system"
+// beside them is a first message. What a record, or a message of the assistant, says is not learnt
+// (learnt_of) is read and not learnt.
 class RecordReader {
  public:
   // UserError naming data.template for one that is not known.
@@ -55,7 +60,9 @@ class RecordReader {
   std::string text() const;  // all that decides what is read, for the fingerprint
 
  private:
-  Record conversation(const Json& messages, const std::string& member, const std::string& where) const;
+  Record of_members(const Json& record, const std::string& where) const;
+  Record instruction(const Json& record, const std::string& where) const;
+  Record conversation(const Json& record, const std::string& member, const std::string& where) const;
   DataOptions options_;
 };
 

@@ -84,8 +84,8 @@ std::string replaced(const std::string& text, const Pattern& pattern, const std:
   const size_t most = 34 * text.size() + (size_t{1} << 20);
   std::string out;
   size_t done = 0;
-  for (auto found = pattern.find(text, 0); found && found->second > found->first;
-       found = pattern.find(text, done)) {
+  Pattern::Matches matches(pattern, text);
+  for (auto found = matches.next(); found; found = matches.next()) {
     out += text.substr(done, found->first - done) + by;
     done = found->second;
     if (out.size() > most)

@@ -40,21 +40,44 @@ const nlohmann::json& member(const nlohmann::json& file, const char* name) {
   const auto found = file.find(name);
   return found == file.end() ? none : *found;
 }
-bool is_byte_level(const nlohmann::json& described) {
-  if (!described.is_object()) return false;
-  if (const auto type = described.find("type"); type != described.end() && *type == "ByteLevel") return true;
-  const auto list = described.find("pretokenizers");
-  return list != described.end() && list->is_array() &&
-         std::any_of(list->begin(), list->end(), [](const auto& each) { return is_byte_level(each); });
-}
+
+// A model whose tokens are spelled in ByteLevel's alphabet: it sees a piece so.
+class ByteLetters : public TokenModel {
+ public:
+  explicit ByteLetters(std::unique_ptr<const TokenModel> model) : model_(std::move(model)) {}
+  const Vocabulary& vocabulary() const override { return model_->vocabulary(); }
+  void encode(std::string_view piece, std::vector<PieceToken>& out) const override {
+    const std::string letters = spelled_bytes(piece);
+    const size_t first = out.size();
+    model_->encode(letters, out);
+    // A letter stands for a byte, and is of the token that has its first one.
+    size_t at = 0;
+    for (size_t i = first; i < out.size(); ++i) {
+      const size_t end = at + out[i].bytes;
+      out[i].bytes =
+          static_cast<uint32_t>(std::count_if(letters.begin() + static_cast<std::ptrdiff_t>(at),
+                                              letters.begin() + static_cast<std::ptrdiff_t>(end), [](char c) {
+                                                return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+                                              }));
+      at = end;
+    }
+  }
+
+ private:
+  std::unique_ptr<const TokenModel> model_;
+};
+
 // By its type.
 std::unique_ptr<const TokenModel> token_model(const nlohmann::json& model, bool byte_level,
                                               const std::string& who) {
   const std::string where = who + ": model";
   const std::string type = model.contains("type") ? word_in(model, "type", where) : "BPE";
   if (type == "BPE") return std::make_unique<const Bpe>(model, byte_level, who);
-  if (type == "Unigram") return std::make_unique<const Unigram>(model, who);
-  if (type == "WordPiece") return std::make_unique<const WordPiece>(model, who);
+  std::unique_ptr<const TokenModel> of;
+  if (type == "Unigram") of = std::make_unique<const Unigram>(model, who);
+  if (type == "WordPiece") of = std::make_unique<const WordPiece>(model, who);
+  if (of && byte_level) return std::make_unique<const ByteLetters>(std::move(of));
+  if (of) return of;
   throw UserError(
       str(where, " is ", type,
           ", and BPE (gpt2, llama, qwen, mistral, gemma), Unigram (t5, xlm-roberta, albert) and WordPiece "
@@ -76,7 +99,7 @@ struct JsonTokenizer : Tokenizer::Impl {
       : who(name),
         normalizer(member(json, "normalizer"), who),
         pre_tokenizer(member(json, "pre_tokenizer"), who),
-        model(token_model(object_in(json, "model", who), is_byte_level(member(json, "pre_tokenizer")), who)),
+        model(token_model(object_in(json, "model", who), pre_tokenizer.byte_level(), who)),
         decoder(member(json, "decoder"), who),
         added(added_tokens(json, model->vocabulary(), who)),
         as_written(added, false, normalizer),

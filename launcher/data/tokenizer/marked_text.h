@@ -61,10 +61,10 @@ struct MarkedText {
     }
     text = std::move(out), marks = std::move(moved);
   }
-  // `by` in place of each match; `find` gives the next one from a byte on. Where parts meet within a match,
-  // `by` belongs to one that is learnt, else to the one in which the match begins.
+  // `by` in place of each match, which `find` gives in their order. Where parts meet within a match, `by`
+  // belongs to one that is learnt, else to the one in which the match begins.
   using Match = std::optional<std::pair<size_t, size_t>>;
-  void replace(const std::function<Match(size_t from)>& find, std::string_view by) {
+  void replace(const std::function<Match()>& find, std::string_view by) {
     std::string out;
     std::vector<Mark> moved = marks;
     size_t done = 0, next = 0;
@@ -73,7 +73,7 @@ struct MarkedText {
         moved[next].at = out.size() + (marks[next].at - done);
       out.append(text, done, until - done);
     };
-    for (Match found = find(0); found && found->second > found->first; found = find(done)) {
+    for (Match found = find(); found; found = find()) {
       copy(found->first);
       const size_t begin = out.size(), inside = next;
       bool learnt = next > 0 && marks[next - 1].learnt;  // `by` belongs to a part already

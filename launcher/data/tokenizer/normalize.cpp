@@ -268,7 +268,8 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
   } else if (type == "Replace") {
     const Pattern pattern = pattern_in(described, "pattern", who);
     steps_.emplace_back([pattern, by = word_in(described, "content", who)](MarkedText& text) {
-      text.replace([&](size_t from) { return pattern.find(text.text, from); }, by);
+      Pattern::Matches matches(pattern, text.text);
+      text.replace([&] { return matches.next(); }, by);
     });
   } else {
     throw UserError(

@@ -3,7 +3,9 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <utf8proc.h>
 
+#include <algorithm>
 #include <cctype>
 #include <vector>
 
@@ -20,6 +22,34 @@ namespace {
                       "\\d, groups, look-ahead and repetitions"));
 }
 
+// A character as it is where case is ignored: of some letters several ("ss" of the sharp s).
+std::u32string fold(uint32_t c) {
+  utf8proc_int32_t points[8];
+  int boundary = 0;
+  const auto n =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), points, 8, UTF8PROC_CASEFOLD, &boundary);
+  return n > 0 ? std::u32string(points, points + std::min<utf8proc_ssize_t>(n, 8)) : std::u32string(1, c);
+}
+// The letters that are several then.
+const std::vector<std::pair<uint32_t, std::u32string>>& long_folds() {
+  static const auto all = [] {
+    std::vector<std::pair<uint32_t, std::u32string>> out;
+    for (uint32_t c = 0x80; c < 0x10000; ++c)  // there are none behind
+      if (std::u32string folded = fold(c); folded.size() > 1) out.emplace_back(c, std::move(folded));
+    return out;
+  }();
+  return all;
+}
+std::string utf8(const std::u32string& points) {
+  std::string out;
+  for (char32_t c : points) {
+    utf8proc_uint8_t bytes[4];
+    const auto n = utf8proc_encode_char(static_cast<utf8proc_int32_t>(c), bytes);
+    out.append(reinterpret_cast<char*>(bytes), static_cast<size_t>(n));
+  }
+  return out;
+}
+
 // An expression of Oniguruma's dialect, character by character, as one of PCRE2's.
 class Translation {
  public:
@@ -31,15 +61,25 @@ class Translation {
       if (c == '\\' && i_ + 1 < from_.size()) {
         ++i_;
         out_ += escaped(false);
+        if (point_)
+          check_letter(*point_);
+        else
+          plain_.clear();
       } else if (c == '[') {
         bracket();
-      } else {
+      } else if (c == '(') {
+        open();
+      } else if (std::string_view("^$.|)*+?{}").find(c) != std::string_view::npos) {
         check(c);
-        if (c == '(') open();
-        if (c == ')' && ignores_case_.size() > 1) ignores_case_.pop_back();
+        if (c == ')' && ignores_case_.size() > 1)
+          ignores_case_.pop_back();
+        else
+          plain_.clear();
         out_ += c;
-        plain_ = plain_.empty() || !ignores_case_.back() ? std::string(1, c) : plain_ + c;
-        check_folds();
+      } else {
+        const size_t begin = i_;
+        check_letter(character());
+        out_.append(from_, begin, i_ + 1 - begin);
       }
     }
     return out_;
@@ -48,12 +88,43 @@ class Translation {
  private:
   [[noreturn]] void no(const std::string& why) const { refuse(who_, from_, why); }
   char at(size_t i) const { return i < from_.size() ? from_[i] : '\0'; }
+  // The one that is here; ends at its last byte.
+  uint32_t character() {
+    size_t bytes = 0;
+    const uint32_t out = character_at(from_, i_, bytes);
+    i_ += bytes - 1;
+    return out;
+  }
+
+  // A character that stands for itself. Oniguruma takes letters together where case is ignored: "ss" for the
+  // sharp s, "fi" for the ligature. PCRE2 does not.
+  void check_letter(uint32_t c) {
+    if (!ignores_case_.back()) return plain_.clear();
+    check_range(c, c);
+    plain_ += fold(c);
+    for (const auto& [whole, folded] : long_folds())
+      if (plain_.ends_with(folded))
+        no(str("ignores the case of ", utf8(folded), ", which is one letter in other spellings"));
+  }
+  // Characters of which each may be what is found.
+  void check_range(uint32_t first, uint32_t last) const {
+    check_each([&](uint32_t c) { return c >= first && c <= last; });
+  }
+  template <class Has>
+  void check_each(const Has& has) const {
+    if (!ignores_case_.back()) return;
+    for (const auto& [whole, folded] : long_folds())
+      if (has(whole))
+        no(str("ignores the case of ", utf8(std::u32string(1, whole)), ", which is ", utf8(folded),
+               " in other spellings"));
+  }
 
   // A class alone, or within brackets. In PCRE2 its properties ignore case with the letters beside them.
   std::string of_class(const CharacterClass& one, bool negated, bool in_bracket) {
     const bool folded = ignores_case_.back() && !one.folds;
     if (in_bracket) {
       if (folded) no("has a class of upper or lower case within brackets where case is ignored");
+      if (!all_but_) check_each([&](uint32_t c) { return one.has(c) != negated; });
       return one.spelled(negated);
     }
     const std::string text = str(negated ? "[^" : "[", one.spelled(), ']');
@@ -62,7 +133,7 @@ class Translation {
 
   // What stands for the escape whose letter is here; ends at its last character.
   std::string escaped(bool in_bracket) {
-    plain_.clear();
+    point_.reset();
     const char escape = from_[i_];
     switch (escape) {
       case 's':
@@ -85,7 +156,10 @@ class Translation {
         if (std::string_view("rntf").find(escape) == std::string_view::npos &&
             std::isalnum(static_cast<unsigned char>(escape)))
           no(str("has \\", std::string(1, escape), ", which is not read"));
-        return {'\\', escape};
+        if (std::isalpha(static_cast<unsigned char>(escape))) return {'\\', escape};
+        const size_t begin = i_;
+        point_ = character();
+        return "\\" + from_.substr(begin, i_ + 1 - begin);
     }
   }
 
@@ -114,6 +188,8 @@ class Translation {
       if (i_ - begin == 3 && from_[begin + 2] >= '8')
         no("has \\x of a byte from 80 on, which is no character of UTF-8; write \\x{..}");
     }
+    const std::string digits = from_.substr(begin + 2 + (from_[begin + 2] == '{'));
+    point_ = static_cast<uint32_t>(std::strtoul(digits.c_str(), nullptr, 16));
     return from_.substr(begin, i_ + 1 - begin);
   }
 
@@ -121,11 +197,16 @@ class Translation {
   void bracket() {
     plain_.clear();
     out_ += from_[i_++];
-    if (at(i_) == '^') out_ += from_[i_++];
+    all_but_ = at(i_) == '^';
+    if (all_but_) out_ += from_[i_++];
     if (at(i_) == ']') out_ += "\\]", ++i_;
+    std::optional<uint32_t> first;  // of a range, where one may begin
+    bool range = false;
     for (; i_ < from_.size() && from_[i_] != ']'; ++i_) {
       const char c = from_[i_];
+      const size_t begin = i_;
       if (c == '&' && at(i_ + 1) == '&') no("intersects classes (&&)");
+      point_.reset();
       if (c == '[' && at(i_ + 1) == ':')
         named_class();
       else if (c == '[')
@@ -133,7 +214,14 @@ class Translation {
       else if (c == '\\' && i_ + 1 < from_.size())
         ++i_, out_ += escaped(true);
       else
-        out_ += c;
+        point_ = character(), out_.append(from_, begin, i_ + 1 - begin);
+      if (c == '-' && first && !range) {
+        range = true;
+        continue;
+      }
+      if (point_ && !all_but_) check_range(range ? *first : *point_, *point_);
+      first = range ? std::nullopt : point_;
+      range = false;
     }
     if (i_ < from_.size()) out_ += ']';
   }
@@ -164,34 +252,35 @@ class Translation {
   void open() {
     bool ignores = ignores_case_.back();
     if (at(i_ + 1) == '*') no("has (*, a verb of PCRE2");
+    size_t end = i_;  // of what opens it, and is no character of the expression
     if (at(i_ + 1) == '?') {
       const char kind = at(i_ + 2);
-      const bool look = kind == ':' || kind == '=' || kind == '!' || kind == '>' || kind == '<';
+      const bool look = kind == '=' || kind == '!' || kind == '>' || kind == '<';
       size_t k = i_ + 2;
       bool on = true;
       for (; !look && (at(k) == 'i' || at(k) == '-'); ++k) {
         if (at(k) == '-') on = false;
         if (at(k) == 'i') ignores = on;
       }
-      if (!look && (k == i_ + 2 || (at(k) != ':' && at(k) != ')')))
+      if (!look && (at(k) != ':' && (at(k) != ')' || k == i_ + 2)))
         no(str("has (?", shortened(printable(std::string(1, kind)), 8), ", which is not read"));
-      if (!look && at(k) == ')') ignores_case_.back() = ignores;  // up to the end of the group around
+      if (!look) end = k;
     }
-    ignores_case_.push_back(ignores);
-  }
-
-  // Letters that Oniguruma takes together where case is ignored: "ss" for the sharp s, "fi" for the ligature.
-  void check_folds() const {
-    if (!ignores_case_.back() || plain_.size() < 2) return;
-    std::string two = plain_.substr(plain_.size() - 2);
-    for (char& c : two) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    for (const char* pair : {"ss", "ff", "fi", "fl", "st"})
-      if (two == pair) no(str("ignores the case of ", pair, ", which is one letter in other spellings"));
+    if (end == i_) plain_.clear();
+    out_.append(from_, i_, end + 1 - i_);
+    i_ = end;
+    if (from_[end] == ')')
+      ignores_case_.back() = ignores;  // up to the end of the group around
+    else
+      ignores_case_.push_back(ignores);
   }
 
   const std::string &from_, &who_;
   size_t i_ = 0;
-  std::string out_, plain_;                // plain_: letters right behind one another
+  std::string out_;
+  std::u32string plain_;                   // letters right behind one another, folded
+  std::optional<uint32_t> point_;          // of the escape, where that is a character
+  bool all_but_ = false;                   // the bracket begins with ^
   std::vector<bool> ignores_case_{false};  // of the groups that are open
 };
 }  // namespace
@@ -239,7 +328,22 @@ Pattern Pattern::literal(const std::string& text, const std::string& who) {
   return out;
 }
 
-std::optional<std::pair<size_t, size_t>> Pattern::find(std::string_view text, size_t from) const {
+Pattern::Match Pattern::Matches::next() {
+  while (!text_.empty() && from_ <= text_.size()) {
+    const Match found = pattern_.find(text_, from_);
+    if (!found) break;
+    if (found->first < found->second || found->first != ended_) {
+      from_ = found->second, ended_ = from_;
+      return found;
+    }
+    ++from_;
+    while (from_ < text_.size() && (static_cast<unsigned char>(text_[from_]) & 0xc0) == 0x80) ++from_;
+  }
+  text_ = {};
+  return {};
+}
+
+Pattern::Match Pattern::find(std::string_view text, size_t from) const {
   check_stop();
   if (!code_) {
     const size_t at = text.find(literal_, from);

@@ -21,7 +21,21 @@ class Pattern {
 
   // Begin and end of the first match in `text` (UTF-8) from byte `from` on; what stands before it is seen by
   // look-behind. Safe from several threads.
-  std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t from) const;
+  using Match = std::optional<std::pair<size_t, size_t>>;
+  Match find(std::string_view text, size_t from) const;
+  // All of them in their order, as the package walks over a text: an empty one is a match too, but where the
+  // one before it ends, and there is none in an empty text.
+  class Matches {
+   public:
+    Matches(const Pattern& pattern, std::string_view text) : pattern_(pattern), text_(text) {}
+    Match next();
+
+   private:
+    const Pattern& pattern_;
+    std::string_view text_;
+    size_t from_ = 0;
+    std::optional<size_t> ended_;
+  };
 
  private:
   struct Code;

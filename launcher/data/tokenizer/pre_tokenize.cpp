@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "launcher/data/tokenizer/bpe.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
 #include "launcher/data/tokenizer/unicode_class.h"
 
@@ -84,7 +85,7 @@ void PreTokenizer::add_cut(const Pattern& pattern, Behaviour behaviour, bool inv
 
 void PreTokenizer::edit(const std::string& type, const std::string& who,
                         std::function<void(MarkedText&)> change) {
-  if (!cuts_.empty())
+  if (!cuts_.empty() || byte_level_)
     throw UserError(str(who, ": ", type,
                         " adds text behind a pre-tokenizer that cuts; it is read in the first place alone: "
                         "tokenize elsewhere, and use data.kind tokens"));
@@ -136,12 +137,13 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
   if (type == "Sequence") {
     add_sequence(list_in(described, "pretokenizers", who), who);
   } else if (type == "ByteLevel") {
-    byte_level_ = true;
+    if (byte_level_) throw UserError(who + " has ByteLevel twice, which spells bytes of bytes; take one out");
     if (flag_in(described, "add_prefix_space", true, who))
       edit("ByteLevel with add_prefix_space", who, [](MarkedText& text) {
         if (!text.text.starts_with(' ')) text.prepend(" ");
       });
     if (flag_in(described, "use_regex", true, who)) add_cut({kByteLevelWords, who}, Behaviour::isolated);
+    byte_level_ = true, cuts_of_bytes_ = cuts_.size();
   } else if (type == "Split") {
     add_cut(pattern_in(described, "pattern", who), behaviour_in(described, who),
             flag_in(described, "invert", false, who));
@@ -178,37 +180,46 @@ void PreTokenizer::apply(MarkedText& text, const Piece& piece) const {
 void PreTokenizer::cut(size_t i, std::string_view text, size_t at, const Piece& to) const {
   if (text.empty()) return;
   if (i == cuts_.size()) return to(text, at);
+  if (!byte_level_ || i != cuts_of_bytes_) return cut_by(i, text, at, to);
+  // From here on a letter stands for each byte.
+  const std::string letters = spelled_bytes(text);
+  size_t counted = 0, bytes = 0;
+  auto count = [&](size_t until) {
+    for (; counted < until; ++counted) bytes += (static_cast<unsigned char>(letters[counted]) & 0xc0) != 0x80;
+    return bytes;
+  };
+  cut_by(i, letters, 0, [&](std::string_view piece, size_t place) {
+    const size_t begin = count(place), end = count(place + piece.size());
+    to(text.substr(begin, end - begin), at + begin);
+  });
+}
+
+void PreTokenizer::cut_by(size_t i, std::string_view text, size_t at, const Piece& to) const {
   const auto& [pattern, behaviour, invert] = cuts_[i];
   // The piece that is not handed on yet, and whether it is, or ends with, a match.
   size_t begin = 0, end = 0;
-  bool matched = false;
+  bool held = false, matched = false;
   auto hand_on = [&] {
     if (end > begin) cut(i + 1, text.substr(begin, end - begin), at + begin, to);
   };
   auto take = [&](size_t from, size_t until, bool match) {
-    const bool join = begin != end && (behaviour == Behaviour::contiguous      ? match == matched
-                                       : behaviour == Behaviour::with_previous ? match && !matched
-                                       : behaviour == Behaviour::with_next     ? matched && !match
-                                                                               : false);
+    const bool join = held && (behaviour == Behaviour::contiguous      ? match == matched
+                               : behaviour == Behaviour::with_previous ? match && !matched
+                               : behaviour == Behaviour::with_next     ? matched && !match
+                                                                       : false);
     if (!join) {
       hand_on();
       begin = from;
     }
-    end = until, matched = match;
+    end = until, matched = match, held = true;
     if (match && behaviour == Behaviour::removed) begin = end;
   };
   size_t done = 0;
-  for (size_t from = 0; from <= text.size();) {
-    const auto found = pattern.find(text, from);
-    if (!found) break;
-    if (found->first == found->second) {  // matches nothing: it cuts nothing
-      from = found->second + 1;
-      while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80) ++from;
-      continue;
-    }
+  Pattern::Matches matches(pattern, text);
+  for (auto found = matches.next(); found; found = matches.next()) {
     if (found->first > done) take(done, found->first, invert);
     take(found->first, found->second, !invert);
-    from = done = found->second;
+    done = found->second;
   }
   if (done < text.size()) take(done, text.size(), invert);
   hand_on();

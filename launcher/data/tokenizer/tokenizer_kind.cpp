@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/reading/lfs_pointer.h"
 
 namespace lockstep::launcher::data {
 
@@ -14,6 +15,7 @@ Tokenizer::Tokenizer(const std::string& path) {
     throw UserError(
         str("data.tokenizer: cannot read ", path, ": ", why,
             "; name a tokenizer.json of Hugging Face, a tokenizer.model of SentencePiece, or bytes"));
+  if (is_lfs_pointer(text)) throw UserError(str("data.tokenizer: ", path, " ", kLfsPointer));
   impl_ = path.ends_with(".model") ? sentence_piece_tokenizer(path, text) : json_tokenizer(path, text);
 }
 

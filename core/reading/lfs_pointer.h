@@ -1,0 +1,16 @@
+// What stands in place of a large file where a repository was fetched without git-lfs.
+#pragma once
+
+#include <string_view>
+
+namespace lockstep {
+
+// By the first bytes of a file: eight tell it from numbers, more from other text.
+inline bool is_lfs_pointer(std::string_view begin) {
+  constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
+  return begin.size() >= 8 && begin.substr(0, kBegin.size()) == kBegin.substr(0, begin.size());
+}
+inline constexpr const char* kLfsPointer =
+    "is a pointer of git-lfs, and the file that it stands for is not here; fetch it with git lfs pull";
+
+}  // namespace lockstep
