@@ -206,6 +206,7 @@ struct Step::Impl {
     if (!device.addressable()) phase("next batch", [&] { fed->fill_next(input); });
     phase("wait for the device", [&] { finish(); });
     StepResult result = read_results(input);
+    if (result.replicas_differ) compare(*mesh.world, "behind a step", {fed->sent()});
     if (const auto count = result.metrics.find("tokens"); count != result.metrics.end())
       counted = count->second;
     if (result.applied)
