@@ -29,7 +29,8 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
     // NumPy's numbers are int64 and float64 where nobody says otherwise; labels, ids and weights are 32 bits
     // wide here.
     const DType held = dtype_of(array.dtype());
-    const int64_t beyond = held == DType::i64 ? first_beyond(array, held, DType::i32) : -1;
+    const int64_t beyond =
+        held == DType::i64 ? first_beyond(array.data(), rows * numel(shape), held, DType::i32) : -1;
     if (beyond >= 0)
       throw UserError(str("[data] field \"", field, "\" has ", get_int(held, array.data(), beyond),
                           " in row ", beyond / numel(shape), ", and integers are i32 here, ", INT32_MIN,
@@ -46,7 +47,7 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
       const auto bytes = static_cast<size_t>(column.elements) * size_of(column.held);
       copy_elements(types[f].name,
                     static_cast<const std::byte*>(column.array.data()) + static_cast<size_t>(row) * bytes,
-                    column.held, fields[f], column.dtype, column.elements);
+                    column.held, fields[f], column.dtype, column.elements, {column.elements, row});
     }
   };
   out.rows = rows;
