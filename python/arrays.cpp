@@ -62,6 +62,22 @@ std::string fingerprint_of(const HostArray& array) {
   return str(hash_hex(hashes), " (of 64 KiB at ", kBlocks, " places, since it is larger than 1 GiB)");
 }
 
+namespace {
+std::string integer_text(DType dtype, const void* data, int64_t i) {
+  const int64_t value = get_int(dtype, data, i);
+  return dtype == DType::u64 ? str(static_cast<uint64_t>(value)) : str(value);
+}
+
+// An u64 of 2^63 and more is read as a negative number, and is beyond every other dtype.
+int64_t first_integer_beyond(const void* data, int64_t count, DType from, DType to) {
+  const auto [least, most] = range_of(to);
+  const int64_t lowest = from == DType::u64 ? std::max<int64_t>(0, least) : least;
+  for (int64_t i = 0; i < count; ++i)
+    if (const int64_t value = get_int(from, data, i); value < lowest || value > most) return i;
+  return -1;
+}
+}  // namespace
+
 int64_t first_beyond(const HostArray& array) {
   const auto first = [&](const auto* values, auto outside) -> int64_t {
     const auto* end = values + numel(shape_of(array));
@@ -77,28 +93,30 @@ int64_t first_beyond(const HostArray& array) {
 }
 
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
-                   int64_t count) {
+                   int64_t count, Rows rows) {
   if (from_dtype == to_dtype) {
     std::memcpy(to, from, static_cast<size_t>(count) * size_of(to_dtype));
     return;
   }
-  const auto [least, most] = range_of(is_float(to_dtype) ? DType::i64 : to_dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    if (is_float(to_dtype)) {
+  if (is_float(to_dtype)) {
+    for (int64_t i = 0; i < count; ++i) {
       const double value = get_double(from_dtype, from, i);
       set_double(to_dtype, to, i, value);
       if (std::isfinite(value) && !std::isfinite(get_double(to_dtype, to, i)))
         throw UserError(str("[data] field \"", name, "\" has ", number_text(value), " (",
                             lockstep::name(from_dtype), "), which ", lockstep::name(to_dtype),
                             " does not hold; scale the values, or clip them"));
-      continue;
     }
-    const int64_t value = get_int(from_dtype, from, i);
-    if (value < least || value > most)
-      throw UserError(str("[data] field \"", name, "\" has ", value, " (", lockstep::name(from_dtype),
-                          "), and the step reads ", lockstep::name(to_dtype), ", ", least, " to ", most));
-    set_int(to_dtype, to, i, value);
+    return;
   }
+  if (const int64_t beyond = first_integer_beyond(from, count, from_dtype, to_dtype); beyond >= 0) {
+    const auto [least, most] = range_of(to_dtype);
+    throw UserError(str("[data] field \"", name, "\" has ", integer_text(from_dtype, from, beyond), " (",
+                        lockstep::name(from_dtype), ")",
+                        rows.size > 0 ? str(" in row ", rows.first + beyond / rows.size) : std::string(),
+                        ", and the step reads ", lockstep::name(to_dtype), ", ", least, " to ", most));
+  }
+  for (int64_t i = 0; i < count; ++i) set_int(to_dtype, to, i, get_int(from_dtype, from, i));
 }
 void check_elements(const std::string& name, const HostArray& array, DType dtype) {
   const DType held = dtype_of(array.dtype());

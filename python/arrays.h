@@ -16,10 +16,14 @@ Shape shape_of(const HostArray& array);
 HostArray host_array(const std::string& field, nb::handle value);
 // UserError naming the field unless the array has the shape, and numbers of the field's kind.
 void check_array(const std::string& name, const HostArray& array, const Shape& shape, DType dtype);
+// Which rows elements are of, for messages: so many elements each; 0: of no rows.
+struct Rows {
+  int64_t size = 0, first = 0;
+};
 // Elements, converted within their kind: int64 to i32, float64 to f32. UserError naming the field for a
-// number that the dtype does not hold.
+// number that the dtype does not hold; of an integer exactly, with its row.
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
-                   int64_t count);
+                   int64_t count, Rows rows = {});
 // A hash of its bytes: of all up to 1 GiB, else of 64 KiB at 16384 places evenly apart, which the text says
 // then. An array of a file would be read from the disk whole; one in memory is hashed at about 5 GB/s.
 std::string fingerprint_of(const HostArray& array);

@@ -57,7 +57,7 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
       const auto bytes = static_cast<size_t>(column.elements) * size_of(column.held);
       copy_elements(types[f].name,
                     static_cast<const std::byte*>(column.array.data()) + static_cast<size_t>(row) * bytes,
-                    column.held, fields[f], column.dtype, column.elements);
+                    column.held, fields[f], column.dtype, column.elements, {column.elements, row});
     }
   };
   out.rows = rows;

@@ -11,35 +11,6 @@
 
 namespace lockstep::python {
 
-namespace {
-// What a function can be called with, as inspect.signature tells; nothing of one that has none.
-struct Parameters {
-  bool known = false, any_order = false;       // any_order: **names
-  std::vector<std::string> in_order, by_name;  // by_name: all that can be
-};
-Parameters parameters_of(const nb::callable& function) {
-  const nb::module_ inspect = nb::module_::import_("inspect");
-  const nb::object kind = inspect.attr("Parameter");
-  Parameters out;
-  nb::object all;
-  try {
-    all = inspect.attr("signature")(function).attr("parameters").attr("values")();
-  } catch (const nb::python_error&) { return out; }  // a function of C has no signature
-  out.known = true;
-  for (nb::handle one : all) {
-    const auto is = [&](const char* of) { return one.attr("kind").equal(kind.attr(of)); };
-    const auto name = nb::cast<std::string>(one.attr("name"));
-    if (is("VAR_KEYWORD")) out.any_order = true;
-    if (is("POSITIONAL_ONLY") || is("POSITIONAL_OR_KEYWORD")) out.in_order.push_back(name);
-    if (is("KEYWORD_ONLY") || is("POSITIONAL_OR_KEYWORD")) out.by_name.push_back(name);
-  }
-  return out;
-}
-bool among(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-}  // namespace
-
 int64_t checked_done(int64_t done, const char* of) {
   if (done < 0)
     throw UserError(str("[done] ", python_line().text(), ": done is ", done, "; it counts ", of,
@@ -55,23 +26,11 @@ std::vector<std::string> names_of(const FieldTypes& fields) {
 
 nb::object call_with_fields(const nb::callable& function, const std::vector<std::string>& fields,
                             const std::vector<Tensor>& batch, const char* called) {
-  const Parameters takes = parameters_of(function);
-  const auto named = [&](const std::string& field) { return among(takes.by_name, field); };
-  const bool all = std::all_of(fields.begin(), fields.end(), named);
-  if (takes.known && (all || (takes.any_order && takes.in_order.empty()))) {
-    nb::dict by_name;
-    for (size_t f = 0; f < fields.size(); ++f) by_name[fields[f].c_str()] = batch[f];
-    return function(**by_name);
-  }
-  for (size_t f = 0; f < fields.size(); ++f)
-    if (named(fields[f]) && (f >= takes.in_order.size() || takes.in_order[f] != fields[f]))
-      throw UserError(str("[fields] ", python_line().text(), ": the fields are ", join(fields, ", "),
-                          ", and ", called, " takes ", join(takes.in_order, ", "), ": \"", fields[f],
-                          "\" stands elsewhere, and not all have a parameter of their name; name each "
-                          "parameter as its field, or none"));
-  nb::list in_order;
-  for (const Tensor& x : batch) in_order.append(x);
-  return function(*in_order);
+  nb::list values;
+  for (const Tensor& x : batch) values.append(x);
+  const nb::object in_order_and_by_name =
+      of_package("fields", "arranged")(function, nb::cast(fields), values, called);
+  return function(*nb::tuple(in_order_and_by_name[0]), **nb::dict(in_order_and_by_name[1]));
 }
 
 void compare_batch(Group& world, const FieldTypes& fields, const std::vector<HostArray>& arrays) {

@@ -148,7 +148,7 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
                                 const auto* from = static_cast<const std::byte*>(arrays[f].data()) +
                                                    static_cast<size_t>(first * row) * size_of(dtypes[f]);
                                 copy_elements(self.fields[f].name, from, dtypes[f], to[f],
-                                              self.fields[f].dtype, count * row);
+                                              self.fields[f].dtype, count * row, {row, first});
                               }
                             }};
   input.vote = launcher::stop_requested() ? 1 : 0;

@@ -210,6 +210,7 @@ struct Step::Impl {
     if (!device.addressable()) phase("next batch", [&] { fed->fill_next(input); });
     phase("wait for the device", [&] { finish(); });
     StepResult result = read_results(input);
+    if (result.replicas_differ) compare(*mesh.world, "behind a step", {fed->sent()});
     if (result.applied)
       for (Array* array : written) ++array->updates;
     if (recorder) result.traced = std::make_shared<TracedStep>(recorder->resolve(program, input.step));

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/text.h"
 
 namespace lockstep::compiler {
 
@@ -69,13 +71,44 @@ void StepInputs::send_scalars(const StepInput& input, uint64_t seed, const StepS
     else
       set_int(dtype, scalar_host_.data() + at, 0, integer);
   }
+  sent_for_ = input.step;
+  const auto word = static_cast<int64_t>(static_cast<uint64_t>(input.replica_word) + word_of_scalars());
   std::memcpy(scalar_host_.data() + vote_at_, &input.vote, sizeof input.vote);
   const float limits[2] = {input.norm_limit, input.loss_limit};
-  std::memcpy(scalar_host_.data() + vote_at_ + 8, &input.replica_word, sizeof input.replica_word);
+  std::memcpy(scalar_host_.data() + vote_at_ + 8, &word, sizeof word);
   std::memcpy(scalar_host_.data() + vote_at_ + 16, limits, sizeof limits);
   const int64_t checked = input.check_replicas ? 1 : 0;
   std::memcpy(scalar_host_.data() + vote_at_ + 24, &checked, sizeof checked);
   device_.copy(scalars_, scalar_host_.data(), scalar_host_.bytes(), stream);
+}
+
+namespace {
+bool alike(const std::string& name) { return name.rfind("mesh.", 0) != 0; }
+}  // namespace
+
+// Rank 0's is as often there as there are others, which take it away: as that of replicas.
+uint64_t StepInputs::word_of_scalars() const {
+  uint64_t hash = hash64(&sent_for_, sizeof sent_for_);
+  for (const auto& [name, id, at] : scalar_at_)
+    if (alike(name)) hash = hash64(scalar_host_.data() + at, size_of(plan_.phases.whole[id].dtype), hash);
+  return mesh_.world->rank() == 0 ? hash * static_cast<uint64_t>(mesh_.world->size() - 1) : ~hash + 1;
+}
+
+FingerprintPart StepInputs::sent() const {
+  FingerprintPart part{str("set of scalars of step ", sent_for_),
+                       {{"step", str(sent_for_)}},
+                       "a rate, a schedule and a decay are of the whole run: make them of what all ranks "
+                       "have, not of a rank's "
+                       "number, clock or draw. Nothing is saved of the step, which went by them"};
+  for (const auto& [name, id, at] : scalar_at_) {
+    const DType dtype = plan_.phases.whole[id].dtype;
+    const std::byte* from = scalar_host_.data() + at;
+    if (alike(name))
+      part.lines.push_back({name, is_float(dtype)
+                                      ? number_text(static_cast<float>(get_double(dtype, from, 0)))
+                                      : str(get_int(dtype, from, 0))});
+  }
+  return part;
 }
 
 void StepInputs::send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream) {

@@ -10,6 +10,7 @@
 #include "compiler/reduce/lanes.h"
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/step_io.h"
+#include "core/mesh/fingerprint.h"
 
 namespace lockstep::compiler {
 
@@ -26,13 +27,19 @@ class StepInputs {
   // UserError for an id of the batch outside what the step's functions read by it (program/id_bounds.h);
   // InternalError for a scalar that the program reads and `scalars` lacks.
   void send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
-  // Enqueues the copy of the scalars and the vote alone.
+  // Enqueues the copy of the scalars and the vote alone. Beside StepInput::replica_word rides a word about
+  // the scalars: the words of all ranks sum up to 0 where all give the same step and the same bits, but for
+  // the place in a model dim. So every step compares them, in the all-reduce that counts and votes have
+  // anyway.
   void send_scalars(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
+  // The scalars that were sent last, as ranks name them where the words do not cancel.
+  FingerprintPart sent() const;
   // Reads the next step's batch while a device works on this one; nothing where the host addresses the
   // device.
   void fill_next(const StepInput& input);
 
  private:
+  uint64_t word_of_scalars() const;
   void number_samples(DType dtype, const Span& at, const Executor& memory);
   void fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set);
 
@@ -46,6 +53,7 @@ class StepInputs {
     size_t at;  // in the scalar block
   };
   std::vector<ScalarPlace> scalar_at_;
+  int64_t sent_for_ = 0;          // the step
   std::byte* scalars_ = nullptr;  // on the device
   Buffer scalar_host_;
   size_t vote_at_ = 0;

@@ -40,7 +40,9 @@ struct StepResult {
   int64_t votes = 0;
   bool applied = true;  // false: loss or norm was beyond its limit, and weights and moments are, bit by bit,
                         // what they were before the step
-  bool replicas_differ = false;  // as the words of all ranks say; the same on every rank
+  // As the words of all ranks say; the same on every rank. Where it is the scalars of the step that differ,
+  // there is no result: the step throws a UserError on every rank, which names them.
+  bool replicas_differ = false;
   // Per row of Step::replicas(), its checksum right before the step's updates; empty where it was not asked
   // for.
   std::vector<uint64_t> replica_sums;

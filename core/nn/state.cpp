@@ -358,6 +358,15 @@ void State::add_optimizer(const std::string& path, const SourceLine& at,
   optimizers_.push_back({path, at, std::move(scalars)});
 }
 
+double State::factor_of(const std::string& path) {
+  const auto found = factors_.find(path);
+  if (found == factors_.end()) return 1;
+  Array& factor = array(found->second);
+  if (factor.local_numel() == 0) return 1;
+  factor.fetch();
+  return *factor.data.as<float>();
+}
+
 int64_t State::updates_of(std::string_view fqn) const {
   const auto found = index_.find(std::string(fqn));
   return !allocated_ || found == index_.end() ? 0 : arrays_[found->second].updates;

@@ -144,6 +144,10 @@ class State {
   // What all of them give for this step and update; where each step before was applied, they are one number.
   Scalars scalars(int64_t step) const { return scalars(step, step); }
   Scalars scalars(int64_t step, int64_t update) const;
+  // The rates of the optimizer at `path` are times this tensor, f32 [1], where its update reads them.
+  void follow(const std::string& path, const std::string& factor) { factors_[path] = factor; }
+  // That factor as this rank has it now: 1 where nothing is followed, or its row lies on other ranks.
+  double factor_of(const std::string& path);
   // The updates that a moment has had: 0 before the state has memory.
   int64_t updates_of(std::string_view fqn) const;
 
@@ -176,6 +180,7 @@ class State {
     std::function<Scalars(int64_t step, int64_t update)> scalars;
   };
   std::vector<OfStep> optimizers_;
+  std::map<std::string, std::string> factors_;  // by an optimizer's path
 };
 
 }  // namespace lockstep

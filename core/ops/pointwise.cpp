@@ -256,8 +256,7 @@ std::vector<Op> binary_rows() {
           ops::remainder, {"ls_remainder({0}, {1})", 61},
           Takes::numbers,  // a - floor(a / b) b: the sign of b
           [](C c) {
-            return Grads{c.grad[0],
-                         c.wants[1] ? -(c.grad[0] * f(ops::floor, {c.in[0] / c.in[1]})) : Tensor{}};
+            return Grads{c.grad[0], c.wants[1] ? -(c.grad[0] * floor_divide(c.in[0], c.in[1])) : Tensor{}};
           },
           divisors),
       two(ops::and_, "{0} & {1}", Takes::bits, flat(2), samples(2, Takes::bits)),

@@ -2,8 +2,10 @@
 #include "core/optim/plateau.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
+#include "core/mesh/fingerprint.h"
 #include "core/nn/assign.h"
 #include "core/optim/optimizer.h"
 
@@ -89,6 +91,10 @@ void Plateau::observe(double number) const {
     throw UserError(str("[plateau] observe(", number_text(number),
                         ") comes before the state has values; it is ",
                         "for numbers between steps, and within a step observe takes a Loss or a Tensor"));
+  compare(*state_->mesh().world, "where plateau.observe() is called between steps",
+          {{"number that a plateau observes",
+            {{path_, std::isnan(number) ? "nan" : number_text(number)}},
+            "give every rank the same number, as a validation does, which is of all ranks' samples"}});
   float* sum = here("sum");
   if (!sum) return;
   float &factor = *here("factor"), &best = *here("best"), &waited = *here("waited"), &rest = *here("rest"),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "core/nn/state.h"
 
@@ -35,11 +36,13 @@ class Plateau {
   void observe(const Loss& loss, Here at = Here::current()) const;
   void observe(const Tensor& number, Here at = Here::current()) const;
   // Between two steps, on every rank with the same number, as a validation gives it. A NaN is no improvement.
-  // UserError before the state has values.
+  // Ranks compare the number at each call: collective over the state's mesh. UserError on all of
+  // them where it differs, with both; and before the state has values.
   void observe(double number) const;
   // The factor of the next update, as this rank holds it; none where its rows lie on other ranks. UserError
   // before the state has values.
   std::optional<double> factor() const;
+  std::string factor_name() const { return path_ + ".factor"; }  // in the state
 
  private:
   float* here(const char* name) const;  // null where this rank does not hold it

@@ -147,6 +147,11 @@ std::map<std::string, double> RuleOptimizer::scalars(int64_t step) const {
   return named(path_, rule_.groups, step, step);
 }
 
+void RuleOptimizer::follow(const Plateau& plateau) {
+  plateau_ = plateau;
+  state_->follow(path_, plateau.factor_name());
+}
+
 void RuleOptimizer::update(const Gradients& given, Here at) {
   const std::set<std::string> none = unreached(given);
   const Gradients gradients = reached_of(given, none);

@@ -108,7 +108,7 @@ class RuleOptimizer : public Optimizer {
   void update(const Gradients& gradients, Here at = Here::current()) override;
   std::map<std::string, double> scalars(int64_t step) const override;
   // Every rate, of every group, times the plateau's factor from now on.
-  void follow(const Plateau& plateau) override { plateau_ = plateau; }
+  void follow(const Plateau& plateau) override;
 
  protected:
   struct Rule {

@@ -5,7 +5,9 @@
 #include "checkpoint/initial_weights.h"
 #include "checkpoint/tensor_files.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/mesh/fingerprint.h"
 #include "core/mesh/together.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/api/option_words.h"
@@ -128,6 +130,33 @@ void Checkpoint::save(int64_t done, const State& state) {
   if (state.mesh().world->rank() == 0) launcher::name_each_other(launcher::worker_place(), dir_);
 }
 
+namespace {
+// Of files that each rank reads by itself: their sizes and bytes, up to a quarter of a GiB of them in blocks
+// that lie evenly.
+FingerprintPart files_part(const std::string& path) {
+  constexpr int64_t kRead = int64_t{1} << 28, kBlock = int64_t{1} << 20;
+  FingerprintPart part{
+      "set of weights", {}, "every rank loads a part of the same weights: give all ranks the same files"};
+  const TensorFiles found(path);
+  const auto most = std::max<int64_t>(1, kRead / kBlock / static_cast<int64_t>(found.files().size()));
+  std::vector<std::byte> block(kBlock);
+  for (size_t f = 0; f < found.files().size(); ++f) {
+    const auto file = any_storage().open(found.files()[f]);
+    const int64_t bytes = file->bytes(), blocks = std::min(most, (bytes + kBlock - 1) / kBlock);
+    uint64_t hash = 0;
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int64_t at = blocks < 2 ? 0 : (bytes - kBlock) * b / (blocks - 1),
+                    count = std::min(kBlock, bytes - at);
+      file->read(at, block.data(), static_cast<size_t>(count));
+      hash = hash64(block.data(), static_cast<size_t>(count), hash);
+    }
+    part.lines.push_back({str("file ", f + 1), str(last_part(found.files()[f]), ", ", bytes,
+                                                   " bytes, fingerprint ", hash_hex(&hash, sizeof hash))});
+  }
+  return part;
+}
+}  // namespace
+
 void load_weights(State& state, const std::string& path, const WeightOptions& options) {
   Group& world = *state.mesh().world;
   const std::string step = broadcast_text(
@@ -144,6 +173,8 @@ void load_weights(State& state, const std::string& path, const WeightOptions& op
       return InitialWeights({from, !step.empty()}, state, {options.at, options.partial}, "the state");
     } catch (const UserError& error) { throw UserError(str("[load_weights] ", error.what())); }
   });
+  if (step.empty() && world.size() > 1)
+    compare(world, "where load_weights() is called", {together(world, [&] { return files_part(from); })});
   auto load = [weights, from](State& to) {
     const auto told = weights.load(to);
     logs::info(str("initial weights from ", from));

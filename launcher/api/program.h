@@ -76,7 +76,7 @@ class Checkpoint {
 // holds from now on wherever the state starts: materialize(), resume() of a new folder, train() of a new run.
 // Call it behind models, on every rank; of several calls all count, in their order. UserError listing weights
 // that are missing or of another shape, and of safetensors files those that are extra, too; for a path that
-// names no weights.
+// names no weights; for safetensors files whose sizes or bytes differ between ranks.
 struct WeightOptions {
   std::string at = {};   // a path of the state, as "policy": stored names are looked up below it
   bool partial = false;  // what only one of both sides has is left as it is, and the log lists it

@@ -40,6 +40,7 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
 
 std::string train(Session& session, State& state, const SampleData& data,
                   const compiler::StepFunction& function, const TrainOptions& given) {
+  compare_options(session, given);
   const TrainOptions options = with_micro_batch(session, state, data, function, given);
   const launcher::RunConfig config = config_of(options, session, state);
   // What the program chose of float8 stays under its word.

@@ -5,6 +5,9 @@
 
 #include "core/base/env.h"
 #include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/mesh/fingerprint.h"
+#include "core/reading/one_line.h"
 #include "launcher/api/option_words.h"
 #include "launcher/config/config.h"
 #include "launcher/trainer/options.h"
@@ -37,6 +40,58 @@ int64_t traced_steps(const TrainOptions& options) {
   return asked.empty() ? options.profile : std::atoll(asked.c_str());
 }
 }  // namespace
+
+void compare_options(const Session& session, const TrainOptions& o) {
+  if (session.planned()) return;
+  Json all = {{"steps", o.steps},
+              {"global_batch", o.global_batch},
+              {"micro_batch", o.micro_batch},
+              {"lanes", o.lanes},
+              {"memory_budget", o.memory_budget},
+              {"together", o.together},
+              {"offload_moments", o.offload_moments},
+              {"offload_activations", o.offload_activations},
+              {"save_every", o.save_every},
+              {"save_async", o.save_async},
+              {"memory_every", o.memory_every},
+              {"report_every", o.report_every},
+              {"keep", o.keep},
+              {"monitor", o.monitor},
+              {"monitor_mode", o.monitor_mode},
+              {"min_delta", o.min_delta},
+              {"best", o.best},
+              {"patience", o.patience},
+              {"on_nonfinite", o.on_nonfinite},
+              {"nonfinite_limit", o.nonfinite_limit},
+              {"on_spike", o.on_spike},
+              {"spike_factor", o.spike_factor},
+              {"spike_window", o.spike_window},
+              {"hash_every", o.hash_every},
+              {"norms_every", o.norms_every},
+              {"tensorboard", o.tensorboard},
+              {"profile", traced_steps(o)},
+              {"retries", o.retries},
+              {"on_failure", o.on_failure},
+              {"replicas_every", o.replicas_every},
+              {"recompute_every", o.recompute_every},
+              {"on_corruption", o.on_corruption},
+              {"return_when_stopped", o.return_when_stopped},
+              {"precision", session.precision()}};
+  if (o.validation) {
+    all["validation.samples"] = o.validation->samples, all["validation.every"] = o.validation->every;
+    all["validation.measured"] = o.validation->measured ? "a function" : "none";
+  }
+  FingerprintPart options{"set of options of train()", {}, "give every rank the same options"};
+  for (const auto& [name, value] : all.items())
+    options.lines.push_back({name, value.dump(-1, ' ', false, Json::error_handler_t::replace)});
+  compare(
+      *session.mesh().world, "where train() is called",
+      {options,
+       {"folder of the run",
+        {{"run", one_line(o.run)}},
+        "every rank reads and writes one folder: a time, a draw or a rank's number in its name differs, so "
+        "make the name before the ranks start, and hand it over as an argument of the program"}});
+}
 
 RunConfig config_of(const TrainOptions& options, const Session& session, const State& state) {
   refuse_no_folder("[train] run", options.run);

@@ -9,6 +9,10 @@
 
 namespace lockstep {
 
+// Before anything follows from them: all options, and the folder of the run. Collective; UserError on every
+// rank that names the first one that differs, and both values.
+void compare_options(const Session& session, const TrainOptions& options);
+
 // UserError for options that a config would be refused for, in the words of TrainOptions.
 launcher::RunConfig config_of(const TrainOptions& options, const Session& session, const State& state);
 

@@ -41,7 +41,7 @@ struct Validation {
 };
 
 // Those that a config has too have its names, behind the dot, and its defaults: `trainrun explain
-// train.on_nonfinite` tells more.
+// train.on_nonfinite` tells more. The same on every rank, which train() compares first.
 struct TrainOptions {
   std::string run = "runs/own";  // the folder of checkpoints and metrics.jsonl
   int64_t steps = 100;

@@ -52,6 +52,7 @@ class Replay {
         out.before = hashes();
         keep_before(task_.keep, step, fed, work_);
       }
+      const auto rate = work_.rate(i);
       const StepResult result = step.run(fed);
       distributed::enter_pace(Pace::steps);
       // As the run did; what it skipped, the step skips.
@@ -61,7 +62,9 @@ class Replay {
       }
       if (progress) progress->update(i, static_cast<float>(result.metrics.at("loss")), work_.read_in(result));
       if (result.votes > 0 && i < task_.step) return kExitStopped;
-      after(i, result, evaluation.get(), i == task_.step ? out.values : out.on_the_way[i]);
+      ReplayResult::Values& row = i == task_.step ? out.values : out.on_the_way[i];
+      if (rate) row["lr"] = number_text(*rate);
+      after(i, result, evaluation.get(), row);
     }
     out.values["state_hash"] = work_.hash_state();
     out.tensors = hashes();
@@ -83,7 +86,6 @@ class Replay {
   // What the row of step i would say, and what follows its validation.
   void after(int64_t i, const StepResult& result, Step* evaluation, ReplayResult::Values& to) {
     add_metrics(to, "", result.metrics);
-    if (const auto rate = work_.rate(i)) to["lr"] = number_text(*rate);
     const bool on_the_way = config_.train.eval_every > 0 && i % config_.train.eval_every == 0;
     const bool asked = i == task_.step && task_.evaluate;
     if (!evaluation || !(asked || (on_the_way && work_.follows_validations()))) return;

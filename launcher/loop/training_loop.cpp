@@ -110,6 +110,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     replicas_.ask(fed);
     fed.vote += (regroup ? kRegroup : 0) + saves_.vote() + memory_.vote();
     inject_fault(place_, i, work_.state(), fed);
+    const auto rate = work_.rate(i);  // before the step, or a validation, changes a plateau
     const StepResult result = step.run(fed);
     if (traced) profile.add(result, step);
     replicas_.hear(i, result, step);
@@ -123,7 +124,6 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     look_for_corruption(i, step, fed, false);
     if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
     bool last = i == config_.train.steps || asked_to_stop;
-    const auto rate = work_.rate(i);  // before a validation changes it
     std::map<std::string, double> validation;
     std::string broken;  // why no step follows a validation
     if (evaluation && is_validated(i, last)) {

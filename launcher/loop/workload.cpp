@@ -27,7 +27,8 @@ std::optional<double> Workload::rate(int64_t i) {
   if (found == scalars.end())
     found = std::find_if(scalars.begin(), scalars.end(),
                          [](const auto& scalar) { return scalar.first.ends_with(".lr"); });
-  return found == scalars.end() ? std::nullopt : std::optional(found->second);
+  if (found == scalars.end()) return std::nullopt;
+  return found->second * state().factor_of(found->first.substr(0, found->first.rfind('.')));
 }
 
 std::string Workload::shown(const compiler::StepResult& step) {

@@ -61,8 +61,9 @@ class Workload {
   virtual void measured(int64_t /*i*/, const std::map<std::string, double>& /*validation*/) {}
   // Whether that changes what a step computes.
   virtual bool follows_validations() const { return false; }
-  // The learning rate of step i; nothing where no optimizer has one.
-  virtual std::optional<double> rate(int64_t i);
+  // The learning rate of step i, with a plateau's factor as the state has it now; nothing where no optimizer
+  // has one.
+  std::optional<double> rate(int64_t i);
   // "tokens" or "samples": what pace is counted in; of all ranks in a step, as it was, and as it will be.
   virtual std::string_view pace_unit() const = 0;
   virtual int64_t read_in(const compiler::StepResult& step) const = 0;

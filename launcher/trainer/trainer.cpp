@@ -364,9 +364,5 @@ void Trainer::measured(int64_t step, const std::map<std::string, double>& valida
   if (!follows_validation() || step % config_.train.eval_every != 0) return;
   plateau_->observe(validation.at(config_.optim.schedule.metric.substr(4)));
 }
-double Trainer::rate(int64_t step) const {
-  const double rate = state_.scalars(step).at("optim.lr");
-  return plateau_ ? rate * plateau_->factor().value_or(1) : rate;
-}
 
 }  // namespace lockstep::launcher

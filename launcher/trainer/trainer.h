@@ -43,8 +43,6 @@ class Trainer {
   // none there.
   void measured(int64_t step, const std::map<std::string, double>& validation);
   bool follows_validation() const;  // measured() changes it
-  // The learning rate of a step, with the factor of a plateau as the state has it now.
-  double rate(int64_t step) const;
   const compiler::CompileOptions& options() const { return options_; }
   const models::Model& model() const { return model_; }
   const tasks::Task& task() const { return task_; }

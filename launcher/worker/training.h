@@ -46,7 +46,6 @@ class Training : public Workload {
     trainer_.measured(i, validation);
   }
   bool follows_validations() const override { return trainer_.follows_validation(); }
-  std::optional<double> rate(int64_t i) override { return trainer_.rate(i); }
   std::string_view pace_unit() const override { return tasks::pace_unit(trainer_.task()); }
   int64_t read_in(const compiler::StepResult& step) const override;
   int64_t planned_units() const override;

@@ -1,4 +1,5 @@
 """What may be a field of a batch: arrays of plain numbers. Anything else is refused by field, dtype and way out."""
+import inspect
 import os
 import sys
 
@@ -92,3 +93,48 @@ def refuse_sample(function, i, made, names):
         count = len(made) if hasattr(made, "__len__") and not isinstance(made, str) else 1
         what = f"gave {count} value{'' if count == 1 else 's'}, {shown(made)}, and the fields are {len(names)}: {fields}"
     raise _core.UserError(f"[data] sample {i}: the data's function, {called(function)}, {what}")
+
+
+def _signature(function, wrapped):
+    try:
+        return inspect.signature(function, follow_wrapped=wrapped)
+    except (TypeError, ValueError):
+        return None  # a function of C has none
+
+
+def arranged(function, fields, values, said):
+    """The fields' values as `function` takes them: in order, and by name. Parameters that are named as fields take
+    these; where none is, they come in order. `said`: the function in a message."""
+    given = dict(zip(fields, values))
+    names = lambda takes: [name for name, one in takes.parameters.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    takes = _signature(function, False)
+    if takes is None or not set(fields) <= set(names(takes)):
+        takes = _signature(function, True) or takes  # a wrapper hands on what it is given
+    if takes is None:
+        return values, {}
+    kinds, named = takes.parameters.values(), names(takes)
+    places = [one for one in kinds if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    any_name = any(one.kind == one.VAR_KEYWORD for one in kinds)
+    if set(fields) <= set(named) or any_name and all(one.name in given or one.default is not one.empty for one in places):
+        in_order = []
+        for one in places:
+            if one.name not in given:
+                break
+            in_order.append(given.pop(one.name))
+        by_name = given
+    else:
+        in_order, by_name = values, {}
+        for field, place in zip(fields, [one.name for one in places] + [None] * len(fields)):
+            if field in named and field != place:
+                raise _core.UserError(
+                    f'[fields] {_core._line()}: the fields are {", ".join(fields)}, and {said} takes {", ".join(named)}: "{field}" stands '
+                    "elsewhere, and not all have a parameter of their name; name each parameter as its field, or none"
+                )
+    try:
+        takes.bind(*in_order, **by_name)
+    except TypeError as error:
+        raise _core.UserError(
+            f"[fields] {_core._line()}: the fields are {', '.join(fields)}, and {said} takes {', '.join(map(str, kinds)) or 'nothing'}: {error}; "
+            "name each parameter as its field, or take as many as there are fields"
+        ) from None
+    return in_order, by_name

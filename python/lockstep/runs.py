@@ -36,7 +36,7 @@ def load(run, step=None, names="*"):
 
 
 def metrics(run):
-    """The rows of metrics.jsonl as columns, NumPy arrays of one length: NaN where a row has no number; other values as objects."""
+    """The rows of metrics.jsonl as columns, NumPy arrays of one length: NaN where a row has no number, or a NaN; other values as objects."""
     import numpy
 
     path = run if os.path.isfile(run) else os.path.join(run, "metrics.jsonl")
@@ -48,6 +48,7 @@ def metrics(run):
     out = {}
     for name in names:
         values = [row.get(name) for row in rows]
+        values = [float(value) if value in ("nan", "inf", "-inf") else value for value in values]  # as JSON has them
         numbers = all(value is None or isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
         whole = numbers and all(isinstance(value, int) for value in values)
         out[name] = numpy.array(values if whole or not numbers else [float("nan") if v is None else v for v in values], dtype=None if numbers else object)

@@ -270,7 +270,7 @@ def pick(ids, y):
             self.alone(self.write("program.py", program + many), code=2),
         )
         self.assertIn(
-            '[data] field "ids" has 2147483648 (i64), and the step reads i32, -2147483648 to 2147483647', said
+            '[data] field "ids" has 2147483648 (i64) in row 0, and the step reads i32, -2147483648 to 2147483647', said
         )
 
     def test_arrays_that_are_no_numbers(self):

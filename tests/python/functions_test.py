@@ -30,6 +30,14 @@ class Functions(unittest.TestCase):
         self.same(lambda x: ls.rot90(x, 3, 0, 2), np.rot90(A, 3, (0, 2)), A)
         self.same(lambda x: ls.flip(x, 1), A[:, ::-1], A)  # one dim as a number
 
+    def test_the_gradient_of_a_remainder(self):
+        a, b = np.float32([1, 1, 6, 0.7, -3.5, 1e7, 8388609]), np.float32([0.1, 0.2, 0.1, 0.1, np.inf, 0.3, 0.1])
+        whole = computed(lambda a, b: a // b, a, b)
+        self.assertEqual((whole[0], np.floor(a[0] / b[0])), (9, 10))
+        for at, want in ((0, np.ones_like(a)), (1, -whole)):
+            got = computed(lambda a, b: ls.grad((a % b).sum(), [(a, b)[at]])[0], a, b)
+            np.testing.assert_array_equal(got, want)
+
     def test_reductions_and_order(self):
         self.same(lambda x: x.sum([0, 2], keep=True), A.sum((0, 2), keepdims=True), A)
         self.same(lambda x: x.mean(), A.mean(), A)

@@ -161,6 +161,23 @@ class Numbers(unittest.TestCase):
             with self.assertRaisesRegex(ls.UserError, words):
                 computed(function, np.int32([0, 1, 2]))
 
+    def test_unsigned_numbers_of_fields_are_exact_or_refused(self):
+        state = ls.State(session.mesh)
+        state.materialize()
+        for name, kind in DTYPES.items():
+            if name.startswith("f"):
+                continue
+            one = ls.forward(state, {"x": (getattr(ls, name), [3, 2])}, lambda x: x)
+            for number in (0, 200, 2**31, 2**63 - 1, 2**63, 2**64 - 5, 2**64 - 1):
+                array = np.uint64([[1, 2], [3, 4], [5, number]])
+                if holds(name, number):
+                    np.testing.assert_array_equal(one(array), array.astype(kind))
+                    continue
+                low, high = np.iinfo(kind).min, np.iinfo(kind).max
+                with self.assertRaises(ls.UserError) as refused:
+                    one(array)
+                self.assertEqual(str(refused.exception), f'[data] field "x" has {number} (u64) in row 2, and the step reads {name}, {low} to {high}')
+
     def test_extremes(self):
         low, high = -2**31, 2**31 - 1
         a, b = np.int32([high, high, low, low, 5, 100, low]), np.int32([-2, low, high, 3, 0, -7, -1])

@@ -34,6 +34,21 @@ ls.train(session, state, ls.arrays(x=x, label=label, shuffle=True, seed=3), step
 
 
 class Runs(Programs):
+    def test_metrics_that_are_no_finite_numbers(self):
+        with open(self.path("metrics.jsonl"), "w", encoding="utf-8") as file:
+            file.write('{"step":1,"loss":"nan","box":"-inf","state_hash":"ab"}\n{"step":2,"loss":0.5,"box":"inf"}\n{"step":3,"all":"nan"}\n')
+        columns = ls.metrics(self.folder.name)
+        for name, want in (("step", [1, 2, 3]), ("loss", [np.nan, 0.5, np.nan]), ("box", [-np.inf, np.inf, np.nan]), ("all", [np.nan] * 3)):
+            np.testing.assert_array_equal(columns[name], want)
+            self.assertEqual(columns[name].dtype, np.int64 if name == "step" else np.float64)
+        self.assertEqual(columns["state_hash"].tolist(), ["ab", None, None])
+        self.run_words([sys.executable, self.write("nan.py", MODEL + """
+x[:32] = np.nan
+ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, global_batch=32, report_every=1, on_nonfinite="skip")
+""")])
+        loss = ls.metrics(self.path("runs/a"))["loss"]
+        self.assertEqual((loss.dtype, np.isnan(loss).tolist()), (np.float64, [True, False, False]))
+
     def replay(self, *words, code=0):
         return self.run_words([f"{BIN}/trainrun", "replay", *map(str, words)], code)
 

@@ -103,6 +103,7 @@ assert np.abs(model.state.array("head.bias") - [1, 2, 3]).max() < 0.02
 
     def test_fields_by_name(self):
         said = self.alone(self.write("named.py", """
+import functools
 session = ls.Session()
 x = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
 
@@ -132,15 +133,28 @@ trained("all_keywords", lambda learn: lambda **batch: learn(batch["x"], batch["t
 trained("in_order", lambda learn: lambda a, b: learn(a, b))
 trained("first_alone", lambda learn: lambda x, b: learn(x, b))
 trained("half", lambda learn: lambda target, b: learn(b, target))
+trained("positions", lambda learn: lambda target, x, /: learn(x, target))
+trained("some_positions", lambda learn: lambda target, /, x: learn(x, target))
+trained("one_and_others", lambda learn: lambda x, **others: learn(x, others["target"]))
+trained("wrapped_any", lambda learn: functools.wraps(lambda target, x: 0)(lambda *a, **k: (lambda target, x: learn(x, target))(*a, **k)))
+trained("wrapped_named", lambda learn: functools.wraps(lambda target, x: 0)(lambda first, second: learn(second, first)))
+trained("other_and_others", lambda learn: lambda a, **others: learn(a, a))
+trained("too_few", lambda learn: lambda x: learn(x, x))
+trained("too_many", lambda learn: lambda x, target, scale: learn(x, target))
 state = ls.State(session.mesh)
 state.materialize()
 difference = ls.forward(state, {"a": (ls.f32, [2]), "b": (ls.f32, [2])}, lambda b, a: a - b)
 print("forward", difference(np.float32([3, 4]), np.float32([1, 1])).tolist())
 """))
-        for name in ("in_both", "turned", "by_keyword", "with_default", "all_keywords", "in_order", "first_alone"):
+        for name in ("in_both", "turned", "by_keyword", "with_default", "all_keywords", "in_order", "first_alone", "positions", "some_positions", "one_and_others",
+                     "wrapped_any", "wrapped_named"):
             self.assertIn(f"{name} [2.0, 2.0, 2.0, 2.0]", said)
         self.assertRegex(said, 'half refused: .*the fields are x, target, and the step function takes target, b: "target" stands elsewhere, and not '
                                "all have a parameter of their name; name each parameter as its field, or none")
+        for name, takes, why in (("other_and_others", "a, **others", "too many positional arguments"), ("too_few", "x", "too many positional arguments"),
+                                 ("too_many", "x, target, scale", "missing a required argument: 'scale'")):
+            self.assertRegex(said, f"{name} refused: .*the fields are x, target, and the step function takes {re.escape(takes)}: {why}; name each "
+                                   "parameter as its field, or take as many as there are fields")
         self.assertIn("forward [2.0, 3.0]", said)
 
     def test_ranks_are_given_the_same_data(self):

@@ -123,6 +123,24 @@ TEST(FloatCount, ClassWeightsOfABuffer) {
   EXPECT_GT(ran.count, kGlobal * 6 * 0.5);
 }
 
+// A mean does not depend on the scale of its weights, from the least f32 that has an inverse to where a sum
+// of weights has none.
+TEST(FloatCount, OneMeanAtEveryScale) {
+  const auto mean = [](double scale) {
+    return run([scale](State&, const Tensor& x) { return mean_loss(sum(x, {1}), row_weights(x) * scale); },
+               2);
+  };
+  const Ran one = mean(1);
+  for (const int power : {-100, -60, -41, -20, 20, 62, 63, 64, 100, 110}) {
+    const Ran ran = mean(std::ldexp(1.0, power));
+    EXPECT_EQ(ran.first, one.first) << power;  // powers of two change no digit
+    EXPECT_EQ(ran.count, std::ldexp(one.count, power)) << power;
+  }
+  for (const double scale : {1e-30, 1e-14, 1e-9, 1e15, 1e19, 1e30})
+    EXPECT_NEAR(mean(scale).first, one.first, std::fabs(one.first) * 1e-5) << scale;
+  for (const double scale : {1e-42, 1e37}) EXPECT_TRUE(std::isnan(mean(scale).first)) << scale;
+}
+
 TEST(FloatCount, OneThatIsNotFiniteShows) {
   const Ran ran =
       run([](State&,

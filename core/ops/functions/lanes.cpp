@@ -1,7 +1,10 @@
 // Float counts as integers, whose sum has no order.
 #include "core/ops/functions/lanes.h"
 
+#include <cmath>
+
 #include "core/ops/functions/checks.h"
+#include "core/ops/functions/creation.h"
 #include "core/ops/functions/operators.h"
 #include "core/ops/functions/pointwise.h"
 
@@ -16,10 +19,22 @@ Tensor sum_counts(Tensor count, Here at) {
            str("the count is ", count.text(), ", needs i64[] or floats of rank 0"));
   if (count.dtype() == DType::i64) return sum_lanes(count, at);
   InFunction line(count, at);
-  Tensor c = convert(count, DType::f64), whole = floor(c);
+  const Tensor c = convert(count, DType::f64), size = abs(c);
+  // What no digit holds: it is told as NaN.
+  const Tensor held = size < 0x1p120 && (size >= 0x1p-126 || trunc(c * 0x1p160) == c * 0x1p160);
+  Tensor left = where(held, c, full_like(c, 0)), total;
   auto sum_of = [](Tensor part) { return convert(sum_lanes(convert(part, DType::i64)), DType::f64); };
-  Tensor total = sum_of(whole) + sum_of((c - whole) * 0x1p40) * 0x1p-40;
-  return total + sqrt(0.0 - sum_of(convert(!isfinite(c), DType::f64)));  // 0, or NaN
+  // Digits of 40 bits, from the top; each takes its own from what is left, which is exact.
+  for (int exponent = 80; exponent >= -160; exponent -= 40) {
+    const Tensor digit = trunc(left * std::ldexp(1.0, -exponent));
+    const Tensor sum = sum_of(digit) * std::ldexp(1.0, exponent);
+    left = left - digit * std::ldexp(1.0, exponent);
+    total = total.defined() ? total + sum : sum;
+  }
+  // Of a sum that f32 does not hold as a normal number, nor 1 over it, a share would be wrong.
+  const Tensor all = abs(total), far = all >= 0x1p126 || (all != 0.0 && all < 0x1p-126);
+  const Tensor wrong = sum_of(convert(!held, DType::f64)) + convert(far, DType::f64);
+  return total + sqrt(0.0 - wrong);  // 0, or NaN
 }
 
 }  // namespace lockstep

@@ -46,7 +46,7 @@ Tensor& operator*=(Tensor& a, NumberAt b);
 Tensor& operator/=(Tensor& a, NumberAt b);
 
 // a - floor(a / b) b of numbers: it has b's sign. Integers: 0 for b = 0 (NumPy's; PyTorch refuses it).
-// Gradients: dy, -dy floor(a / b). As PyTorch's remainder.
+// Gradients: dy, -dy floor_divide(a, b). As PyTorch's remainder.
 Tensor remainder(Tensor a, Tensor b, Here at = Here::current());
 Tensor remainder(Tensor a, Number b, Here at = Here::current());
 Tensor remainder(Number a, Tensor b, Here at = Here::current());

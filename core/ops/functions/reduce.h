@@ -8,7 +8,7 @@
 namespace lockstep {
 
 // Sum of numbers, in x's dtype; 0 of nothing. bf16 and f16 are added in f32 and rounded once; integers wrap
-// (PyTorch widens them to i64). Gradient: dy along the dims.
+// (PyTorch and NumPy widen them to i64: convert x first). Gradient: dy along the dims.
 Tensor sum(Tensor x, std::vector<int64_t> dims, bool keep = false, Here at = Here::current());
 Tensor sum(TensorAt x);
 // Product, as sum; 1 of nothing. Gradient: dy times the product of the others, exact with zeros, too.
