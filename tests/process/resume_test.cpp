@@ -118,6 +118,7 @@ TEST_F(Resume, AStopThatComesInAWaitIsToldAsOne) {
   scratch_.write("die.sh", std::string("#!/bin/sh\nkill -9 $$\n"));
   std::filesystem::permissions("die.sh", std::filesystem::perms::owner_all);
   for (const char* ranks : {"1", "2"}) {
+    std::filesystem::remove(scratch_.path("out"));  // what the one before said
     auto process = start({"--nproc", ranks, "--max-restarts=6", "./die.sh"});
     ASSERT_TRUE(until(60, [&] {
       return process->output().find("restart 4 of 6 in 2 s") != std::string::npos;
