@@ -101,6 +101,15 @@ TEST(Records, NameWhatIsNotRead) {
             Names{"\"category\""});
 }
 
+TEST(Records, OfClassesNameWhatIsNotRead) {
+  const auto unread = [](const std::string& record) {
+    return read_labelled(Json::parse(record), {}, "here", 1).unread;
+  };
+  EXPECT_EQ(unread(R"({"text": "a", "label": 1, "idx": 3})"), std::vector<std::string>{});
+  EXPECT_EQ(unread(R"({"sentence1": "a", "sentence2": "b", "label": 1, "weight": 1, "title": "t"})"),
+            std::vector<std::string>{"\"title\""});
+}
+
 // Once a name, however many records have it.
 TEST(Records, WhatIsNotReadIsWarnedOf) {
   ScratchFolder folder;

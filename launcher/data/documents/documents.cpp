@@ -256,11 +256,13 @@ std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::st
                             : "",
                         why.substr(end)));
   }
-  if (kind_ == RecordKind::labelled)
-    return labelled(read_labelled(read.value, options_, where, number), where);
-  const Record record = reader_.read(read.value, where);
-  if (!record.unread.empty()) unread_->note(record.unread, path, number);
-  return document(record, where);
+  auto noted = [&](auto record) {
+    if (!record.unread.empty()) unread_->note(record.unread, path, number);
+    return record;
+  };
+  return kind_ == RecordKind::labelled
+             ? labelled(noted(read_labelled(read.value, options_, where, number)), where)
+             : document(noted(reader_.read(read.value, where)), where);
 }
 
 void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenWriter& to) const {
