@@ -130,7 +130,7 @@ std::string other_width(const std::vector<std::byte>& bytes, int width, const st
   const std::tuple<const char*, const char*, bool> floats[] = {
       {"float64", "<f8", whole_floats<double>(bytes)},
       {"float32", "<f4", whole_floats<float>(bytes)},
-      {"float16", "<f2", width == 2 && whole_halves(bytes)}};
+      {"float16", "<f2", whole_halves(bytes)}};
   for (const auto& [name, dtype, are] : floats)
     if (are) return str("the bytes are whole numbers of ", name, as, anew(dtype));
   for (int wide : {8, 4})
@@ -159,15 +159,15 @@ std::string other_width(const std::vector<std::byte>& bytes, int width, const st
       return like + (wide == 4 && !other ? "; set data.dtype to uint32"
                                          : anew(wide == 8 ? (other ? ">i8" : "<i8") : ">u4"));
     }
+  if (is_utf16(bytes))
+    return "all tokens are characters of text, as in a file of UTF-16; write it as UTF-8 (iconv -f utf-16 -t "
+           "utf-8), and read it with data.kind text";
   if (width == 4) return "";
   const auto words = numbers<uint16_t>(bytes);
   if (varied(words) &&
       std::all_of(words.begin(), words.end(), [](uint16_t word) { return (word & 255) == 0; }))
     return str("all tokens are multiples of 256", as, ", as in a file of uint16 in the other byte order",
                anew(">u2"));
-  if (is_utf16(bytes))
-    return "all tokens are characters of text, as in a file of UTF-16; write it as UTF-8 (iconv -f utf-16 -t "
-           "utf-8), and read it with data.kind text";
   return "";
 }
 

@@ -85,7 +85,8 @@ TEST_F(DocumentsErrors, Members) {
 TEST_F(DocumentsErrors, NothingToLearn) {
   const std::string path = folder_.path("a.jsonl");
   const std::string empty =
-      " to train on none has a token to learn: their texts or completions are empty, or no message that is "
+      " to train on none has a token to learn: their texts or completions are empty or of weight 0, or no "
+      "message that is "
       "learnt "
       "has the role assistant; mend the records";
   expect_says("{\"text\": \"a\"}\n{\"text\": \"\"}\n",
@@ -115,7 +116,7 @@ TEST_F(DocumentsErrors, NothingToLearn) {
               {{"ids", DType::i32, {6}}, {"decoder_ids", DType::i32, {5}}, {"targets", DType::i32, {5}}}),
       "and of the 1 to train on none has something that is given and, behind it, something to learn: prompts "
       "or "
-      "completions are empty, or no message that is learnt has the role assistant");
+      "completions are empty or of weight 0, or no message that is learnt has the role assistant");
 }
 
 TEST_F(DocumentsErrors, PackedFiles) {

@@ -121,8 +121,7 @@ TEST(Tokenizer, LettersOfBytesKeepTheirParts) {
       "vocab": {"u": 0, "a": 1, "\u00c3\u00a9": 2, "b": 3, "\u0120": 4}}})"));
   std::vector<std::pair<int32_t, int>> found;
   const std::vector<std::string> parts = {"a\xc3\xa9", " ", "b"};
-  for (const auto& token : tokenizer.encode_parts(parts))
-    found.emplace_back(token.id, token.part);
+  for (const auto& token : tokenizer.encode_parts(parts)) found.emplace_back(token.id, token.part);
   EXPECT_EQ(found, (std::vector<std::pair<int32_t, int>>{{1, 0}, {2, 0}, {4, 1}, {3, 2}}));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/text.h"
+#include "launcher/data/documents/documents.h"
 #include "launcher/data/documents/record.h"
 #include "launcher/data/kinds/open_samples.h"
 #include "tests/support/scratch_folder.h"
@@ -36,6 +37,22 @@ TEST(Records, SayWhetherTheyAreLearnt) {
     for (const char* said : kLearnt) EXPECT_EQ(shown(str("{", record, ", ", said, "}")), whole) << said;
     for (const char* said : kNotLearnt) EXPECT_EQ(shown(str("{", record, ", ", said, "}")), text) << said;
   }
+}
+
+// The end is not learnt of a record that is not.
+TEST(Records, TheirEndIsLearntWithThem) {
+  ScratchFolder folder;
+  DataOptions options;
+  options.tokenizer =
+      folder.write("t.json", R"({"added_tokens": [{"id": 2, "content": "</s>", "special": true}],
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  const DocumentMaker maker(options);
+  auto tokens = [&](const std::string& more) {
+    return maker.document(read(str(R"({"prompt": "a", "completion": "b")", more, "}")), "here");
+  };
+  EXPECT_EQ(tokens(""), (std::vector<uint32_t>{0, 1 | kCounts, 2 | kCounts}));
+  for (const char* said : kNotLearnt)
+    EXPECT_EQ(tokens(str(", ", said)), (std::vector<uint32_t>{0, 1, 2})) << said;
 }
 
 TEST(Records, MessagesSayWhetherTheyAreLearnt) {
@@ -82,6 +99,15 @@ TEST(Records, NameWhatIsNotRead) {
             (Names{"\"tools\"", "\"name\" of messages", "\"reasoning_content\" of messages"}));
   EXPECT_EQ(read(R"({"instruction": "a", "output": "b", "category": "c", "system": "s"})").unread,
             Names{"\"category\""});
+}
+
+TEST(Records, OfClassesNameWhatIsNotRead) {
+  const auto unread = [](const std::string& record) {
+    return read_labelled(Json::parse(record), {}, "here", 1).unread;
+  };
+  EXPECT_EQ(unread(R"({"text": "a", "label": 1, "idx": 3})"), std::vector<std::string>{});
+  EXPECT_EQ(unread(R"({"sentence1": "a", "sentence2": "b", "label": 1, "weight": 1, "title": "t"})"),
+            std::vector<std::string>{"\"title\""});
 }
 
 // Once a name, however many records have it.

@@ -90,10 +90,12 @@ class DocumentSamples : public Samples {
     window_ = {};
     if (train_.size() == 0)
       files_.refuse_empty(
-          options_, whole_rows_ ? str("all together have fewer tokens than a row of model.context, ",
-                                      options_.context, "; give more records, or a smaller context")
-                                : "none has a token to learn: their texts or completions are empty, or no "
-                                  "message that is learnt has the role assistant; mend the records");
+          options_,
+          whole_rows_
+              ? str("all together have fewer tokens than a row of model.context, ", options_.context,
+                    "; give more records, or a smaller context")
+              : "none has a token to learn: their texts or completions are empty or of weight 0, or no "
+                "message that is learnt has the role assistant; mend the records");
   }
 
   void lay_range(int32_t store, const std::vector<int64_t>& starts, int64_t from, int64_t until,

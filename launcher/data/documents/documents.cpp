@@ -231,8 +231,9 @@ std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::s
     for (const auto& token : tokenizer_->encode_parts(texts, learnt)) put(token.id, token.learnt);
   } catch (const UserError& error) { throw UserError(where + ": " + error.what()); }
   if (record.framed) return out;
-  for (int32_t id : tokenizer_->behind()) put(id, true);
-  if (end_ && (out.empty() || (out.back() & ~kCounts) != static_cast<uint32_t>(*end_))) put(*end_, true);
+  const bool ends = std::find(learnt.begin(), learnt.end(), true) != learnt.end();
+  for (int32_t id : tokenizer_->behind()) put(id, ends);
+  if (end_ && (out.empty() || (out.back() & ~kCounts) != static_cast<uint32_t>(*end_))) put(*end_, ends);
   return out;
 }
 
@@ -255,11 +256,13 @@ std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::st
                             : "",
                         why.substr(end)));
   }
-  if (kind_ == RecordKind::labelled)
-    return labelled(read_labelled(read.value, options_, where, number), where);
-  const Record record = reader_.read(read.value, where);
-  if (!record.unread.empty()) unread_->note(record.unread, path, number);
-  return document(record, where);
+  auto noted = [&](auto record) {
+    if (!record.unread.empty()) unread_->note(record.unread, path, number);
+    return record;
+  };
+  return kind_ == RecordKind::labelled
+             ? labelled(noted(read_labelled(read.value, options_, where, number)), where)
+             : document(noted(reader_.read(read.value, where)), where);
 }
 
 void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenWriter& to) const {

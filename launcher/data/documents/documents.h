@@ -23,7 +23,8 @@ class DocumentMaker {
   // the tokens of the chat template.
   explicit DocumentMaker(const DataOptions& options, RecordKind kind = RecordKind::learnt);
 
-  // The tokens of a record: kCounts marks those that are learnt, which hold a byte of a part that counts.
+  // The tokens of a record: kCounts marks those that are learnt, which hold a byte of a part that counts,
+  // and, where a part does, the end.
   std::vector<uint32_t> document(const Record& record, const std::string& where) const;
   // A text's label and its tokens, or a pair's; what the tokenizer puts around them is with them, and
   // data.eos where it names a token. UserError for a pair where the tokenizer's file has no frame of two

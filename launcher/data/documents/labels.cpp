@@ -61,6 +61,7 @@ LabelledText read_labelled(const Json& record, const DataOptions& options, const
     throw UserError(str(where, ": the record has no \"", second, "\"; it has: ", members_of(record),
                         "; name the member with the second text in data.text_pair, or leave it out"));
   out.label.line = line;
+  note_unread(record, {member, second, options.label_key}, "", out.unread);
   return out;
 }
 

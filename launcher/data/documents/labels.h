@@ -23,6 +23,7 @@ struct LabelledText {
   std::string text;
   std::optional<std::string> second;
   Label label;
+  std::vector<std::string> unread = {};  // members that no one reads, as of a Record
 };
 // The members data.text (or "sentence", "sentence1"), data.label, an integer or a text, and, where it is
 // there, data.text_pair (or "sentence2" beside "sentence1"). UserError naming `where` (file and line) for a

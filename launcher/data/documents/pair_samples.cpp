@@ -28,10 +28,11 @@ class PairSamples : public RowSamples<Pair> {
       add(store, begin, end, to);
     });
     if (train_.empty())
-      files_.refuse_empty(options_,
-                          "none has something that is given and, behind it, something to learn: prompts or "
-                          "completions are empty, or no message that is learnt has the role assistant; mend "
-                          "the records");
+      files_.refuse_empty(
+          options_,
+          "none has something that is given and, behind it, something to learn: prompts or "
+          "completions are empty or of weight 0, or no message that is learnt has the role assistant; mend "
+          "the records");
     if (one_sided_)
       logs::info(str("data: ", one_sided_, " of ", files_.documents,
                      " records have nothing that is given, or nothing to learn behind it, and are left out"));

@@ -2,7 +2,6 @@
 #include "launcher/data/documents/record.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 #include "core/base/error.h"
@@ -64,18 +63,6 @@ bool among(const char* const (&names)[n], const std::string& name) {
 }
 bool is_empty(const Json& value) {
   return value.is_null() || value == "" || (value.is_array() && value.empty());
-}
-
-// Of members that are not in `read` the names, as of `what`.
-void note_unread(const Json& of, std::initializer_list<std::string> read, const char* what,
-                 std::vector<std::string>& unread) {
-  for (const auto& [name, value] : of.items()) {
-    const bool known = among(kWeights, name) || among(kSwitches, name) || among(kBeside, name) ||
-                       std::find(read.begin(), read.end(), name) != read.end();
-    const std::string shown = str('"', shortened(printable(name), 40), '"', what);
-    if (!known && !is_empty(value) && std::find(unread.begin(), unread.end(), shown) == unread.end())
-      unread.push_back(shown);
-  }
 }
 
 // A message's text: a string, or a list of parts of which each is text.
@@ -175,6 +162,17 @@ std::string members_of(const Json& record) {
   for (const auto& [name, value] : record.items()) names.push_back(shortened(printable(name), 40));
   names.resize(std::min<size_t>(names.size(), 12));
   return names.empty() ? "none" : join(names, ", ");
+}
+
+void note_unread(const Json& of, const std::vector<std::string>& read, const char* what,
+                 std::vector<std::string>& unread) {
+  for (const auto& [name, value] : of.items()) {
+    const bool known = among(kWeights, name) || among(kSwitches, name) || among(kBeside, name) ||
+                       std::find(read.begin(), read.end(), name) != read.end();
+    const std::string shown = str('"', shortened(printable(name), 40), '"', what);
+    if (!known && !is_empty(value) && std::find(unread.begin(), unread.end(), shown) == unread.end())
+      unread.push_back(shown);
+  }
 }
 
 bool learnt_of(const Json& of, const std::string& what, const std::string& where) {

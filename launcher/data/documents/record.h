@@ -24,6 +24,10 @@ struct Record {
 // value.
 std::string members_of(const Json& record);
 std::string text_in(const Json& record, const std::string& member, const std::string& where);
+// Of members that are not in `read`, say nothing of a weight and are no ids or sources the names, in quotes,
+// and `what` behind them.
+void note_unread(const Json& of, const std::vector<std::string>& read, const char* what,
+                 std::vector<std::string>& unread);
 // Whether a record or a message, which `what` says, is learnt by what it says of that: "weight" or
 // "loss_weight" of 0 or 1, "train", "training" or "loss" of true or false. UserError for another value, and
 // for a mask.

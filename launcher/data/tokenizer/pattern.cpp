@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <vector>
 
 #include "core/base/error.h"
@@ -189,7 +190,7 @@ class Translation {
         no("has \\x of a byte from 80 on, which is no character of UTF-8; write \\x{..}");
     }
     const std::string digits = from_.substr(begin + 2 + (from_[begin + 2] == '{'));
-    point_ = static_cast<uint32_t>(std::strtoul(digits.c_str(), nullptr, 16));
+    std::from_chars(digits.data(), digits.data() + digits.size(), point_.emplace(0), 16);
     return from_.substr(begin, i_ + 1 - begin);
   }
 
