@@ -166,7 +166,13 @@ FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& 
             [&](int64_t micro_batch, int output, const void* data) { look(micro_batch, output, data); });
     Seen seen = look.seen();
     if (seen.micro_batch >= 0) seen.data = place_in_data(plan, input, seen.micro_batch);
-    return settled(seen, *mesh.world);
+    FirstNonFinite first = settled(seen, *mesh.world);
+    if (std::isnan(step.counted().value_or(0)))
+      first.words +=
+          "; the count that the loss is divided by is none: the weights of a loss are finite and below "
+          "2^120, and "
+          "their sum is 0 or from 2^-126 to 2^126: scale them";
+    return first;
   } catch (const UserError& error) {  // agreed upon: memory is out, or a kernel does not compile
     return {str("the first value that is not finite could not be looked for: ", error.what())};
   }

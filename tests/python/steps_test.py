@@ -241,6 +241,24 @@ refused(lambda: Model().train(ls.arrays(x=x, y=ignored), "runs/a", steps=2))
         self.assertIn(none + "; the last checkpoint is untouched. Mend the sample, or take it out of the data", said)
         self.assertIn("ignored False", said)
 
+    def test_weights_of_a_loss_that_are_too_large_or_small(self):
+        said = self.alone(self.write("weights.py", """
+session = ls.Session([])
+for scale in (1e37, 1e-41, 1e30):
+    state = ls.State(session.mesh)
+    p = state.root.parameter("p", [1], ls.init.ones())
+    sgd = ls.Sgd(state / "o", lr=0.5)
+    def step(x, weights):
+        loss = ls.mean_loss(x * p(x), weights)
+        sgd.update(ls.grad(loss, [p]))
+        return loss
+    one = ls.compile(state, {"x": (ls.f32, [3]), "weights": (ls.f32, [3])}, step, global_batch=4, micro_batch=2)
+    print(scale, one(np.ones((4, 3), np.float32), np.full((4, 3), scale, np.float32))["applied"])
+"""))
+        self.assertEqual(re.findall(r"^(1e\S+) (True|False)$", said, re.M), [("1e+37", "False"), ("1e-41", "False"), ("1e+30", "True")])
+        self.assertEqual(said.count("the count that the loss is divided by is none: the weights of a loss are finite and below 2^120, and their sum is "
+                                    "0 or from 2^-126 to 2^126: scale them; its update was not made"), 2)
+
     def test_what_a_step_does_not_update(self):
         said = self.alone(self.write("nothing.py", MODEL + """
 Model(learns=False).compiled()
