@@ -167,11 +167,10 @@ FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& 
     Seen seen = look.seen();
     if (seen.micro_batch >= 0) seen.data = place_in_data(plan, input, seen.micro_batch);
     FirstNonFinite first = settled(seen, *mesh.world);
-    if (std::isnan(step.counted().value_or(0)))
+    if (std::any_of(counts.begin(), counts.end(), [](double count) { return std::isnan(count); }))
       first.words +=
           "; the count that the loss is divided by is none: the weights of a loss are finite and below "
-          "2^120, and "
-          "their sum is 0 or from 2^-126 to 2^126: scale them";
+          "2^120, and their sum is 0 or from 2^-126 to 2^126: scale them";
     return first;
   } catch (const UserError& error) {  // agreed upon: memory is out, or a kernel does not compile
     return {str("the first value that is not finite could not be looked for: ", error.what())};

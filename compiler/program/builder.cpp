@@ -288,6 +288,7 @@ void StepBuilder::counts() {
   program_.votes = totals.part(counted * 8, 16);
   for (int64_t c = 0; c < counted; ++c) at_[summed_count(plan_.phases.counts[c])] = totals.part(c * 8, 8);
   writer_.put(ZeroSpan{totals});
+  int64_t before = 0;  // micro-batches of this rank
   for (int64_t j = 0; j < slots_; ++j) {
     if (micro_batch(j) < 0) continue;
     writer_.set_micro_batch(micro_batch(j));
@@ -295,7 +296,7 @@ void StepBuilder::counts() {
     run_all(kCountBlock, inputs);
     for (int64_t c = 0; c < counted; ++c)
       writer_.put(AddCounts{totals.part(c * 8, 8), output_of(kCountBlock, c, inputs)});
-    keep_ids(j, inputs);
+    keep_ids(j, before++, inputs);
   }
   writer_.set_micro_batch(-1);
   writer_.put(AddCounts{totals.part(counted * 8, 16), vote_});

@@ -84,7 +84,7 @@ class StepBuilder {
   void counts();
   // Rows of sparse tables for micro-batches: their ids, as count gives them; those of split tables from their
   // owners, for all micro-batches at once; those of whole ones before each body.
-  void keep_ids(int64_t slot, const std::vector<Span>& inputs);
+  void keep_ids(int64_t slot, int64_t before, const std::vector<Span>& inputs);
   void fetch_rows();
   void gather_ids();
   void take_owned();

@@ -60,9 +60,7 @@ Span StepBuilder::ids_at(const Phases::Fetch& fetch, int64_t slot) const {
   return words(copied_ids_, slot * copied_words_ + copied_ids_at_[f], numel(whole_[fetch.ids].shape));
 }
 
-void StepBuilder::keep_ids(int64_t slot, const std::vector<Span>& inputs) {
-  int64_t before = 0;
-  for (int64_t other = 0; other < slot; ++other) before += micro_batch(other) >= 0;
+void StepBuilder::keep_ids(int64_t slot, int64_t before, const std::vector<Span>& inputs) {
   CopySpans copy;
   for (size_t f = 0; f < plan_.phases.fetches.size(); ++f) {
     const auto& fetch = plan_.phases.fetches[f];

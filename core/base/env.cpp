@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace lockstep {
 
@@ -73,7 +74,11 @@ std::string env(const std::string& name) {
 
 bool env_flag(const std::string& name) {
   std::string value = env(name);
-  return !(value.empty() || value == "0" || value == "off" || value == "false" || value == "no");
+  for (const char* no : {"", "0", "off", "false", "no"})
+    if (value == no) return false;
+  for (const char* yes : {"1", "on", "true", "yes"})
+    if (value == yes) return true;
+  throw UserError(str("environment: ", name, " is \"", shortened(value, 40), "\"; give 1 (on) or 0 (off)"));
 }
 
 }  // namespace lockstep

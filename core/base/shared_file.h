@@ -2,6 +2,7 @@
 // through a symbolic link, as private files are not.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "core/base/descriptor.h"
@@ -14,6 +15,8 @@ struct PlainFile;  // core/base/plain_file.h
 // with errno, or in words.
 Descriptor create_shared_descriptor(const std::string& path);
 PlainFile create_shared(const std::string& path);
+// The same, whole or as it was: `put` writes beside it, and gives errno, or 0. "", or why it is not there.
+std::string write_shared(const std::string& path, const std::function<int(const Descriptor& file)>& put);
 // A new folder, 0777 less the umask; -1 and EEXIST where anything has the name.
 int make_shared_folder(const std::string& path);
 

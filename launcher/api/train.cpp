@@ -12,6 +12,7 @@
 #include "launcher/api/micro_batch.h"
 #include "launcher/api/replayed_run.h"
 #include "launcher/api/train_config.h"
+#include "launcher/config/run_names.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/options.h"
@@ -41,6 +42,7 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
 std::string train(Session& session, State& state, const SampleData& data,
                   const compiler::StepFunction& function, const TrainOptions& given) {
   compare_options(session, given);
+  if (const std::string why = launcher::no_folder_path(given.run, "run"); !why.empty()) throw UserError(why);
   const TrainOptions options = with_micro_batch(session, state, data, function, given);
   const launcher::RunConfig config = config_of(options, session, state);
   // What the program chose of float8 stays under its word.

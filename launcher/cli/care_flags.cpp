@@ -11,6 +11,8 @@
 namespace lockstep::launcher::cli {
 
 namespace {
+constexpr int64_t kLongestSeconds = 1000000000;
+
 // All of the text as a number of 0 or more; -1 for anything else.
 int64_t whole_number(const std::string& text) {
   const bool digits =
@@ -105,6 +107,18 @@ void read_env(const std::string& word, LaunchOptions& launch) {
 }
 }  // namespace
 
+CLI::Validator number_within(double least, int64_t most) {
+  const std::string range = str("FLOAT in [", least, " - ", most, "]");
+  return {[least, most, range](std::string& text) {
+            char* end = nullptr;
+            const double value = std::strtod(text.c_str(), &end);
+            const bool taken =
+                end != text.c_str() && *end == '\0' && value >= least && value <= static_cast<double>(most);
+            return taken ? std::string() : str("Value ", text, " not in range ", range);
+          },
+          range};
+}
+
 double read_duration(const std::string& text, const std::string& flag) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -152,17 +166,17 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
   app.add_option("--grow-after,--grow_after", launch.grow_after,
                  "seconds without some of the ranks until they are taken back, at a step boundary; 0: never; "
                  "default 60")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_within(0, kLongestSeconds))
       ->type_name("SECONDS");
   app.add_option("--slow-host,--slow_host", launch.slow_host,
                  "leave out a host that takes so many times as long as the others, where --nnodes or a spare "
                  "host allows it")
-      ->check(CLI::Range(1.5, 1e6))
+      ->check(number_within(1.5, 1000000))
       ->type_name("FACTOR");
   app.add_option("--timeout", flags.timeout, "stop and save after this time, as in 3600 or 8h; exit code 80")
       ->type_name("TIME");
   app.add_option("--grace", launch.grace, "seconds to finish and save after SIGTERM or SIGINT; default 30")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_within(0, kLongestSeconds))
       ->type_name("SECONDS");
   app.add_option("--deadline", launch.deadlines,
                  "seconds that ranks wait for a peer before the run ends: in steps, or STEPS,START; default "
@@ -172,7 +186,7 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
          "--restart-delay,--restart_delay", launch.restart_delay,
          "seconds before a restart; doubles while restarts bring no progress, up to 30; default: 0 after "
          "progress (several hosts: 0.5), else from 0.5 on")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_within(0, kLongestSeconds))
       ->type_name("SECONDS");
   app.add_option("--log-dir,--log_dir", launch.log_dir,
                  "the logs go to DIR/NAME, and runs/NAME/logs is a link to them; default: runs/NAME/logs")

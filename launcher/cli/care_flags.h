@@ -30,6 +30,10 @@ NprocRange split_nproc(const std::string& text);
 // hosts.
 void read_nproc_range(const NprocRange& range, LaunchOptions& launch);
 
+// What a flag of a number takes: one from `least` to `most`, and not NaN, which CLI::Range and
+// CLI::NonNegativeNumber let pass.
+CLI::Validator number_within(double least, int64_t most);
+
 // "90", "90s", "15m", "1.5h", "2d" as seconds. UserError naming the flag.
 double read_duration(const std::string& text, const std::string& flag);
 

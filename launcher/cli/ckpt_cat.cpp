@@ -122,6 +122,21 @@ const char* npy_type(DType dtype) {
   throw InternalError("a dtype without a type of numpy's");
 }
 
+// bf16, which numpy lacks, as floats. errno, or 0.
+int write_elements(const Array& array, int file) {
+  if (array.dtype != DType::bf16) return write_fully(file, array.data.data(), array.local_bytes());
+  const int64_t n = array.local_numel();
+  constexpr int64_t kBlock = 1 << 16;
+  std::vector<float> wide;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    wide.clear();
+    for (int64_t k = i; k < std::min(i + kBlock, n); ++k)
+      wide.push_back(static_cast<float>(get_double(array.dtype, array.data.data(), k)));
+    if (const int code = write_fully(file, wide.data(), wide.size() * sizeof(float))) return code;
+  }
+  return 0;
+}
+
 // Version 1 of the format (NEP 1): magic, length, a dictionary that ends the header at a multiple of 64.
 void write_npy(const Array& array, const std::string& path) {
   if (!path.ends_with(".npy")) throw UserError(str("--npy ", path, ": name a file that ends in .npy"));
@@ -130,25 +145,12 @@ void write_npy(const Array& array, const std::string& path) {
   std::string head =
       str("{'descr': '", npy_type(array.dtype), "', 'fortran_order': False, 'shape': (", shape, "), }");
   head += std::string(63 - (10 + head.size()) % 64, ' ') + "\n";
-  const PlainFile file = create_shared(path);
-  std::string why = file.why;
-  auto write = [&](std::string_view bytes) {
-    if (!why.empty()) return;
-    if (const int code = write_fully(file.fd.get(), bytes)) why = std::strerror(code);
-  };
-  const char length[2] = {static_cast<char>(head.size() % 256), static_cast<char>(head.size() / 256)};
-  write(std::string("\x93NUMPY\x01\x00", 8) + std::string(length, 2) + head);
-  const int64_t n = array.local_numel();
-  constexpr int64_t kBlock = 1 << 16;
-  std::vector<float> wide;
-  for (int64_t i = 0; i < n && array.dtype == DType::bf16; i += kBlock) {
-    wide.clear();
-    for (int64_t k = i; k < std::min(i + kBlock, n); ++k)
-      wide.push_back(static_cast<float>(get_double(array.dtype, array.data.data(), k)));
-    write({reinterpret_cast<const char*>(wide.data()), wide.size() * sizeof(float)});
-  }
-  if (array.dtype != DType::bf16)
-    write({reinterpret_cast<const char*>(array.data.data()), array.local_bytes()});
+  const std::string why = write_shared(path, [&](const Descriptor& file) {
+    const char length[2] = {static_cast<char>(head.size() % 256), static_cast<char>(head.size() / 256)};
+    const int code =
+        write_fully(file.get(), std::string("\x93NUMPY\x01\x00", 8) + std::string(length, 2) + head);
+    return code ? code : write_elements(array, file.get());
+  });
   if (!why.empty()) throw UserError(str("cannot write ", path, ": ", why));
 }
 }  // namespace

@@ -1,16 +1,15 @@
 // The doctor's check of ranks: two of them, started as any run's, meet and send.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "compiler/codegen/cpu/compiler.h"
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/base/temporary_folder.h"
 #include "core/mesh/group.h"
 #include "core/reading/json_text.h"
 #include "distributed/open_world.h"
@@ -20,32 +19,12 @@
 
 namespace lockstep::launcher::cli {
 
-namespace fs = std::filesystem;
-
 namespace {
 constexpr int kPatience = 12;  // seconds for both ranks
 constexpr const char* kMend =
     "several ranks cannot run here: install Open MPI (apt-get install libopenmpi-dev openmpi-bin) with PMIx, "
     "or "
     "use one rank, or trainrun --simulate N";
-
-// A folder in TMPDIR that goes with this object.
-class Scratch {
- public:
-  Scratch() {
-    const char* tmp = std::getenv("TMPDIR");
-    path_ = str(tmp && *tmp ? tmp : "/tmp", "/lockstep-doctor.XXXXXX");
-    if (!mkdtemp(path_.data())) path_.clear();
-  }
-  ~Scratch() {
-    std::error_code none;  // what cannot be removed is the user's TMPDIR's matter
-    if (!path_.empty()) fs::remove_all(path_, none);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string last_line(const std::string& text) {
   const auto lines = split(trim(text), '\n');
@@ -93,13 +72,15 @@ int link_rank(const std::string& file) {
 }
 
 Findings link_findings(const std::string& self) {
-  const Scratch scratch;
-  if (scratch.path().empty())
-    return {{Health::fail, "temporary files", "no folder can be made in TMPDIR",
-             "set TMPDIR to a folder that you may write"}};
-  const std::string file = scratch.path() + "/measured.json";
+  std::optional<TemporaryFolder> scratch;
+  try {
+    scratch.emplace("doctor");
+  } catch (const UserError& error) {
+    return {{Health::fail, "temporary files", error.what(), "set TMPDIR to a folder that you may write"}};
+  }
+  const std::string file = scratch->path() + "/measured.json";
   const auto done = compiler::cpu::run_programs(
-      {{"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", scratch.path(), self, "--nproc", "2",
+      {{"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", scratch->path(), self, "--nproc", "2",
         "--deadline", "8", "--name=doctor", self, "doctor-rank", file}},
       1, kPatience)[0];
   std::string text, none;

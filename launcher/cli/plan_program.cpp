@@ -1,8 +1,10 @@
 // trainrun plan of a program: it is started to trace its step, and ends where training would begin.
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/base/temporary_folder.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/program_words.h"
@@ -19,36 +22,17 @@ namespace lockstep::launcher::cli {
 namespace fs = std::filesystem;
 
 namespace {
-// A folder of this command alone, removed with it.
-class AnswerFolder {
- public:
-  AnswerFolder() {
-    std::string name = (fs::temp_directory_path() / "lockstep-plan-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw UserError(str("cannot make a folder in ", fs::temp_directory_path().string(), ": ",
-                          std::strerror(errno), "; TMPDIR names another place"));
-    path_ = name;
-  }
-  AnswerFolder(const AnswerFolder&) = delete;
-  AnswerFolder& operator=(const AnswerFolder&) = delete;
-  ~AnswerFolder() {
-    std::error_code gone;
-    fs::remove_all(path_, gone);
-  }
-  std::string file() const { return path_ + "/plan"; }
-
- private:
-  std::string path_;
-};
-
 // What the program prints goes to stderr: stdout is the plan's. Its exit code, or 128 + signal.
+// It ends with this process.
 int run_program(const std::vector<std::string>& command, const std::string& request) {
   std::vector<char*> words;
   for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  const pid_t child = fork();
+  const pid_t parent = getpid(), child = fork();
   if (child < 0) throw UserError(str("cannot start ", command[0], ": ", std::strerror(errno)));
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
     setenv("LOCKSTEP_PLAN", request.c_str(), 1);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     execv(words[0], words.data());
@@ -61,12 +45,12 @@ int run_program(const std::vector<std::string>& command, const std::string& requ
 }  // namespace
 
 ProgramAnswer ask_program(ProgramPlanArguments arguments) {
-  const AnswerFolder answer;
+  const TemporaryFolder folder("plan");
   PlanRequest& request = arguments.request;
   const std::string& path = arguments.program[0];
   const BeforeProgram before = before_program(arguments.rest, path);
   request.name = before.name.empty() ? fs::path(path).stem().string() : before.name;
-  request.answer = answer.file();
+  request.answer = folder.path() + "/plan";
   ProgramAnswer out;
   out.code = run_program(program_command(arguments.program, before.words, arguments.self), text(request));
   std::string why;

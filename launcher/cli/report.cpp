@@ -259,10 +259,8 @@ int report(const ReportArguments& arguments, std::ostream& out) {
                         arguments.run, " --out report.html"));
   const std::string html = page_html(run.page());
   refuse_foreign_page(path, arguments.run);
-  PlainFile file = create_shared(path);
-  std::string why = file.why;
-  if (file.fd)
-    if (const int code = write_fully(file.fd.get(), html)) why = std::strerror(code);
+  const std::string why =
+      write_shared(path, [&](const Descriptor& file) { return write_fully(file.get(), html); });
   if (!why.empty())
     throw UserError(str("report: \"", path, "\" cannot be written: ", why,
                         "; name a file in a folder that you may write to"));

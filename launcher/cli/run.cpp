@@ -19,6 +19,7 @@
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/program_words.h"
 #include "launcher/cli/under_launcher.h"
+#include "launcher/config/run_names.h"
 #include "launcher/config/stored.h"
 #include "launcher/loop/memory_to_disk.h"
 #include "launcher/machine/host_rates.h"
@@ -162,6 +163,7 @@ void refuse_foreign_files(const std::string& run, bool config, const std::string
 void prepare(RunFolder& folder, const std::string& log_dir, const std::string& config, bool has_config,
              const std::string& other) {
   try {
+    if (const std::string why = no_folder_path(log_dir, "--log-dir"); !why.empty()) throw UserError(why);
     refuse_foreign_files(folder.path(), has_config, other);
     folder.keep_logs_in(log_dir);
     if (!config.empty()) folder.ask(config);

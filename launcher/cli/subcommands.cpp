@@ -35,6 +35,13 @@ const std::map<std::string, std::string> kElsewhere = {
     {"resume", "a run resumes by itself: the same command goes on from its newest checkpoint"},
     {"config", "trainrun show CONFIG prints a config, trainrun show --reference all keys"},
     {"version", "trainrun --version prints it"},
+    {"ls", "trainrun ckpt ls RUN lists a run's checkpoints"},
+    {"cat", "trainrun ckpt cat RUN TENSOR prints a tensor"},
+    {"verify", "trainrun ckpt verify RUN reads a run's checkpoints against their checksums"},
+    {"diff", "trainrun ckpt diff A B compares two checkpoints"},
+    {"prune", "trainrun ckpt prune RUN --keep N removes older checkpoints"},
+    {"reshard", "trainrun ckpt reshard RUN OUT --ranks N writes a checkpoint anew"},
+    {"average", "trainrun ckpt average A B OUT writes the mean of checkpoints"},
     {"check", "trainrun doctor looks at this machine"}};
 
 // The command that a word begins, or is a slip of: people rarely miss the first letter. Empty: none.

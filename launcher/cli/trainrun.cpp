@@ -229,7 +229,7 @@ class CommandLine {
         ->check(CLI::NonNegativeNumber)
         ->type_name("N");
     app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
-        ->check(CLI::Range(0.0, 1000.0))
+        ->check(number_within(0, 1000))
         ->type_name("T");
     app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
         ->check(CLI::Range(0, 1 << 30))

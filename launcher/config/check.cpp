@@ -185,10 +185,6 @@ std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
 }
 
 namespace {
-void check_name(const RunConfig& c, Errors& errors) {
-  if (std::string error = no_run_name(c.name, "name"); !error.empty()) errors.push_back(std::move(error));
-}
-
 // Options of other kinds must keep their defaults, so that a setting is never silently without effect.
 void check_options(const RunConfig& c, Errors& errors) {
   for (const auto& row : config_keys()) {
@@ -381,7 +377,8 @@ void check_mesh(const RunConfig& c, Errors& errors) {
 
 std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
   Errors errors;
-  check_name(c, errors);
+  for (const auto& error : {no_run_name(c.name, "name"), no_folder_path(c.checkpoint.dir, "checkpoint.dir")})
+    if (!error.empty()) errors.push_back(error);
   check_model(c, errors);
   check_batch(c, errors);
   check_best(c, errors);

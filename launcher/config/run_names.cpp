@@ -2,6 +2,7 @@
 #include "launcher/config/run_names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "core/base/near_word.h"
@@ -20,6 +21,21 @@ std::string no_run_name(const std::string& name, const std::string& key) {
       key, " is \"", shortened(printable(name), 60),
       "\"; it names a folder below runs/, so it has no slash, no space and no control character, and at "
       "most 200 bytes");
+}
+
+std::string no_folder_path(const std::string& path, const std::string& key) {
+  const std::string said = str(key, " is \"", shortened(printable(path), 200), "\"");
+  const std::string own = "./" + shortened(printable(path), 200) + " is a folder of that name here";
+  if (path.starts_with('~'))
+    return str(said, "; ~ is your home in a shell alone, which did not read it; give the whole path; ", own);
+  const size_t colon = path.find(":/");
+  const bool scheme =
+      colon != std::string::npos && colon > 0 &&
+      std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(colon),
+                  [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-'; });
+  const bool store = path.starts_with("s3://") && path.size() > 5 && path[5] != '/';
+  if (!scheme || store) return "";
+  return str(said, "; an object store is s3://BUCKET/PREFIX, and any other place a folder's path; ", own);
 }
 
 std::vector<std::string> run_names() {

@@ -15,6 +15,7 @@
 #include "launcher/data/order.h"
 #include "launcher/data/samples.h"
 #include "launcher/data/scan.h"
+#include "launcher/data/tokenizer/stop.h"
 
 namespace lockstep::launcher::data {
 
@@ -78,14 +79,20 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
 // Reads all integers once, so that one beyond its range is found before the first step.
 void check_range(const Column& column) {
   if (column.field.dtype != DType::i32 || !column.field.below) return;
-  std::vector<int32_t> row(column.file->row_elements());
-  for (int64_t i = 0; i < column.file->shape()[0]; ++i) {
-    column.file->read(i, std::span<int32_t>(row));
-    for (int32_t value : row)
-      if ((value < 0 || value >= column.field.below) && value != kIgnoreIndex)
-        throw UserError(str("data.paths: ", one_line(column.file->source().path), " has ", value,
-                            " in sample ", i, "; ", column.field.name, " lie in [0, ", column.field.below,
-                            "), or are -100, which counts nothing"));
+  const NpyFile& file = *column.file;
+  const int64_t width = std::max<int64_t>(1, file.row_elements()), samples = file.shape()[0],
+                block = std::max<int64_t>(1, (int64_t{1} << 18) / width);
+  std::vector<int32_t> rows(static_cast<size_t>(std::min(block, samples) * width));
+  for (int64_t first = 0; first < samples; first += block) {
+    check_stop();
+    const int64_t count = std::min(block, samples - first);
+    const std::span<int32_t> read(rows.data(), static_cast<size_t>(count * file.row_elements()));
+    file.read(first, read);
+    for (size_t k = 0; k < read.size(); ++k)
+      if (const int32_t value = read[k]; (value < 0 || value >= column.field.below) && value != kIgnoreIndex)
+        throw UserError(str("data.paths: ", one_line(file.source().path), " has ", value, " in sample ",
+                            first + static_cast<int64_t>(k) / width, "; ", column.field.name, " lie in [0, ",
+                            column.field.below, "), or are -100, which counts nothing"));
   }
 }
 

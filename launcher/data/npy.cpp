@@ -71,8 +71,8 @@ void NpyFile::read_header(int64_t base, int64_t size) {
                      " of ", type_, " needs"));
 }
 
-std::vector<std::byte> NpyFile::raw(int64_t i) const {
-  std::vector<std::byte> out(row_ * width_);
+std::vector<std::byte> NpyFile::raw(int64_t i, size_t elements) const {
+  std::vector<std::byte> out(elements * static_cast<size_t>(width_));
   source_.bytes.read(begin_ + i * row_ * width_, out.data(), static_cast<int64_t>(out.size()));
   return out;
 }
@@ -118,7 +118,7 @@ void by_type(const std::string& type, const With& with) {
 }  // namespace
 
 void NpyFile::read(int64_t i, std::span<float> out) const {
-  const std::vector<std::byte> bytes = raw(i);
+  const std::vector<std::byte> bytes = raw(i, out.size());
   const bool image = type_ == "u1";
   by_type(type_, [&](auto of) {
     using From = decltype(of);
@@ -130,13 +130,15 @@ void NpyFile::read(int64_t i, std::span<float> out) const {
 }
 
 void NpyFile::read(int64_t i, std::span<int32_t> out) const {
-  const std::vector<std::byte> bytes = raw(i);
+  const std::vector<std::byte> bytes = raw(i, out.size());
+  size_t at = 0;
   by_type(type_, [&](auto of) {
     using From = decltype(of);
     each<From>(bytes, out, [&](From value) {
       const double wide = number(value);
+      const int64_t sample = i + static_cast<int64_t>(at++) / std::max<int64_t>(1, row_);
       if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max())
-        refuse(source_.path, str("has ", shown(value), " in sample ", i, ", beyond a 32-bit integer"));
+        refuse(source_.path, str("has ", shown(value), " in sample ", sample, ", beyond a 32-bit integer"));
       return static_cast<int32_t>(wide);
     });
   });

@@ -23,12 +23,13 @@ class NpyFile {
   const std::string& type() const { return type_; }  // "f4", "u1"
   const Source& source() const { return source_; }
   int64_t row_elements() const { return row_; }  // of an index of the first dim
-  // Row i as floats (u1 as value / 255) or as integers. UserError for an integer beyond i32.
+  // Rows from i on, as many as `out` takes: floats (u1 as value / 255) or integers. UserError for an integer
+  // beyond i32.
   void read(int64_t i, std::span<float> out) const;
   void read(int64_t i, std::span<int32_t> out) const;
 
  private:
-  std::vector<std::byte> raw(int64_t i) const;
+  std::vector<std::byte> raw(int64_t i, size_t elements) const;
   void read_header(int64_t base, int64_t size);
 
   Source source_;

@@ -4,58 +4,99 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "core/base/trusted_path.h"
+#include "core/reading/one_line.h"
 #include "launcher/data/cache_lock.h"
+#include "launcher/data/tokenizer/stop.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr uint64_t kMagic = 0x33534e454b4f544c;  // "LTOKENS3"
-constexpr size_t kFlushAt = size_t{8} << 20;
+constexpr uint64_t kMagic = 0x33534e454b4f544c;      // "LTOKENS3"
+constexpr uint64_t kUnchecked = 0x32534e454b4f544c;  // "LTOKENS2": without a checksum of the body
+constexpr int64_t kBlock = int64_t{8} << 20;         // of a write, and of the body's checksum
 
 struct Header {
   uint64_t magic = kMagic, key = 0;
   int64_t tokens = 0, documents = 0;
-  uint64_t sum = 0;  // of the members above
-  std::byte rest[TokenStore::kHeader - 40] = {};
-  uint64_t check() const { return hash64(this, 32); }
+  uint64_t body = 0;  // of all bytes behind the header: body_sum
+  uint64_t sum = 0;   // of the members above
+  std::byte rest[TokenStore::kHeader - 48] = {};
+  uint64_t check() const { return hash64(this, 40); }
 };
 static_assert(sizeof(Header) == TokenStore::kHeader);
 
-// A store that is whole, of this key.
-std::optional<TokenStore> opened(FileBytes bytes, uint64_t key) {
+// The disk did not take a store.
+struct NotKept {
+  int code;
+};
+
+int64_t starts_at(int64_t tokens) { return TokenStore::kHeader + (tokens * 4 + 7) / 8 * 8; }
+
+uint64_t body_sum(const FileBytes& bytes) {
+  uint64_t sum = 0;
+  std::vector<std::byte> block(std::min(kBlock, bytes.size() - TokenStore::kHeader));
+  for (int64_t at = TokenStore::kHeader; at < bytes.size(); at += kBlock) {
+    check_stop();
+    const int64_t count = std::min(kBlock, bytes.size() - at);
+    bytes.read(at, block.data(), count);
+    sum = hash64(block.data(), count, sum);
+  }
+  return sum;
+}
+
+bool rises(const std::vector<int64_t>& starts, int64_t tokens) {
+  return starts.front() == 0 && starts.back() == tokens && std::is_sorted(starts.begin(), starts.end());
+}
+
+// A store that is whole, of this key; nothing for one of another file or an earlier version, and where
+// `damaged` is set.
+std::optional<TokenStore> opened(FileBytes bytes, uint64_t key, bool& damaged) {
   Header header;
-  if (bytes.size() < TokenStore::kHeader) return {};
+  damaged = bytes.size() < TokenStore::kHeader;
+  if (damaged) return {};
   bytes.read(0, &header, sizeof header);
-  if (header.magic != kMagic || header.key != key || header.sum != header.check() || header.tokens < 0 ||
-      header.documents < 0)
-    return {};
-  const int64_t starts = TokenStore::kHeader + (header.tokens * 4 + 7) / 8 * 8;
-  if (bytes.size() != starts + (header.documents + 1) * 8) return {};
-  return TokenStore{std::move(bytes), header.tokens, header.documents};
+  if (header.magic == kUnchecked) return {};
+  damaged = header.magic != kMagic || header.sum != header.check();
+  if (damaged || header.key != key) return {};
+  damaged =
+      bytes.size() != starts_at(header.tokens) + (header.documents + 1) * 8 || header.body != body_sum(bytes);
+  if (damaged) return {};
+  TokenStore out{std::move(bytes), header.tokens, header.documents};
+  damaged = !rises(out.starts(), out.tokens);
+  if (damaged) return {};
+  return out;
+}
+
+TokenStore whole(FileBytes bytes, uint64_t key) {
+  bool damaged = false;
+  auto out = opened(std::move(bytes), key, damaged);
+  LS_CHECK(out, "a store of tokens that was just written");
+  return std::move(*out);
 }
 
 std::optional<TokenStore> kept(const TrustedOpen& folder, const std::string& name, const std::string& path,
-                               uint64_t key) {
+                               uint64_t key, bool& damaged) {
+  damaged = false;
   const TrustedOpen file = open_trusted_in(folder.file, name, path);
   if (!file) return {};
-  return opened(FileBytes(path), key);
+  return opened(FileBytes(path), key, damaged);
 }
 
 TokenStore in_memory(const std::string& path, uint64_t key, const std::function<void(TokenWriter&)>& make) {
   TokenWriter writer(-1);
   make(writer);
   writer.finish(key);
-  auto store = opened(FileBytes(path, writer.take()), key);
-  LS_CHECK(store, path);
-  return std::move(*store);
+  return whole(FileBytes(path, writer.take()), key);
 }
 }  // namespace
 
@@ -66,21 +107,33 @@ void TokenStore::read(int64_t begin, std::span<uint32_t> out) const {
 
 std::vector<int64_t> TokenStore::starts() const {
   std::vector<int64_t> out(static_cast<size_t>(documents) + 1);
-  bytes.read(kHeader + (tokens * 4 + 7) / 8 * 8, out.data(), static_cast<int64_t>(out.size()) * 8);
+  bytes.read(starts_at(tokens), out.data(), static_cast<int64_t>(out.size()) * 8);
   return out;
 }
 
+TokenWriter::TokenWriter(int fd) : fd_(fd) {
+  if (fd_ < 0) buffer_.resize(TokenStore::kHeader);
+  if (fd_ >= 0 && ::lseek(fd_, TokenStore::kHeader, SEEK_SET) < 0) throw NotKept{errno};
+}
+
 void TokenWriter::put(const void* data, size_t bytes) {
-  if (buffer_.empty() && starts_.size() == 1) buffer_.resize(TokenStore::kHeader);
   const auto* from = static_cast<const std::byte*>(data);
-  buffer_.insert(buffer_.end(), from, from + bytes);
-  if (fd_ >= 0 && buffer_.size() >= kFlushAt) flush();
+  if (fd_ < 0) {
+    buffer_.insert(buffer_.end(), from, from + bytes);
+    return;
+  }
+  while (bytes > 0) {
+    const size_t some = std::min(bytes, static_cast<size_t>(kBlock) - buffer_.size());
+    buffer_.insert(buffer_.end(), from, from + some);
+    from += some, bytes -= some;
+    if (buffer_.size() == static_cast<size_t>(kBlock)) flush();
+  }
 }
 
 void TokenWriter::flush() {
-  if (const int code = write_fully(fd_, buffer_.data(), buffer_.size()))
-    throw UserError(str("data: cannot keep tokens in ", path_, ": ", std::strerror(code),
-                        "; make room, or name another folder in LOCKSTEP_CACHE"));
+  if (buffer_.empty()) return;
+  body_ = hash64(buffer_.data(), buffer_.size(), body_);
+  if (const int code = write_fully(fd_, buffer_.data(), buffer_.size())) throw NotKept{code};
   buffer_.clear();
 }
 
@@ -90,23 +143,26 @@ void TokenWriter::document(std::span<const uint32_t> tokens) {
 }
 
 void TokenWriter::finish(uint64_t key) {
-  put(nullptr, 0);
   const std::byte padding[4] = {};
   if (starts_.back() % 2) put(padding, 4);
   put(starts_.data(), starts_.size() * 8);
   Header header;
   header.key = key, header.tokens = starts_.back();
   header.documents = static_cast<int64_t>(starts_.size()) - 1;
-  header.sum = header.check();
+  if (fd_ < 0) {
+    for (size_t at = sizeof header; at < buffer_.size(); at += kBlock)
+      body_ = hash64(&buffer_[at], std::min<size_t>(kBlock, buffer_.size() - at), body_);
+  } else {
+    flush();
+  }
+  header.body = body_, header.sum = header.check();
   if (fd_ < 0) {
     std::memcpy(buffer_.data(), &header, sizeof header);
     return;
   }
-  flush();
-  if (::lseek(fd_, 0, SEEK_SET) != 0) LS_CHECK(false, std::strerror(errno));
-  buffer_.resize(sizeof header);
-  std::memcpy(buffer_.data(), &header, sizeof header);
-  flush();
+  if (::lseek(fd_, 0, SEEK_SET) != 0) throw NotKept{errno};
+  if (const int code = write_fully(fd_, &header, sizeof header)) throw NotKept{code};
+  if (::fsync(fd_) != 0) throw NotKept{errno};
 }
 
 TokenStore token_store(const FileBytes& from, const std::string& path, const std::string& how,
@@ -124,31 +180,38 @@ TokenStore token_store(const FileBytes& from, const std::string& path, const std
   if (!at) return in_memory(path, key, counted);
   const std::string name = hash_hex(str(real_path_of(path), " ", how)), file = name + ".tokens",
                     part = name + ".part", shown = at.resolved + "/" + file;
+  bool damaged = false;
+  // Without the lock first: the ranks of a host check it side by side.
+  if (auto store = kept(at, file, shown, key, damaged)) return std::move(*store);
   const Descriptor lock = open_private(name + ".lock", O_RDWR, at.file.get());
   if (!lock || !lock_entry(lock.get())) return in_memory(path, key, counted);
-  if (auto store = kept(at, file, shown, key)) return std::move(*store);
-  {
+  if (auto store = kept(at, file, shown, key, damaged)) return std::move(*store);
+  if (damaged)
+    logs::warn(str("data: ", shown, ", kept tokens of ", one_line(path), ", is damaged; it is made again"));
+  try {
     const Descriptor out = create_private(part, O_WRONLY, at.file.get());
     if (!out) return in_memory(path, key, counted);
     TokenWriter writer(out.get());
-    writer.path(at.resolved + "/" + part);
-    try {
-      counted(writer);
-      writer.finish(key);
-    } catch (...) {
-      ::unlinkat(at.file.get(), part.c_str(), 0);
-      throw;
-    }
+    counted(writer);
+    writer.finish(key);
+  } catch (const NotKept& failed) {
+    ::unlinkat(at.file.get(), part.c_str(), 0);
+    logs::warn(str("data: tokens of ", one_line(path), " are not kept in ", at.resolved, ": ",
+                   std::strerror(failed.code),
+                   "; they are made in every run, in memory. Make room, or name "
+                   "another folder in LOCKSTEP_CACHE"));
+    return in_memory(path, key, counted);
+  } catch (...) {
+    ::unlinkat(at.file.get(), part.c_str(), 0);
+    throw;
   }
   if (too_young(stamp) || from.changed()) {
     FileBytes bytes(at.resolved + "/" + part);
     ::unlinkat(at.file.get(), part.c_str(), 0);
-    auto store = opened(std::move(bytes), key);
-    LS_CHECK(store, shown);
-    return std::move(*store);
+    return whole(std::move(bytes), key);
   }
   if (::renameat(at.file.get(), part.c_str(), at.file.get(), file.c_str()) == 0)
-    if (auto store = kept(at, file, shown, key)) return std::move(*store);
+    if (auto store = kept(at, file, shown, key, damaged)) return std::move(*store);
   return in_memory(path, key, counted);
 }
 

@@ -26,25 +26,25 @@ struct TokenStore {
 
 class TokenWriter {
  public:
-  explicit TokenWriter(int fd) : fd_(fd) {}  // -1: in memory
+  explicit TokenWriter(int fd);  // an empty file; -1: in memory
   void document(std::span<const uint32_t> tokens);
-  // Writes what is left. UserError naming `path` when the disk does not take it.
-  void finish(uint64_t key);
+  void finish(uint64_t key);  // writes what is left, and syncs the file
   std::vector<std::byte> take() { return std::move(buffer_); }
-  void path(const std::string& path) { path_ = path; }
 
  private:
   void put(const void* data, size_t bytes);
   void flush();
   int fd_;
-  std::string path_;
   std::vector<std::byte> buffer_;
+  uint64_t body_ = 0;  // checksum of what was written behind the header
   std::vector<int64_t> starts_{0};
 };
 
 // The store of `from`, made by `make` where the cache's folder holds none for the file as it is and for `how`
-// (all else that decides the tokens). Of several processes that want one at once, one makes it. Without a
-// folder that can be made and trusted, and for a file that was written moments ago, nothing is kept.
+// (all else that decides the tokens). Of several processes that want one at once, one makes it. A kept store
+// is read once against its checksum, a second for each 5 to 10 GB that the system holds in memory; a damaged
+// one is made again, with a warning. Without a folder that can be made, trusted and written, and for a file
+// that was written moments ago, nothing is kept.
 // `made` counts the bytes of files that were read for it.
 TokenStore token_store(const FileBytes& from, const std::string& path, const std::string& how,
                        const std::string& folder, const std::function<void(TokenWriter&)>& make,

@@ -1,6 +1,8 @@
 // Adapters under the names of PEFT.
 #include "launcher/hf/adapters.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -30,14 +32,21 @@ void write_tensors(const std::string& path, const std::vector<Outgoing>& tensors
   std::vector<SafeTensor> header;
   for (const auto& tensor : tensors) header.push_back(tensor.header);
   const std::string first = make_safetensors_header(header, {{"format", "pt"}});
-  auto file = shared_file_storage().create(path);
-  file->write(first.data(), first.size());
-  for (const auto& tensor : tensors) {
-    const std::vector<std::byte> bytes = tensor.bytes();
-    file->write(bytes.data(), bytes.size());
+  const std::string part = path + ".part";  // it has its name when it is whole
+  try {
+    auto file = shared_file_storage().create(part);
+    file->write(first.data(), first.size());
+    for (const auto& tensor : tensors) {
+      const std::vector<std::byte> bytes = tensor.bytes();
+      file->write(bytes.data(), bytes.size());
+    }
+    file->sync();
+    file->close();
+    shared_file_storage().rename(part, path);
+  } catch (...) {
+    ::unlink(part.c_str());
+    throw;
   }
-  file->sync();
-  file->close();
 }
 
 AdapterFiles adapter_files(const HfFamily& family, const RunConfig& config, const State& state, DType dtype,

@@ -1,9 +1,12 @@
-// The file ckpt.at of a run folder, written and removed.
+// The file ckpt.at of a run folder, written and removed, and ckpt.of beside what it names.
 #include "launcher/loop/elsewhere.h"
 
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/place.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher {
@@ -18,6 +21,38 @@ void point_to(const std::string& run_dir, const std::string& checkpoints) {
   if (!checkpoints.empty()) return write_whole(pointer, checkpoints + "\n");
   std::error_code none;
   std::filesystem::remove(pointer, none);
+}
+
+namespace {
+constexpr int64_t kMostBytes = 1 << 16;  // of ckpt.of
+
+std::string run_of(checkpoint::Storage& storage, const std::string& mark) {
+  return storage.exists(mark) ? trim(checkpoint::read_text(storage, mark, kMostBytes)) : "";
+}
+}  // namespace
+
+void claim(const RunConfig& config, const std::string& run_dir) {
+  namespace fs = std::filesystem;
+  if (config.checkpoint.dir.empty()) return;
+  checkpoint::Storage& storage = checkpoint::any_storage();
+  const std::string kept = kept_in(config, run_dir), mark = kept + "/" + kOwner,
+                    mine = fs::absolute(run_dir).lexically_normal().string(), before = run_of(storage, mark);
+  std::error_code gone;
+  if (before == mine || fs::equivalent(kept, mine, gone)) return;
+  if (!before.empty() && before[0] != '/')
+    throw UserError(str(printable(mark),
+                        " is there, and no run wrote it: the run's would take its place. It is "
+                        "left as it is; move it away, or choose another name (--name) or checkpoint.dir"));
+  if (!before.empty() && fs::exists(before, gone) && !fs::equivalent(before, mine, gone))
+    throw UserError(str(
+        "checkpoint.dir ", printable(config.checkpoint.dir), ": ", printable(kept),
+        " holds the checkpoints of another run, ", printable(before), ", and this one is ", printable(mine),
+        "; choose another name (--name) or checkpoint.dir; --train.init_from=", printable(kept),
+        " then starts from its weights. If that run needs them no more, remove ", printable(mark)));
+  if (!before.empty() && !fs::exists(before, gone))
+    logs::warn(str(printable(kept), " holds the checkpoints of ", printable(before),
+                   ", which is not here: they are taken for this run's"));
+  checkpoint::replace_text(storage, mark, mine + "\n");
 }
 
 }  // namespace lockstep::launcher

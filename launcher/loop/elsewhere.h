@@ -14,4 +14,12 @@ std::string kept_in(const RunConfig& config, const std::string& run_dir);
 // own folder, and there is no such file. UserError where it cannot be written.
 void point_to(const std::string& run_dir, const std::string& checkpoints);
 
+// In DIR/NAME of checkpoint.dir: the run folder whose checkpoints these are.
+inline constexpr const char* kOwner = "ckpt.of";
+
+// For one that holds the lock of its checkpoints: takes DIR/NAME for this run, by its file ckpt.of. UserError
+// where it is another run's whose folder is still there; one that is gone, or has no such file, is taken.
+// Nothing without checkpoint.dir.
+void claim(const RunConfig& config, const std::string& run_dir);
+
 }  // namespace lockstep::launcher

@@ -126,7 +126,12 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     bool last = i == config_.train.steps || asked_to_stop;
     std::map<std::string, double> validation;
     std::string broken;  // why no step follows a validation
-    if (evaluation && is_validated(i, last)) {
+    const bool validated = evaluation && is_validated(i, last),
+               long_one = validated && is_long(seconds, step, *evaluation),
+               left_out = long_one && asked_to_stop && !counts(i);
+    if (long_one && !left_out && saved_before(last))
+      save(i, step, fed, {checkpoints(), config_.checkpoint.keep, last, true});
+    if (validated && !left_out) {
       validation = work_.evaluate(*evaluation, i);
       broken = judge_validation(i, validation, *evaluation);
       work_.measured(i, validation);
@@ -182,6 +187,22 @@ std::string TrainingLoop::judge_validation(int64_t i, const std::map<std::string
   return "";
 }
 
+// Whether a validation takes so long, by the seconds of a step, that who asks for a stop meanwhile may not
+// wait for its end. Rank 0 decides. Collective.
+bool TrainingLoop::is_long(double seconds, const Step& step, const Step& evaluation) {
+  constexpr double kLong = 2;
+  const double expected = seconds * static_cast<double>(evaluation.plan().micro_batches) /
+                          static_cast<double>(step.plan().micro_batches);
+  return !broadcast_text(*work_.mesh().world, expected > kLong ? "long" : "").empty();
+}
+
+// Whether the state is saved before a long validation: at the end always, and saved again with what the
+// validation says; on the way where a run that goes on from it misses nothing of that.
+bool TrainingLoop::saved_before(bool last) const {
+  return last || (config_.checkpoint.every > 0 && config_.train.patience == 0 && !config_.checkpoint.best &&
+                  !work_.follows_validations());
+}
+
 bool TrainingLoop::is_validated(int64_t i, bool last) const {
   return last || every(config_.train.eval_every, i);
 }
@@ -197,6 +218,7 @@ void TrainingLoop::lock() {
   if (work_.rank() == 0) {
     try {
       lock_ = lock_in_time(checkpoints(), hooks_.stop_requested);
+      claim(config_, dir_);
       point_to(dir_, config_.checkpoint.dir.empty() ? "" : checkpoints());
       name_each_other(place_, dir_);
     } catch (const UserError& error) { refused = error.what(); }

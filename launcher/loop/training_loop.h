@@ -60,6 +60,8 @@ class TrainingLoop {
   enum class Stop { none, asked, regroup };  // regroup: trainrun goes on at once, with other ranks
   Outcome end(int64_t i, Stop stop, bool kept, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
+  bool saved_before(bool last) const;
+  bool is_long(double seconds, const compiler::Step& step, const compiler::Step& evaluation);
   bool counts(int64_t i) const;
   void look_for_corruption(int64_t i, compiler::Step& step, const compiler::StepInput& fed, bool save);
   void act(int64_t i, StepGuard::Finding finding, compiler::Step& step, const compiler::StepInput& fed);

@@ -51,10 +51,8 @@ StepGraph step_graph(const std::string& json) {
 }
 
 void write_graph(const std::string& path, const StepGraph& graph) {
-  PlainFile file = create_shared(path);
-  std::string why = file.why;
-  if (file.fd)
-    if (const int code = write_fully(file.fd.get(), graph.svg)) why = std::strerror(code);
+  const std::string why =
+      write_shared(path, [&](const Descriptor& file) { return write_fully(file.get(), graph.svg); });
   if (!why.empty())
     throw UserError(str("show --graph: \"", path, "\" cannot be written: ", why,
                         "; name a file in a folder that you may write to"));

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -112,7 +113,9 @@ class Attempt {
       if (error_since_ == 0) error_since_ = now_s();
       if (line.empty()) return;
     }
-    if (!trim(line).empty()) facts_.last_words[rank] = trim(line);
+    if (std::any_of(line.begin(), line.end(),
+                    [](unsigned char c) { return std::isalnum(c); }))  // no rule of dashes
+      facts_.last_words[rank] = trim(line);
     launcher_log_ << "[rank " << rank << "] " << line << std::endl;
     console_.rank_line(rank, line);
   }

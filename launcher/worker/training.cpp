@@ -37,11 +37,16 @@ Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_p
           return data::open_samples(data_options(config), trainer_.sample_fields());
         } catch (const data::Stopped&) { return nullptr; }
       })) {
-  try {
-    agree(*live_.world, data_ ? "" : "stopped");
-  } catch (const UserError&) { throw data::Stopped(); }  // one was asked while it read, so all stop
+  stop_together(!data_);
   if (live_.world->size() > 1)
     compare(*live_.world, "before step 1", {libraries_part(target_), data_part(*data_)});
+}
+
+// One was asked while it read, so all stop.
+void Training::stop_together(bool stopped) {
+  try {
+    agree(*live_.world, stopped ? "stopped" : "");
+  } catch (const UserError&) { throw data::Stopped(); }
 }
 
 const models::Field* Training::masked_field() const {
@@ -50,13 +55,26 @@ const models::Field* Training::masked_field() const {
   return nullptr;
 }
 
-void Training::check_validation() const {
-  std::vector<std::vector<std::byte>> rows;
-  std::vector<void*> fields;
+void Training::check_validation() {
+  constexpr int64_t kBytes = int64_t{1} << 20;  // of a block of samples
+  int64_t sample = 1;
   for (const auto& field : trainer_.sample())
-    fields.push_back(
-        rows.emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype)).data());
-  for (int64_t i = 0; i < validation_sequences(); ++i) data_->fill_validation(i, 1, fields);
+    sample += numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+  const int64_t all = validation_sequences(),
+                block = std::clamp<int64_t>(kBytes / sample, 1, std::max<int64_t>(1, all));
+  bool stopped = false;
+  together(*live_.world, [&] {
+    std::vector<std::vector<std::byte>> rows;
+    std::vector<void*> fields;
+    for (const auto& field : trainer_.sample())
+      fields.push_back(
+          rows.emplace_back(static_cast<size_t>(block * numel(field.shape)) * size_of(field.dtype)).data());
+    try {
+      for (int64_t i = 0; i < all; i += block, data::check_stop())
+        data_->fill_validation(i, std::min(block, all - i), fields);
+    } catch (const data::Stopped&) { stopped = true; }
+  });
+  stop_together(stopped);
 }
 
 void Training::check_memory(bool evaluates) {
@@ -183,7 +201,7 @@ int64_t Training::read_in(const compiler::StepResult& step) const {
 int64_t Training::planned_units() const { return units_of_step(config_).second; }
 
 void Training::check() {
-  together(*live_.world, [&] { check_validation(); });
+  check_validation();
   check_memory();
 }
 

@@ -61,8 +61,9 @@ class Training : public Workload {
   // targets of tokens. Null: of such samples only whole micro-batches are taken.
   const models::Field* masked_field() const;
   // The sequences of the evaluation are read once before the first step: a bad token in them would end the
-  // run at its last one.
-  void check_validation() const;
+  // run at its last one. Collective. data::Stopped on every rank when one was asked to stop meanwhile.
+  void check_validation();
+  void stop_together(bool stopped);
   // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known
   // to the byte decides; where only the bounds of what libraries take do not fit, the run is warned and
   // tried. On the CPU the same of all ranks of the host (host_check.h). Collective. UserError on every rank.

@@ -276,6 +276,51 @@ TEST_F(ForeignFiles, OfARunStayWhereAnotherHasItsLogs) {
   fs::current_path(scratch_.path(""));
 }
 
+// Two projects with one checkpoint.dir and one name.
+TEST_F(ForeignFiles, CheckpointsOfAnotherRunAreNotGoneOnFrom) {
+  const std::string there = "--checkpoint.dir=" + scratch_.path("big"), kept = scratch_.path("big/exp"),
+                    p1 = scratch_.path("p1/runs/exp"), p2 = scratch_.path("p2/runs/exp");
+  for (const char* folder : {"p1", "p2"}) {
+    fs::create_directories(folder);
+    for (const char* file : {"c.json", "tokens.bin"}) fs::copy_file(file, str(folder, "/", file));
+  }
+  const std::vector<std::string> words = {"--nproc", "1", "c.json", "--name=exp", there, "--train.steps=2"};
+  fs::current_path("p1");
+  train(words), train(words);
+  EXPECT_EQ(file_text(kept + "/ckpt.of"), p1 + "\n");
+  const std::string manifest = file_text(kept + "/ckpt/step-2/manifest.json");
+  fs::current_path("../p2");
+  const auto refused = trainrun(words);
+  EXPECT_EQ(refused.code, kExitUser) << refused.output;
+  EXPECT_HAS(refused.output,
+             str("checkpoint.dir ", scratch_.path("big"), ": ", kept,
+                 " holds the checkpoints of another run, ", p1, ", and this one is ", p2,
+                 "; choose another name (--name) or checkpoint.dir; --train.init_from=", kept,
+                 " then starts from its weights. If that run needs them no more, remove ", kept, "/ckpt.of"));
+  EXPECT_EQ(file_text(kept + "/ckpt/step-2/manifest.json"), manifest);
+  // A file of somebody else's stays.
+  scratch_.write("big/exp/ckpt.of", std::string("thesis"));
+  const auto foreign = trainrun(words);
+  EXPECT_EQ(foreign.code, kExitUser) << foreign.output;
+  EXPECT_HAS(foreign.output,
+             str(kept,
+                 "/ckpt.of is there, and no run wrote it: the run's would take its place. It is "
+                 "left as it is; move it away, or choose another name (--name) or checkpoint.dir"));
+  EXPECT_EQ(file_text(kept + "/ckpt.of"), "thesis");
+  // A run that was moved keeps its checkpoints, and so does one that is older than the mark.
+  scratch_.write("big/exp/ckpt.of", p1 + "\n");
+  fs::rename(p1, scratch_.path("p1/runs/old"));
+  const auto moved = trainrun(words);
+  EXPECT_EQ(moved.code, kExitOk) << moved.output;
+  EXPECT_HAS(moved.output, str(kept, " holds the checkpoints of ", p1,
+                               ", which is not here: they are taken for this run's"));
+  EXPECT_EQ(file_text(kept + "/ckpt.of"), p2 + "\n");
+  fs::remove(kept + "/ckpt.of");
+  train(words);
+  EXPECT_EQ(file_text(kept + "/ckpt.of"), p2 + "\n");
+  fs::current_path(scratch_.path(""));
+}
+
 TEST_F(ForeignFiles, OfAnotherUserAreNotWrittenThroughHisLink) {
   if (geteuid() != 0) GTEST_SKIP() << "links of another user need root";
   plant("victim");

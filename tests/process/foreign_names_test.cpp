@@ -104,5 +104,29 @@ TEST_F(ForeignNames, ThatAreNoFilesStay) {
              "away, or choose --name=OTHER");
 }
 
+// Schemes that no storage has, and what a shell did not read, make no folders.
+TEST_F(ForeignNames, OfFoldersThatNobodyMeantAreRefused) {
+  const std::string scheme =
+                        "; an object store is s3://BUCKET/PREFIX, and any other place a folder's path; ./",
+                    home =
+                        "; ~ is your home in a shell alone, which did not read it; give the whole path; ./";
+  for (const auto& [path, why] : std::vector<std::pair<std::string, std::string>>{{"s3:/x", scheme},
+                                                                                  {"s3://", scheme},
+                                                                                  {"s3:///x", scheme},
+                                                                                  {"file:///tmp/x", scheme},
+                                                                                  {"gs://b/x", scheme},
+                                                                                  {"~", home},
+                                                                                  {"~/x", home}})
+    for (const char* key : {"checkpoint.dir", "--log-dir"}) {
+      const std::string word = key[0] == '-' ? str(key, "=", path) : str("--", key, "=", path);
+      const auto result = trainrun({"--nproc", "1", "c.json", "--train.steps=2", word});
+      EXPECT_EQ(result.code, kExitUser) << word << result.output;
+      EXPECT_HAS(result.output, str(key, " is \"", path, "\"", why, path, " is a folder of that name here"));
+    }
+  for (const char* made : {"s3:", "file:", "gs:", "~", "runs/run"}) EXPECT_FALSE(fs::exists(made)) << made;
+  train({"--nproc", "1", "c.json", "--train.steps=2", "--checkpoint.dir=./~"});
+  EXPECT_TRUE(fs::exists("./~/run/ckpt/step-2"));
+}
+
 }  // namespace
 }  // namespace lockstep::tests

@@ -164,5 +164,41 @@ TEST_F(Limits, StrangersAtThePortKeepNoRankAway) {
   EXPECT_EQ(process->wait(20), kExitStopped) << process->output();
 }
 
+// A stop that is asked for during a validation that outlasts --grace: the training is kept.
+TEST_F(Limits, AStopDuringALongValidationLosesNoTraining) {
+  write_tiny();
+  scratch_.write("tokens.bin", std::vector<uint16_t>(400000, 7));
+  const std::vector<std::string> words = {"--nproc",
+                                          "1",
+                                          "--grace",
+                                          "0.5",
+                                          "c.json",
+                                          "--data.validation=0.9",
+                                          "--batch.global=16",
+                                          "--batch.micro=16",
+                                          "--model.width=128",
+                                          "--train.eval_batches=100000",
+                                          "--train.steps=4"};
+  auto run = start(words);
+  ASSERT_TRUE(until(90, [] { return fs::exists("runs/run/ckpt/step-4/manifest.json"); })) << run->output();
+  EXPECT_EQ(run->output().find("validation loss"), std::string::npos) << run->output();
+  kill(run->pid(), SIGTERM);
+  EXPECT_NE(run->wait(20), -1);
+  const auto again = trainrun(words);
+  EXPECT_EQ(again.code, kExitOk) << again.output;
+  EXPECT_HAS(again.output, "ckpt holds step 4 of 4");
+}
+
+// A million samples of a validation, which are looked at before the first step.
+TEST_F(Limits, AStopWhileTheValidationIsReadEndsTheStart) {
+  write_tiny();
+  scratch_.write("tokens.bin", std::vector<uint16_t>(60000000, 7));
+  auto run = start({"--nproc", "2", "c.json", "--data.validation=0.9", "--train.eval_batches=1000000"});
+  ASSERT_TRUE(until(60, [&] { return run->output().find("validation tokens") != std::string::npos; }))
+      << run->output();
+  kill(run->pid(), SIGTERM);
+  EXPECT_EQ(run->wait(25), kExitStopped) << run->output();
+}
+
 }  // namespace
 }  // namespace lockstep::tests

@@ -1,6 +1,7 @@
 // trainrun plan as a process: text and JSON of one run agree, a 70-billion-parameter llama on 1,024 ranks
 // within its bounds, and what is refused.
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "core/base/json.h"
 #include "tests/support/real_run.h"
@@ -229,6 +230,20 @@ TEST_F(PlanCommand, ARunSaysBothTimes) {
   EXPECT_GT(std::stod(rows[9]["measured_step_ms"]), 0);
   for (auto& row : rows) EXPECT_GT(std::stod(row["exposed_dp_replicate_ms"]), 0);
   EXPECT_FALSE(rows[8].count("predicted_step_ms") || rows[10].count("predicted_step_ms"));
+}
+
+// A plan of a program that is ended while the program runs.
+TEST_F(PlanCommand, EndsItsProgramWithItself) {
+  const std::string program =
+      scratch_.write("own", std::string("#!/bin/sh\necho $$ > pid\nexec sleep 600\n"));
+  ASSERT_EQ(chmod(program.c_str(), 0700), 0);
+  std::filesystem::create_directory("tmp");
+  auto plan = start({"plan", "--nproc", "1", "./own"}, {{"TMPDIR", scratch_.path("tmp")}});
+  ASSERT_TRUE(until(30, [] { return !file_text("pid").empty(); })) << plan->output();
+  const int pid = std::stoi(file_text("pid"));
+  kill(plan->pid(), SIGTERM);
+  EXPECT_EQ(plan->wait(20), 128 + SIGTERM) << plan->output();
+  EXPECT_TRUE(until(20, [&] { return !alive(pid); }));
 }
 
 }  // namespace

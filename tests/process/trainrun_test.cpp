@@ -166,6 +166,7 @@ TEST_F(Trainrun, WordsThatDoNotFitTheCommand) {
       {{"ckpt", "ls"},
        "ckpt ls: no PATH is given (runs/NAME, its ckpt folder, or one step-N folder; or "
        "s3://BUCKET/...); write trainrun ckpt ls PATH\n"},
+      {{"verify", "runs/a"}, "there is no command \"verify\": trainrun ckpt verify RUN reads a run's "},
       {{"ckpt", "prune", "a"},
        "ckpt prune: --keep is required, and is not given (the newest N whole "
        "ones stay; at least 1); write trainrun ckpt prune RUN --keep N\n"},
@@ -174,6 +175,14 @@ TEST_F(Trainrun, WordsThatDoNotFitTheCommand) {
       {{"ckpt", "runs/a"}, "ckpt has no command \"runs/a\"; it has:\n  ls       all checkpoints"},
       {{"generate", "a", "--tokens", "many"},
        "--tokens is \"many\"; it must be a number, 0 or more; trainrun generate --help says more\n"},
+      {{"c.json", "--grace=nan"}, "--grace is \"nan\"; it must be a number from 0 to 1000000000; "},
+      {{"c.json", "--grow-after=1e30"},
+       "--grow-after is \"1e30\"; it must be a number from 0 to 1000000000; "},
+      {{"c.json", "--restart-delay=-1"},
+       "--restart-delay is \"-1\"; it must be a number from 0 to 1000000000; "},
+      {{"c.json", "--slow-host=NaN"}, "--slow-host is \"NaN\"; it must be a number from 1.5 to 1000000; "},
+      {{"generate", "a", "--temperature=nan"},
+       "--temperature is \"nan\"; it must be a number from 0 to 1000; "},
       {{"generate", "a", "--tokens=2.5"}, "--tokens is \"2.5\"; it must be a whole number; "},
       {{"top", "a", "--once=x"}, "--once takes no value; write --once alone, or leave it out\n"},
       {{"generate", "a", "--top-k=-3"},

@@ -14,7 +14,7 @@ using compiler::cpu::KernelCache;
 constexpr uid_t kNobody = 65534;
 
 mode_t mode_of(const std::string& path) {
-  struct stat at{};
+  struct stat at {};
   EXPECT_EQ(lstat(path.c_str(), &at), 0) << path;
   return at.st_mode & 07777;
 }
@@ -94,15 +94,40 @@ TEST_F(kernel_cache_folder, takes_nothing_from_another_cache) {
   EXPECT_EQ(read(), "absent");
   expect_words(warnings_.take(), {"was made under another key"});
   fill();
-  std::filesystem::resize_file(folder_.path("cache/key"), 31);
-  EXPECT_EQ(read(), "absent");
-  expect_words(warnings_.take(),
-               {"cache/key is damaged, or was readable for others; the folder gets another key",
-                "was made under another key"});
+}
+
+// A folder of the user's own may hold a file of this name: its bytes stay.
+TEST_F(kernel_cache_folder, leaves_a_foreign_file_named_key_as_it_is) {
+  auto refused = [&](const std::string& content, mode_t mode, const std::string& why) {
+    const std::string path = folder_.write("cache/key", content);
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    const std::string words = path + " " + why + ", and is not the key of a cache: ",
+                      way = ". If nobody needs that file, remove it: kernels are then compiled again";
+    try {
+      KernelCache cache(dir());
+      ADD_FAILURE() << "no UserError";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what(),
+                str("the kernel cache ", dir(), ", is not used: ", words, "name a folder of your own", way));
+    }
+    expect_words(in_own_process({{"LOCKSTEP_CACHE", dir()}}, [] { return KernelCache().dir(); }),
+                 {"UserError: the kernel cache of LOCKSTEP_CACHE, " + dir() + ", is not used: " + words +
+                  "set LOCKSTEP_CACHE to a folder of your own, or unset it" + way});
+    EXPECT_EQ(text_of(path), content);
+    EXPECT_EQ(mode_of(path), mode);
+  };
   fill();
-  chmod(folder_.path("cache/key").c_str(), 0644);
-  EXPECT_EQ(read(), "absent");
-  EXPECT_EQ(mode_of(folder_.path("cache/key")), 0600u);
+  refused("-----BEGIN PRIVATE KEY-----", 0600, "has 27 bytes, where a key has 32");
+  refused("", 0600, "has 0 bytes, where a key has 32");
+  refused(std::string(32, 'k'), 0644, "is readable for others");
+}
+
+TEST_F(kernel_cache_folder, is_tried_without_a_trace) {
+  fill();
+  folder_.write("cache/doctor", "mine");
+  EXPECT_EQ(KernelCache(dir()).try_write(), "");
+  EXPECT_EQ(text_of(folder_.path("cache/doctor")), "mine");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir()), {}), 3) << "key, entry, doctor";
 }
 
 TEST_F(kernel_cache_folder, opens_no_link_pipe_or_folder) {
@@ -197,7 +222,8 @@ TEST_F(kernel_cache_folder, without_a_home_is_nobody_elses) {
   });
   expect_words(text, {"absent|", "/e.kernels belongs to nobody (uid 65534), mode 0600"});
   ASSERT_EQ(chown((at + "/key").c_str(), kNobody, kNobody), 0);
-  expect_words(used(), {"/key belongs to nobody", "the folder gets another key", "|code"});
+  expect_words(used(), {" is not used: " + at + "/key belongs to nobody", "and is not the key of a cache",
+                        "remove it: kernels are then compiled again||absent"});
 }
 
 TEST_F(kernel_cache_folder, of_root_holds_nothing_for_another_user) {
@@ -238,6 +264,14 @@ TEST_F(kernel_cache_folder, keeps_what_was_used_last) {
   EXPECT_EQ(cache.prune(0), 2 * each);
   for (const char* stays : {"/key", "/thesis.kernels", "/notes"})
     EXPECT_TRUE(std::filesystem::exists(dir + stays)) << stays;
+}
+
+TEST_F(kernel_cache_folder, has_a_limit_that_is_a_number) {
+  for (const char* word : {"-5", "1e3", "100000000000000000000", "much"})
+    EXPECT_EQ(in_own_process({{"LOCKSTEP_CACHE", dir()}, {"LOCKSTEP_CACHE_LIMIT", word}},
+                             [] { return KernelCache().dir(); }),
+              str("UserError: environment: LOCKSTEP_CACHE_LIMIT is \"", word,
+                  "\"; give a number of MiB, or 0 for no limit"));
 }
 
 TEST_F(kernel_cache_folder, is_cut_to_its_limit_by_who_writes) {

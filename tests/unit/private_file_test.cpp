@@ -22,7 +22,7 @@ namespace {
 constexpr uid_t kNobody = 65534;
 
 mode_t mode_of(const std::string& path) {
-  struct stat at{};
+  struct stat at {};
   EXPECT_EQ(lstat(path.c_str(), &at), 0) << path;
   return at.st_mode & 07777;
 }
@@ -320,6 +320,27 @@ TEST(trusted_path, of_a_user_that_is_not_root) {
                open_trusted_folder(folder.path("roots/new"), true).why);
   });
   EXPECT_EQ(seen, str("|||", folder.path("roots/new"), ": Permission denied"));
+}
+
+// A file for others: whole, or the older one as it was.
+TEST(SharedFiles, AreWrittenWholeOrNotAtAll) {
+  ScratchFolder folder;
+  const std::string path = folder.write("a.svg", std::string("older"));
+  EXPECT_EQ(write_shared(path,
+                         [](const Descriptor& file) {
+                           EXPECT_EQ(write_fully(file.get(), "half of"), 0);
+                           return ENOSPC;
+                         }),
+            "No space left on device");
+  EXPECT_EQ(text_of(path), "older");
+  EXPECT_EQ(write_shared(path, [](const Descriptor& file) { return write_fully(file.get(), "newer"); }), "");
+  EXPECT_EQ(text_of(path), "newer");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path("")), {}), 1) << "no draft is left";
+  EXPECT_EQ(write_shared("/", [](const Descriptor&) { return 0; }), "it is a folder, not a plain file");
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(write_shared(folder.path("pipe"), [](const Descriptor&) { return 0; }),
+            create_shared(folder.path("pipe")).why);
+  EXPECT_NE(create_shared(folder.path("pipe")).why, "");
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // Tokens of files, kept: the same whether made, kept or in memory; made anew when the file or the tokenizer
 // is another.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "launcher/data/dataset.h"
 #include "launcher/data/token_store.h"
@@ -85,6 +88,72 @@ TEST_F(Stores, AreMadeOnceUntilTheFileOrTheTokenizerIsAnother) {
     if (entry.path().extension() == ".tokens") std::filesystem::resize_file(entry.path(), 70);
   EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
   EXPECT_EQ(times_, 5);
+}
+
+std::string store_in(const std::string& cache) {
+  for (const auto& entry : std::filesystem::directory_iterator(cache))
+    if (entry.path().extension() == ".tokens") return entry.path();
+  return "";
+}
+void put_at(const std::string& path, int64_t at, const std::string& bytes) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(at), file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+// A byte anywhere: of the header, an id, the padding, a start.
+TEST_F(Stores, ThatAreDamagedAreMadeAgainWithALineThatSaysSo) {
+  const std::string path = folder_.write("a.txt", "text"), cache = folder_.path("cache");
+  ::usleep(2'100'000);
+  open(path, "how", cache);
+  const std::string store = store_in(cache);
+  ASSERT_EQ(std::filesystem::file_size(store), 64u + 24 + 4 * 8);
+  for (int64_t at : {0, 17, 33, 41, 64, 71, 84, 88, 100, 119}) {
+    put_at(store, at, "\x5b");
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(documents(open(path, "how", cache)), wanted_) << at;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(store + ", kept tokens of " + path + ", is damaged; it is made again"),
+              std::string::npos)
+        << at << ": " << said;
+    EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  }
+  EXPECT_EQ(times_, 11);
+  std::filesystem::resize_file(store, 10);
+  EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  EXPECT_EQ(times_, 12);
+}
+
+TEST_F(Stores, OfAnEarlierVersionAreMadeAnewWithoutAWord) {
+  const std::string path = folder_.write("a.txt", "text"), cache = folder_.path("cache");
+  ::usleep(2'100'000);
+  open(path, "how", cache);
+  put_at(store_in(cache), 0, "LTOKENS2");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(times_, 2);
+}
+
+TEST_F(Stores, AreInMemoryWhereTheDiskDoesNotTakeThem) {
+  wanted_.assign(3000, std::vector<uint32_t>(1001, 7));
+  const std::string path = folder_.write("a.txt", "text"), cache = folder_.path("cache");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  testing::internal::CaptureStderr();
+  const auto found = documents(open(path, "how", cache));
+  const std::string said = testing::internal::GetCapturedStderr();
+  setrlimit(RLIMIT_FSIZE, &before), std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(found, wanted_);
+  EXPECT_NE(said.find("data: tokens of " + path + " are not kept in " + cache +
+                      ": File too large; they are made in every run, in memory. Make room, or name another "
+                      "folder in LOCKSTEP_CACHE"),
+            std::string::npos)
+      << said;
+  for (const auto& entry : std::filesystem::directory_iterator(cache))
+    EXPECT_EQ(entry.path().extension(), ".lock");
 }
 
 TEST_F(Stores, TextOfATokenizerIsARowOfItsTokens) {

@@ -142,54 +142,75 @@ std::string KernelCache::default_dir() {
 
 KernelCache::KernelCache(const std::string& dir) : dir_(dir.empty() ? default_dir() : dir) {
   LS_CHECK(sodium_init() >= 0, "libsodium cannot be used");
+  (void)limit_of_environment("LOCKSTEP_CACHE_LIMIT");  // refused here, not when a file is written
   TrustedOpen opened = open_trusted_folder(dir_, true);
   if (opened) {
     folder_ = std::move(opened.file);
-    open_key();
+    open_key(dir);
     return;
   }
   why_ = opened.why;
-  if (!opened.distrusted()) return;
-  const bool by_variable = dir.empty() && !env("LOCKSTEP_CACHE").empty();
-  if (!dir.empty() || by_variable)
-    throw UserError(str("the kernel cache ", by_variable ? "of LOCKSTEP_CACHE, " : "", dir_,
-                        ", is not used: ", opened.why, ". Code out of it would run as you: ",
-                        by_variable ? "set LOCKSTEP_CACHE to a folder of your own, or unset it"
-                                    : "name a folder of your own"));
-  warn_once(str("kernel cache: ", dir_, " is not used: ", opened.why,
-                "; kernels are compiled in every run. Set LOCKSTEP_CACHE to a folder of your own"));
-  why_.clear();
+  if (opened.distrusted()) refuse(dir, opened.why + ". Code out of it would run as you", "");
 }
 
-void KernelCache::open_key() {
+// A folder that was named, here or by LOCKSTEP_CACHE, is refused; a default one is not used.
+void KernelCache::refuse(const std::string& named, const std::string& why, const std::string& or_else) {
+  const bool by_variable = named.empty() && !env("LOCKSTEP_CACHE").empty();
+  if (!named.empty() || by_variable)
+    throw UserError(str(
+        "the kernel cache ", by_variable ? "of LOCKSTEP_CACHE, " : "", dir_, ", is not used: ", why, ": ",
+        by_variable ? "set LOCKSTEP_CACHE to a folder of your own, or unset it" : "name a folder of your own",
+        or_else));
+  warn_once(str("kernel cache: ", dir_, " is not used: ", why,
+                "; kernels are compiled in every run. Set LOCKSTEP_CACHE to a folder of your own", or_else));
+  why_.clear();
+  folder_.reset();
+}
+
+// A file `key` that is none of ours may be somebody's: it stays.
+void KernelCache::open_key(const std::string& named) {
+  const std::string path = str(dir_, "/", kKeyName);
   for (int i = 0; i < 3; ++i) {
     TrustedOpen opened = open_trusted_in(folder_, kKeyName, dir_);
-    struct stat at{};
-    if (opened && ::fstat(opened.file.get(), &at) == 0 && (at.st_mode & 0077) == 0 &&
-        at.st_uid == ::geteuid()) {
-      if (auto bytes = bytes_of(opened.file); bytes && bytes->size() == key_.size()) {
-        std::memcpy(key_.data(), bytes->data(), key_.size());
-        return;
-      }
-    }
     if (opened.error != 0 &&
         opened.error != ENOENT) {  // a folder of root's, for one, whose key is not for us
       why_ = str("its key cannot be read: ", opened.why);
       break;
     }
     if (opened.error != ENOENT) {
-      const std::string why =
-          opened ? str(dir_, "/", kKeyName, " is damaged, or was readable for others") : opened.why;
-      warn_once(str("kernel cache: ", why, "; the folder gets another key, and kernels are compiled again"));
-      ::unlinkat(folder_.get(), kKeyName, 0);
+      const std::string wrong = opened ? read_key(opened.file) : opened.why;
+      if (wrong.empty()) return;
+      return refuse(named, str(opened ? path + " " : "", wrong, ", and is not the key of a cache"),
+                    str(". If nobody needs that file, remove it: kernels are then compiled again"));
     }
     randombytes_buf(key_.data(), key_.size());
     const std::string made(reinterpret_cast<const char*>(key_.data()), key_.size());
     if (!publish(folder_, kKeyName, made, Existing::kept) && errno != EEXIST)
       break;  // read in the next round: another process may have been first
   }
-  if (why_.empty()) why_ = str("its key, ", dir_, "/", kKeyName, ", cannot be made: ", std::strerror(errno));
+  if (why_.empty()) why_ = str("its key, ", path, ", cannot be made: ", std::strerror(errno));
   folder_.reset();
+}
+
+// Why it is no key; "" where it was taken.
+std::string KernelCache::read_key(const Descriptor& file) {
+  struct stat at {};
+  if (::fstat(file.get(), &at) != 0) return std::strerror(errno);
+  if (at.st_size != static_cast<int64_t>(key_.size()))
+    return str("has ", at.st_size, " bytes, where a key has ", key_.size());
+  if (at.st_uid != ::geteuid()) return str("belongs to user ", at.st_uid);
+  if (at.st_mode & 0077) return "is readable for others";
+  if (read_fully(file.get(), key_.data(), key_.size(), 0) != at.st_size) return "cannot be read";
+  return "";
+}
+
+std::string KernelCache::try_write() const {
+  unsigned char random[8];
+  randombytes_buf(random, sizeof random);
+  const std::string name = "lockstep-doctor-" + hash_hex(random, sizeof random);
+  const std::string why = write(name, "");
+  if (why.empty()) ::unlinkat(folder_.get(), name.c_str(), 0);
+  return why;
 }
 
 std::optional<std::string> KernelCache::read(const std::string& name) const {

@@ -28,8 +28,8 @@ class KernelCache {
   static std::string default_dir();
 
   // Opens `dir` ("": the default); makes it where it is missing. UserError with the way out when a folder
-  // that was named, here or by LOCKSTEP_CACHE, is not this user's alone to write; a default one is then not
-  // used, with a warning. One that cannot be made holds nothing.
+  // that was named, here or by LOCKSTEP_CACHE, is not this user's alone to write, or has a file `key` that is
+  // none of a cache; a default one is then not used, with a warning. One that cannot be made holds nothing.
   explicit KernelCache(const std::string& dir = "");
 
   const std::string& dir() const { return dir_; }
@@ -39,6 +39,8 @@ class KernelCache {
   // Readers see all of it or nothing. "", or why the folder does not take the file. Safe with any number of
   // writers.
   std::string write(const std::string& name, const std::string& bytes) const;
+  // Whether it takes a file, of which nothing is left: "", or why not.
+  std::string try_write() const;
   // Removes files that were not read or written for the longest time, until all have at most `limit` bytes;
   // the key stays. How many bytes went. write() does so now and then, with LOCKSTEP_CACHE_LIMIT.
   int64_t prune(int64_t limit) const;
@@ -46,7 +48,9 @@ class KernelCache {
  private:
   static constexpr size_t kKeyBytes = 32;
   static constexpr const char* kKeyName = "key";
-  void open_key();
+  void open_key(const std::string& named);
+  std::string read_key(const Descriptor& file);
+  void refuse(const std::string& named, const std::string& why, const std::string& or_else);
 
   std::string dir_;
   Descriptor folder_;  // not open: the cache is not used
