@@ -30,7 +30,7 @@ TEST(ForeignSteps, ALinkToACheckpointIsReadAndNoRunGoesOnFromIt) {
       for (int ranks : {1, 2})
         EXPECT_EQ(
             refusal(dir, ranks),
-            str(link, " is a link to ", archive,
+            str(ranks > 1 ? "rank 0: " : "", link, " is a link to ", archive,
                 "/step-40, and no run goes on from a checkpoint behind one: it may come from elsewhere. "
                 "Move ",
                 archive,
