@@ -13,6 +13,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
 #include "core/base/checkpoint_names.h"
+#include "core/base/remove_known.h"
 
 namespace lockstep::checkpoint {
 
@@ -104,6 +105,13 @@ std::string stranger_in(Storage& storage, const std::string& step_dir) {
 }
 
 namespace {
+// A link to anything else is somebody's own, also where nobody may look behind it.
+bool leads_to_checkpoint(Storage& storage, const std::string& link) {
+  try {
+    return storage.exists(link + "/" + kManifestName);
+  } catch (const StorageError&) { return false; }
+}
+
 // One look at the folder. `moving`: it changed under the look, or holds traces of checkpoints that the look
 // did not meet.
 std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool& moving) {
@@ -119,10 +127,12 @@ std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool&
     if (entry.name == "latest" ||
         (ends_with(entry.name, ".tmp") && step_of(entry.name.substr(0, entry.name.size() - 4))))
       moving = true;
-    if (!step || !entry.folder || (plain != entry.name && names.count(plain))) continue;
+    if (!step || (plain != entry.name && names.count(plain))) continue;
     StepFolder folder;
     folder.name = entry.name;
     folder.path = dir + "/" + entry.name;
+    folder.linked = !entry.folder && is_link(folder.path) && leads_to_checkpoint(storage, folder.path);
+    if (!entry.folder && !folder.linked) continue;
     folder.step = *step;
     folder.serial = std::numeric_limits<int64_t>::max();
     try {

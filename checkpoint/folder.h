@@ -21,6 +21,7 @@ struct StepFolder {
   std::shared_ptr<const Manifest> manifest;  // null when it cannot be read
   std::string problem;
   bool refused = false;  // the manifest is of a newer format, or may not be read
+  bool linked = false;   // a link that leads to a checkpoint: it is read, and no run goes on from it
 };
 
 std::string step_name(int64_t step);                      // "step-20"
@@ -38,8 +39,9 @@ Manifest read_manifest_text(const std::string& text, const std::string& step_dir
 std::string load_manifest_text(Storage& storage, const std::string& step_dir);
 
 // All step folders, newest first: in the order in which they were committed, then by step. A step-N.old
-// counts where step-N is not there. Empty when `dir` does not exist. One that its run removes meanwhile is
-// left out; a folder that changes under the look is looked at again.
+// counts where step-N is not there, and a link step-N where it leads to a checkpoint. Empty when `dir` does
+// not exist. One that its run removes meanwhile is left out; a folder that changes under the look is looked
+// at again.
 std::vector<StepFolder> scan(Storage& storage, const std::string& dir);
 
 // "" when all files of the folder are there with their sizes and headers; else the first problem. Does not

@@ -1,6 +1,7 @@
 // Loading: one checkpoint, or the newest whole one, with every rank deciding alike.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/plan/fit.h"
 #include "core/base/log.h"
+#include "core/base/remove_known.h"
 #include "core/mesh/nonfinite.h"
 
 namespace lockstep::checkpoint {
@@ -126,6 +128,26 @@ std::string nonfinite_text(const std::string& step_dir, const std::vector<Array*
   return bad ? str(step_dir, " holds values that are not finite: ", bad->text()) : "";
 }
 
+// A run that passed over such a step would begin earlier than it ended; one that went on from it would write
+// and remove beside a link that may come from elsewhere. Also a link that leads nowhere now, where `latest`
+// says that it was the newest.
+void refuse_linked(Storage& storage, const std::string& dir, const std::vector<StepFolder>& folders) {
+  std::string link;
+  if (const std::string latest = read_latest(storage, dir); !latest.empty() && is_link(dir + "/" + latest))
+    link = dir + "/" + latest;
+  for (const auto& folder : folders)
+    if (link.empty() && folder.linked) link = folder.path;
+  if (link.empty()) return;
+  std::error_code failed;
+  const std::string target = printable(std::filesystem::read_symlink(link, failed).string());
+  throw UserError(str(link, " is a link to ", target,
+                      ", and no run goes on from a checkpoint behind one: it may come from elsewhere. Move ",
+                      target,
+                      " back in its place; or remove the link, to go on without it; or start another "
+                      "--name with train.init_from=",
+                      link, ", which takes the weights alone"));
+}
+
 // Warns where `latest` is not one of the folders.
 void judge_latest(Storage& storage, const std::string& dir, const std::vector<StepFolder>& folders) {
   if (folders.empty()) return;
@@ -146,6 +168,7 @@ std::vector<std::string> candidates(const std::vector<std::string>& dirs, Group&
                  std::vector<StepFolder> all;
                  for (const auto& dir : dirs) {
                    const auto folders = scan(storage, dir);
+                   refuse_linked(storage, dir, folders);
                    judge_latest(storage, dir, folders);
                    std::vector<StepFolder> merged;
                    std::merge(all.begin(), all.end(), folders.begin(), folders.end(),

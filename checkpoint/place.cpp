@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -23,6 +24,15 @@ void warn_once(const std::string& line) {
   static std::set<std::string> said;
   std::lock_guard lock(mutex);
   if (said.insert(line).second) logs::warn(line);
+}
+
+// Does `work` for a path. What fails is told once, and hinders nothing else.
+void alone(const std::string& path, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const StorageError& error) {
+    warn_once(str(path, " stays, and removing it is tried again at the next save: ", error.what()));
+  }
 }
 
 // `path`, or PATH.K where somebody else's file keeps what has that name.
@@ -100,7 +110,7 @@ void tidy_renamed(Storage& storage, const std::string& dir) {
       storage.sync_folder(dir);
       names.insert(plain);
     } else {
-      remove_step(storage, path);
+      alone(path, [&] { remove_step(storage, path); });
     }
   }
 }
@@ -153,32 +163,40 @@ void remove_step(Storage& storage, const std::string& step_dir) {
                 ", which is no file of a checkpoint; move it away"));
 }
 
+namespace {
+// Why a checkpoint stays that is to be removed, or "".
+std::string kept_because(Storage& storage, const std::string& path) {
+  if (is_link(path)) return "it is a link; remove it, or move it away";
+  if (const std::string stranger = stranger_in(storage, path); !stranger.empty())
+    return str("it holds ", printable(stranger),
+               ", which is no file of a checkpoint; move it away, and the next save removes the folder");
+  if (const std::string going = path + ".tmp"; renames(storage, path) && storage.exists(going))
+    return str(going,
+               " is there, and holds no file of a checkpoint; move it away, and the next save removes "
+               "the folder");
+  return "";
+}
+}  // namespace
+
 void remove_checkpoints(Storage& storage, const std::string& dir, const std::vector<std::string>& step_dirs) {
   std::vector<std::string> going;
   for (const auto& path : step_dirs)
-    if (const std::string stranger = stranger_in(storage, path),
-        there = renames(storage, dir) && storage.exists(path + ".tmp") ? path + ".tmp" : "";
-        !there.empty())
-      warn_once(str(path, " is kept: ", there,
-                    " is there, and holds no file of a checkpoint; move it away, and the "
-                    "next save removes the folder"));
-    else if (stranger.empty())
+    alone(path, [&] {
+      if (const std::string why = kept_because(storage, path); !why.empty())
+        return warn_once(str(path, " is kept: ", why));
+      if (renames(storage, dir))
+        storage.rename(path, path + ".tmp");
+      else
+        storage.remove(path + "/" + kManifestName);
       going.push_back(path);
-    else
-      warn_once(
-          str(path, " is kept: it holds ", printable(stranger),
-              ", which is no file of a checkpoint; move it away, and the next save removes the folder"));
+    });
   if (going.empty()) return;
-  if (!renames(storage, dir)) {
-    for (const auto& path : going) {
-      storage.remove(path + "/" + kManifestName);
-      remove_unlisted(storage, path);
-    }
-    return;
-  }
-  for (const auto& path : going) storage.rename(path, path + ".tmp");
-  storage.sync_folder(dir);
-  for (const auto& path : going) remove_step(storage, path + ".tmp");
+  if (renames(storage, dir)) storage.sync_folder(dir);
+  for (const auto& path : going)
+    if (const std::string gone = path + ".tmp"; renames(storage, dir))
+      alone(gone, [&] { remove_step(storage, gone); });
+    else
+      alone(path, [&] { remove_unlisted(storage, path); });
 }
 
 void replace_text(Storage& storage, const std::string& path, const std::string& text) {
@@ -203,7 +221,8 @@ void retain(Storage& storage, const std::string& dir, int keep) {
   std::vector<std::string> doomed;
   int kept = 0;
   for (const auto& folder : scan(storage, dir))
-    if (structure_problem(storage, folder).empty() && ++kept > keep) doomed.push_back(folder.path);
+    if (!folder.linked && structure_problem(storage, folder).empty() && ++kept > keep)
+      doomed.push_back(folder.path);
   remove_checkpoints(storage, dir, doomed);
 }
 

@@ -25,9 +25,11 @@ std::vector<PrunedStep> decide(Storage& storage, const std::string& dir, const P
   for (const StepFolder& folder : scan(storage, dir)) {
     PrunedStep one{folder.path, folder.step, bytes_of(storage, folder.path), false, ""};
     std::string problem = structure_problem(storage, folder);
-    if (problem.empty() && kept == 0)
+    if (problem.empty() && kept == 0 && !folder.linked)
       if (const auto found = verify_checkpoint(folder.path, storage); !found.empty()) problem = found[0];
-    if (!problem.empty())
+    if (folder.linked)
+      one.why = "a link, behind which nothing is removed";
+    else if (!problem.empty())
       one.why = "damaged: " + problem;
     else if (kept < rule.keep)
       one.why = ++kept == 1 ? "the newest whole one" : str("one of the newest ", rule.keep);
@@ -75,6 +77,8 @@ std::vector<PrunedStep> prune_checkpoints(const std::string& dir, const PruneRul
   auto out = decide(storage, dir, rule);
   lock->check();
   remove(storage, dir, out);
+  for (PrunedStep& one : out)
+    if (one.removed && storage.exists(one.path)) one.removed = false, one.why = "it cannot be removed";
   return out;
 }
 

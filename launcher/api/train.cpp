@@ -13,7 +13,9 @@
 #include "launcher/api/replayed_run.h"
 #include "launcher/api/train_config.h"
 #include "launcher/config/run_names.h"
+#include "launcher/config/stored.h"
 #include "launcher/loop/training_loop.h"
+#include "launcher/report/metrics.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/options.h"
 
@@ -37,12 +39,19 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
                  "; trainrun --name=", std::filesystem::path(run).filename().string(),
                  " in front of the program puts them together where that is runs/NAME"));
 }
+// On every rank alike, before a file is written.
+void refuse_foreign_files(const std::string& run) {
+  launcher::refuse_foreign_metrics(run + "/metrics.jsonl");
+  launcher::refuse_foreign_words(run, {"run.at", "logs.at", "ckpt.at", "program.json"},
+                                 "give the run a folder of its own: run=\"runs/NAME\"");
+}
 }  // namespace
 
 std::string train(Session& session, State& state, const SampleData& data,
                   const compiler::StepFunction& function, const TrainOptions& given) {
   compare_options(session, given);
   if (const std::string why = launcher::no_folder_path(given.run, "run"); !why.empty()) throw UserError(why);
+  if (!replaying()) refuse_foreign_files(given.run);
   const TrainOptions options = with_micro_batch(session, state, data, function, given);
   const launcher::RunConfig config = config_of(options, session, state);
   // What the program chose of float8 stays under its word.

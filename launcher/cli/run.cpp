@@ -13,7 +13,6 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
-#include "core/reading/json_text.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
 #include "launcher/cli/program_target.h"
@@ -129,30 +128,10 @@ int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const
   return kExitOk;
 }
 
-// Words and paths that a run writes beside the large files: whether a text may be one of its own.
-bool is_word_of_run(const std::string& name, const std::string& text) {
-  const std::string line = trim(text);
-  if (name == "memory-id")
-    return line.size() == 32 && line.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (name == "program.json") {
-    const Json said = bounded_json(text);
-    return said.is_object() && said.contains("command") && said.contains("folder");
-  }
-  return line.find('/') != std::string::npos && printable(line) == line;  // a path, or an address
-}
-
 // Files of somebody else's under the names of a run's own would be replaced. `config`: the run has one.
 void refuse_foreign_files(const std::string& run, bool config, const std::string& other) {
   refuse_foreign_metrics(run + "/metrics.jsonl");
-  std::vector<std::string> words = {"memory-id", "run.at", "logs.at", config ? "ckpt.at" : "program.json"};
-  for (const std::string& name : words) {
-    std::string text, why;
-    if (!read_plain(run + "/" + name, text, why) || text.empty() || is_word_of_run(name, text)) continue;
-    throw UserError(str(run, "/", name,
-                        " is there, and no run wrote it: a file of the run's would take its place. "
-                        "It is left as it is; move it away, or ",
-                        other));
-  }
+  refuse_foreign_words(run, {"memory-id", "run.at", "logs.at", config ? "ckpt.at" : "program.json"}, other);
   if (config)
     for (const std::string& path : {run + "/config.json", asked_config(run)})
       refuse_foreign_config(path, other);

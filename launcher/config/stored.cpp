@@ -92,7 +92,30 @@ void refuse_stored_ops(const RunConfig& config, const std::string& where, const 
           "command line, with absolute paths, if you trust them: `",
           command, " ", key, "`; or do without them: --compile.load_ops=[]"));
 }
+// Words and paths that a run writes beside the large files: whether a text may be one of its own.
+bool is_word_of_run(const std::string& name, const std::string& text) {
+  const std::string line = trim(text);
+  if (name == "memory-id")
+    return line.size() == 32 && line.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (name == "program.json") {
+    const Json said = bounded_json(text);
+    return said.is_object() && said.contains("command") && said.contains("folder");
+  }
+  return line.find('/') != std::string::npos && printable(line) == line;  // a path, or an address
+}
 }  // namespace
+
+void refuse_foreign_words(const std::string& run, const std::vector<std::string>& names,
+                          const std::string& other) {
+  for (const std::string& name : names) {
+    std::string text, why;
+    if (!read_plain(run + "/" + name, text, why) || text.empty() || is_word_of_run(name, text)) continue;
+    throw UserError(str(run, "/", name,
+                        " is there, and no run wrote it: a file of the run's would take its place. "
+                        "It is left as it is; move it away, or ",
+                        other));
+  }
+}
 
 bool is_stored_config(const std::string& text) {
   constexpr int64_t kKeys = 45;  // the first version stored 53; the longest config of `configs` says 38

@@ -21,6 +21,10 @@ bool is_stored_config(const std::string& text);
 // the way to another one.
 void refuse_foreign_config(const std::string& path, const std::string& other);
 
+// The same for small files with which a run tells where it is and what it is.
+void refuse_foreign_words(const std::string& run, const std::vector<std::string>& names,
+                          const std::string& other);
+
 // UserError when a config that was read from `where` names a plugin or libraries of ops (compile.load_ops)
 // which `overrides` do not name, or not with absolute paths. `folder`: what stored_in gave, or the
 // checkpoint; "": it was not stored, and may name one. `command`: what is to be typed again, for the message.

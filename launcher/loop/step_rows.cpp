@@ -27,10 +27,10 @@ void add_metrics(MetricsRow& row, const std::string& prefix, const std::map<std:
 }  // namespace
 
 StepRows::StepRows(const RunConfig& config, Workload& work, const std::string& run_dir, int64_t done,
-                   const Step& step)
+                   const Step& step, bool again)
     : config_(config), work_(work) {
   if (work.rank() != 0) return;
-  file_ = std::make_unique<MetricsWriter>(run_dir + "/metrics.jsonl", done);
+  file_ = std::make_unique<MetricsWriter>(run_dir + "/metrics.jsonl", done, again);
   if (done >= config.train.steps) return;
   if (config.log.tensorboard) events_ = std::make_unique<EventWriter>(run_dir, done);
   foretold_ =

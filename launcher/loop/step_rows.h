@@ -32,10 +32,10 @@ struct FinishedStep {
 
 class StepRows {
  public:
-  // On rank 0 it opens the files of `run_dir`, whose rows after step `done` are removed. No further step:
-  // nothing is foretold.
+  // On rank 0 it opens the files of `run_dir`, whose rows after step `done` are removed; `again`: those of a
+  // start before this one by the same command (MetricsWriter). No further step: nothing is foretold.
   StepRows(const RunConfig& config, Workload& work, const std::string& run_dir, int64_t done,
-           const compiler::Step& step);
+           const compiler::Step& step, bool again);
   // What the progress line tells beside the pace.
   ProgressCosts costs() const;
   // After a step of `seconds`: this rank's own work of it is what it did not wait for others. After the

@@ -92,7 +92,8 @@ std::vector<std::string> TrainingLoop::measured_by(const Step& evaluation) const
 }
 
 TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t done) {
-  StepRows rows(config_, work_, dir_, done, step);
+  together(*work_.mesh().world, [&] { work_.rank() == 0 ? part_from_others(done) : void(); });
+  StepRows rows(config_, work_, dir_, done, step, place_.restart > 0);
   if (nothing_to_do(done)) return {.stopped = false, .step = done, .state_hash = ""};
   ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every, work_.pace_unit());
   progress.costs(rows.costs());
@@ -217,9 +218,9 @@ void TrainingLoop::lock() {
   std::string refused;
   if (work_.rank() == 0) {
     try {
+      before_ = checkpoints_of_run(dir_);
       lock_ = lock_in_time(checkpoints(), hooks_.stop_requested);
       claim(config_, dir_);
-      point_to(dir_, config_.checkpoint.dir.empty() ? "" : checkpoints());
       name_each_other(place_, dir_);
     } catch (const UserError& error) { refused = error.what(); }
   }

@@ -50,6 +50,7 @@ class TrainingLoop {
   std::string checkpoints() const { return kept_ + "/ckpt"; }
   std::string best_checkpoints() const { return kept_ + "/best"; }
   void lock();
+  void part_from_others(int64_t done) const;
   int64_t resume(compiler::Step& step, std::unique_ptr<compiler::Step>& evaluation);
   void introduce(const compiler::Step& step, double compiled, int64_t done);
   bool nothing_to_do(int64_t done) const;
@@ -81,6 +82,7 @@ class TrainingLoop {
   const RunHooks& hooks_;
   const std::string dir_, kept_;  // of the run, and of its checkpoints
   std::shared_ptr<checkpoint::FolderLock> lock_;
+  std::string before_;  // where the run kept its checkpoints until now; on rank 0
   StepGuard guard_;
   BestValidation best_;
   ReplicaWatch replicas_;

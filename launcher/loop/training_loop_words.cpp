@@ -1,15 +1,30 @@
 // What a run says before its first step, and why there is none behind its last.
 #include <cstdio>
+#include <filesystem>
 
+#include "checkpoint/checkpoint.h"
 #include "compiler/memory_budget.h"
 #include "core/base/log.h"
+#include "launcher/loop/elsewhere.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/machine/idle_ranks.h"
 
 namespace lockstep::launcher {
 
+using namespace checkpoint;
 using namespace compiler;
+
+namespace {
+bool is_same_place(const std::string& a, const std::string& b) {
+  std::error_code none;
+  return a == b || std::filesystem::equivalent(a, b, none);
+}
+// An object store is not asked: it may be gone, and with it the way there.
+bool holds_some(const std::string& folder) {
+  return any_storage().commit(folder) != Commit::rename || !list_checkpoints(folder).empty();
+}
+}  // namespace
 
 void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
   int64_t elements = 0, trained = 0;
@@ -38,6 +53,27 @@ void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
   std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
   logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(),
                  done ? "" : "; starting at step 1"));
+}
+
+// Where the run had its checkpoints elsewhere, its rows are of those: they are set aside, and not mixed with
+// those of this command. Rows of checkpoints that were moved go along. On rank 0, when it is known that the
+// run goes on: the file ckpt.at says so from here on.
+void TrainingLoop::part_from_others(int64_t done) const {
+  std::string aside;
+  const bool moved = !is_same_place(before_, checkpoints()), others = moved && holds_some(before_);
+  if (moved) aside = set_rows_aside(dir_ + "/metrics.jsonl", others ? 0 : done);
+  point_to(dir_, config_.checkpoint.dir.empty() ? "" : checkpoints());
+  if (!others && aside.empty()) return;
+  const std::string own = dir_ + "/ckpt";
+  const std::string said = before_ == own ? str("the checkpoints of this run were in ", own)
+                                          : str(dir_, "/", kElsewhere, " named other checkpoints, ", before_);
+  const std::string now = done == 0 ? std::string("starts at step 1") : str("goes on behind step ", done);
+  const std::string way = before_ == own ? std::string("without checkpoint.dir")
+                                         : "checkpoint.dir=" + parent_folder(parent_folder(before_));
+  logs::warn(work_.in_words(str(said, others ? ", which stay as they are" : ", which are gone",
+                                "; this command has its own in ", checkpoints(), ", and ", now,
+                                others ? str("; ", way, " goes on with the others") : "",
+                                aside.empty() ? "" : "; the rows of the others are kept as " + aside)));
 }
 
 // Says why there is no step behind `i`.

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <set>
 
@@ -87,16 +88,37 @@ void refuse_foreign_metrics(const std::string& path) {
                         "as it is; move it away, or give the run another name"));
 }
 
-MetricsWriter::MetricsWriter(std::string path, int64_t resume_step) : path_(std::move(path)) {
+namespace {
+[[noreturn]] void refuse(const std::string& file, const std::string& why) {
+  throw UserError(str("cannot write ", file, ": ", why));
+}
+std::string rows_in(const std::string& path) {
+  std::string text, why;
+  if (open_plain(path).code != ENOENT && !read_plain(path, text, why, std::numeric_limits<int64_t>::max()))
+    refuse(path, why);
+  return text;
+}
+}  // namespace
+
+std::string set_rows_aside(const std::string& path, int64_t step) {
+  const std::string text = rows_in(path), all = kept_lines(text, std::numeric_limits<int64_t>::max());
+  if (all == kept_lines(text, step)) return "";
+  namespace fs = std::filesystem;
+  std::string aside;
+  std::error_code unknown;
+  for (int k = 1; aside.empty() || fs::exists(fs::symlink_status(aside, unknown)); ++k)
+    aside = str(path, ".", k);
+  if (std::rename(path.c_str(), aside.c_str()) != 0) refuse(aside, std::strerror(errno));
+  return aside;
+}
+
+MetricsWriter::MetricsWriter(std::string path, int64_t resume_step, bool again) : path_(std::move(path)) {
   refuse_foreign_metrics(path_);
-  auto refuse = [&](const std::string& file, const std::string& why) {
-    throw UserError(str("cannot write ", file, ": ", why));
-  };
-  std::string text, why, draft = path_ + ".tmp";
-  PlainFile old = open_plain(path_);
-  if (old.code != ENOENT && !read_plain(path_, text, why, std::numeric_limits<int64_t>::max()))
-    refuse(path_, why);
-  std::string kept = kept_lines(text, resume_step);
+  if (resume_step == 0 && !again)
+    if (const std::string aside = set_rows_aside(path_); !aside.empty())
+      logs::warn(str("no checkpoint is there that ", path_,
+                     " goes on from, and the run starts at step 1: the rows of before are kept as ", aside));
+  const std::string draft = path_ + ".tmp", kept = kept_lines(rows_in(path_), resume_step);
   PlainFile file = create_plain(draft);
   if (!file.fd) refuse(draft, file.why);
   int code = write_fully(file.fd.get(), kept);

@@ -38,12 +38,17 @@ bool is_metrics_text(const std::string& text);
 // UserError where a file of this name is there and none of a run's wrote it: it would be emptied.
 void refuse_foreign_metrics(const std::string& path);
 
+// Where the file has rows of steps after `step`, renames it to PATH.K, the first that is free, and returns
+// that; else "". UserError where it cannot be renamed.
+std::string set_rows_aside(const std::string& path, int64_t step = 0);
+
 class MetricsWriter {
  public:
   // Refuses what is foreign, as above. Opens `path` for appending. Lines of steps after `resume_step` are
-  // removed (the run does them again), and so are torn lines; with resume_step 0 the file starts empty.
-  // UserError naming the file when it cannot be written, or is no plain file.
-  MetricsWriter(std::string path, int64_t resume_step);
+  // removed (the run does them again), and so are torn lines. With resume_step 0 the file starts empty, and
+  // rows that it has are set aside; those of the same command (`again`), which did the steps a moment ago,
+  // are removed. UserError naming the file when it cannot be written, or is no plain file.
+  MetricsWriter(std::string path, int64_t resume_step, bool again = false);
   // Writes what waits, and warns how many rows are lost where that fails.
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;

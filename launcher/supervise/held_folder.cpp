@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int kLockBytes = 8192;  // bytes: two lines, of which one is a path
 
-// "PID\nRUN\n", or the first line alone.
+// "PID\nRUN\n", or the first line alone (is_lock_of).
 struct Holder {
   std::string process, run;
 };
@@ -41,6 +41,13 @@ bool is_said_by_us(const std::string& text) {
   const std::string first = text.substr(0, text.find('\n'));
   return text.empty() || (!first.empty() && first.size() < 12 && text.size() < kLockBytes &&
                           first.find_first_not_of("0123456789") == std::string::npos);
+}
+// A number alone may be of anybody's; an earlier version said no more in the folder of a run, which has logs.
+bool is_lock_of(const std::string& folder, const std::string& text) {
+  std::error_code unknown;
+  const size_t second = text.find('\n') + 1;
+  return is_said_by_us(text) && (text.empty() || (second > 0 && text.substr(second).starts_with('/')) ||
+                                 fs::exists(fs::symlink_status(folder + "/logs", unknown)));
 }
 Holder holder_in(const std::string& text) {
   if (!is_said_by_us(text)) return {};
@@ -121,7 +128,7 @@ HeldFolder::HeldFolder(std::string path, const std::string& run, const Words& wo
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   const std::string before = said_in(fd_);
-  if (!is_said_by_us(before))
+  if (!is_lock_of(path_, before))
     refuse(str(lock, " is there and is no lock of trainrun, and is left as it is; move it away, or ",
                words.other));
   run_before_ = holder_in(before).run;

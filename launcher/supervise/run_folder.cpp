@@ -41,6 +41,16 @@ bool is_attempt_file(const Entry& entry) {
          numbered("error-", ".json");
 }
 
+// Every attempt has more than logs of ranks, which others name alike.
+bool is_attempt_of_run(const std::string& folder) {
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    if (const std::string name = at->path().filename();
+        !name.starts_with("rank-") && is_attempt_file({name, at->is_directory(failed)}))
+      return true;
+  return false;
+}
+
 // Files by which the hosts of a run find one another (host_agent.cpp).
 bool is_node_file(const Entry& entry) {
   const std::string& name = entry.path;
@@ -212,7 +222,8 @@ std::string RunFolder::new_attempt(int64_t keep) const {
   attempts_.push_back(out);
   auto there = attempts_there(path());
   for (; keep > 0 && static_cast<int64_t>(there.size()) > keep; there.erase(there.begin()))
-    remove_attempt(attempt_folder(path(), there.front()));
+    if (const std::string oldest = attempt_folder(path(), there.front()); is_attempt_of_run(oldest))
+      remove_attempt(oldest);
   return out;
 }
 

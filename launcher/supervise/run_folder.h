@@ -33,7 +33,8 @@ class RunFolder {
   // and the name of this run.
   void keep_logs_in(const std::string& dir);
   // Creates and returns logs/attempt-K, 0700; K is one more than the highest there, from 1. Removes the
-  // oldest so that `keep` are left, where it is not 0: the files of an attempt, and no others.
+  // oldest so that `keep` are left, where it is not 0: the files of an attempt, and no others. A folder with
+  // logs of ranks alone is none of a run's.
   std::string new_attempt(int64_t keep = 0) const;
 
  private:

@@ -1,6 +1,8 @@
 // Files of somebody else's under the names of a run's own.
 #include <sys/stat.h>
 
+#include <array>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -85,6 +87,94 @@ TEST_F(ForeignNames, AreNotReplaced) {
             "file, as in: trainrun report mine --out OTHER.html"));
   }
   refused({"report", "mine"}, "runs/mine/report.html", "report: runs/mine/report.html is there");
+}
+
+// A start that goes on from no checkpoint of before, or from others, sets the rows aside.
+TEST_F(ForeignNames, RowsOfOtherCheckpointsAreKept) {
+  const auto start_to = [&](const char* steps, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"--nproc", "2", "c.json", str("--train.steps=", steps)};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    return result.output;
+  };
+  const std::string run = scratch_.path("runs/run"), rows = run + "/metrics.jsonl",
+                    there = "--checkpoint.dir=big";
+  start_to("8", {there});
+  const std::string of_big = file_text(rows);
+  ASSERT_EQ(metrics("run").size(), 8u);
+  const std::string forgotten = start_to("4");
+  EXPECT_HAS(forgotten, str(run,
+                            "/ckpt.at named other checkpoints, big/run/ckpt, which stay as they are; this "
+                            "command has its own in ",
+                            run,
+                            "/ckpt, and starts at step 1; checkpoint.dir=big goes "
+                            "on with the others; the rows of the others are kept as ",
+                            rows, ".1"));
+  EXPECT_EQ(file_text(rows + ".1"), of_big);
+  const std::string of_own = file_text(rows);
+  ASSERT_EQ(metrics("run").size(), 4u);
+  const std::string back = start_to("10", {there});
+  EXPECT_HAS(back,
+             str("the checkpoints of this run were in ", run,
+                 "/ckpt, which stay as they are; this command "
+                 "has its own in big/run/ckpt, and goes on behind step 8; without checkpoint.dir goes on "
+                 "with the others; the rows of the others are kept as ",
+                 rows, ".2"));
+  EXPECT_EQ(file_text(rows + ".2"), of_own);
+  EXPECT_EQ(column(metrics("run"), "step"), (std::vector<std::string>{"9 9", "10 10"}));
+  // Checkpoints that were moved take their rows along.
+  fs::create_directories("disk");
+  fs::rename("big/run", "disk/run");
+  const std::string moved = start_to("12", {"--checkpoint.dir=disk"});
+  EXPECT_EQ(moved.find(" are kept as "), std::string::npos) << moved;
+  EXPECT_EQ(metrics("run").size(), 4u);
+  // Checkpoints that were removed, with an older one elsewhere and with none.
+  std::string before = file_text(rows);
+  fs::remove_all("disk/run");
+  EXPECT_HAS(start_to("5"), str(run,
+                                "/ckpt.at named other checkpoints, disk/run/ckpt, which are gone; this "
+                                "command has its own in ",
+                                run,
+                                "/ckpt, and goes on behind step 4; the rows of "
+                                "the others are kept as ",
+                                rows, ".3"));
+  EXPECT_EQ(file_text(rows + ".3"), before);
+  before = file_text(rows);
+  fs::remove_all("runs/run/ckpt");
+  EXPECT_HAS(start_to("3"), str("no checkpoint is there that ", rows,
+                                " goes on from, and the run starts at step "
+                                "1: the rows of before are kept as ",
+                                rows, ".4"));
+  EXPECT_EQ(file_text(rows + ".4"), before);
+  EXPECT_EQ(metrics("run").size(), 3u);
+}
+
+// A program's run is in a folder that the program names, with trainrun and alone.
+TEST_F(ForeignNames, AreNotReplacedByAProgram) {
+  for (const auto& [file, text, said] : std::vector<std::array<const char*, 3>>{
+           {"metrics.jsonl", "{\"epoch\": 1}\n", "has no rows of a run, which would take their place"},
+           {"program.json", "{\"mine\": 1}\n", "no run wrote it: a file of the run's would take its place"},
+           {"ckpt.at", "thesis\n", "no run wrote it: a file of the run's would take its place"}})
+    for (const bool alone : {true, false}) {
+      const std::string path = str("docs/", file);
+      scratch_.write(path, std::string(text));
+      Result result;
+      if (alone) {
+        Process process({LOOP_PROGRAM, "docs", "2", "--train.device=cpu"}, scratch_.path("out"),
+                        {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+        result.code = process.wait(60);
+        result.output = process.output();
+      } else {
+        result = trainrun({"--nproc", "2", LOOP_PROGRAM, "docs", "2", "--train.device=cpu"});
+      }
+      EXPECT_EQ(result.code, kExitUser) << result.output;
+      EXPECT_HAS(result.output, str(path, " is there, and ", said));
+      EXPECT_EQ(file_text(path), text);
+      EXPECT_FALSE(fs::exists("docs/ckpt")) << result.output;
+      fs::remove(path);
+      EXPECT_TRUE(fs::is_empty("docs"));
+    }
 }
 
 TEST_F(ForeignNames, ThatAreNoFilesStay) {

@@ -226,7 +226,7 @@ void disk_full_at_every_byte(How how) {
   for (const auto& entry : fs::recursive_directory_iterator(dir))
     if (entry.is_regular_file()) needed += static_cast<int64_t>(entry.file_size());
   int64_t failures = 0;
-  for (int64_t k = 0; k < needed + 64; k += k < 600 ? 37 : 113) {
+  for (int64_t k = 0; k < 2 * needed; k += k < 600 ? 37 : 113) {
     FaultStorage storage;
     storage.capacity = k;
     std::string error;

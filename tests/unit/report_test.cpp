@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "core/base/error.h"
@@ -66,8 +67,39 @@ TEST(Metrics, ResumeDropsLaterStepsTornLinesAndRepeats) {
   EXPECT_EQ(read(path),
             "{\"step\": 10, \"loss\": 1, \"certificate\": \"c\"}\n{\"step\": 20, \"loss\": 1, "
             "\"certificate\": \"c\"}\n{\"step\": 30, \"loss\": 3, \"certificate\": \"c\"}\n");
-  MetricsWriter fresh(path, 0);
-  EXPECT_EQ(read(path), "");
+}
+
+// Of a start without a checkpoint: no row is lost.
+TEST(Metrics, AFreshStartSetsRowsAside) {
+  ScratchFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  const auto write = [&](float loss, bool again) {
+    MetricsWriter(path, 0, again).write(MetricsRow(1).add("loss", loss).add("certificate", std::string("c")));
+  };
+  const auto row = [](int loss) {
+    return str("{\"step\": 1, \"loss\": ", loss, ", \"certificate\": \"c\"}\n");
+  };
+  std::string said;
+  logs::set_sink([&](int, const std::string& line) { said += line + "\n"; });
+  write(1, false);
+  EXPECT_EQ(said, "") << "nothing was there";
+  folder.write("metrics.jsonl.1", std::string("thesis"));
+  write(2, false);
+  EXPECT_NE(said.find(str("no checkpoint is there that ", path,
+                          " goes on from, and the run starts at step 1: the rows of before are kept as ",
+                          path, ".2")),
+            std::string::npos)
+      << said;
+  write(3, false);
+  said.clear();
+  write(4, true);  // of the same command, which restarts
+  logs::set_sink({});
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(read(path), row(4));
+  EXPECT_EQ(read(path + ".1"), "thesis");
+  EXPECT_EQ(read(path + ".2"), row(1));
+  EXPECT_EQ(read(path + ".3"), row(2));
+  EXPECT_FALSE(std::filesystem::exists(path + ".4"));
 }
 
 TEST(Metrics, LineIsThereWhenWriteReturns) {

@@ -49,6 +49,45 @@ TEST(MpiFolders, TheOnesOfTheDeadGo) {
   EXPECT_EQ(remove_abandoned_folders("/no/such/folder"), 0);
 }
 
+// A number alone may be anybody's, as that of a service that has its logs there.
+TEST(RunFolders, ALockOfSomebodyElseIsLeft) {
+  ScratchFolder top;
+  for (const char* text : {"4711", "4711\n", "4711\nnot a path\n", "4711\n\n"}) {
+    top.write("logs/a/lock", std::string(text));
+    RunFolder run(top.path("runs/a"));
+    try {
+      run.keep_logs_in(top.path("logs"));
+      ADD_FAILURE() << text;
+    } catch (const UserError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                str(top.path("logs/a/lock"),
+                    " is there and is no lock of trainrun, and is left as it is; move it away, or choose "
+                    "another --log-dir, or choose --name=OTHER"));
+    }
+    std::ifstream file(top.path("logs/a/lock"));
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+  }
+  // An earlier version said no more in a run's folder, which has logs.
+  top.write("runs/old/lock", std::string("4711\n"));
+  EXPECT_THROW(RunFolder(top.path("runs/old")), UserError);
+  std::filesystem::create_directories(top.path("runs/old/logs"));
+  RunFolder(top.path("runs/old"));
+}
+
+// Old attempts go, and what another program names alike stays.
+TEST(RunFolders, KeepAttemptsThatAreNoneOfARuns) {
+  ScratchFolder top;
+  top.write("logs/a/attempt-1/rank-0.log", std::string("precious"));
+  top.write("logs/a/attempt-2/rank-0.log", std::string("ours"));
+  top.write("logs/a/attempt-2/launcher.log", std::string("ours"));
+  RunFolder run(top.path("runs/a"));
+  run.keep_logs_in(top.path("logs"));
+  run.new_attempt(1);
+  EXPECT_TRUE(std::filesystem::exists(top.path("logs/a/attempt-1/rank-0.log")));
+  EXPECT_FALSE(std::filesystem::exists(top.path("logs/a/attempt-2")));
+  EXPECT_TRUE(std::filesystem::exists(top.path("logs/a/attempt-3")));
+}
+
 // Logs of --log-dir that an earlier version made have no lock; those of a run that was moved name its old
 // place.
 TEST(RunFolders, KeepLogsThatAreOlderOrMoved) {
