@@ -239,11 +239,19 @@ std::string words_of(const FieldTypes& fields) {
   return join(out, ", ");
 }
 
+std::shared_ptr<nb::callable> held(nb::callable function) {
+  return {new nb::callable(std::move(function)), [](nb::callable* callable) {
+            nb::gil_scoped_acquire python;
+            delete callable;
+          }};
+}
+
 compiler::StepFunction step_function(nb::callable function, const FieldTypes& types, const char* called) {
-  return [function, fields = names_of(types), called](const std::vector<Tensor>& batch) {
+  return [function = held(std::move(function)), fields = names_of(types),
+          called](const std::vector<Tensor>& batch) {
     nb::gil_scoped_acquire python;
     TracedStep traced(batch);
-    nb::object loss = call_with_fields(function, fields, batch, called);
+    nb::object loss = call_with_fields(*function, fields, batch, called);
     if (!nb::isinstance<Loss>(loss))
       throw UserError(str(called, " gave ", shown(loss), "; it must return the Loss"));
     return nb::cast<Loss>(loss);

@@ -3,6 +3,8 @@
 
 #include <nanobind/ndarray.h>
 
+#include <memory>
+
 #include "python/binding.h"
 
 namespace lockstep::python {
@@ -60,6 +62,8 @@ void compare_batch(Group& world, const FieldTypes& fields, const std::vector<Hos
 // in fp16, whose loss scale looks for such steps. Collective.
 bool tell_not_applied(compiler::Step& step, const compiler::StepInput& input,
                       const compiler::StepResult& result, const State& state);
+// A Python function as C++ copies it and lets it go: without the GIL, on any thread.
+std::shared_ptr<nb::callable> held(nb::callable function);
 // A Python function of a micro-batch's tensors that returns the Loss.
 compiler::StepFunction step_function(nb::callable function, const FieldTypes& fields,
                                      const char* called = "the step function");

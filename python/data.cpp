@@ -105,14 +105,10 @@ std::vector<nb::object> values_of(const nb::callable& sample, int64_t i, const n
 SampleData function_data(nb::dict types, nb::callable sample) {
   SampleData out;
   out.fields = field_types(types);
-  // Samples are read without the GIL, by any thread, and may outlive the call.
-  auto held = std::shared_ptr<nb::callable>(new nb::callable(sample), [](nb::callable* callable) {
+  // Samples are read by any thread, and may outlive the call.
+  out.fill = [sample = held(std::move(sample)), fields = out.fields](int64_t i, const std::vector<void*>& to) {
     nb::gil_scoped_acquire python;
-    delete callable;
-  });
-  out.fill = [held, fields = out.fields](int64_t i, const std::vector<void*>& to) {
-    nb::gil_scoped_acquire python;
-    const std::vector<nb::object> values = values_of(*held, i, (*held)(i), fields);
+    const std::vector<nb::object> values = values_of(*sample, i, (*sample)(i), fields);
     for (size_t f = 0; f < fields.size(); ++f) {
       HostArray array = host_array(fields[f].name, values[f]);
       check_array(fields[f].name, array, fields[f].shape, fields[f].dtype);

@@ -10,7 +10,7 @@ preset=${1:-}
 shift
 labels=("$@"); if ((${#labels[@]} == 0)); then labels=(unit error ranks process python); fi
 scripts/install.sh
-if [[ "$preset" == tsan ]]; then scripts/install_clang.sh; fi
+scripts/install_for.sh "$preset"
 read -ra options <<<"${CMAKE_ARGS:-}"
 cmake --preset "$preset" ${options[@]+"${options[@]}"} >/dev/null
 cmake --build --preset "$preset" --target "${labels[@]/#/tests_}"

@@ -13,6 +13,7 @@ void StepBuilder::find_replicas() {
                    [](const auto& output) { return output.kind == OutputKind::state; }))
     return;
   auto add = [&](const std::string& state, Layout layout, const Span& at, const std::string& copy) {
+    if (!at.there()) return;  // rounded weights of which the step keeps those in 8 bits alone
     if (!copy.empty())  // split as the state is along model dims, and whole on the data dims
       for (int d = 0; d < rank_.mesh.ndim(); ++d)
         if (is_data_dim(rank_.mesh.dim_names[d])) layout.set(d, Replicate());

@@ -129,10 +129,10 @@ class FarDevice : public Device {
   DeviceMemory memory_info() override { return memory_.info(); }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<FarStream>(); }
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
-    stream.run([=] { std::memmove(near(to), near(from), bytes); });
+    if (bytes > 0) stream.run([=] { std::memmove(near(to), near(from), bytes); });  // of nothing there is no address
   }
   void zero(void* data, size_t bytes, Stream& stream) override {
-    stream.run([=] { std::memset(near(data), 0, bytes); });
+    if (bytes > 0) stream.run([=] { std::memset(near(data), 0, bytes); });
   }
   std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& enqueue) override {
     struct Ended : Recording {
