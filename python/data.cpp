@@ -106,7 +106,8 @@ SampleData function_data(nb::dict types, nb::callable sample) {
   SampleData out;
   out.fields = field_types(types);
   // Samples are read by any thread, and may outlive the call.
-  out.fill = [sample = held(std::move(sample)), fields = out.fields](int64_t i, const std::vector<void*>& to) {
+  out.fill = [sample = held(std::move(sample)), fields = out.fields](int64_t i,
+                                                                     const std::vector<void*>& to) {
     nb::gil_scoped_acquire python;
     const std::vector<nb::object> values = values_of(*sample, i, (*sample)(i), fields);
     for (size_t f = 0; f < fields.size(); ++f) {

@@ -14,7 +14,7 @@ void StepBuilder::find_replicas() {
     return;
   auto add = [&](const std::string& state, Layout layout, const Span& at, const std::string& copy) {
     if (!at.there()) return;  // rounded weights of which the step keeps those in 8 bits alone
-    if (!copy.empty())  // split as the state is along model dims, and whole on the data dims
+    if (!copy.empty())        // split as the state is along model dims, and whole on the data dims
       for (int d = 0; d < rank_.mesh.ndim(); ++d)
         if (is_data_dim(rank_.mesh.dim_names[d])) layout.set(d, Replicate());
     Replica one = replica_of(state, layout, rank_.mesh, rank_.rank);

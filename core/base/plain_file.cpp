@@ -38,7 +38,7 @@ PlainFile not_plain(mode_t mode) {
 // What open(2) said, in the words of what lies there where that is the reason: a socket, a FIFO without a
 // reader, a link not to follow.
 PlainFile not_opened(const std::string& path, int code, bool follow) {
-  struct stat at {};
+  struct stat at{};
   bool there = (follow ? ::stat(path.c_str(), &at) : ::lstat(path.c_str(), &at)) == 0;
   if (there && !S_ISREG(at.st_mode) &&
       (code == ENXIO || code == ELOOP || code == EISDIR || code == ENODEV || code == EINVAL))
@@ -49,7 +49,7 @@ PlainFile not_opened(const std::string& path, int code, bool follow) {
 PlainFile looked_at(int fd) {
   PlainFile out;
   out.fd = Descriptor(fd);
-  struct stat at {};
+  struct stat at{};
   if (::fstat(fd, &at) != 0) return refused(errno, std::strerror(errno));
   if (!S_ISREG(at.st_mode)) return not_plain(at.st_mode);
   out.bytes = static_cast<int64_t>(at.st_size);
@@ -76,7 +76,7 @@ PlainFile create_shared(const std::string& path) {
 }
 
 std::string write_shared(const std::string& path, const std::function<int(const Descriptor& file)>& put) {
-  struct stat at {};
+  struct stat at{};
   if (::lstat(path.c_str(), &at) == 0 && !S_ISREG(at.st_mode) && !S_ISLNK(at.st_mode))
     return create_shared(path).why;
   const std::string draft = str(path, ".", ::getpid(), ".part");

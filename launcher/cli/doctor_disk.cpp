@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 std::string file_system(const std::string& folder) {
-  struct statfs at {};
+  struct statfs at{};
   if (statfs(folder.c_str(), &at) != 0) return "";
   switch (static_cast<uint32_t>(at.f_type)) {
     case 0x01021994:
@@ -94,7 +94,7 @@ void check_runs(Findings& out) {
   std::error_code none;
   const bool made = std::filesystem::is_directory("runs", none);
   const std::string folder = made ? "runs" : ".", name = made ? "runs/" : "runs/ (here)";
-  struct statvfs at {};
+  struct statvfs at{};
   const DiskSpeed speed = disk_speed(folder);
   if (!speed.why.empty()) {
     out.push_back({Health::fail, name,

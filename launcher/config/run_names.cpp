@@ -18,14 +18,16 @@ std::string no_run_name(const std::string& name, const std::string& key) {
       printable(name) == name && name.size() <= 200)
     return "";
   return str(
-      key, " is \"", shortened(printable(name), 60),
+      key, " is \"", shortened(one_line(name), 60),
       "\"; it names a folder below runs/, so it has no slash, no space and no control character, and at "
       "most 200 bytes");
 }
 
 std::string no_folder_path(const std::string& path, const std::string& key) {
-  const std::string said = str(key, " is \"", shortened(printable(path), 200), "\"");
-  const std::string own = "./" + shortened(printable(path), 200) + " is a folder of that name here";
+  const std::string shown = shortened(one_line(path), 200), said = str(key, " is \"", shown, "\"");
+  const std::string own = "./" + shown + " is a folder of that name here";
+  if (std::any_of(path.begin(), path.end(), [](unsigned char c) { return std::iscntrl(c); }))
+    return str(said, "; a path of a run has no line end and no other control character");
   if (path.starts_with('~'))
     return str(said, "; ~ is your home in a shell alone, which did not read it; give the whole path; ", own);
   const size_t colon = path.find(":/");

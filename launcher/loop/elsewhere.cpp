@@ -1,7 +1,10 @@
 // The file ckpt.at of a run folder, written and removed, and ckpt.of beside what it names.
 #include "launcher/loop/elsewhere.h"
 
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/place.h"
@@ -53,6 +56,19 @@ void claim(const RunConfig& config, const std::string& run_dir) {
     logs::warn(str(printable(kept), " holds the checkpoints of ", printable(before),
                    ", which is not here: they are taken for this run's"));
   checkpoint::replace_text(storage, mark, mine + "\n");
+}
+
+std::shared_ptr<checkpoint::FolderLock> lock_in_time(const std::string& folder,
+                                                     const std::function<bool()>& stopped) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::seconds kPatience(8);
+  for (const auto begin = steady_clock::now();;) try {
+      return checkpoint::lock_checkpoints(folder);
+    } catch (const checkpoint::StorageError& error) {
+      if (error.code != EWOULDBLOCK || steady_clock::now() - begin > kPatience || (stopped && stopped()))
+        throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
 }
 
 }  // namespace lockstep::launcher

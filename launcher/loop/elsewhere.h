@@ -1,8 +1,11 @@
 // Where a run keeps its checkpoints: in its folder, or where checkpoint.dir says.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
+#include "checkpoint/checkpoint.h"
 #include "launcher/config/run_config.h"
 
 namespace lockstep::launcher {
@@ -21,5 +24,10 @@ inline constexpr const char* kOwner = "ckpt.of";
 // where it is another run's whose folder is still there; one that is gone, or has no such file, is taken.
 // Nothing without checkpoint.dir.
 void claim(const RunConfig& config, const std::string& run_dir);
+
+// The lock of a folder of checkpoints, within seconds: ranks of a trainrun that was killed may save what they
+// have before they end, on several hosts later than it. StorageError where it is held by others.
+std::shared_ptr<checkpoint::FolderLock> lock_in_time(const std::string& folder,
+                                                     const std::function<bool()>& stopped);
 
 }  // namespace lockstep::launcher

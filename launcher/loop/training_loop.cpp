@@ -2,11 +2,9 @@
 #include "launcher/loop/training_loop.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -37,17 +35,6 @@ using namespace distributed;
 namespace {
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-// Ranks of a trainrun that was killed may save what they have before they end, on several hosts seconds
-// later.
-std::shared_ptr<FolderLock> lock_in_time(const std::string& folder, const std::function<bool()>& stopped) {
-  constexpr double kPatience = 8;  // seconds
-  for (const double begin = now();;) try {
-      return lock_checkpoints(folder);
-    } catch (const StorageError& error) {
-      if (error.code != EWOULDBLOCK || now() - begin > kPatience || (stopped && stopped())) throw;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
 }
 }  // namespace
 

@@ -213,6 +213,13 @@ TEST_F(ForeignNames, OfFoldersThatNobodyMeantAreRefused) {
       EXPECT_EQ(result.code, kExitUser) << word << result.output;
       EXPECT_HAS(result.output, str(key, " is \"", path, "\"", why, path, " is a folder of that name here"));
     }
+  for (const auto& [key, why] : std::vector<std::pair<std::string, std::string>>{
+           {"checkpoint.dir", "a path of a run has no line end and no other control character"},
+           {"name", "it names a folder below runs/"}}) {
+    const auto result = trainrun({"--nproc", "1", "c.json", "--train.steps=2", str("--", key, "=x\ny")});
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, str(key, " is \"x\\ny\"; ", why));
+  }
   for (const char* made : {"s3:", "file:", "gs:", "~", "runs/run"}) EXPECT_FALSE(fs::exists(made)) << made;
   train({"--nproc", "1", "c.json", "--train.steps=2", "--checkpoint.dir=./~"});
   EXPECT_TRUE(fs::exists("./~/run/ckpt/step-2"));

@@ -76,6 +76,7 @@ TEST_F(nvrtc, a_damaged_file_is_compiled_again) {
   const std::string dir = folder_.path("kernels");
   const auto cold = compiler::cuda::cached_cubins({add_kernel(5)}, "sm_90", dir);
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (entry.path().filename() == "key") continue;  // one of another size is somebody else's
     std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(100);
     file.put('\x55');

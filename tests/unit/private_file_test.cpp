@@ -22,7 +22,7 @@ namespace {
 constexpr uid_t kNobody = 65534;
 
 mode_t mode_of(const std::string& path) {
-  struct stat at {};
+  struct stat at{};
   EXPECT_EQ(lstat(path.c_str(), &at), 0) << path;
   return at.st_mode & 07777;
 }

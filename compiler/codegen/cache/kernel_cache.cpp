@@ -194,7 +194,7 @@ void KernelCache::open_key(const std::string& named) {
 
 // Why it is no key; "" where it was taken.
 std::string KernelCache::read_key(const Descriptor& file) {
-  struct stat at {};
+  struct stat at{};
   if (::fstat(file.get(), &at) != 0) return std::strerror(errno);
   if (at.st_size != static_cast<int64_t>(key_.size()))
     return str("has ", at.st_size, " bytes, where a key has ", key_.size());
