@@ -35,8 +35,7 @@ class MetricsRow {
 
 // Whether a text begins as the rows of a run do, also where the first is torn.
 bool is_metrics_text(const std::string& text);
-// UserError where a file of this name is there and no run wrote it: it would be emptied. A link goes, its
-// file stays.
+// UserError where a file of this name is there and none of a run's wrote it: it would be emptied.
 void refuse_foreign_metrics(const std::string& path);
 
 // Where the file has rows of steps after `step`, renames it to PATH.K, the first that is free, and returns

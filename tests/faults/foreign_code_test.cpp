@@ -135,8 +135,18 @@ TEST_F(ForeignCode, Row52LinksUnderTemporaryNames) {
   scratch_.write("precious", std::string("precious"));
   fs::create_directories("runs/run/ckpt");
   fs::create_directories("runs/run/logs");
-  for (const char* name : {"config.json.tmp", "config.json", "metrics.jsonl.tmp", "metrics.jsonl",
-                           "ckpt/latest.tmp", "ckpt/latest", "asked.json.tmp"})
+  for (const char* name : {"config.json", "metrics.jsonl"}) {  // what they name is none of a run's
+    const std::string link = str("runs/run/", name);
+    fs::create_symlink(scratch_.path("precious"), link);
+    const Result refused =
+        trainrun({"--nproc", "1", "--train.device=cpu", "--train.steps=2", "--name=run", "c.json"});
+    EXPECT_EQ(refused.code, kExitUser) << refused.output;
+    EXPECT_HAS(refused.output, str(link, " is there, and"));
+    EXPECT_TRUE(fs::is_symlink(link));
+    fs::remove(link);
+  }
+  for (const char* name :
+       {"config.json.tmp", "metrics.jsonl.tmp", "ckpt/latest.tmp", "ckpt/latest", "asked.json.tmp"})
     fs::create_symlink(scratch_.path("precious"), str("runs/run/", name));
   train_tiny("run");
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
@@ -155,13 +165,13 @@ TEST_F(ForeignCode, Row52LinksUnderTemporaryNames) {
       trainrun({"--nproc", "1", "--train.device=cpu", "--train.steps=2", "--name=locked", "c.json"}, {}, 20);
   EXPECT_EQ(piped.code, kExitUser) << piped.output;
   EXPECT_EQ(file_text("precious"), "precious");
-  row({.fault = "links to another file under config.json.tmp, metrics.jsonl.tmp, latest.tmp and their final "
-                "names; the run's lock a link, "
-                "a FIFO",
-       .seen = "nothing; the lock: cannot write the run's folder runs/X: Too many levels of symbolic links",
-       .code = "0; 2",
+  row({.fault = "links to another file under config.json.tmp, metrics.jsonl.tmp, latest.tmp, latest; under "
+                "config.json, metrics.jsonl; the run's lock a link, a FIFO",
+       .seen = "nothing; runs/X/config.json is there, and no run stored it; the lock: cannot write the run's "
+               "folder runs/X: Too many levels of symbolic links",
+       .code = "0; 2; 2",
        .detected = "at once",
-       .recovered = "the links go, the other file is untouched",
+       .recovered = "the links under the first names go, others stay, the other file is untouched",
        .lost = "0",
        .same_bits = "yes"});
 }
