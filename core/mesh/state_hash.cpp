@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -165,22 +166,24 @@ StateHash hash_span(HashWay way, size_t element, const std::byte* data, int64_t 
   return sum;
 }
 
-// The hash is a sum of 128-bit integers, so the threads that add spans of it do not change it.
+// The hash is a sum of 128-bit integers, of spans that threads share.
 StateHash hash_run(size_t element, const std::byte* data, int64_t count, uint64_t index, uint64_t key) {
   static const HashWay way = has(HashWay::avx512) ? HashWay::avx512
                              : has(HashWay::avx2) ? HashWay::avx2
                                                   : HashWay::scalar;
   constexpr int64_t kSpan = 1 << 18;
   const int64_t spans = (count + kSpan - 1) / kSpan;
-  StateHash sum;
-#pragma omp parallel for schedule(static) if (spans > 1)
-  for (int64_t span = 0; span < spans; ++span) {
+  const auto hashed = [&](int64_t span) {
     const int64_t from = span * kSpan;
-    const StateHash part = hash_span(way, element, data + from * static_cast<int64_t>(element),
-                                     std::min(count - from, kSpan), index + static_cast<uint64_t>(from), key);
-#pragma omp critical(state_hash)
-    sum.add(part);
-  }
+    return hash_span(way, element, data + from * static_cast<int64_t>(element), std::min(count - from, kSpan),
+                     index + static_cast<uint64_t>(from), key);
+  };
+  if (spans == 1) return hashed(0);
+  std::vector<StateHash> parts(static_cast<size_t>(spans));
+#pragma omp parallel for schedule(static)
+  for (int64_t span = 0; span < spans; ++span) parts[static_cast<size_t>(span)] = hashed(span);
+  StateHash sum;
+  for (const StateHash& part : parts) sum.add(part);
   return sum;
 }
 
