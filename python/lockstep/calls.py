@@ -11,7 +11,8 @@ from .spelled import SAME, SAME_OF_FUNCTIONS, as_ours, is_number
 
 # Those of which ours are told.
 _NEAR = {
-    "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "strict": "partial", "prefix": "at", "in_features": "in", "out_features": "out", "in_channels": "in",
+    "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "strict": "partial", "prefix": "at",
+    "in_features": "in", "out_features": "out", "in_channels": "in",
     "out_channels": "out", "kernel_size": "kernel", "num_heads": "heads", "embed_dim": "width", "d_model": "width", "hidden_size": "hidden",
     "normalized_shape": "width", "num_features": "channels", "num_embeddings": "rows", "embedding_dim": "width", "num_layers": "layers",
     "axes": "dims", "low": "lo", "high": "hi", "is_causal": "causal",

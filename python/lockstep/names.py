@@ -1,4 +1,5 @@
-"""Names of torch, torch.nn, torch.nn.functional, torch.optim and torch.utils that no spelling leads to, and what they are here."""
+"""Names of torch, torch.nn, torch.nn.functional, torch.optim and torch.utils that no spelling leads to, and
+what they are here."""
 
 ELSEWHERE = {
     # making tensors

@@ -1,22 +1,30 @@
-"""PyTorch's spelling of a call as ours has it, where the meaning is the same: other words for an argument, sizes one by one, numbers beside tensors."""
+"""PyTorch's spelling of a call as ours has it, where the meaning is the same: other words for an argument, sizes
+one by one, numbers beside tensors."""
 from . import _core
 
 # Words of PyTorch that mean the same as ours, where a function has ours: they are taken.
-SAME = {"dim": ("dims", "dim"), "keepdim": ("keep",), "input": ("x", "a", "logits", "p", "log_probabilities"), "target": ("targets",), "other": ("b",), "size": ("shape", "sizes")}
+SAME = {"dim": ("dims", "dim"), "keepdim": ("keep",), "input": ("x", "a", "logits", "p", "log_probabilities"),
+        "target": ("targets",), "other": ("b",), "size": ("shape", "sizes")}
 # Those of functions alone: a layer or an optimizer says its own.
 SAME_OF_FUNCTIONS = {
-    "axis": ("dims", "dim"), "keepdims": ("keep",), "dims": ("order", "dim"), "start_dim": ("first",), "end_dim": ("last",), "dim0": ("a",), "dim1": ("b",),
-    "min": ("lo",), "max": ("hi",), "min_val": ("lo",), "max_val": ("hi",), "negative_slope": ("slope",), "chunks": ("count",), "tensors": ("xs",),
-    "shifts": ("shift",), "num_classes": ("classes",), "fill_value": ("value",), "steps": ("count",), "num_samples": ("count",), "replacement": ("again",),
+    "axis": ("dims", "dim"), "keepdims": ("keep",), "dims": ("order", "dim"), "start_dim": ("first",),
+    "end_dim": ("last",), "dim0": ("a",), "dim1": ("b",),
+    "min": ("lo",), "max": ("hi",), "min_val": ("lo",), "max_val": ("hi",), "negative_slope": ("slope",),
+    "chunks": ("count",), "tensors": ("xs",),
+    "shifts": ("shift",), "num_classes": ("classes",), "fill_value": ("value",), "steps": ("count",),
+    "num_samples": ("count",), "replacement": ("again",),
     "label_smoothing": ("smoothing",), "index": ("ids",), "indices": ("ids",), "src": ("values",), "mat2": ("b",),
 }
 # What PyTorch takes where nothing is said.
 _BY_DEFAULT = {"norm": ("p", 2), "concat": ("dim", 0)}
 # Functions that take sizes or dims one by one, as in x.reshape(2, -1): the place of the first.
-_ONE_BY_ONE = {"reshape": 1, "permute": 1, "expand": 1, "repeat": 1, "tile": 1, "flip": 1, "zeros": 1, "ones": 1, "randn": 1, "squeeze": 1, "broadcast_to": 1}
+_ONE_BY_ONE = {"reshape": 1, "permute": 1, "expand": 1, "repeat": 1, "tile": 1, "flip": 1, "zeros": 1, "ones": 1,
+               "randn": 1, "squeeze": 1, "broadcast_to": 1}
 # Functions of two tensors, of which one may be a number; where() has a condition in front.
-_OR_NUMBER = {"maximum": 0, "minimum": 0, "where": 1, "remainder": 0, "floor_divide": 0, "equal": 0, "not_equal": 0, "less": 0, "less_equal": 0,
-              "greater": 0, "greater_equal": 0, "bitwise_and": 0, "bitwise_or": 0, "bitwise_xor": 0, "bitwise_left_shift": 0, "bitwise_right_shift": 0, "pow": 0}
+_OR_NUMBER = {"maximum": 0, "minimum": 0, "where": 1, "remainder": 0, "floor_divide": 0, "equal": 0, "not_equal": 0,
+              "less": 0, "less_equal": 0,
+              "greater": 0, "greater_equal": 0, "bitwise_and": 0, "bitwise_or": 0, "bitwise_xor": 0,
+              "bitwise_left_shift": 0, "bitwise_right_shift": 0, "pow": 0}
 
 
 def is_number(value, whole=False):
