@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/reading/one_line.h"
+#include "launcher/config/run_names.h"
 
 namespace lockstep {
 
@@ -40,7 +41,8 @@ std::string in_options(std::string text) {
 }
 
 void refuse_no_folder(const std::string& what, const std::string& folder) {
-  if (folder.find_first_not_of('/') != std::string::npos && one_line(folder) == folder) return;
+  if (const std::string why = launcher::no_folder_path(folder, what); !why.empty()) throw UserError(why);
+  if (folder.find_first_not_of('/') != std::string::npos) return;
   throw UserError(str(what, " is \"", shortened(one_line(folder), 60),
                       "\"; it is the folder of the run, as in \"runs/mine\""));
 }

@@ -9,7 +9,7 @@ namespace lockstep {
 std::string in_options(std::string text);
 
 // UserError where `folder`, which the program names as `what`, is none to write a run into: "" and "/" would
-// be the root of the file system.
+// be the root of the file system, "~" is a shell's word, "gs://b" a store of another kind.
 void refuse_no_folder(const std::string& what, const std::string& folder);
 
 }  // namespace lockstep

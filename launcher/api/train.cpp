@@ -11,8 +11,8 @@
 #include "launcher/api/function_workload.h"
 #include "launcher/api/micro_batch.h"
 #include "launcher/api/replayed_run.h"
+#include "launcher/api/option_words.h"
 #include "launcher/api/train_config.h"
-#include "launcher/config/run_names.h"
 #include "launcher/config/stored.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/report/metrics.h"
@@ -50,7 +50,7 @@ void refuse_foreign_files(const std::string& run) {
 std::string train(Session& session, State& state, const SampleData& data,
                   const compiler::StepFunction& function, const TrainOptions& given) {
   compare_options(session, given);
-  if (const std::string why = launcher::no_folder_path(given.run, "run"); !why.empty()) throw UserError(why);
+  refuse_no_folder("[train] run", given.run);
   if (!replaying()) refuse_foreign_files(given.run);
   const TrainOptions options = with_micro_batch(session, state, data, function, given);
   const launcher::RunConfig config = config_of(options, session, state);

@@ -94,7 +94,6 @@ void compare_options(const Session& session, const TrainOptions& o) {
 }
 
 RunConfig config_of(const TrainOptions& options, const Session& session, const State& state) {
-  refuse_no_folder("[train] run", options.run);
   check_validation(options);
   RunConfig c;
   c.name = "program";

@@ -191,7 +191,11 @@ class Errors(Programs):
     def test_no_folder(self):
         """'' would be the root of the file system."""
         data = "ls.arrays(x=np.zeros((8, 8)), y=np.zeros((8, 4)))"
-        for run in ("", "/", "//", "a\\nb"):
+        for run, why in (("a\\nb", "a path of a run has no line end"), ("~/a", "~ is your home in a shell alone"),
+                         ("gs://b/a", "an object store is s3://BUCKET/PREFIX")):
+            self.told(f"ls.train(session, state, {data}, step, run='{run}')\n", f'UserError: [train] run is "{run}"; {why}', code=2)
+            self.told(f"ls.Checkpoint('{run}')\n", f'UserError: [checkpoint] dir is "{run}"; {why}', code=2)
+        for run in ("", "/", "//"):
             self.told(f"ls.train(session, state, {data}, step, run='{run}')\n", 'UserError: [train] run is "',
                       '"; it is the folder of the run, as in "runs/mine"', code=2)
         self.told("ls.Checkpoint('')\n", 'UserError: [checkpoint] dir is ""; it is the folder of the run', code=2)
