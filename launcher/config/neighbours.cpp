@@ -147,6 +147,8 @@ constexpr Row kRows[] = {
      "the weights of another"},
     {"gradient_checkpointing activation_checkpointing recompute remat",
      "did you mean compile.memory_budget (bytes, or full)?"},
+    {"compile_mode compile_dynamic compile_fullgraph fullgraph",
+     "a step is always one graph of the config's sizes, optimized in one way; leave it out"},
     {"torch_compile compile_model", "every step is compiled; the section compile says how"},
     {"ddp data_parallel data_parallel_size dp",
      "dp_replicate is the mesh dim that does it: mesh.dim_names [\"dp_replicate\"], which is the default"},

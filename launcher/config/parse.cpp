@@ -127,9 +127,10 @@ struct Target {
   RunConfig config;
   Problems errors;
   std::vector<std::string> unset;
+  bool stored = false;  // by a run of any version
 };
 void set(Target& target, const ConfigKey& row, const Json& value) {
-  auto& [config, errors, unset] = target;
+  auto& [config, errors, unset, stored] = target;
   if (row.set(&config, value)) return;
   unset.push_back(row.path);
   errors.add([&, &value = value] {
@@ -142,11 +143,16 @@ void set(Target& target, const ConfigKey& row, const Json& value) {
   });
 }
 
+// Keys that changed nothing, which runs stored before they went.
+bool stored_once(const std::string& path) {
+  return path == "compile.mode" || path == "compile.dynamic" || path == "compile.fullgraph";
+}
+
 void apply(Target& target, const Json& node, const std::string& prefix) {
   auto& errors = target.errors;
   for (const auto& [name, value] : node.items()) {
     std::string path = prefix + name;
-    if (path == "$schema") continue;  // an editor's
+    if (path == "$schema" || (target.stored && stored_once(path))) continue;  // the first is an editor's
     if (const auto* row = find_key(path))
       set(target, *row, value);
     else if (!is_section(path))
@@ -285,6 +291,7 @@ RunConfig parse_config(const std::string& text, const std::string& where,
                    "; a config is an object: {\"name\": ..., \"model\": {...}}"));
     errors.fail(where);
   }
+  target.stored = is_stored_config(text);
   apply(target, read.value, "");
   errors.more(read.members_left_out);
   for (const auto& entry : overrides) {

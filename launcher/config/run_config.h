@@ -289,13 +289,6 @@ struct OptimConfig {
 };
 
 struct CompileConfig {
-  std::string mode = key(&mode, "compile.mode", "default", "how hard to optimize", one_of({"default"}));
-  std::string dynamic = key(&dynamic, "compile.dynamic", "auto",
-                            "batches of a config never change their shape, so auto and off are the same here",
-                            one_of({"auto", "off"}));
-  bool fullgraph =
-      key(&fullgraph, "compile.fullgraph", true,
-          "a step is one graph always, as torch.compile with fullgraph=True; false changes nothing");
   std::string backend = key(&backend, "compile.backend", "native",
                             "native: generated kernels; eager: op by op; reference: the slow evaluator",
                             one_of({"native", "eager", "reference"}));

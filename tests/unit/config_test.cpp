@@ -24,7 +24,6 @@ TEST(Config, DefaultsAreTheStructs) {
   EXPECT_EQ(config.batch.global, 32);
   EXPECT_EQ(config.optim.betas, (std::vector<double>{0.9, 0.95}));
   EXPECT_EQ(config.mesh.shape, (std::vector<int64_t>{-1}));
-  EXPECT_TRUE(config.compile.fullgraph);
   EXPECT_EQ(config.data.paths, std::vector<std::string>{"a.txt"});
 }
 
@@ -48,7 +47,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
               "nesterov": true, "clip": 0.5, "offload": true,
               "groups": [{"params": "**.bias", "weight_decay": 0}],
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
-    "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
+    "compile": {"backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "together": 4, "tp_pieces": 4, "capture": false, "skip_passes": ["simplify"],
                 "load_ops": ["./mine.so"], "extra_passes": ["mine::fold"], "memory_budget": "2GiB", "offload_activations": true},
     "checkpoint": {"dir": "s3://bucket/prefix", "every": 100, "async": false, "memory_every": 10, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
@@ -116,8 +115,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                                             "optim.schedule.patience",
                                             "optim.schedule.threshold",
                                             "optim.schedule.threshold_mode",
-                                            "optim.schedule.cooldown",
-                                            "compile.mode"}));
+                                            "optim.schedule.cooldown"}));
 }
 
 TEST(Config, ResolvedConfigRerunsTheRun) {
@@ -131,6 +129,21 @@ TEST(Config, ResolvedConfigRerunsTheRun) {
   EXPECT_EQ(again.optim.lr, 3e-4);
   EXPECT_NE(text.find("\n  \"name\": \"other\",\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\n    \"dim_names\": [\"dp_shard\",\"tp\"],\n"), std::string::npos) << text;
+}
+
+TEST(Config, KeysThatWentAreReadOfStoredConfigsAlone) {
+  Json stored = config_json(parse(kSmall));
+  stored["compile"]["mode"] = "default", stored["compile"]["fullgraph"] = true;
+  EXPECT_EQ(config_json(parse(stored.dump())), config_json(parse(kSmall)));
+  Json own = Json::parse(kSmall);
+  own["compile"]["dynamic"] = "auto";
+  try {
+    parse(own.dump());
+    ADD_FAILURE() << "was read";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "test.json: unknown key compile.dynamic; a step is always one graph of the config's "
+                               "sizes, optimized in one way; leave it out");
+  }
 }
 
 TEST(Config, OverridesTakeJsonOrBareText) {
