@@ -121,6 +121,8 @@ std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage&
 std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage = any_storage());
 // The one of either list that is `newest`; null where none is of sound structure.
 const CheckpointSummary* newest_of(const std::vector<CheckpointSummary>& checkpoints);
+// Says, once a process, each damaged checkpoint of a later step than `taken`, which is read in its place.
+void tell_passed_over(const std::vector<CheckpointSummary>& checkpoints, const CheckpointSummary& taken);
 
 // Where the checkpoints of a run folder are: what its file `ckpt.at` says, which a run writes that keeps them
 // elsewhere (checkpoint.dir), else RUN/ckpt. UserError for such a file that says nothing.
@@ -136,8 +138,8 @@ struct NamedCheckpoints {
   std::string path;  // PATH/ckpt; the folder; the step folder; of none the path that was given
 };
 NamedCheckpoints named_checkpoints(const std::string& path, Storage& storage = any_storage());
-// The newest step folder of sound structure of what a path names, "" where it names none. UserError where
-// none that is there is sound.
+// The newest step folder of sound structure of what a path names, "" where it names none; damaged ones of
+// later steps are told. UserError where none that is there is sound.
 std::string newest_checkpoint(const std::string& path, Storage& storage = any_storage());
 
 // A storage on which the files of a step folder stay readable though its run removes it: they are opened now

@@ -1,11 +1,14 @@
 // Looking at checkpoints without a mesh: list, verify, one tensor.
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
+#include <set>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
+#include "core/base/log.h"
 
 namespace lockstep::checkpoint {
 
@@ -66,6 +69,16 @@ const CheckpointSummary* newest_of(const std::vector<CheckpointSummary>& checkpo
   for (const auto& one : checkpoints)
     if (one.newest) return &one;
   return nullptr;
+}
+
+void tell_passed_over(const std::vector<CheckpointSummary>& checkpoints, const CheckpointSummary& taken) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  for (const auto& one : checkpoints)
+    if (!one.problem.empty() && one.step > taken.step && told.insert(one.path).second)
+      logs::info(
+          str(one.path, " is damaged: ", one.problem, "; ", last_part(taken.path), " is taken in its place"));
 }
 
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage) {

@@ -49,7 +49,10 @@ std::string newest_checkpoint(const std::string& path, Storage& storage) {
   if (named.kind == NamedCheckpoints::Kind::none) return "";
   if (named.kind == NamedCheckpoints::Kind::step) return named.path;
   const auto found = newest_first(named.path, storage);
-  if (const CheckpointSummary* newest = newest_of(found)) return newest->path;
+  if (const CheckpointSummary* newest = newest_of(found)) {
+    tell_passed_over(found, *newest);
+    return newest->path;
+  }
   throw UserError(str(named.path, " holds no whole checkpoint; name a run that has saved one"));
 }
 

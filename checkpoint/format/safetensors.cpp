@@ -95,6 +95,8 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
     SafeTensor tensor;
     tensor.name = key;
     std::string dtype = strict::text(value, "dtype", where);
+    if (dtype.empty())
+      throw DamagedError(str(where, ": \"dtype\" is \"\"; a type belongs there, as in \"F32\""));
     try {
       tensor.dtype = parse_safetensors_dtype(dtype);
     } catch (const UserError&) { tensor.other = dtype; }  // told where somebody asks for the tensor

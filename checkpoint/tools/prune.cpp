@@ -71,7 +71,7 @@ std::vector<PrunedStep> prune_checkpoints(const std::string& dir, const PruneRul
         str("--keep is ", rule.keep, "; it must be at least 1: the newest whole checkpoint stays"));
   if (rule.every < 0)
     throw UserError(str("--keep-every is ", rule.every, "; it must be a number of steps, 1 or more"));
-  if (rule.only_tell) return decide(storage, dir, rule);
+  if (rule.only_tell || scan(storage, dir).empty()) return decide(storage, dir, rule);  // nothing to lock
   const auto lock = lock_checkpoints(dir, storage);
   tidy(storage, dir);
   auto out = decide(storage, dir, rule);

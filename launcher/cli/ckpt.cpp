@@ -14,7 +14,14 @@ using namespace checkpoint;
 int ckpt_ls(const std::string& path, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
       {"checkpoint", "step", "size", "tensors", "elements", "mesh", "state hash", ""}};
-  for (const auto& entry : checkpoints_of(path)) {
+  std::string folder = path, only;
+  if (names_a_step(path) && is_folder(path)) {
+    const std::string step = path.substr(0, path.find_last_not_of('/') + 1);
+    const size_t slash = step.rfind('/');
+    folder = slash == std::string::npos ? "." : step.substr(0, slash), only = step.substr(slash + 1);
+  }
+  for (const auto& entry : checkpoints_of(folder)) {
+    if (!only.empty() && !entry.path.ends_with("/" + only)) continue;
     if (!entry.problem.empty())
       rows.push_back({entry.path, str(entry.step), "-", "-", "-", "-", "-", "damaged: " + entry.problem});
     else

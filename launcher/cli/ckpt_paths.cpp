@@ -66,6 +66,7 @@ HeldStep hold_step(const std::string& word) {
       if (named) return hold(path.substr(0, path.find_last_not_of('/') + 1), "");
       auto found = checkpoints_of(path);
       const CheckpointSummary* newest = newest_of(found);
+      if (newest) tell_passed_over(found, *newest);
       if (!newest) newest = &found.back();
       return hold(newest->path, newest->problem);
     } catch (const VanishedError&) {

@@ -1,6 +1,9 @@
 // The stream's buffer: whole lines at once, and what is left when it is flushed.
 #include "launcher/cli/printable_stream.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "core/base/text.h"
@@ -46,6 +49,13 @@ int PrintableStream::sync() {
   pass(pending_.size() - begun(pending_));
   to_.flush();
   return 0;
+}
+
+bool output_is_whole(std::ostream& shown, std::ostream& out) {
+  shown.flush();
+  out.flush();
+  pollfd reader{STDOUT_FILENO, POLLOUT, 0};
+  return out || (poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR));
 }
 
 }  // namespace lockstep::launcher::cli

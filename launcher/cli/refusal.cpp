@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/base/error.h"
 #include "core/base/near_word.h"
 #include "core/base/text.h"
 
@@ -173,6 +174,28 @@ std::string refusal(CLI::App& app, const CLI::ParseError& error) {
   if (is(CLI::ExitCodes::ValidationError) && option) out = bad_value(command, *option);
   if (is(CLI::ExitCodes::ConversionError)) out = unconverted(command, text);
   return out.empty() ? str(text, "; ", help_of(command), " lists what there is") : out;
+}
+
+void refuse_empty(CLI::App& app) {
+  CLI::App& command = innermost(app);
+  for (CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_positional() ? value_name(*option) : option->get_name();
+    if (!takes_value(*option) || name == "--prompt" || name == "--system") continue;
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw UserError(str(name, " is empty, as where a variable is not set; give a value",
+                            option->get_required() ? "" : ", or leave it out", ": ", help_of(command)));
+  }
+}
+
+void refuse_without_value(const std::vector<std::string>& words, const CLI::App& command) {
+  for (const std::string& word : words) {
+    if (!word.starts_with("--") || !word.ends_with('=')) continue;
+    const std::string flag = word.substr(0, word.size() - 1);
+    const CLI::Option* option = command.get_option_no_throw(flag);
+    if (option && takes_value(*option))
+      throw UserError(str(flag, " has no value behind its =; give one, or leave it out: ", help_of(command)));
+  }
 }
 
 }  // namespace lockstep::launcher::cli

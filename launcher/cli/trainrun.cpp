@@ -75,6 +75,7 @@ class CommandLine {
   }
 
   int run(std::vector<std::string> words) {
+    refuse_without_value(words, *app_.get_subcommand(words[0]));
     try {
       std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
       app_.parse(words);
@@ -82,6 +83,7 @@ class CommandLine {
       out_ << app_.help();
       return kExitOk;
     } catch (const CLI::ParseError& error) { throw UserError(refusal(app_, error)); }
+    refuse_empty(app_);
     return act_();
   }
 
@@ -386,6 +388,11 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_str
   std::ostream& out = exact ? stdout_stream : shown;
   try {
     const int code = dispatch(arguments, out, err, worker);
+    if (!worker && !output_is_whole(out, stdout_stream)) {
+      err << "trainrun: the output is cut: standard output takes no more; is its disk full?" << std::endl;
+      const bool trains = with_subcommand(arguments)[0] == "run";  // what it is asked for is no output
+      return code == kExitOk && !trains ? kExitUser : code;
+    }
     if (!worker) return code;
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());

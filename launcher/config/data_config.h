@@ -10,12 +10,10 @@
 namespace lockstep::launcher {
 
 struct ImageConfig {
-  std::string crop =
-      key(&crop, "data.image.crop", "center",
-          "images: the part of a training picture that is taken; center: the largest that fits "
-          "the model's size; random: data.image.crop_share of it, anywhere; resized: of 0.08 to "
-          "1 of the area, 3:4 to 4:3; validation takes the center",
-          one_of({"center", "random", "resized"}));
+  std::string crop = key(&crop, "data.image.crop", "center",
+                         "images: the part that is taken in training; center: the largest square; random: "
+                         "data.image.crop_share of it, anywhere; resized: 0.08 to 1 of the area, 3:4 to 4:3",
+                         one_of({"center", "random", "resized"}));
   double crop_share =
       key(&crop_share, "data.image.crop_share", 0.875,
           "images: with crop random, the part's share of the largest, along each side", between(0.05, 1));
@@ -28,26 +26,21 @@ struct ImageConfig {
 
 struct DataConfig {
   std::string kind = key(&kind, "data.kind", "text",
-                         "text: files as one text; tokens: files of token ids; jsonl: a record a line, of "
-                         "text, prompt and completion, chat messages, or text and class; images: "
-                         "folders of PNG and JPEG files, a class each; arrays: a file NAME.npy, or NAME in a "
-                         ".npz, for each field of a sample",
+                         "text: files as one text; tokens: files of token ids; jsonl: a record a line; "
+                         "images: folders of PNG and JPEG files, a class each; arrays: NumPy arrays",
                          one_of({"text", "tokens", "jsonl", "images", "arrays"}));
   std::vector<std::string> paths =
       key(&paths, "data.paths", {},
           "files, directories or globs, or @FILE, a list of them, one a line; a file is read once",
           at_most_values(100000));
-  std::vector<SourceRow> sources = key(
-      &sources, "data.sources", {},
-      "in place of data.paths: several sources, rows of paths and weight, and of text, prompt, completion, "
-      "messages, label where their records have other members; of samples in a row each gives its share, the "
-      "same "
-      "on any number of ranks");
-  std::string tokenizer = key(
-      &tokenizer, "data.tokenizer", "bytes",
-      "how text becomes tokens; bytes: a byte is a token; else a tokenizer.json of Hugging Face (BPE: gpt2, "
-      "llama, qwen, mistral, gemma; Unigram: t5, xlm-roberta; WordPiece: bert), a tokenizer.model of "
-      "SentencePiece, or a folder that has one");
+  std::vector<SourceRow> sources =
+      key(&sources, "data.sources", {},
+          "instead of data.paths: rows of paths and weight, and of text, prompt, completion, messages or "
+          "label where records name them otherwise; each source gives its share of the samples");
+  std::string tokenizer =
+      key(&tokenizer, "data.tokenizer", "bytes",
+          "bytes: a byte is a token; else a tokenizer.json of Hugging Face (BPE, Unigram, WordPiece), a "
+          "tokenizer.model of SentencePiece, or a folder that has one");
   std::string eos = key(&eos, "data.eos", "auto",
                         "text by a tokenizer.json: the token that ends a document; auto: the eos_token of a "
                         "tokenizer_config.json beside it, else <|endoftext|>, <|end_of_text|>, </s>, <eos>, "
@@ -57,10 +50,9 @@ struct DataConfig {
       key(&prompt, "data.prompt", "prompt", "jsonl: the member with what is given, which is not learnt");
   std::string completion = key(&completion, "data.completion", "completion",
                                "jsonl: the member with what is to be learnt behind it");
-  std::string messages = key(
-      &messages, "data.messages", "messages",
-      "jsonl: the member with a conversation, a list of {role, content} or, as ShareGPT, {from, value}; what "
-      "the role assistant says is learnt; records of Alpaca (instruction, input, output) are read as one");
+  std::string messages = key(&messages, "data.messages", "messages",
+                             "jsonl: the member with a conversation, a list of {role, content} or {from, "
+                             "value}; what the assistant says is learnt; records of Alpaca are read as one");
   std::string label = key(
       &label, "data.label", "label",
       "jsonl, task.kind classification: the member with the class of a record's text, an integer from 0 on "
@@ -78,10 +70,8 @@ struct DataConfig {
                                   "<|im_end|>, as Qwen; llama3: <|start_header_id|>ROLE ... <|eot_id|>");
   std::string pack =
       key(&pack, "data.pack", "documents",
-          "jsonl: how rows of model.context tokens are made; documents: several records in a "
-          "row, which do not see one another, positions from 0 in each; none: a record in a "
-          "row; stream: all records of a file as one text, as task.kind masked_lm always reads "
-          "them; for seq2seq a record is a pair, for classification a row, whatever is said here",
+          "jsonl: rows of model.context tokens; documents: several records, which do not see one another; "
+          "none: one record; stream: all records as one text, as masked_lm always reads them",
           one_of({"documents", "none", "stream"}));
   ImageConfig image;
   std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files",
@@ -94,15 +84,11 @@ struct DataConfig {
   double validation = key(&validation, "data.validation", 0.0,
                           "share of each file, at its end, that is kept for validation", from_below(0, 1));
   bool raw = key(&raw, "data.raw", false,
-                 "text: true takes the bytes of files of records too (.jsonl, .json, .csv, .parquet, "
-                 "compressed, ...), quotes, names and braces "
-                 "with them; tokens: true takes a file of tokens whatever its bytes look like; false refuses "
-                 "what is of another form");
-  std::string fingerprint =
-      key(&fingerprint, "data.fingerprint", "16GiB",
-          "data of up to so many bytes is read whole before step 1, once until a file changes: for the "
-          "fingerprint that finds "
-          "changed data, and for ids that model.vocab does not have; of more data, blocks of 64 KiB");
+                 "text: true takes files of records (.jsonl, .csv, ...) as text; tokens: true takes any "
+                 "bytes as ids; false refuses what is of another form");
+  std::string fingerprint = key(&fingerprint, "data.fingerprint", "16GiB",
+                                "data of up to so many bytes is read whole before step 1, to find changes "
+                                "and ids beyond model.vocab; of more data, blocks of 64 KiB are read");
 };
 
 }  // namespace lockstep::launcher

@@ -15,9 +15,8 @@ struct Float8Config {
           one_of({"e5m2", "e4m3"}));
   std::string recipe =
       key(&recipe, "train.float8.recipe", "tensorwise",
-          "what has a scale of its own: tensorwise, a tensor; rowwise, each row of what a product reads, "
-          "which keeps small rows beside large ones (GPUs of compute capability 9.0 alone); delayed, a "
-          "tensor, by what it had in the steps before (train.float8.history)",
+          "what has a scale of its own; tensorwise: a tensor; rowwise: each row of a product's operands "
+          "(GPUs of compute capability 9.0); delayed: a tensor, from the steps before",
           one_of({"tensorwise", "rowwise", "delayed"}));
   int64_t history =
       key(&history, "train.float8.history", int64_t{16},

@@ -58,19 +58,11 @@ struct MeshConfig {
   int64_t zero =
       key(&zero, "mesh.zero", 3,
           "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
-  std::string gather = key(
-      &gather, "mesh.gather", "auto",
-      "ZeRO 3: when whole weights are gathered; step: once per step, and kept over its micro-batches; "
-      "micro_batch: in each, "
-      "a bucket ahead of its use, freed after it; layers: bucket by bucket, each for all micro-batches of "
-      "the rank, whose activations "
-      "are kept side by side; auto: step where all of them take at most 1 GiB a rank; where a rank has "
-      "several micro-batches, the "
-      "first of step and layers that fits on the device (an H200, or as --roofline says); else micro_batch. "
-      "DDP in bf16 of one micro-batch a rank: step before it, else a bucket ahead of use. ZeRO 1 and 2, and "
-      "DDP otherwise: nothing to choose; in bf16, fp16 and float8 each rank has fp32 weights of its own rows "
-      "alone, and rounded ones are gathered once per step",
-      one_of({"auto", "step", "micro_batch", "layers"}));
+  std::string gather =
+      key(&gather, "mesh.gather", "auto",
+          "ZeRO 3: when whole weights are gathered; step: once a step; micro_batch: in each, ahead of use; "
+          "layers: bucket by bucket for all micro-batches; auto: by what fits (docs/parallelism.md)",
+          one_of({"auto", "step", "micro_batch", "layers"}));
   int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
                                "ranks of a host, which are neighbours: gradients are exchanged inside hosts "
                                "first, then across; 0: as the run was "
@@ -83,12 +75,11 @@ struct MeshConfig {
 };
 
 struct PlacementsConfig {
-  std::vector<PlacementRow> rows = key(&rows, "placements", {},
-                                       "where tensors lie, instead of what the model's own table and the "
-                                       "names of mesh dimensions say: rows of a mesh dimension, a "
-                                       "pattern of names (* within a part, ** across parts, {a,b} "
-                                       "alternatives) and replicate, shard(DIM) or shard(DIM,groups=N)",
-                                       at_most_values(100));
+  std::vector<PlacementRow> rows =
+      key(&rows, "placements", {},
+          "where tensors lie, instead of the model's own table: rows of a mesh dimension, a pattern of names "
+          "(*, **, {a,b}) and replicate, shard(DIM) or shard(DIM,groups=N)",
+          at_most_values(100));
 };
 
 struct BatchConfig {
@@ -107,23 +98,18 @@ struct TrainConfig {
                       between(1, 1e12));
   int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data",
                      at_least(0));
-  std::string precision = key(
-      &precision, "train.precision", "fp32",
-      "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of "
-      "weights leave "
-      "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; fp16: the same "
-      "in fp16, with a loss scale that is part of the state: a step whose gradients overflow is passed "
-      "over; tf32: fp32 with contractions in TF32, where the device has it; float8: bf16, with the products "
-      "of linear layers in float8",
-      one_of({"fp32", "tf32", "bf16", "fp16", "float8"}));
+  std::string precision =
+      key(&precision, "train.precision", "fp32",
+          "arithmetic of the model; weights, moments and sums stay fp32; fp16 has a loss scale; tf32: "
+          "products in TF32; float8: bf16 with the products of linear layers in float8",
+          one_of({"fp32", "tf32", "bf16", "fp16", "float8"}));
   std::string numerics =
       key(&numerics, "train.numerics", "invariant",
           "invariant: same bits on any number of ranks; free: the communication library's own reductions",
           one_of({"invariant", "free"}));
   std::string device = key(&device, "train.device", "auto",
                            "where the step runs; auto: a GPU where there is one, else the CPU; cuda: rank i "
-                           "of a host takes its GPU i; "
-                           "plugin: a device from a shared library",
+                           "takes GPU i of its host; plugin: a shared library's device",
                            one_of({"auto", "cpu", "cuda", "cuda:N", "plugin:PATH"}));
   int64_t eval_every = key(&eval_every, "train.eval_every", 0,
                            "steps between validations; 0: at the end only", between(0, 1e12));
@@ -145,34 +131,27 @@ struct TrainConfig {
           at_least(0));
   std::string init_from =
       key(&init_from, "train.init_from", "",
-          "initial weights: of a run (runs/NAME; its best one: runs/NAME/best; one step: "
-          "runs/NAME/ckpt/step-N), a safetensors file, an index of several, or a "
-          "folder with either; where the "
-          "folder has a config.json of Hugging Face, names are translated as import-hf does, else they are "
-          "FQNs; ignored when the run resumes from a checkpoint");
+          "initial weights: a run (runs/NAME, runs/NAME/best, runs/NAME/ckpt/step-N), a safetensors file, an "
+          "index of several, or a folder of Hugging Face; a run that resumes ignores it");
   std::vector<std::string> freeze =
       key(&freeze, "train.freeze", {},
           "globs of weights, or of layers, that are not trained: they have no gradient and no moments, and "
           "nothing of them is exchanged");
   LoraConfig lora;
   Float8Config float8;
-  std::string on_nonfinite = key(
-      &on_nonfinite, "train.on_nonfinite", "stop",
-      "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run "
-      "ends; skip: it goes on "
-      "with the next step; rewind: it goes on with the next step from the state of the last checkpoint; a "
-      "validation whose loss is none: stop: the run is saved and ends; else it is told, and is never the "
-      "best",
-      one_of({"stop", "skip", "rewind"}));
+  std::string on_nonfinite =
+      key(&on_nonfinite, "train.on_nonfinite", "stop",
+          "after a loss or gradient norm that is not finite, whose update is never made; stop: the run ends; "
+          "skip: the next step; rewind: that, from the last checkpoint's state",
+          one_of({"stop", "skip", "rewind"}));
   int64_t nonfinite_limit = key(&nonfinite_limit, "train.nonfinite_limit", 10,
                                 "steps in a row that may be skipped, and times that the run may go back to "
                                 "one checkpoint; then it stops",
                                 at_least(1));
   std::string on_spike =
       key(&on_spike, "train.on_spike", "warn",
-          "a step whose loss or gradient norm is above train.spike_factor times the median of the last "
-          "train.spike_window steps; "
-          "warn: a line; skip, rewind, stop: as train.on_nonfinite, its update is not made",
+          "after a loss or gradient norm above train.spike_factor times the median of train.spike_window "
+          "steps; warn: a line; skip, rewind, stop: as train.on_nonfinite",
           one_of({"off", "warn", "skip", "rewind", "stop"}));
   double spike_factor =
       key(&spike_factor, "train.spike_factor", 10.0, "what a spike is, in medians", above(1));
@@ -260,16 +239,13 @@ struct OptimConfig {
           "adamw, sparse_adam, rmsprop, adagrad, rowwise_adagrad, muon's adamw: added to the root of "
           "the second moment",
           above(0));
-  std::string moments =
-      key(&moments, "optim.moments", "fp32",
-          "adamw, lion, muon's adamw: what moments are kept in; bf16 halves them: each is rounded up or "
-          "down by a draw from its "
-          "own digits and the step, so that small changes add up and bits repeat",
-          one_of({"fp32", "bf16"}));
-  bool offload =
-      key(&offload, "optim.offload", false,
-          "moments lie in the host's memory, pinned; the update brings them to the device, a part at a time, "
-          "and back. Same bits, fewer bytes of the device, slower steps: trainrun plan says how much");
+  std::string moments = key(&moments, "optim.moments", "fp32",
+                            "adamw, lion, muon's adamw: how moments are stored; bf16 halves them, rounded up "
+                            "or down by a draw, so that small changes add up; the bits repeat",
+                            one_of({"fp32", "bf16"}));
+  bool offload = key(&offload, "optim.offload", false,
+                     "moments are stored in the host's pinned memory and pass through the device in each "
+                     "update: the same bits, less device memory, slower steps (trainrun plan)");
   double weight_decay =
       key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
   double momentum = key(&momentum, "optim.momentum", 0.0, "sgd, rmsprop: momentum", from_below(0, 1));
@@ -280,8 +256,8 @@ struct OptimConfig {
       key(&clip, "optim.clip", 1.0, "largest global norm of the gradients; 0: no clipping", at_least(0));
   std::vector<OptimGroup> groups =
       key(&groups, "optim.groups", {},
-          "rows of a glob of weights (params) and a learning rate (lr, which follows optim.schedule) or a "
-          "weight_decay of their own; a weight is in the first row that names it",
+          "rows of a glob of weights (params) and their own lr, which follows optim.schedule, or "
+          "weight_decay; the first row that names a weight counts",
           at_most_values(100));
   MuonConfig muon;
   AdafactorConfig adafactor;
@@ -299,30 +275,22 @@ struct CompileConfig {
                              "the link's bandwidth by the device's roofline, and at "
                              "most a quarter of all gradients",
                              between(0, 0x1p40));
-  std::string memory_budget = key(
-      &memory_budget, "compile.memory_budget", "none",
-      "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in "
-      "2GiB: what does not fit is "
-      "recomputed in the backward pass, with the same bits; none: keep all; full: the smallest arena");
-  bool offload_activations = key(
-      &offload_activations, "compile.offload_activations", false,
-      "of what does not fit in the bytes of compile.memory_budget, what is cheaper to copy than to recompute "
-      "waits in the host's memory, pinned, between forward and backward; copies travel beside the "
-      "computation. Same bits: trainrun plan says what is copied");
-  int64_t together = key(
-      &together, "compile.together", 1,
-      "neighbouring micro-batches of a rank that run as one, kernel by kernel: the largest divisor of the "
-      "rank's micro-batches that is at most this; nearly as fast as one larger micro-batch, and as much "
-      "memory, with DDP and mesh.zero 1 (no tp, no sparse tables; in the bytes of "
-      "compile.memory_budget as many as fit). On a GPU products take the algorithms "
-      "that are good for so many: another number may be other bits there, any number of ranks is not",
-      between(1, 4096));
-  int64_t tp_pieces = key(
-      &tp_pieces, "compile.tp_pieces", 0,
-      "on tp: pieces into which the rows of forward products are cut, so that one piece's gather or "
-      "exchange travels while another piece is computed; 1: none; 0: on GPUs as many as the roofline says "
-      "shorten the step, on CPUs none",
-      between(0, 16));
+  std::string memory_budget =
+      key(&memory_budget, "compile.memory_budget", "none",
+          "bytes of activations and workspaces per rank, as in 2GiB: what does not fit is recomputed in the "
+          "backward pass, with the same bits; none: keep all; full: the smallest");
+  bool offload_activations =
+      key(&offload_activations, "compile.offload_activations", false,
+          "beyond compile.memory_budget, what is cheaper to copy than to recompute waits in the host's "
+          "pinned memory; copies run beside the computation; the same bits");
+  int64_t together = key(&together, "compile.together", 1,
+                         "at most so many of a rank's micro-batches run as one, nearly as fast as one larger "
+                         "micro-batch; DDP and mesh.zero 1; another number: other bits on a GPU",
+                         between(1, 4096));
+  int64_t tp_pieces = key(&tp_pieces, "compile.tp_pieces", 0,
+                          "on tp: pieces of a product's rows, so that one piece's exchange travels while "
+                          "another is computed; 1: none; 0: on GPUs what the roofline chooses, on CPUs none",
+                          between(0, 16));
   bool capture =
       key(&capture, "compile.capture", true,
           "a GPU replays the whole step as one captured program; false: the host enqueues each call");
@@ -347,14 +315,12 @@ struct CheckpointConfig {
   int64_t every =
       key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
   bool async = key(&async, "checkpoint.async", true,
-                   "a save copies the state and is written while the training goes on; false, "
-                   "and where a copy does not fit: the run waits for its saves. It always waits for the last "
-                   "one, and before it begins another");
-  int64_t memory_every = key(
-      &memory_every, "checkpoint.memory_every", 0,
-      "steps between checkpoints in the host's memory (/dev/shm), of which the newest is kept until trainrun "
-      "ends: a run that trainrun restarts goes on from it where it is newer than those on disk; 0: none",
-      between(0, 1e12));
+                   "true: a save copies the state and is written while training goes on; false, or where a "
+                   "copy does not fit: the run waits for each save");
+  int64_t memory_every = key(&memory_every, "checkpoint.memory_every", 0,
+                             "steps between checkpoints in the host's memory (/dev/shm), the newest of which "
+                             "is kept until trainrun ends; a restart goes on from the newest; 0: none",
+                             between(0, 1e12));
   int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
   bool best =
       key(&best, "checkpoint.best", false,
@@ -364,9 +330,8 @@ struct CheckpointConfig {
                         "after 1, 2, 4, ... s, at most 30",
                         between(0, 1000));
   std::string on_failure = key(&on_failure, "checkpoint.on_failure", "stop",
-                               "a save that no retry mended; stop: the run ends with code 75, to be started "
-                               "again; continue: it warns and goes "
-                               "on to the next save (the last save of a run always counts)",
+                               "after a save that no retry mended; stop: the run ends with code 75; "
+                               "continue: a warning, and the run goes on (its last save always counts)",
                                one_of({"stop", "continue"}));
 };
 
@@ -379,10 +344,9 @@ struct ResumeConfig {
 };
 
 struct LoadConfig {
-  bool partial =
-      key(&partial, "load.partial", false,
-          "a run goes on from a checkpoint of another model: it takes the tensors that both have alike, "
-          "the others keep their initial values, and all that is left is told");
+  bool partial = key(&partial, "load.partial", false,
+                     "a run goes on from another model's checkpoint: it takes the tensors that both have "
+                     "alike, the others keep initial values, and what is left out is told");
 };
 
 struct LogConfig {
@@ -397,17 +361,15 @@ struct LogConfig {
                          "tensorboard --logdir runs");
   int64_t profile =
       key(&profile, "log.profile", 0,
-          "steps that are traced into runs/NAME/trace-FIRST-LAST.json, from the third on after each start: "
-          "what the host does, each kernel with its layer and line, each collective with its bytes; "
-          "ui.perfetto.dev opens it. Such steps run call by call; 0: none",
+          "steps traced into runs/NAME/trace-FIRST-LAST.json, from the third on after each start, for "
+          "ui.perfetto.dev: host, kernels, collectives; they run call by call; 0: none",
           between(0, 1000));
 };
 
 struct WatchConfig {
   double deadline = key(&deadline, "watch.deadline", 60,
-                        "seconds that ranks wait for a peer in steps; then the run ends (exit 75, "
-                        "restartable) and who kept it waiting is named. A rank "
-                        "that is stopped, or that others wait for, is told within two seconds",
+                        "seconds that ranks wait for a peer within steps; then the run ends (exit 75, "
+                        "restartable) and names the rank that kept it waiting",
                         between(0.1, 1e9));
   double start_deadline = key(&start_deadline, "watch.start_deadline", 600,
                               "the same before the first step has ended, and while checkpoints are read or "
@@ -416,22 +378,19 @@ struct WatchConfig {
 };
 
 struct VerifyConfig {
-  std::string collectives =
-      key(&collectives, "verify.collectives", "auto",
-          "checksums of all that travels between ranks through MPI (not NCCL): on, off, or auto: on over "
-          "TCP, off in shared "
-          "memory; a message that arrives other than it was sent ends the run (exit 75, restartable)",
-          one_of({"auto", "on", "off"}));
+  std::string collectives = key(&collectives, "verify.collectives", "auto",
+                                "checksums of what MPI (not NCCL) carries between ranks; auto: on over TCP, "
+                                "off in shared memory; a damaged message ends the run (exit 75, restartable)",
+                                one_of({"auto", "on", "off"}));
   int64_t replicas_every =
       key(&replicas_every, "verify.replicas_every", 1,
           "steps between comparisons of what several ranks hold alike (weights), by checksums; 0: never",
           at_least(0));
-  int64_t recompute_every = key(
-      &recompute_every, "verify.recompute_every", 0,
-      "steps between recomputations: all data ranks compute one micro-batch of the step again, the same one, "
-      "and compare loss and gradients, as they do before each save; a rank that computes wrong is named. "
-      "0: never",
-      at_least(0));
+  int64_t recompute_every =
+      key(&recompute_every, "verify.recompute_every", 0,
+          "steps between recomputations: all data ranks compute one micro-batch again and compare loss and "
+          "gradients, as before each save; a rank that computes wrong is named; 0: never",
+          at_least(0));
   std::string on_corruption =
       key(&on_corruption, "verify.on_corruption", "stop",
           "what follows where a rank computes wrong: stop (exit 75, not restarted), leave_out (trainrun goes "

@@ -191,7 +191,16 @@ void refuse_stored_place(const RunConfig& config, const std::string& where, cons
                         "`; or keep them in the run's own folder: --checkpoint.dir=\"\""));
   const std::string run = "runs/" + config.name;
   std::error_code none;
-  if (named_again(overrides, "name") || !is(run) || fs::equivalent(run, folder, none)) return;
+  if (named_again(overrides, "name")) return;
+  const fs::path at(folder);
+  if (!is(run) && fs::equivalent(at.parent_path(), "runs", none) && at.filename() != config.name) {
+    const std::string name = at.filename().string();
+    throw UserError(str(where, " names the run ", quoted(config.name), ", and its folder is named ",
+                        quoted(name), ". Say which run is meant: `", command,
+                        " --name=", plain(name) ? name : "NAME",
+                        "` goes on with this one, another name makes a new one"));
+  }
+  if (!is(run) || fs::equivalent(run, folder, none)) return;
   std::string there, why;
   if (read_plain(run + "/config.json", there, why) && there == config_text(config)) return;
   throw UserError(str(where, " names the run ", quoted(config.name), ", and ", run,

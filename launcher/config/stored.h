@@ -31,8 +31,9 @@ void refuse_foreign_words(const std::string& run, const std::vector<std::string>
 void refuse_stored_plugin(const RunConfig& config, const std::string& where, const std::string& folder,
                           const std::vector<Override>& overrides, const std::string& command);
 
-// UserError when a stored config decides where a run would write and remove: by a checkpoint.dir, or by the
-// name of another run that is there with another config. What `overrides` name is the user's word. As above.
+// UserError when a stored config decides where a run would write and remove: by a checkpoint.dir, by the
+// name of another run that is there with another config, or by the name that its own folder had before. What
+// `overrides` name is the user's word. As above.
 void refuse_stored_place(const RunConfig& config, const std::string& where, const std::string& folder,
                          const std::vector<Override>& overrides, const std::string& command);
 

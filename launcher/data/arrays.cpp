@@ -34,7 +34,8 @@ struct Column {
 struct Named {
   std::string name, path;
   std::optional<NpzMember> member = {};
-  NpyFile open() const { return member ? NpyFile(path, *member) : NpyFile(path); }
+  std::vector<SummedBytes> sums = {};  // of all members of the archive, which is scanned once
+  NpyFile open() const { return member ? NpyFile(path, *member, sums) : NpyFile(path); }
 };
 std::vector<Named> named_arrays(const std::vector<std::string>& files) {
   std::vector<Named> out;
@@ -43,8 +44,11 @@ std::vector<Named> named_arrays(const std::vector<std::string>& files) {
       out.push_back({stem(path), path});
       continue;
     }
-    for (auto& member : npz_members(FileBytes(path), path))
-      out.push_back({member.name, path, std::move(member)});
+    const auto members = npz_members(FileBytes(path), path);
+    std::vector<SummedBytes> sums;
+    for (const auto& member : members)
+      if (!member.packed) sums.push_back({member.name, member.begin, member.size, member.crc});
+    for (const auto& member : members) out.push_back({member.name, path, member, sums});
   }
   return out;
 }

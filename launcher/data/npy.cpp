@@ -46,8 +46,10 @@ NpyFile::NpyFile(const std::string& path) : source_(Source::text(path)) {
   read_header(0, source_.bytes.size());
 }
 
-NpyFile::NpyFile(const std::string& path, const NpzMember& member) : source_(Source::text(path)) {
+NpyFile::NpyFile(const std::string& path, const NpzMember& member, std::vector<SummedBytes> sums)
+    : source_(Source::text(path)) {
   if (!member.packed) {
+    source_.sums = std::move(sums);
     read_header(member.begin, member.size);
     return;
   }

@@ -16,8 +16,8 @@ class NpyFile {
   // UserError naming the file: no such array, Fortran's order, bytes in another order than this machine's, a
   // type that is no plain number, or fewer bytes than the header says.
   explicit NpyFile(const std::string& path);
-  // A member of a .npz archive.
-  NpyFile(const std::string& path, const NpzMember& member);
+  // A member of a .npz archive; `sums`: of its members that are not packed, which a scan compares.
+  NpyFile(const std::string& path, const NpzMember& member, std::vector<SummedBytes> sums);
 
   const Shape& shape() const { return shape_; }
   const std::string& type() const { return type_; }  // "f4", "u1"

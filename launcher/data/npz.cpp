@@ -71,7 +71,7 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
   size_t at = 0;
   for (int64_t i = 0; i < found.members; ++i) {
     if (all.number(at, 4) != 0x02014b50) refuse_archive(path, "is an archive whose directory is damaged");
-    const uint64_t method = all.number(at + 10, 2);
+    const uint64_t method = all.number(at + 10, 2), crc = all.number(at + 16, 4);
     uint64_t size = all.number(at + 20, 4), whole = all.number(at + 24, 4), local = all.number(at + 42, 4);
     const size_t name = all.number(at + 28, 2), extra = all.number(at + 30, 2), note = all.number(at + 32, 2);
     std::string member = all.text(at + 46, name);
@@ -92,7 +92,7 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
     if (size > static_cast<uint64_t>(file.size()) || begin > file.size() - static_cast<int64_t>(size))
       refuse_archive(path, "is an archive that is cut short");
     out.push_back({member.substr(0, member.size() - 4), begin, static_cast<int64_t>(size),
-                   static_cast<int64_t>(whole), method == 8});
+                   static_cast<int64_t>(whole), method == 8, static_cast<uint32_t>(crc)});
   }
   return out;
 }
@@ -120,7 +120,8 @@ std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, 
     if (state == Z_OK && in == stream.avail_in && room == stream.avail_out) break;
   }
   inflateEnd(&stream);
-  if (state != Z_STREAM_END || written != out.size())
+  if (state != Z_STREAM_END || written != out.size() ||
+      crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size()) != member.crc)
     refuse_archive(path, str("has ", one_line(member.name), " packed, and damaged"));
   return out;
 }

@@ -1,12 +1,17 @@
 // Blocks in order: hash, largest token.
 #include "launcher/data/scan.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "core/reading/one_line.h"
 #include "launcher/data/tokenizer/stop.h"
 
 namespace lockstep::launcher::data {
@@ -26,6 +31,39 @@ void take_largest(const std::vector<std::byte>& block, int64_t bytes, int64_t fi
   out.largest = largest;
   out.at = first_token + (std::find(tokens, tokens + count, largest) - tokens);
 }
+
+// Sums of the parts of a file that is read from its begin to its end.
+class Sums {
+ public:
+  explicit Sums(const Source& source) : source_(source), found_(source.sums.size(), 0) {}
+  void take(int64_t from, const std::vector<std::byte>& block) {
+    const int64_t end = from + static_cast<int64_t>(block.size());
+    for (size_t i = 0; i < found_.size(); ++i) {
+      const SummedBytes& sum = source_.sums[i];
+      const int64_t first = std::max(from, sum.begin), last = std::min(end, sum.begin + sum.size);
+      if (first >= last) continue;
+      const auto* bytes = reinterpret_cast<const Bytef*>(block.data() + (first - from));
+      found_[i] = crc32_z(found_[i], bytes, static_cast<size_t>(last - first));
+    }
+  }
+  void compare() const {
+    for (size_t i = 0; i < found_.size(); ++i)
+      if (found_[i] != source_.sums[i].crc)
+        throw UserError(str("data.paths: ", one_line(source_.path), " is damaged: the bytes of ",
+                            one_line(source_.sums[i].name), " have the CRC-32 ", hex(found_[i]),
+                            ", and the archive says ", hex(source_.sums[i].crc),
+                            "; copy or make the file again"));
+  }
+
+ private:
+  static std::string hex(uLong sum) {
+    char text[12];
+    std::snprintf(text, sizeof text, "%08lx", sum);
+    return text;
+  }
+  const Source& source_;
+  std::vector<uLong> found_;
+};
 }  // namespace
 
 std::string ScanPlan::text() const {
@@ -45,11 +83,13 @@ Scan scan(const Source& source, const ScanPlan& plan) {
   Scan out;
   bool any = false;
   std::vector<std::byte> block;
+  Sums sums(source);
   auto take = [&](int64_t from, int64_t bytes) {
     check_stop();
     block.resize(bytes);
     source.bytes.read(from, block.data(), bytes);
     out.content = hash64(block.data(), block.size(), out.content);
+    if (!plan.stride) sums.take(from, block);
     // Offsets are multiples of a token's width but for the last block of a sampled file, and the header is
     // one token row of its own.
     int64_t begin = std::max(from, source.header);
@@ -68,6 +108,7 @@ Scan scan(const Source& source, const ScanPlan& plan) {
   const int64_t size = source.bytes.size();
   if (!plan.stride) {
     for (int64_t from = 0; from < size; from += kReadBlock) take(from, std::min(kReadBlock, size - from));
+    sums.compare();
     return out;
   }
   for (int64_t from = 0; from < size; from += plan.stride) take(from, std::min(kScanBlock, size - from));

@@ -27,7 +27,8 @@ struct Scan {
   int64_t at = 0;        // the first token that is as large
 };
 
-// Reads the file. UserError as FileBytes::read.
+// Reads the file. UserError as FileBytes::read, and where it is read whole and has bytes with another sum
+// than Source::sums say.
 Scan scan(const Source& source, const ScanPlan& plan);
 
 // The same through a cache: the folder holds an entry per file, found by its path, good while device, inode,

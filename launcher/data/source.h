@@ -52,11 +52,19 @@ bool looks_binary(const std::byte* data, int64_t size);
 inline constexpr int32_t kTokenMagic = 20240520;
 inline constexpr int64_t kTokenHeaderBytes = 1024;
 
+// Bytes of a file whose CRC-32 the file itself says, as an archive does of its members.
+struct SummedBytes {
+  std::string name;
+  int64_t begin = 0, size = 0;
+  uint32_t crc = 0;
+};
+
 struct Source {
   std::string path;
   FileBytes bytes;
-  int width = 1;       // bytes per token: 1, 2 or 4
-  int64_t header = 0;  // bytes before the first token
+  std::vector<SummedBytes> sums = {};  // compared where the whole file is read (scan)
+  int width = 1;                       // bytes per token: 1, 2 or 4
+  int64_t header = 0;                  // bytes before the first token
   int64_t tokens = 0;
 
   // Text, a byte a token.

@@ -53,6 +53,7 @@ Source chosen(const NamedCheckpoints& named, int64_t step) {
     throw UserError(str(named.path, " has no checkpoint", step >= 0 ? str(" of step ", step) : "",
                         steps.empty() ? "" : "; it has steps ", join(steps, ", ")));
   const auto* newest = checkpoint::newest_of(found);
+  if (newest) checkpoint::tell_passed_over(found, *newest);
   return {parent_of(named.path), newest ? newest->path : found.back().path};
 }
 

@@ -148,6 +148,7 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   const auto told = load_weights(*model.family, folder.tensors, parameters, state.mesh(), request.choices);
 
   const RunFolder held(run);
+  refuse_begun(run);  // again, now that no other import is at work
   const std::string carried = carried_in(run);
   if (is_link(carried))
     throw UserError(

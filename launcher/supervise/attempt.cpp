@@ -64,6 +64,8 @@ class Attempt {
     echo(true);
     console_.live("");
     late_->keep();
+    if (std::error_code none; !fs::exists(log_dir_, none))
+      console_.notice(str(log_dir_, " is gone: it was moved or removed while the run wrote its logs there"));
     read_what_ranks_left(facts_, log_dir_, told_records_, *late_, stop_);
     facts_.where = [late = late_](int64_t rank) { return late->place(rank); };
     return std::move(facts_);

@@ -24,7 +24,7 @@ void install_signals(bool restart_calls) {
   action.sa_flags = SA_SIGINFO | (restart_calls ? SA_RESTART : 0);
   struct sigaction before{};
   const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
-  for (int signal : {SIGTERM, SIGINT, SIGHUP})
+  for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1})  // batch systems warn with the last
     if (signal != SIGHUP || !deaf_to_hangup) sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   if (restart_calls) return;

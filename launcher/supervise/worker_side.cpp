@@ -298,8 +298,9 @@ int worker_main(const std::function<int(const WorkerPlace&)>& body) {
     int code = body(enter_worker());
     std::fflush(nullptr);
     if (code != kExitStopped || !g_place.supervised()) return code;
-    append_private(stopped_file(g_place.log_dir, g_place.rank), str(g_step.load(), "\n"));
-    return kExitOk;
+    // Where the folder of logs is gone, the code says it.
+    return append_private(stopped_file(g_place.log_dir, g_place.rank), str(g_step.load(), "\n")) ? kExitOk
+                                                                                                 : code;
   } catch (const UserError&) { leave_worker(std::current_exception()); }
 }
 

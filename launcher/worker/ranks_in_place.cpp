@@ -46,7 +46,7 @@ class Ranks {
 
   AttemptOutcome run() {
     install_signals(true);
-    SignalsApart apart({SIGTERM, SIGINT, SIGHUP});
+    SignalsApart apart({SIGTERM, SIGINT, SIGHUP, SIGUSR1});
     data::stop_reading_when([] { return signals_seen() > 0; });
     logs::set_sink([this](int rank, const std::string& line) { say(rank, line); });
     std::thread watch([this] { watch_over(); });

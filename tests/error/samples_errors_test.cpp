@@ -167,6 +167,26 @@ TEST_F(Arrays, Archives) {
   archive_says(other, "images");
   other = packed, other[packed.find("PK\x01\x02") + 27] = 0x70;  // 1.8 GiB out of some hundred bytes
   archive_says(other, "packs images into fewer bytes than it can have");
+  // Bytes that are not those of the archive's own sum.
+  other = packed, other[packed.find("PK\x01\x02") + 16] ^= 1;
+  archive_says(other, "has images packed, and damaged");
+  const std::vector<SampleField> fields = {{"images", DType::f32, {3, 4}}};
+  auto open = [&](const std::string& bytes) {
+    write("b.npz", bytes);
+    DataOptions o = options();
+    o.paths = {folder_.path("b.npz")};
+    open_samples(o, fields);
+  };
+  EXPECT_NO_THROW(open(stored));
+  other = stored, other[stored.find("PK\x03\x04", 4) - 1] ^= 1;  // the last byte of the first array
+  try {
+    open(other);
+    ADD_FAILURE() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("b.npz is damaged: the bytes of "), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find(" have the CRC-32 "), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(Arrays, TokensGiveNoImages) {

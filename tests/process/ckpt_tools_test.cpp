@@ -143,6 +143,18 @@ TEST_F(CkptTools, PruneTellsAndRemoves) {
   EXPECT_HAS(told, "2 of 4 removed, ");
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step-40", "step-80"}));
   train({"--nproc", "2", "c.json", "--train.steps=90"});
+  told = said({"ls", "runs/run/ckpt/step-40/"});  // of a step folder its own row
+  EXPECT_EQ(occurrences(told, "\n"), 2) << told;
+  EXPECT_HAS(told, "runs/run/ckpt/step-40  40  ");
+  std::filesystem::create_directory("pictures");
+  refused({"prune", "pictures", "--keep", "1"}, "pictures holds no checkpoint; name a run");
+  EXPECT_TRUE(std::filesystem::is_empty("pictures"));
+  // What a variable that is not set leaves.
+  const char* empty = " is empty, as where a variable is not set; give a value: trainrun ckpt ";
+  refused({"reshard", "runs/run", "", "--ranks", "2"}, str("OUT", empty, "reshard --help"));
+  refused({"average", "runs/run", "runs/run/ckpt/step-40", ""}, str("SRC... OUT", empty, "average --help"));
+  refused({"ls", ""}, str("PATH", empty, "ls --help"));
+  for (const char* made : {"/ckpt", "ckpt"}) EXPECT_FALSE(std::filesystem::exists(made)) << made;
   refused({"prune", "runs/run/ckpt/step-40", "--keep", "1"},
           "prune: runs/run/ckpt/step-40 is one checkpoint; name its run, and say how many stay");
   refused({"prune", "runs/run", "--keep", "0"}, "--keep is 0; it must be at least 1");

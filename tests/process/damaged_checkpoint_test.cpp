@@ -105,6 +105,15 @@ TEST_P(DamagedCheckpoint, FallsBackSayingSoOrIsRefused) {
   generated = trainrun({"generate", "runs/run", "--tokens=4"});
   EXPECT_EQ(generated.code, kExitOk) << generated.output;
   EXPECT_EQ(occurrences(generated.output, "the next older checkpoint is taken"), damage.of_model ? 1 : 0);
+  for (const auto& words :
+       {std::vector<std::string>{"ckpt", "reshard", "runs/run", "moved", "--ranks=2"},
+        {"ckpt", "average", "runs/run", "runs/alone/ckpt/step-20", "mean"},
+        {"--nproc", "2", "c.json", "--train.steps=1", "--name=from", "--train.init_from=runs/run"}}) {
+    const auto other = trainrun(words);
+    EXPECT_EQ(other.code, kExitOk) << other.output;
+    EXPECT_EQ(occurrences(other.output, "runs/run/ckpt/step-40 is damaged: "), 1) << words[1] << other.output;
+    EXPECT_EQ(occurrences(other.output, "; step-20 is taken in its place\n"), 1) << words[1] << other.output;
+  }
   auto result = trainrun({"--nproc", "2", "c.json", "--train.steps=60"});
   ASSERT_EQ(result.code, kExitOk) << result.output;
   EXPECT_EQ(occurrences(result.output, "step-40 is damaged: "), 1) << result.output;

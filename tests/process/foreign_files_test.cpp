@@ -192,6 +192,14 @@ TEST_F(ForeignFiles, OfAnotherRunStayWhereALinkOrAStoredConfigLeadsThere) {
           "runs/gift/config.json names the run \"important\", and runs/important is there and has another "
           "config. The "
           "config is stored in ");
+  gift["name"] = "before";  // the run was renamed
+  scratch_.write("runs/gift/config.json", gift.dump());
+  refused({"--nproc", "1", "runs/gift/config.json"},
+          "runs/gift/config.json names the run \"before\", and its folder is named \"gift\". Say which run "
+          "is meant: "
+          "`trainrun --nproc 1 runs/gift/config.json --name=gift` goes on with this one, another name makes "
+          "a new one");
+  EXPECT_FALSE(fs::exists("runs/before"));
   gift["name"] = "gift";
   gift["checkpoint"]["dir"] = scratch_.path("runs/important/..");
   scratch_.write("runs/gift/config.json", gift.dump());

@@ -84,6 +84,12 @@ TEST_F(HuggingFaceRuns, AnImportedModelIsTrainedOnRanksResumedAndExported) {
   result = trainrun({"import-hf", HF "/llama", "--name=tuned"});
   EXPECT_EQ(result.code, kExitUser);
   EXPECT_HAS(result.output, "runs/tuned has checkpoints already (runs/tuned/ckpt/step-");
+  // Two at once: one writes the run, the other is refused.
+  auto one = start({"import-hf", HF "/llama", "--name=both"}),
+       two = start({"import-hf", HF "/llama", "--name=both"});
+  const int codes[] = {one->wait(60), two->wait(60)};
+  EXPECT_EQ(codes[0] + codes[1], kExitUser) << one->output() << two->output();
+  EXPECT_EQ(trainrun({"ckpt", "verify", "runs/both"}).code, kExitOk);
 }
 
 // A packed tensor and transposed ones, over ranks that split weights.

@@ -113,6 +113,20 @@ TEST_F(Resume, SigtermSavesAndTheNextStartGoesOnThere) {
   }
 }
 
+// The word that a rank stopped lies in the logs; without them its exit code says it.
+TEST_F(Resume, AStopIsOneThoughTheLogsAreGone) {
+  write_tiny(48);
+  auto process = start({"--nproc", "2", "c.json"});
+  ASSERT_TRUE(reaches("run", 5)) << process->output();
+  std::filesystem::remove_all("runs/run/logs");
+  kill(process->pid(), SIGTERM);
+  EXPECT_EQ(process->wait(20), kExitStopped) << process->output();
+  EXPECT_HAS(process->output(),
+             "runs/run/logs/attempt-1 is gone: it was moved or removed while the run wrote its logs there");
+  EXPECT_HAS(process->output(), "trainrun: stopped on request, saved; the same command continues the run\n");
+  EXPECT_LT(last_step("run"), 100);
+}
+
 // A stop while nothing runs: before a restart, and before the other nodes have come.
 TEST_F(Resume, AStopThatComesInAWaitIsToldAsOne) {
   scratch_.write("die.sh", std::string("#!/bin/sh\nkill -9 $$\n"));

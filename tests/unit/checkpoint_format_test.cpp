@@ -17,6 +17,16 @@ using namespace checkpoint;
 
 namespace {
 
+TEST(Safetensors, AnEmptyDtypeIsDamage) {
+  const std::string json = R"({"a":{"dtype":"","shape":[1],"data_offsets":[0,4]}})";
+  try {
+    parse_safetensors_header(json, 8 + static_cast<int64_t>(json.size()) + 4, "w.safetensors");
+    ADD_FAILURE() << "was read";
+  } catch (const DamagedError& error) {
+    EXPECT_STREQ(error.what(), "w.safetensors: a: \"dtype\" is \"\"; a type belongs there, as in \"F32\"");
+  }
+}
+
 // A dtype that no tensor here has spoils the tensor, not the file.
 TEST(Safetensors, OtherDTypesKeepTheirWord) {
   const std::string json =

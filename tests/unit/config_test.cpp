@@ -1,9 +1,13 @@
 // RunConfig: defaults, overrides, the round trip of the resolved config, lanes, and the table of keys.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <set>
+#include <sstream>
 
 #include "core/base/error.h"
+#include "core/models/family.h"
+#include "core/tasks/task.h"
 #include "launcher/config/config.h"
 
 namespace lockstep {
@@ -141,8 +145,9 @@ TEST(Config, KeysThatWentAreReadOfStoredConfigsAlone) {
     parse(own.dump());
     ADD_FAILURE() << "was read";
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "test.json: unknown key compile.dynamic; a step is always one graph of the config's "
-                               "sizes, optimized in one way; leave it out");
+    EXPECT_STREQ(error.what(),
+                 "test.json: unknown key compile.dynamic; a step is always one graph of the config's "
+                 "sizes, optimized in one way; leave it out");
   }
 }
 
@@ -182,6 +187,23 @@ TEST(Config, TableHasEachKeyOnceWithHelp) {
   }
   EXPECT_EQ(find_key("optim.schedule.kind")->rule.choices.size(), 6u);
   EXPECT_EQ(find_key("optim"), nullptr);
+}
+
+TEST(Config, HelpOfAKeyHasAtMostThirtyWords) {
+  auto check = [](std::span<const ConfigKey> keys) {
+    for (const auto& key : keys) {
+      std::istringstream words(key.help);
+      const auto count = std::distance(std::istream_iterator<std::string>(words), {});
+      EXPECT_LE(count, 30) << key.path << ": " << key.help;
+    }
+  };
+  std::vector<ConfigKey> own;  // a key of several kinds has the help of each
+  for (const auto& key : config_keys())
+    if (key.kinds.empty()) own.push_back(key);
+  EXPECT_GT(own.size(), 80u);
+  check(own);
+  for (const Family* family : families()) check(family->keys());
+  for (const Task* task : tasks()) check(task->keys());
 }
 
 TEST(Config, DefaultsObeyTheirOwnRules) {
