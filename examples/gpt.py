@@ -7,7 +7,8 @@ class Block:
     def __init__(self, at, width, heads):
         self.norm1, self.norm2 = ls.LayerNorm(at / "norm1", width), ls.LayerNorm(at / "norm2", width)
         self.attn = ls.Attention(at / "attn", width, heads)
-        self.up, self.down = ls.Linear(at / "mlp" / "up", width, 4 * width), ls.Linear(at / "mlp" / "down", 4 * width, width)
+        self.up, self.down = ls.Linear(at / "mlp" / "up", width,
+                                       4 * width), ls.Linear(at / "mlp" / "down", 4 * width, width)
 
     def __call__(self, x):
         x = x + self.attn(self.norm1(x))
@@ -16,7 +17,8 @@ class Block:
 
 class Gpt:
     def __init__(self, at, vocab, context, width, depth, heads):
-        self.token, self.position = ls.Embedding(at / "token", vocab, width), ls.Embedding(at / "position", context, width)
+        self.token, self.position = ls.Embedding(at / "token", vocab,
+                                                 width), ls.Embedding(at / "position", context, width)
         self.blocks = [Block(at / "blocks" / i, width, heads) for i in range(depth)]
         self.norm = ls.LayerNorm(at / "norm", width)
 

@@ -5,7 +5,8 @@ import numpy as np
 
 class Mlp:
     def __init__(self, at):
-        self.up, self.middle, self.down = ls.Linear(at / "up", 20, 64), ls.Linear(at / "middle", 64, 64), ls.Linear(at / "down", 64, 4)
+        self.up, self.middle, self.down = (ls.Linear(at / "up", 20, 64), ls.Linear(at / "middle", 64, 64),
+                                           ls.Linear(at / "down", 64, 4))
 
     def __call__(self, x):
         return self.down(ls.relu(self.middle(ls.relu(self.up(x)))))

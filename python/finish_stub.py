@@ -2,8 +2,8 @@
 
   finish_stub.py RAW OUT
 
-What converts implicitly is said (an Init is a LinearInit); defaults that are objects become "..."; the errors, which name the package as their
-module, are classes here.
+What converts implicitly is said (an Init is a LinearInit); defaults that are objects become "..."; the errors, which
+name the package as their module, are classes here.
 """
 import pathlib
 import re
@@ -23,7 +23,8 @@ def finished(stub):
     stub = re.sub(r"(?m)^from lockstep\.(?:calls|shown|words) import (?:\([^)]*\)|.*)\n", "", stub)
     lines = []
     for line in stub.split("\n"):
-        if re.match(r"from lockstep import |from lockstep\._core import init|    \w*Error as \w*Error,?$|^\)$", line) and not line.startswith("class"):
+        if re.match(r"from lockstep import |from lockstep\._core import init|    \w*Error as \w*Error,?$|^\)$",
+                    line) and not line.startswith("class"):
             continue
         line = re.sub(r"= (?:init\.\w+\([^()]*\)|\w+(?:Options|Masks)\(\)|f32\b)", "= ...", line)
         line = re.sub(r"(?<=: )LinearInit(?= =|,|\))", "Init | LinearInit", line)

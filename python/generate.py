@@ -2,8 +2,8 @@
 
   generate.py ROOT OUT      writes OUT/functions_*.cpp, OUT/layers.cpp, OUT/optimizers.cpp
 
-A function that is added to one of the headers below is in the Python package without another line. Its C++ comment is its docstring.
-What is bound by hand, in module.cpp and its neighbours, is named in BY_HAND.
+A function that is added to one of the headers below is in the Python package without another line. Its C++ comment is
+its docstring. What is bound by hand, in module.cpp and its neighbours, is named in BY_HAND.
 """
 import pathlib
 import re
@@ -41,15 +41,17 @@ FUNCTIONS = {
 LAYERS = ["core/nn/" + name for name in ("attention.h", "convolution.h", "layers.h", "normalization.h", "recurrent.h")]
 OPTIMIZERS = ["core/optim/" + name for name in
               ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h")]  # those of all.h besides
-BY_HAND = {"NumberAt", "Computed", "CustomGradient", "custom_gradient", "gradients_of_ones_own", "check_heads", "adagrad_group", "adamw_group", "InLayer", "Evaluation",
-           "Schedule", "Init", "LinearInit", "Convolution", "TransposedConvolution", "Gradients", "Loss", "fill", "misfit"}
+BY_HAND = {"NumberAt", "Computed", "CustomGradient", "custom_gradient", "gradients_of_ones_own", "check_heads",
+           "adagrad_group", "adamw_group", "InLayer", "Evaluation", "Schedule", "Init", "LinearInit", "Convolution",
+           "TransposedConvolution", "Gradients", "Loss", "fill", "misfit"}
 # sdpa(q, k, v) is causal in C++ and not in PyTorch: in Python it is said.
 WITHOUT_DEFAULT = {("sdpa", "causal")}
 # C++ has an overload with a default besides, which would hide the one with options.
 LEFT_OUT = {("sdpa", "bool")}
 KEYWORDS = {"in", "lambda", "from", "is", "not", "and", "or"}
-PLAIN = {"int", "int64_t", "double", "bool", "size_t", "uint64_t", "std::string", "DType", "Scope", "Parameter", "Loss", "Gradients", "Plateau", "Init", "LinearInit",
-         "Schedule", "std::vector<Tensor>", "std::vector<Parameter>", "std::optional<double>", "std::optional<Init>", "std::vector<double>", "Number", "std::vector<Number>"}
+PLAIN = {"int", "int64_t", "double", "bool", "size_t", "uint64_t", "std::string", "DType", "Scope", "Parameter", "Loss",
+         "Gradients", "Plateau", "Init", "LinearInit", "Schedule", "std::vector<Tensor>", "std::vector<Parameter>",
+         "std::optional<double>", "std::optional<Init>", "std::vector<double>", "Number", "std::vector<Number>"}
 
 
 class Types:
@@ -63,7 +65,8 @@ class Types:
                 self.enums[e.name] = e
 
     def is_options(self, name):
-        return name in self.structs and any(f.default is not None for f in self.structs[name].fields) and name not in BY_HAND
+        return name in self.structs and any(f.default is not None
+                                            for f in self.structs[name].fields) and name not in BY_HAND
 
 
 def bare(type_):
@@ -76,8 +79,9 @@ def literal(text):
 
 def python_text(default):
     """A C++ default as Python would write it."""
-    text = default.replace("true", "True").replace("false", "False").replace("DType::", "").replace("init::", "init.").replace("kInitStd", "0.02")
-    text = text.replace("kIgnoreIndex", "-100").replace("::", ".").replace("0x1p-23", "1.1920929e-07")
+    text = default.replace("true", "True").replace("false", "False").replace("DType::", "").replace("init::", "init.")
+    text = text.replace("kInitStd", "0.02").replace("kIgnoreIndex", "-100").replace("0x1p-23", "1.1920929e-07")
+    text = text.replace("::", ".")
     text = re.sub(r"init\.kReluGain|kReluGain", "2 ** 0.5", text).replace("Fan.", "")
     if re.fullmatch(r"\{.*\}", text):
         return "[" + text[1:-1] + "]"
@@ -132,7 +136,8 @@ class Argument:
                 value, sig = f"{type_}({default})", python_text(default)
         if "nb::none" in (value or ""):
             sig = "None"
-        self.arg = f'nb::arg("{self.name}")' + (f".sig({literal(sig)})" if sig else "") + (f" = {value}" if value else "")
+        self.arg = f'nb::arg("{self.name}")' + (f".sig({literal(sig)})" if sig
+                                                else "") + (f" = {value}" if value else "")
         if value == "nb::none()":
             self.arg = f'nb::arg("{self.name}").none() = nb::none()'
         if type_ == "DType":  # an integer is none
@@ -172,10 +177,12 @@ def definition(types, target, name, params, doc, body, owner, first=None, extra=
     before, keywords, statements, call = flattened(types, params, owner)
     arguments = before + keywords
     taken = ([first] if first else []) + [a.parameter for a in arguments]
-    args = [a.arg for a in before[1 if method else 0:]] + (["nb::kw_only()"] if keywords else []) + [a.arg for a in keywords]
+    args = [a.arg for a in before[1 if method else 0:]] + (["nb::kw_only()"] if keywords
+                                                           else []) + [a.arg for a in keywords]
     lines = ["CallingLine line;"] + statements + [body(", ".join(call))]
     inner = " ".join(lines)
-    return f'{target}.def("{name}", []({", ".join(taken)}) {{ {inner} }}' + "".join(f", {a}" for a in args) + "".join(f", {e}" for e in extra) + f", {literal(doc)});"
+    behind = "".join(f", {each}" for each in [*args, *extra, literal(doc)])
+    return f'{target}.def("{name}", []({", ".join(taken)}) {{ {inner} }}{behind});'
 
 
 def bind_function(types, f, out):
@@ -183,7 +190,8 @@ def bind_function(types, f, out):
         return
     scope = "" if not f.namespace else f.namespace + "::"
     target = "m" if not f.namespace else f"{f.namespace}_module"
-    body = (lambda call: f"lockstep::{scope}{f.name}({call});") if f.returns == "void" else (lambda call: f"return lockstep::{scope}{f.name}({call});")
+    back = "" if f.returns == "void" else "return "
+    body = lambda call: f"{back}lockstep::{scope}{f.name}({call});"
     out.append(definition(types, target, f.name, f.params, f.doc, body, f.name))
     first = f.params[0] if f.params else None
     if first and not f.namespace and bare(first.type) in ("Tensor", "TensorAt") and first.name in ("x", "a"):
@@ -198,13 +206,15 @@ def bind_struct(types, c, out):
         params = [headers.Param(f"const {c.name}&", "own", "{}")]
         fields = "; ".join(f"{f.name}: {f.doc}" for f in c.fields if f.doc)
         out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc)});')
-        out.append(definition(types, f"{c.name}_class", "__init__", params, fields, lambda call: f"new (self) {c.name}(own_options);", c.name, f"{c.name}* self"))
+        out.append(definition(types, f"{c.name}_class", "__init__", params, fields,
+                              lambda call: f"new (self) {c.name}(own_options);", c.name, f"{c.name}* self"))
         return
     out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc)});')
     for f in c.fields:
         out.append(f'{c.name}_class.def_ro("{f.name}", &{c.name}::{f.name}, {literal(f.doc)});')
     items = ", ".join(f"self.{f.name}" for f in c.fields)
-    out.append(f'{c.name}_class.def("__iter__", [](const {c.name}& self) {{ return nb::iter(nb::make_tuple({items})); }}, "For y, z = ...");')
+    out.append(f'{c.name}_class.def("__iter__", [](const {c.name}& self) '
+               f'{{ return nb::iter(nb::make_tuple({items})); }}, "For y, z = ...");')
 
 
 def bind_class(types, c, out):
@@ -215,19 +225,24 @@ def bind_class(types, c, out):
     out.append(f'nb::class_<{c.name}{bases}> {c.name}_class(m, "{c.name}", {literal(c.doc)});')
     keep = ["nb::keep_alive<1, 2>()"]
     for constructor in c.constructors:
-        out.append(definition(types, f"{c.name}_class", "__init__", constructor.params, constructor.doc, lambda call: f"new (self) {c.name}({call});", c.name,
+        out.append(definition(types, f"{c.name}_class", "__init__", constructor.params, constructor.doc,
+                              lambda call: f"new (self) {c.name}({call});", c.name,
                               f"{c.name}* self", keep))
     if not c.constructors:  # an aggregate: its fields, in order
         params = [headers.Param(f.type, f.name, f.default) for f in c.fields]
-        out.append(definition(types, f"{c.name}_class", "__init__", params, "", lambda call: f"new (self) {c.name}{{{call}}};", c.name, f"{c.name}* self"))
+        out.append(definition(types, f"{c.name}_class", "__init__", params, "",
+                              lambda call: f"new (self) {c.name}{{{call}}};", c.name, f"{c.name}* self"))
     for method in c.methods:
-        body = (lambda call, method=method: f"self({call});") if method.name == "__call__" else (lambda call, method=method: f"self.{method.name}({call});")
-        wrapped = body if method.returns == "void" else (lambda call, body=body: "return " + body(call))
+        called = "self" if method.name == "__call__" else f"self.{method.name}"
+        back = "" if method.returns == "void" else "return "
+        wrapped = lambda call, called=called, back=back: f"{back}{called}({call});"
         constant = "const " if method.const else ""
-        out.append(definition(types, f"{c.name}_class", method.name, method.params, method.doc, wrapped, c.name, f"{constant}{c.name}& self"))
+        out.append(definition(types, f"{c.name}_class", method.name, method.params, method.doc, wrapped, c.name,
+                              f"{constant}{c.name}& self"))
     if c.constructors:
         for f in c.fields:
-            out.append(f'{c.name}_class.def_prop_ro("{f.name}", [](const {c.name}& self) {{ return self.{f.name}; }}, nb::keep_alive<0, 1>(), {literal(f.doc)});')
+            out.append(f'{c.name}_class.def_prop_ro("{f.name}", [](const {c.name}& self) {{ return self.{f.name}; }}, '
+                       f'nb::keep_alive<0, 1>(), {literal(f.doc)});')
 
 
 def casters(types):
@@ -235,10 +250,13 @@ def casters(types):
     for e in types.enums.values():
         words = "typing.Literal[" + ", ".join(f"'{v}'" for v in e.values) + "]"
         rows = ", ".join(f'{{"{v}", {e.name}::{v}}}' for v in e.values)
-        out.append(f'template <> struct nanobind::detail::type_caster<lockstep::{e.name}> : lockstep::python::WordCaster<lockstep::{e.name}> {{\n'
+        out.append(f'template <> struct nanobind::detail::type_caster<lockstep::{e.name}> : '
+                   f'lockstep::python::WordCaster<lockstep::{e.name}> {{\n'
                    f'  static constexpr auto Name = const_name("{words}");\n'
-                   f'  type_caster() : WordCaster({{{rows.replace(e.name + "::", "lockstep::" + e.name + "::")}}}) {{}}\n'
-                   f'  static handle from_cpp(lockstep::{e.name} value, rv_policy, cleanup_list*) noexcept {{ return word_of(type_caster().words, value); }}\n}};')
+                   f'  type_caster() : WordCaster({{{rows.replace(e.name + "::", "lockstep::" + e.name + "::")}}}) '
+                   f'{{}}\n'
+                   f'  static handle from_cpp(lockstep::{e.name} value, rv_policy, cleanup_list*) noexcept '
+                   f'{{ return word_of(type_caster().words, value); }}\n}};')
     return "\n".join(out)
 
 
@@ -262,21 +280,25 @@ def main():
     every = [name for names in [*FUNCTIONS.values(), LAYERS, optimizers] for name in names]
     read = {name: headers.read_header(root / name) for name in every}
     types = Types(read.values())
-    write(out / "python_words.h", "// Written by python/generate.py: enumerations as words.\n#pragma once\n#include \"python/binding.h\"\n\n" + casters(types) + "\n")
+    write(out / "python_words.h", "// Written by python/generate.py: enumerations as words.\n#pragma once\n#include "
+                                  "\"python/binding.h\"\n\n" + casters(types) + "\n")
     structs = []
     for name, header in read.items():
         for c in header.classes:
             if c.name in types.structs:
                 bind_struct(types, c, structs)
     # A struct that has another as a field comes behind it.
-    write(out / "options.cpp", HEAD + "void bind_options(nb::module_& m) {\n  " + "\n  ".join(ordered(types, structs)) + "\n}\n}  // namespace lockstep::python\n")
+    write(out / "options.cpp", HEAD + "void bind_options(nb::module_& m) {\n  " + "\n  ".join(ordered(types, structs))
+          + "\n}\n}  // namespace lockstep::python\n")
     for part, names in FUNCTIONS.items():
         lines = []
         for name in names:
             for f in read[name].functions:
                 bind_function(types, f, lines)
-        inits = 'nb::module_ init_module = m.def_submodule("init", "How a parameter starts, as torch.nn.init.");\n  ' if part == "d" else ""
-        write(out / f"functions_{part}.cpp", HEAD + f"void bind_functions_{part}(nb::module_& m, nb::class_<Tensor>& tensor) {{\n  (void)tensor;\n  {inits}" +
+        inits = ('nb::module_ init_module = m.def_submodule("init", "How a parameter starts, as torch.nn.init.");\n  '
+                 if part == "d" else "")
+        write(out / f"functions_{part}.cpp", HEAD + f"void bind_functions_{part}(nb::module_& m, nb::class_<Tensor>& "
+                                                    f"tensor) {{\n  (void)tensor;\n  {inits}" +
               "\n  ".join(lines) + "\n}\n}  // namespace lockstep::python\n")
     for part, names in (("layers", LAYERS), ("optimizers", optimizers)):
         lines = []
@@ -288,7 +310,8 @@ def main():
             for c in read[name].classes:
                 if c.name not in types.structs:
                     bind_class(types, c, lines)
-        write(out / f"{part}.cpp", HEAD + f"void bind_{part}(nb::module_& m) {{\n  " + "\n  ".join(lines) + "\n}\n}  // namespace lockstep::python\n")
+        write(out / f"{part}.cpp", HEAD + f"void bind_{part}(nb::module_& m) {{\n  " + "\n  ".join(lines)
+              + "\n}\n}  // namespace lockstep::python\n")
 
 
 def ordered(types, lines):

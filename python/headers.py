@@ -1,6 +1,7 @@
 """Reads declarations, with their comments, out of the public headers: functions, structs of options, layers.
 
-The headers are written in one style, which scripts/format.sh keeps; what does not fit this reader is an error, never left out.
+The headers are written in one style, which scripts/format.sh keeps; what does not fit this reader is an error, never
+left out.
 """
 import dataclasses
 import re
@@ -104,7 +105,8 @@ def statements(text):
         before = len(out)
         for c in bare:
             if c == "{" and parens == 0 and braces == 0:
-                body = bool(re.search(r"\)\s*(const|override|noexcept|\s)*(:[^:].*)?$", code, re.S)) or code.strip().startswith("namespace")
+                body = bool(re.search(r"\)\s*(const|override|noexcept|\s)*(:[^:].*)?$", code,
+                                      re.S)) or code.strip().startswith("namespace")
             code += c
             parens += (c == "(") - (c == ")")
             braces += (c == "{") - (c == "}")
@@ -118,7 +120,8 @@ def statements(text):
                 out[-1][2] = note.strip()
     if code.strip():
         raise ValueError(f"no end: {code[:200]!r}")
-    return [(comment, re.sub(r"\[\[[^\]]*\]\]\s*", "", whole), note) for comment, whole, note in out if whole not in (";", "")]
+    return [(comment, re.sub(r"\[\[[^\]]*\]\]\s*", "", whole), note) for comment, whole,
+            note in out if whole not in (";", "")]
 
 
 def doc_of(comment, trailing):
@@ -137,7 +140,8 @@ def parse_function(whole, doc, name=r"~?\w+|operator\W{1,3}"):
             break
     inside = whole[match.end(): end]
     behind = whole[end + 1:]
-    return Function(match[3], match[2].strip(), [parse_param(p) for p in split_commas(inside)], doc, behind.lstrip().startswith("const"))
+    return Function(match[3], match[2].strip(), [parse_param(p) for p in split_commas(inside)], doc,
+                    behind.lstrip().startswith("const"))
 
 
 def parse_fields(whole, doc):
@@ -202,7 +206,9 @@ def read_header(path):
 
 def inner(text, name):
     """The lines of a struct, class or namespace as they stand, comments and all."""
-    match = re.search(rf"^namespace {name} \{{$(.*?)^\}}  // namespace {name}$", text, re.S | re.M) or re.search(rf"^(?:struct|class|namespace) {name}\b[^;]*?\{{$(.*?)^\}}", text, re.S | re.M)
+    match = re.search(rf"^namespace {name} \{{$(.*?)^\}}  // namespace {name}$", text,
+                      re.S | re.M) or re.search(rf"^(?:struct|class|namespace) {name}\b[^;]*?\{{$(.*?)^\}}", text,
+                                                re.S | re.M)
     return match[1] if match else None
 
 

@@ -15,7 +15,8 @@ root, out, trainrun = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.
 sys.path.insert(0, str(root / "python"))
 import headers  # noqa: E402
 
-TITLES = [("core/ops", "Functions"), ("core/nn", "Layers and state"), ("core/optim", "Optimizers"), ("core/models", "Models"), ("core/tasks", "Tasks"),
+TITLES = [("core/ops", "Functions"), ("core/nn", "Layers and state"), ("core/optim", "Optimizers"),
+          ("core/models", "Models"), ("core/tasks", "Tasks"),
           ("compiler", "Compiling"), ("launcher", "Programs"), ("", "More")]
 OWN = {"README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md"}
 
@@ -72,9 +73,11 @@ def included(path):
 
 
 def api():
-    lines = ["# API", "", "From the comments of the public headers, `lockstep.h` and what it includes. Python has the same names (`import",
+    lines = ["# API", "", "From the comments of the public headers, `lockstep.h` and what it includes. Python has the "
+                          "same names (`import",
              "lockstep as ls`): what a struct of options holds are keyword arguments there."]
-    public = [inner for path in included("lockstep.h") for inner in (included(path) if path.endswith(("ops/functions.h", "optim/all.h")) else [path])]
+    public = [inner for path in included("lockstep.h")
+              for inner in (included(path) if path.endswith(("ops/functions.h", "optim/all.h")) else [path])]
     seen, title = set(), None
     for path in sorted(public, key=lambda p: [p.startswith(f) for f, _ in TITLES].index(True)):
         new = next(words for folder, words in TITLES if path.startswith(folder))
@@ -82,14 +85,16 @@ def api():
             header = headers.read_header(root / path)
         except ValueError as error:  # written in words that the reader does not know
             sys.exit(f"API: {path}: {error}; teach python/headers.py to read it")
-        parts = [(signature(f), f.doc) for f in header.functions] + [(f"struct {c.name}", c.doc) for c in header.classes]
+        parts = [(signature(f), f.doc)
+                 for f in header.functions] + [(f"struct {c.name}", c.doc) for c in header.classes]
         parts = [p for p in parts if p[1] and p[0] not in seen]
         if not parts:
             continue
         if new != title:
             title = new
             lines += ["", f"## {title}"]
-        lines += ["", f"### {pathlib.Path(path).stem.replace('_', ' ').capitalize()}", "", f"`{path}`: {flat(header.about)}"]
+        lines += ["", f"### {pathlib.Path(path).stem.replace('_', ' ').capitalize()}", "",
+                  f"`{path}`: {flat(header.about)}"]
         for text, doc in parts:
             seen.add(text)
             lines += ["", "```cpp", text, "```", "", flat(doc).replace("<", "&lt;")]
@@ -99,7 +104,8 @@ def api():
 def keys():
     text = subprocess.run([trainrun, "show", "--reference"], capture_output=True, text=True, check=True).stdout
     # Patterns and ranges are words, no marks of Markdown; what stands in backticks is left as it is.
-    parts = [part if i % 2 else re.sub(r"([*_<\[{])", r"\\\1", part) for i, part in enumerate(re.split(r"(`[^`]*`)", text))]
+    parts = [part if i % 2 else re.sub(r"([*_<\[{])", r"\\\1", part) for i,
+             part in enumerate(re.split(r"(`[^`]*`)", text))]
     lines = "".join(parts).replace("\\<", "&lt;").split("\n")
     about = "`trainrun show --reference` prints this page, `trainrun explain KEY` says more of one key."
     return "\n".join(lines[:1] + ["", about] + lines[1:])

@@ -3,12 +3,14 @@
 
   checkpoint_times.py [--events FILE] RUN_FOLDER COMMAND ...
 
-Starts COMMAND, a trainrun that saves or resumes the run in RUN_FOLDER. Stamps each line that it prints and, every 10 ms, the folders of its
-checkpoints and the bytes that its processes have read and written (/proc/PID/io). Prints one line of JSON per save and per load.
+Starts COMMAND, a trainrun that saves or resumes the run in RUN_FOLDER. Stamps each line that it prints and, every 10
+ms, the folders of its checkpoints and the bytes that its processes have read and written (/proc/PID/io). Prints one
+line of JSON per save and per load.
 
-A save lasts from the line of its step to its folder's last name: all that the run stands still for, from the search for values that are not
-finite over hash, writing and fsync to the rename. A load lasts from the first 8 MiB that are read in one 10th of a second to the line that
-says from what the run resumed: reading, checksums, and the hash of the state."""
+A save lasts from the line of its step to its folder's last name: all that the run stands still for, from the search for
+values that are not finite over hash, writing and fsync to the rename. A load lasts from the first 8 MiB that are read
+in one 10th of a second to the line that says from what the run resumed: reading, checksums, and the hash of the
+state."""
 import argparse
 import json
 import os
@@ -58,7 +60,8 @@ def bytes_in(path):
 
 def report(what, seconds, path, **more):
     size = bytes_in(path)
-    row = {"who": "lockstep", "what": what, "bytes": size, "seconds": round(seconds, 3), "gb_per_s": round(size / seconds / 1e9, 3) if seconds else 0}
+    row = {"who": "lockstep", "what": what, "bytes": size, "seconds": round(seconds, 3),
+           "gb_per_s": round(size / seconds / 1e9, 3) if seconds else 0}
     print(json.dumps({**row, **more}), flush=True)
 
 
@@ -67,7 +70,8 @@ def main():
     begin = time.monotonic()
     events, lines = [], []
     since = lambda: time.monotonic() - begin
-    child = subprocess.Popen(a.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", bufsize=1)
+    child = subprocess.Popen(a.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                             bufsize=1)
 
     def listen():
         for line in child.stdout:

@@ -3,8 +3,8 @@
 
     python3 curve.py --out docs/pictures/bf16_vs_fp32.svg fp32=runs/a/metrics.jsonl bf16=runs/b/metrics.jsonl
 
-Above: the loss of each run over the steps. Below: the difference of the second and the first run, on the steps that both logged. Prints the
-last losses and the differences. Standard library alone; the same files give the same bytes."""
+Above: the loss of each run over the steps. Below: the difference of the second and the first run, on the steps that
+both logged. Prints the last losses and the differences. Standard library alone; the same files give the same bytes."""
 import argparse
 import json
 import math
@@ -52,14 +52,16 @@ def frame(out, box, xs, ys, y_name, x_name):
     for x in ticks(*xs, count=8):
         out.append(f'<line x1="{x_of(x):.1f}" x2="{x_of(x):.1f}" y1="{bottom}" y2="{bottom + 5}" stroke="#888"/>')
         out.append(f'<text x="{x_of(x):.1f}" y="{bottom + 19}" text-anchor="middle">{x:.6g}</text>')
-    out.append(f'<text x="20" y="{(top + bottom) / 2:.0f}" text-anchor="middle" transform="rotate(-90 20 {(top + bottom) / 2:.0f})">{y_name}</text>')
+    out.append(f'<text x="20" y="{(top + bottom) / 2:.0f}" text-anchor="middle" transform="rotate(-90 20 '
+               f'{(top + bottom) / 2:.0f})">{y_name}</text>')
     if x_name:
         out.append(f'<text x="{(LEFT + right) / 2:.0f}" y="{bottom + 38}" text-anchor="middle">{x_name}</text>')
     return lambda x, y: f"{x_of(x):.1f},{y_of(y):.1f}"
 
 
 def line(out, at, points, color):
-    out.append(f'<polyline fill="none" stroke="{color}" stroke-width="1.4" points="{" ".join(at(x, y) for x, y in points)}"/>')
+    out.append(f'<polyline fill="none" stroke="{color}" stroke-width="1.4" '
+               f'points="{" ".join(at(x, y) for x, y in points)}"/>')
 
 
 def main():
@@ -73,14 +75,17 @@ def main():
     losses = [loss for _, rows in curves for loss in rows.values()]
     xs, span = (0, max(steps)), max(losses) - min(losses) or 1.0
     ys = (min(losses) - 0.04 * span, max(losses) + 0.04 * span)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} 564" font-family="sans-serif" font-size="13">',
-           f'<rect width="{WIDTH}" height="564" fill="white"/>', f'<text x="{LEFT}" y="24" font-size="16">{options.title}</text>']
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} 564" font-family="sans-serif" '
+           'font-size="13">',
+           f'<rect width="{WIDTH}" height="564" fill="white"/>',
+           f'<text x="{LEFT}" y="24" font-size="16">{options.title}</text>']
     at = frame(out, UPPER, xs, ys, "loss", "")
     for i, (name, rows) in enumerate(curves):
         line(out, at, sorted(rows.items()), COLORS[i % len(COLORS)])
         last = max(rows)
         x = LEFT + 12 + i * 230
-        out.append(f'<line x1="{x}" x2="{x + 26}" y1="41" y2="41" stroke="{COLORS[i % len(COLORS)]}" stroke-width="2.5"/>')
+        out.append(f'<line x1="{x}" x2="{x + 26}" y1="41" y2="41" stroke="{COLORS[i % len(COLORS)]}" '
+                   'stroke-width="2.5"/>')
         out.append(f'<text x="{x + 32}" y="45">{name}: {rows[last]:.4f} at step {last}</text>')
         print(f"{name}: loss {rows[last]:.6f} at step {last}, {len(rows)} points")
     if len(curves) > 1:
@@ -94,7 +99,8 @@ def main():
         line(out, at, [(0, 0.0), (max(steps), 0.0)], "#888")
         line(out, at, gaps, COLORS[1])
         tail = [gap for step, gap in gaps if step > 0.8 * shared[-1]]
-        text = f"last difference {gaps[-1][1]:+.5f}, mean over the last fifth {sum(tail) / len(tail):+.5f}, largest {most:.5f}"
+        text = (f"last difference {gaps[-1][1]:+.5f}, mean over the last fifth {sum(tail) / len(tail):+.5f}, largest "
+                f"{most:.5f}")
         out.append(f'<text x="{LEFT + 8}" y="{LOWER[0] - 8}">{text}</text>')
         print(f"{second} - {first}: {text}")
     out.append("</svg>")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The floor of a workload on one GPU: what no arrangement of the same arithmetic can beat with these libraries.
 
-Every contraction of a step (forward and both gradients) timed alone in bf16 on random data, attention forward and backward timed alone
-(the fastest kernel at hand; the deterministic one is printed beside it), and the bytes of everything else at the speed of a large copy:
-norms with their residual sums 16 C bytes per token and norm pass, the loss 4 V per token, the optimizer 34 per parameter. Prints one line of
-JSON per workload: python3 floor.py gpt2_124m gpt2_1558m llama_1b5"""
+Every contraction of a step (forward and both gradients) timed alone in bf16 on random data, attention forward and
+backward timed alone (the fastest kernel at hand; the deterministic one is printed beside it), and the bytes of
+everything else at the speed of a large copy: norms with their residual sums 16 C bytes per token and norm pass, the
+loss 4 V per token, the optimizer 34 per parameter. Prints one line of JSON per workload: python3 floor.py gpt2_124m
+gpt2_1558m llama_1b5"""
 import json
 import os
 import statistics
@@ -16,9 +17,12 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 MODELS = {
-    "gpt2_124m": dict(kind="gpt", batch=64, t=1024, v=50304, c=768, depth=12, heads=12, kv=12, hidden=3072, parameters=124475904),
-    "gpt2_1558m": dict(kind="gpt", batch=16, t=1024, v=50304, c=1600, depth=48, heads=25, kv=25, hidden=6400, parameters=1557686400),
-    "llama_1b5": dict(kind="llama", batch=16, t=1024, v=50304, c=2048, depth=24, heads=16, kv=8, hidden=6656, parameters=1489602560),
+    "gpt2_124m": dict(kind="gpt", batch=64, t=1024, v=50304, c=768, depth=12, heads=12, kv=12, hidden=3072,
+                      parameters=124475904),
+    "gpt2_1558m": dict(kind="gpt", batch=16, t=1024, v=50304, c=1600, depth=48, heads=25, kv=25, hidden=6400,
+                       parameters=1557686400),
+    "llama_1b5": dict(kind="llama", batch=16, t=1024, v=50304, c=2048, depth=24, heads=16, kv=8, hidden=6656,
+                      parameters=1489602560),
 }
 
 
@@ -85,7 +89,8 @@ def main():
         blocks = sum(linear_ms(n, k, out) for k, out in layers) * m["depth"]
         head = linear_ms(n, c, m["v"])
         torch.cuda.empty_cache()
-        kernels = {"flash": (SDPBackend.FLASH_ATTENTION, False), "flash_deterministic": (SDPBackend.FLASH_ATTENTION, True),
+        kernels = {"flash": (SDPBackend.FLASH_ATTENTION, False),
+                   "flash_deterministic": (SDPBackend.FLASH_ATTENTION, True),
                    "cudnn": (SDPBackend.CUDNN_ATTENTION, False)}
         attention = {}
         for kernel, (backend, deterministic) in kernels.items():
@@ -100,7 +105,8 @@ def main():
         bytes_ms = moved / rate * 1e3
         row = {"who": "floor", "workload": name, "contractions_ms": round(blocks + head, 2), "attention_ms": fastest,
                "attention": attention, "bytes_ms": round(bytes_ms, 2), "copy_gb_per_s": round(rate / 1e9),
-               "libraries_ms": round(blocks + head + fastest, 2), "floor_ms": round(blocks + head + fastest + bytes_ms, 2)}
+               "libraries_ms": round(blocks + head + fastest, 2),
+               "floor_ms": round(blocks + head + fastest + bytes_ms, 2)}
         print(json.dumps(row), flush=True)
         torch.cuda.empty_cache()
 

@@ -42,17 +42,19 @@ def draw(samples, saves, title):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 850 350" font-family="sans-serif" font-size="13">',
            '<rect width="850" height="350" fill="white"/>', f'<text x="{left}" y="22" font-size="15">{title}</text>']
     for begin, done in saves:
-        out.append(f'<rect x="{x(begin):.1f}" y="{top}" width="{x(done) - x(begin):.1f}" height="{height}" fill="#f1e3c8" stroke="#fff"/>'
-                   f'<text x="{(x(begin) + x(done)) / 2:.1f}" y="{top + 16}" text-anchor="middle" fill="#7a5b1c">save</text>')
+        out.append(f'<rect x="{x(begin):.1f}" y="{top}" width="{x(done) - x(begin):.1f}" height="{height}" '
+                   f'fill="#f1e3c8" stroke="#fff"/><text x="{(x(begin) + x(done)) / 2:.1f}" y="{top + 16}" '
+                   'text-anchor="middle" fill="#7a5b1c">save</text>')
     for k in range(6):
-        out.append(f'<line x1="{left}" x2="{left + width}" y1="{y(k * step):.1f}" y2="{y(k * step):.1f}" stroke="#ddd"/>'
-                   f'<text x="{left - 6}" y="{y(k * step) + 4:.1f}" text-anchor="end">{k * step}</text>')
+        out.append(f'<line x1="{left}" x2="{left + width}" y1="{y(k * step):.1f}" y2="{y(k * step):.1f}" '
+                   f'stroke="#ddd"/><text x="{left - 6}" y="{y(k * step) + 4:.1f}" text-anchor="end">{k * step}</text>')
     for second in range(0, int(end) + 1, 10):
         out.append(f'<text x="{x(second):.1f}" y="{top + height + 18}" text-anchor="middle">{second}</text>')
     for rows, color in zip(samples.values(), ("#888", "#1f6fb4", "#b4531f", "#2f8f4e", "#7a3fa0")):
         points = " ".join(f"{x(s):.1f},{y(m):.1f}" for s, m in rows)
         out.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
-    out.append(f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">seconds; MiB of resident memory</text></svg>')
+    out.append(f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">seconds; MiB of resident '
+               'memory</text></svg>')
     return "\n".join(out) + "\n"
 
 
@@ -61,7 +63,8 @@ def main():
         raise SystemExit(__doc__)
     picture, title, command = sys.argv[1], sys.argv[2], sys.argv[3:]
     begin, samples, lines = time.monotonic(), {}, []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               start_new_session=True,
                                env={**os.environ, "LOCKSTEP_LOGS": "checkpoint"})
 
     def look():

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes a token file from text at hand: python3 make_tokens.py --out data/tokens.bin [--tokens N] [--vocab 50304] FOLDER_OR_FILE ...
+"""Makes a token file from text at hand: python3 make_tokens.py --out data/tokens.bin [--tokens N] [--vocab 50304]
+FOLDER_OR_FILE ...
 
-Pieces are words (with the blank before them), numbers, runs of white space and single signs. The ids 0 to 255 are bytes; the ids after them
-are the most frequent pieces of the text taken, most frequent first, ties by the piece itself. A piece that has no id is written as its
-bytes, so every text can be read back. A document ends with byte 0.
+Pieces are words (with the blank before them), numbers, runs of white space and single signs. The ids 0 to 255 are
+bytes; the ids after them are the most frequent pieces of the text taken, most frequent first, ties by the piece itself.
+A piece that has no id is written as its bytes, so every text can be read back. A document ends with byte 0.
 
-Documents are the files below the arguments that are UTF-8 text (*.gz is unpacked), each content once, in order of the hash of their content:
-the same files give the same bytes, whatever their names and folders. Format: int32[256] header with 20240520, version 1 and the number of
-tokens; then uint16 tokens, little-endian. Standard library alone."""
+Documents are the files below the arguments that are UTF-8 text (*.gz is unpacked), each content once, in order of the
+hash of their content: the same files give the same bytes, whatever their names and folders. Format: int32[256] header
+with 20240520, version 1 and the number of tokens; then uint16 tokens, little-endian. Standard library alone."""
 import argparse
 import array
 import collections
@@ -46,7 +47,8 @@ def files_of(paths):
         elif os.path.isdir(path):
             for folder, folders, names in os.walk(path):
                 folders.sort()
-                yield from (os.path.join(folder, name) for name in sorted(names) if os.path.isfile(os.path.join(folder, name)))
+                yield from (os.path.join(folder, name) for name in sorted(names)
+                            if os.path.isfile(os.path.join(folder, name)))
         else:
             sys.exit(f"make_tokens: {path} does not exist; name folders or files with text")
 
@@ -70,18 +72,21 @@ def documents(paths, budget):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True)
-    parser.add_argument("--tokens", type=int, default=19_000_000, help="at most this many; the default is a file of 36 MiB")
+    parser.add_argument("--tokens", type=int, default=19_000_000,
+                        help="at most this many; the default is a file of 36 MiB")
     parser.add_argument("--vocab", type=int, default=50304, help="ids are below this, 257 to 65536")
     parser.add_argument("paths", nargs="+")
     options = parser.parse_args()
     if not BYTES < options.vocab <= 65536:
-        sys.exit(f"make_tokens: --vocab is {options.vocab}; it must be from 257 to 65536 (uint16 ids, 256 of them for bytes)")
+        sys.exit(f"make_tokens: --vocab is {options.vocab}; it must be from 257 to 65536 (uint16 ids, 256 of them for "
+                 "bytes)")
 
     texts = documents(options.paths, 6 * options.tokens)
     counts = collections.Counter()
     for text in texts:
         counts.update(PIECE.findall(text))
-    ranked = sorted((piece for piece, n in counts.items() if n > 1 and len(piece.encode()) > 1), key=lambda piece: (-counts[piece], piece))
+    ranked = sorted((piece for piece, n in counts.items() if n > 1 and len(piece.encode()) > 1),
+                    key=lambda piece: (-counts[piece], piece))
     ids = {piece: (BYTES + i,) for i, piece in enumerate(ranked[: options.vocab - BYTES])}
     tokens, used = array.array("H"), 0
     for text in texts:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Interleaved runs of Lockstep and PyTorch on the same GPUs, with the clocks of each run, and a table. Called by run.sh; see README.md.
+"""Interleaved runs of Lockstep and PyTorch on the same GPUs, with the clocks of each run, and a table. Called by
+run.sh; see README.md.
 
 Writes to --out: results.jsonl (a line per run), clocks.csv, log.txt (ends of what programs printed), table.txt."""
 import argparse
@@ -30,7 +31,8 @@ def arguments():
     parser.add_argument("--limit", type=float, default=150, help="seconds for one run")
     parser.add_argument("--only", choices=["both", "ours", "torch"], default="both")
     parser.add_argument("--torch-args", default="--compile --bf16")
-    parser.add_argument("overrides", nargs="*", help="config keys for our runs, as in --compile.bucket_bytes=1048576, after --")
+    parser.add_argument("overrides", nargs="*", help="config keys for our runs, as in --compile.bucket_bytes=1048576, "
+                                                     "after --")
     return parser.parse_args()
 
 
@@ -42,7 +44,8 @@ class Clocks:
 
     def __enter__(self):
         try:
-            self.child = subprocess.Popen(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits", "-lms", "500"],
+            self.child = subprocess.Popen(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits",
+                                           "-lms", "500"],
                                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         except OSError:
             self.child = None
@@ -88,9 +91,11 @@ class Clocks:
 
 
 def run(command, limit, out, label, cwd=None):
-    """Exit code and output of a command, ended with its children after `limit` seconds. The end of its output goes to log.txt."""
+    """Exit code and output of a command, ended with its children after `limit` seconds. The end of its output goes to
+    log.txt."""
     start = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True, cwd=cwd)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                             start_new_session=True, cwd=cwd)
     try:
         text = child.communicate(timeout=limit)[0]
     except subprocess.TimeoutExpired:
@@ -102,7 +107,8 @@ def run(command, limit, out, label, cwd=None):
             text = child.communicate()[0]
         text += f"\nended after {limit} s"
     with open(os.path.join(out, "log.txt"), "a") as file:
-        file.write(f"== {label}: {' '.join(command)}\n{text[-6000:]}\n== exit {child.returncode}, {time.monotonic() - start:.1f} s\n")
+        file.write(f"== {label}: {' '.join(command)}\n{text[-6000:]}\n== exit {child.returncode}, "
+                   f"{time.monotonic() - start:.1f} s\n")
     return child.returncode, text
 
 
@@ -119,9 +125,12 @@ def ours(a, workload, index):
     config = workload + ("" if a.ranks == 1 else f"_{a.ranks}gpu")
     folder = os.path.join(a.work, "runs", name)
     shutil.rmtree(folder, ignore_errors=True)
-    command = [os.path.join(a.root, "bin", "trainrun"), "run", "--nproc", str(a.ranks), os.path.join(a.root, "configs", config + ".json"),
-               f"--name={name}", f"--train.steps={a.steps}", "--train.eval_every=0", "--optim.schedule.warmup=10", "--data.validation=0",
-               f"--data.paths={os.path.join(a.root, 'data', 'tokens.bin')}", f"--log.every={a.log_every}", "--log.hash_every=0",
+    command = [os.path.join(a.root, "bin", "trainrun"), "run", "--nproc", str(a.ranks),
+               os.path.join(a.root, "configs", config + ".json"),
+               f"--name={name}", f"--train.steps={a.steps}", "--train.eval_every=0", "--optim.schedule.warmup=10",
+               "--data.validation=0",
+               f"--data.paths={os.path.join(a.root, 'data', 'tokens.bin')}", f"--log.every={a.log_every}",
+               "--log.hash_every=0",
                "--checkpoint.every=0", *a.overrides]
     with Clocks(a.out, name, a.ranks) as seen:
         code, text = run(command, a.limit, a.out, name, cwd=a.work)
@@ -129,7 +138,8 @@ def ours(a, workload, index):
     counted = [row["step_ms"] for row in rows if a.warmup < row["step"] < a.steps]
     row = {"who": "ours", "workload": workload, "ranks": a.ranks, "run": index, "exit": code}
     if counted:
-        row.update(step_ms=statistics.median(counted), step_ms_min=min(counted), step_ms_max=max(counted), samples=len(counted),
+        row.update(step_ms=statistics.median(counted), step_ms_min=min(counted), step_ms_max=max(counted),
+                   samples=len(counted),
                    exposed_ms={key[8:-3]: statistics.median(r[key] for r in rows if a.warmup < r["step"] < a.steps)
                                for key in rows[-1] if key.startswith("exposed_")},
                    loss_last=rows[-1]["loss"], loss_first=rows[0]["loss"], state_hash=rows[-1].get("state_hash", ""))
@@ -143,12 +153,15 @@ def ours(a, workload, index):
 def peer(a, workload, index):
     label = f"torch_{workload}_{a.ranks}_{index}"
     script = os.path.join(a.root, "peers", "torch_step.py")
-    start = [sys.executable] if a.ranks == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(a.ranks)]
+    start = [sys.executable] if a.ranks == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone",
+                                                   "--nproc-per-node", str(a.ranks)]
     tokens = os.path.join(a.root, "data", "tokens.bin")
-    command = [*start, script, "--model", workload, "--device", "cuda", *a.torch_args.split(), *(["--tokens", tokens] if os.path.exists(tokens) else [])]
+    command = [*start, script, "--model", workload, "--device", "cuda", *a.torch_args.split(),
+               *(["--tokens", tokens] if os.path.exists(tokens) else [])]
     with Clocks(a.out, label, a.ranks) as seen:
         code, text = run(command, a.limit, a.out, label)
-    row = {"who": "pytorch", "workload": workload, "ranks": a.ranks, "run": index, "exit": code, "error": "no figures printed"}
+    row = {"who": "pytorch", "workload": workload, "ranks": a.ranks, "run": index, "exit": code,
+           "error": "no figures printed"}
     for line in text.splitlines():
         if line.startswith('{"who"'):
             row.pop("error", None)
@@ -158,25 +171,34 @@ def peer(a, workload, index):
 
 
 def table(rows, floors):
-    head = ["workload", "ranks", "ours ms", "torch ms", "floor ms", "ours/torch", "ours/floor", "exposed ms", "runs", "spread", "ours MiB", "torch MiB", "MHz"]
+    head = ["workload", "ranks", "ours ms", "torch ms", "floor ms", "ours/torch", "ours/floor", "exposed ms", "runs",
+            "spread", "ours MiB", "torch MiB", "MHz"]
     lines = [head]
     for workload, ranks in sorted({(row["workload"], row["ranks"]) for row in rows}):
         figures = {}
         for who in ("ours", "pytorch"):
-            mine = [row for row in rows if row["who"] == who and (row["workload"], row["ranks"]) == (workload, ranks) and "step_ms" in row]
+            mine = [row for row in rows if row["who"] == who and (row["workload"], row["ranks"]) == (workload, ranks)
+                    and "step_ms" in row]
             times = [row["step_ms"] for row in mine]
-            figures[who] = (statistics.median(times) if times else None, len(times), max(times) / min(times) - 1 if times else None,
-                            max((row.get("memory_mib", 0) for row in mine), default=0), [row["sm_mhz"] for row in mine if "sm_mhz" in row])
+            figures[who] = (statistics.median(times) if times else None, len(times), max(times) / min(times) - 1
+                            if times else None,
+                            max((row.get("memory_mib", 0) for row in mine), default=0),
+                            [row["sm_mhz"] for row in mine if "sm_mhz" in row])
         a, b, floor = figures["ours"][0], figures["pytorch"][0], floors.get(workload)
-        waits = [sum(row["exposed_ms"].values()) for row in rows if row.get("exposed_ms") and (row["workload"], row["ranks"]) == (workload, ranks)]
+        waits = [sum(row["exposed_ms"].values()) for row in rows if row.get("exposed_ms")
+                 and (row["workload"], row["ranks"]) == (workload, ranks)]
         exposed = "%.2f" % statistics.median(waits) if waits else "-"
         text = lambda value, form: form % value if value else "-"
-        lines.append([workload, str(ranks), text(a, "%.2f"), text(b, "%.2f"), text(floor, "%.2f"), text(a and b and a / b, "%.3f"),
+        lines.append([workload, str(ranks), text(a, "%.2f"), text(b, "%.2f"), text(floor, "%.2f"),
+                      text(a and b and a / b, "%.3f"),
                       text(a and floor and a / floor, "%.3f"), exposed, f"{figures['ours'][1]}+{figures['pytorch'][1]}",
-                      text(figures["ours"][2] and 100 * figures["ours"][2], "%.1f %%"), text(figures["ours"][3], "%.0f"), text(figures["pytorch"][3], "%.0f"),
-                      text(statistics.median(figures["ours"][4] + figures["pytorch"][4]) if figures["ours"][4] + figures["pytorch"][4] else None, "%.0f")])
+                      text(figures["ours"][2] and 100 * figures["ours"][2], "%.1f %%"),
+                      text(figures["ours"][3], "%.0f"), text(figures["pytorch"][3], "%.0f"),
+                      text(statistics.median(figures["ours"][4] + figures["pytorch"][4]) if figures["ours"][4]
+                           + figures["pytorch"][4] else None, "%.0f")])
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines) + "\n"
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
+                     for line in lines) + "\n"
 
 
 def main():
@@ -185,7 +207,8 @@ def main():
     a.root, a.out = os.path.abspath(a.root), os.path.abspath(a.out)
     os.makedirs(a.out, exist_ok=True)
     memory = "/dev/shm"  # checkpoints at the end of a run go to memory where there is room
-    a.work = os.path.join(memory if os.path.isdir(memory) and shutil.disk_usage(memory).free > 40 << 30 else a.out, f"lockstep-bench-{os.getpid()}")
+    a.work = os.path.join(memory if os.path.isdir(memory) and shutil.disk_usage(memory).free > 40 << 30 else a.out,
+                          f"lockstep-bench-{os.getpid()}")
     os.makedirs(a.work, exist_ok=True)
     rows, floors = [], {}
     results = os.path.join(a.out, "results.jsonl")
@@ -201,14 +224,17 @@ def main():
             for index in range(a.runs):
                 for program in programs if index % 2 == 0 else programs[::-1]:
                     if time.monotonic() - began > a.budget:
-                        print(f"left out: {program.__name__} {workload} run {index}, the budget of {a.budget:.0f} s is used", flush=True)
+                        print(f"left out: {program.__name__} {workload} run {index}, the budget of {a.budget:.0f} s is "
+                              "used", flush=True)
                         continue
                     row = program(a, workload, index)
                     rows.append(row)
                     with open(results, "a") as file:
                         file.write(json.dumps(row) + "\n")
-                    said = f"{row['step_ms']:.2f} ms" if "step_ms" in row else f"exit {row['exit']}: {row.get('error', '')}"
-                    print(f"{time.monotonic() - began:6.1f} s  {row['who']:8} {workload} run {index}: {said}", flush=True)
+                    said = (f"{row['step_ms']:.2f} ms" if "step_ms" in row
+                            else f"exit {row['exit']}: {row.get('error', '')}")
+                    print(f"{time.monotonic() - began:6.1f} s  {row['who']:8} {workload} run {index}: {said}",
+                          flush=True)
     finally:
         shutil.rmtree(a.work, ignore_errors=True)
     text = table(rows, floors)

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""torch.distributed.checkpoint on a model and its AdamW moments, sharded by FSDP2, fp32. Prints one line of JSON per measurement.
+"""torch.distributed.checkpoint on a model and its AdamW moments, sharded by FSDP2, fp32. Prints one line of JSON per
+measurement.
 
-  torchrun --standalone --nproc-per-node 4 torch_checkpoint.py --folder DIR --device cuda          save, asynchronous save, load
-  torchrun --standalone --nproc-per-node 2 torch_checkpoint.py --folder DIR --device cuda --load   loads what another number of ranks saved
+  torchrun --standalone --nproc-per-node 4 torch_checkpoint.py --folder DIR --device cuda
+      save, asynchronous save, load
+  torchrun --standalone --nproc-per-node 2 torch_checkpoint.py --folder DIR --device cuda --load
+      loads what another number of ranks saved
 
-A save is timed from the call to the return of the slowest rank; files are synced, as the writer does by default. Of the asynchronous save
-the stall is the time of the call, and the rest is under way beside the training. A load is into tensors of other values, and ends with a
-check of one tensor per rank against what was saved."""
+A save is timed from the call to the return of the slowest rank; files are synced, as the writer does by default. Of the
+asynchronous save the stall is the time of the call, and the rest is under way beside the training. A load is into
+tensors of other values, and ends with a check of one tensor per rank against what was saved."""
 import argparse
 import json
 import os
@@ -28,9 +31,12 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=sorted(MODELS), default="gpt2_1558m")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--folder", required=True, help="where checkpoints are written; what another call saved there is kept")
-    parser.add_argument("--load", action="store_true", help="only load; the folder holds a save of another number of ranks")
-    parser.add_argument("--threads", type=int, default=1, help="writing threads of a rank (FileSystemWriter's default is 1)")
+    parser.add_argument("--folder", required=True,
+                        help="where checkpoints are written; what another call saved there is kept")
+    parser.add_argument("--load", action="store_true",
+                        help="only load; the folder holds a save of another number of ranks")
+    parser.add_argument("--threads", type=int, default=1,
+                        help="writing threads of a rank (FileSystemWriter's default is 1)")
     parser.add_argument("--saves", type=int, default=1, help="synchronous saves, one after the other")
     parser.add_argument("--asynchronous", type=int, default=2, help="asynchronous saves, one after the other")
     return parser.parse_args()
@@ -80,8 +86,9 @@ def main():
 
     def say(what, seconds, **more):
         if rank == 0:
-            row = {"who": "torch.distributed.checkpoint", "version": torch.__version__, "what": what, "ranks": dist.get_world_size(),
-                   "bytes": size, "seconds": round(seconds, 3), "gb_per_s": round(size / seconds / 1e9, 3), "threads": a.threads, **more}
+            row = {"who": "torch.distributed.checkpoint", "version": torch.__version__, "what": what,
+                   "ranks": dist.get_world_size(), "bytes": size, "seconds": round(seconds, 3),
+                   "gb_per_s": round(size / seconds / 1e9, 3), "threads": a.threads, **more}
             print(json.dumps(row), flush=True)
 
     def timed(work):

@@ -36,7 +36,8 @@ class Unet(nn.Module):
 
         sizes = [width << i for i in range(depth + 1)]
         self.down = nn.ModuleList([double(3, sizes[0])] + [double(sizes[i], sizes[i + 1]) for i in range(depth)])
-        self.up = nn.ModuleList([nn.ConvTranspose2d(sizes[i + 1], sizes[i], 2, stride=2) for i in reversed(range(depth))])
+        self.up = nn.ModuleList([nn.ConvTranspose2d(sizes[i + 1], sizes[i], 2, stride=2)
+                                 for i in reversed(range(depth))])
         self.join = nn.ModuleList([double(2 * sizes[i], sizes[i]) for i in reversed(range(depth))])
         self.head = nn.Conv2d(width, classes, 1)
 
@@ -82,7 +83,8 @@ def make(case, batch, device):
         models = {"resnet18": tv.resnet18, "resnet50": tv.resnet50, "convnext_t": tv.convnext_tiny,
                   "vit_s": lambda: tv.VisionTransformer(image_size=int(size), patch_size=16, num_layers=12, num_heads=6,
                                                         hidden_dim=384, mlp_dim=1536)}
-        x, y = torch.rand(batch, 3, int(size), int(size), device=device), torch.randint(0, 1000, (batch,), device=device)
+        x, y = torch.rand(batch, 3, int(size), int(size),
+                          device=device), torch.randint(0, 1000, (batch,), device=device)
         return models[kind](), (x,), lambda out: F.cross_entropy(out.float(), y)
     if case == "bert_base":
         from transformers import BertConfig, BertForMaskedLM
@@ -117,10 +119,12 @@ def main():
     parser.add_argument("batch", type=int)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--bf16", action="store_true")
-    parser.add_argument("--tf32", action="store_true", help="products and convolutions in TF32; else, without --bf16, in fp32")
+    parser.add_argument("--tf32", action="store_true",
+                        help="products and convolutions in TF32; else, without --bf16, in fp32")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--gate", help="a file: once compiled, makes FILE.CASE.PRECISION and times its steps when nobody else holds a lock on FILE")
+    parser.add_argument("--gate", help="a file: once compiled, makes FILE.CASE.PRECISION and times its steps when "
+                                       "nobody else holds a lock on FILE")
     a = parser.parse_args()
     torch.manual_seed(0)
     if not a.bf16:
@@ -162,7 +166,8 @@ def main():
         loss = step()
         times.append(time.perf_counter() - start)
     ms = statistics.median(times) * 1e3
-    print(json.dumps({"case": a.case, "batch": a.batch, "compiled": a.compile, "bf16": a.bf16, "ms": ms, "ms_min": min(times) * 1e3,
+    print(json.dumps({"case": a.case, "batch": a.batch, "compiled": a.compile, "bf16": a.bf16, "ms": ms,
+                      "ms_min": min(times) * 1e3,
                       "samples_per_s": a.batch / ms * 1e3, "first_step_s": first, "loss": float(loss.detach()),
                       "parameters": sum(p.numel() for p in model.parameters()),
                       "peak_mb": (torch.cuda.max_memory_allocated() / 2**20 if a.device == "cuda" else

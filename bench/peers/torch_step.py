@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""One training step in PyTorch as people write it: autocast to bf16, torch.compile, scaled_dot_product_attention, fused AdamW, clipping by the
-global norm. Prints one line of JSON, times in ms.
+"""One training step in PyTorch as people write it: autocast to bf16, torch.compile, scaled_dot_product_attention, fused
+AdamW, clipping by the global norm. Prints one line of JSON, times in ms.
 
-  python3 torch_step.py --model gpt2_124m --device cuda --compile --bf16                    one GPU
-  torchrun --standalone --nproc-per-node 4 torch_step.py --model gpt2_124m ...             DDP, the same batch for each rank
-  torchrun ... torch_step.py --model llama_8b --fsdp reshard ...                            FSDP2: weights sharded, gathered in bf16, block by block
-  torchrun ... torch_step.py --model llama_8b --fsdp keep --compile-head ...                last norm, head and loss as one compiled function too
-  python3 torch_step.py [STEPS] [--compile] [--bf16]                                        the second model of bench-step, on the CPU"""
+  python3 torch_step.py --model gpt2_124m --device cuda --compile --bf16
+      one GPU
+  torchrun --standalone --nproc-per-node 4 torch_step.py --model gpt2_124m ...
+      DDP, the same batch for each rank
+  torchrun ... torch_step.py --model llama_8b --fsdp reshard ...
+      FSDP2: weights sharded, gathered in bf16, block by block
+  torchrun ... torch_step.py --model llama_8b --fsdp keep --compile-head ...
+      last norm, head and loss as one compiled function too
+  python3 torch_step.py [STEPS] [--compile] [--bf16]
+      the second model of bench-step, on the CPU"""
 import argparse
 import json
 import math
@@ -28,12 +33,14 @@ MODELS = {
     "bench": dict(kind="gpt", vocab=256, context=256, width=384, depth=6, heads=6, batch=16),
     "gpt2_124m": dict(kind="gpt", vocab=50304, context=1024, width=768, depth=12, heads=12, batch=64),
     "gpt2_1558m": dict(kind="gpt", vocab=50304, context=1024, width=1600, depth=48, heads=25, batch=16),
-    "llama_1b5": dict(kind="llama", vocab=50304, context=1024, width=2048, depth=24, heads=16, kv_heads=8, hidden=6656, batch=16),
+    "llama_1b5": dict(kind="llama", vocab=50304, context=1024, width=2048, depth=24, heads=16, kv_heads=8, hidden=6656,
+                      batch=16),
     "llama_1b": dict(kind="llama", vocab=128256, context=4096, width=2048, depth=16, heads=32, kv_heads=8,
                      hidden=8192, batch=4),
     "qwen_1b5": dict(kind="llama", vocab=151936, context=1024, width=1536, depth=28, heads=12, kv_heads=2,
                      hidden=8960, batch=32),
-    "llama_8b": dict(kind="llama", vocab=128256, context=8192, width=4096, depth=32, heads=32, kv_heads=8, hidden=14336, batch=1),
+    "llama_8b": dict(kind="llama", vocab=128256, context=8192, width=4096, depth=32, heads=32, kv_heads=8, hidden=14336,
+                     batch=1),
 }
 
 
@@ -71,7 +78,8 @@ class LlamaBlock(nn.Module):
 
     def fill(self):
         t, d = self.angles
-        angle = torch.arange(t, device=self.cos.device)[:, None] / 10000 ** (torch.arange(0, d, 2, device=self.cos.device) / d)[None, :]
+        angle = (torch.arange(t, device=self.cos.device)[:, None]
+                 / 10000 ** (torch.arange(0, d, 2, device=self.cos.device) / d)[None, :])
         self.cos.copy_(angle.cos().repeat(1, 2))
         self.sin.copy_(angle.sin().repeat(1, 2))
 
@@ -113,7 +121,8 @@ class Model(nn.Module):
                 block.fill()
         for name, p in self.named_parameters():
             if p.dim() > 1:
-                nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * m["depth"]) if name.endswith(("out.weight", "down.weight")) else 0.02)
+                nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * m["depth"]) if name.endswith(("out.weight", "down.weight"))
+                                else 0.02)
             elif name.endswith("bias"):
                 nn.init.zeros_(p)
             else:
@@ -141,12 +150,15 @@ def arguments():
     parser.add_argument("--micro", type=int, help="sequences per forward and backward; default: the batch")
     parser.add_argument("--warmup", type=int, help="steps before the timed ones; 10 on a GPU, 2 on the CPU")
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--compile-head", action="store_true", help="with --fsdp: last norm, head and loss as one compiled function")
+    parser.add_argument("--compile-head", action="store_true",
+                        help="with --fsdp: last norm, head and loss as one compiled function")
     parser.add_argument("--bf16", action="store_true", help="autocast; else fp32 (on a GPU without TF32)")
     parser.add_argument("--tf32", action="store_true", help="fp32 whose products may read TF32")
-    parser.add_argument("--fsdp", choices=["reshard", "keep"], help="FSDP2 instead of DDP; keep: weights stay whole from forward to backward")
+    parser.add_argument("--fsdp", choices=["reshard", "keep"],
+                        help="FSDP2 instead of DDP; keep: weights stay whole from forward to backward")
     parser.add_argument("--deterministic", action="store_true", help="torch.use_deterministic_algorithms")
-    parser.add_argument("--attention", choices=["auto", "flash", "cudnn"], default="auto", help="kernel of scaled_dot_product_attention")
+    parser.add_argument("--attention", choices=["auto", "flash", "cudnn"], default="auto",
+                        help="kernel of scaled_dot_product_attention")
     parser.add_argument("--tokens", help="token file (bench/gpu/make_tokens.py); else random tokens")
     return parser.parse_args()
 
@@ -166,7 +178,8 @@ def main():
     m = MODELS[a.model]
     gpu = a.device == "cuda"
     steps, warmup = a.steps or (20 if gpu else 9), a.warmup if a.warmup is not None else (10 if gpu else 2)
-    rank, ranks, local = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
+    rank, ranks, local = (int(os.environ.get(name, default)) for name,
+                          default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
     if a.compile_head and not a.fsdp:
         sys.exit("torch_step: --compile-head is for --fsdp; without it --compile takes in the whole model")
     batch = a.batch or m["batch"]
@@ -191,7 +204,8 @@ def main():
         dist.init_process_group("nccl" if gpu else "gloo")
     if a.fsdp:
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if a.bf16 else MixedPrecisionPolicy()
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16,
+                                      reduce_dtype=torch.float32) if a.bf16 else MixedPrecisionPolicy()
         for block in model.blocks:
             if a.compile:
                 block.compile()
@@ -214,7 +228,8 @@ def main():
         words = numpy.fromfile(a.tokens, dtype=numpy.uint16, offset=1024)
         need = count * ranks * batch * t + 1
         words = numpy.resize(words, need)[rank * count * batch * t :][: count * batch * t + 1].astype(numpy.int64)
-        ids, targets = (torch.from_numpy(words[i : i + count * batch * t]).view(count, batch, t).clone() for i in (0, 1))
+        ids, targets = (torch.from_numpy(words[i : i + count * batch * t]).view(count, batch, t).clone()
+                        for i in (0, 1))
     else:
         generator = torch.Generator().manual_seed(7 + rank)
         both = torch.randint(0, m["vocab"], (count, batch, t + 1), generator=generator)
@@ -225,7 +240,8 @@ def main():
     kernel = contextlib.nullcontext
     if a.attention != "auto":
         from torch.nn.attention import SDPBackend, sdpa_kernel
-        kernel = lambda: sdpa_kernel({"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[a.attention])
+        kernel = lambda: sdpa_kernel({"flash": SDPBackend.FLASH_ATTENTION,
+                                      "cudnn": SDPBackend.CUDNN_ATTENTION}[a.attention])
 
     done = 0
 
@@ -282,15 +298,18 @@ def main():
         torch.cuda.synchronize()
     median = statistics.median(times)
     if rank == 0:
-        row = {"who": "pytorch", "version": torch.__version__, "workload": a.model, "ranks": ranks, "batch_per_rank": batch, "micro": micro,
-               "tokens_per_step": batch * t * ranks, "parameters": sum(p.numel() for p in bare.parameters()), "bf16": a.bf16,
-               "compile": a.compile, "compile_head": a.compile_head or (a.compile and not a.fsdp), "deterministic": a.deterministic,
-               "attention": a.attention, "fsdp": a.fsdp, "device": a.device,
-               "step_ms": round(median, 3), "step_ms_min": round(min(times), 3), "step_ms_max": round(max(times), 3),
+        row = {"who": "pytorch", "version": torch.__version__, "workload": a.model, "ranks": ranks,
+               "batch_per_rank": batch, "micro": micro, "tokens_per_step": batch * t * ranks,
+               "parameters": sum(p.numel() for p in bare.parameters()), "bf16": a.bf16, "compile": a.compile,
+               "compile_head": a.compile_head or (a.compile and not a.fsdp), "deterministic": a.deterministic,
+               "attention": a.attention, "fsdp": a.fsdp, "device": a.device, "step_ms": round(median, 3),
+               "step_ms_min": round(min(times), 3), "step_ms_max": round(max(times), 3),
                "wall_ms": round(wall * 1e3, 3), "tokens_per_s": round(batch * t * ranks / median * 1e3),
-               "first_step_s": round(compiled, 1), "loss_first": first_loss, "loss_last": last_loss, "timed_steps": steps}
+               "first_step_s": round(compiled, 1), "loss_first": first_loss, "loss_last": last_loss,
+               "timed_steps": steps}
         if gpu:
-            row.update(name=torch.cuda.get_device_name(), peak_allocated=allocated, peak_reserved=reserved, device_used=whole - free, clocks=seen)
+            row.update(name=torch.cuda.get_device_name(), peak_allocated=allocated, peak_reserved=reserved,
+                       device_used=whole - free, clocks=seen)
         else:
             row.update(threads=torch.get_num_threads())
         print(json.dumps(row), flush=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The peer of bench-embedding-update: a table in PyTorch, its rows taken, gradients given, updated; sparse by SparseAdam, dense by fused AdamW.
-A line of JSON for each.
+"""The peer of bench-embedding-update: a table in PyTorch, its rows taken, gradients given, updated; sparse by
+SparseAdam, dense by fused AdamW. A line of JSON for each.
 
   python3 torch_table.py [ROWS] [WIDTH] [IDS] [STEPS] [DEVICE]"""
 import json
@@ -22,7 +22,8 @@ def pinned(tensor):
 
 for sparse in (True, False):
     table = torch.nn.Embedding(rows, width, sparse=sparse, device=device)
-    optimizer = torch.optim.SparseAdam(table.parameters()) if sparse else torch.optim.AdamW(table.parameters(), fused=True)
+    optimizer = torch.optim.SparseAdam(table.parameters()) if sparse else torch.optim.AdamW(table.parameters(),
+                                                                                            fused=True)
     ids = [pinned(torch.randint(rows, (count,))) for _ in range(steps + WARM)]
     gradients = pinned(torch.full((count, width), 0.01))
     times = []
@@ -35,5 +36,6 @@ for sparse in (True, False):
         loss.item()
         times.append(time.perf_counter() - start)
     timed = times[WARM:]
-    print(json.dumps({"torch": torch.__version__, "gradient": "sparse" if sparse else "dense", "rows": rows, "width": width, "ids": count,
-                      "device": device, "step_ms": statistics.median(timed) * 1e3, "step_ms_min": min(timed) * 1e3}))
+    print(json.dumps({"torch": torch.__version__, "gradient": "sparse" if sparse else "dense", "rows": rows,
+                      "width": width, "ids": count, "device": device, "step_ms": statistics.median(timed) * 1e3,
+                      "step_ms_min": min(timed) * 1e3}))

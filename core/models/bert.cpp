@@ -38,7 +38,7 @@ class Bert {
 
 Model make(Scope at, const BertOptions& o, Here line) {
   Bert net(at, o, line);
-  return {token_inputs(o.context),
+  return {token_inputs(o.context, o.vocab),
           [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
           o.vocab,
           bert_placements(),

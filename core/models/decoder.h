@@ -19,7 +19,7 @@ void check_sizes(std::string_view who, const SourceLine& at, const DecoderSizes&
 void check_ids(std::string_view who, const Tensor& ids, int64_t context, Here at);
 
 // {"ids" i32 [context]}, below `vocab`.
-std::vector<Field> token_inputs(int64_t context, int64_t vocab = 0);
+std::vector<Field> token_inputs(int64_t context, int64_t vocab);
 // A guess with `hidden` features in the MLP: `heads` keep context^2 scores each.
 RoughSize rough_transformer(const DecoderSizes& sizes, int64_t hidden);
 

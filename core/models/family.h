@@ -36,7 +36,7 @@ struct Field {
   std::string name;
   DType dtype;
   Shape shape;
-  int64_t below = 0;   // integers lie in [0, below), or are -100, which counts nothing; 0: any
+  int64_t below = 0;  // integers lie in [0, below); those of a task may be -100, which counts nothing; 0: any
   bool zeros = false;  // arrays that lack it mean zeros, as transformers reads token_type_ids
 };
 

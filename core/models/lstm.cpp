@@ -61,7 +61,7 @@ const Family& lstm() {
        .make =
            [](Scope at, const LstmOptions& o, Here) {
              LstmModel net(at, o);
-             return Model{token_inputs(o.context),
+             return Model{token_inputs(o.context, o.vocab),
                           [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; }, o.vocab};
            },
        .rough =

@@ -98,7 +98,7 @@ Model rotary_model(std::string_view who, const Scope& at, const RotaryDecoderOpt
       {"tp", "model.layers.*.self_attn.{q_proj,k_proj,v_proj}.*", Shard(0)},
       {"tp", "model.layers.*.mlp.{gate_proj,up_proj}.weight", Shard(0)},
       {"tp", "model.layers.*.{self_attn.o_proj,mlp.down_proj}.weight", Shard(1)}};
-  return {token_inputs(o.sizes.context),
+  return {token_inputs(o.sizes.context, o.sizes.vocab),
           [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
           o.sizes.vocab,
           tp,

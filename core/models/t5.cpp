@@ -219,10 +219,11 @@ Model make(Scope at, const T5Options& given, Here line) {
       {"tp", "*.block.*.layer.*.*.{q,k,v,wi}.weight", Shard(0)},
       {"tp", "*.block.*.layer.*.*.{o,wo}.weight", Shard(1)},
       {"tp", "*.block.0.layer.0.SelfAttention.relative_attention_bias.weight", Shard(1)}};
-  return {{{"ids", DType::i32, {o.source_context}}, {"decoder_ids", DType::i32, {o.context}}},
-          [net](const std::vector<Tensor>& in) { return std::vector{net(in[0], in[1])}; },
-          o.vocab,
-          tp};
+  return {
+      {{"ids", DType::i32, {o.source_context}, o.vocab}, {"decoder_ids", DType::i32, {o.context}, o.vocab}},
+      [net](const std::vector<Tensor>& in) { return std::vector{net(in[0], in[1])}; },
+      o.vocab,
+      tp};
 }
 }  // namespace
 

@@ -45,9 +45,16 @@ Tensor chosen(const Tensor& ids, double share) {
   return place % every == std::min<int64_t>(3, every - 1);
 }
 
+// The model's inputs, and where nothing is to be told: the word and the numbers are those of transformers.
+std::vector<Field> with_special_tokens(const Model& model) {
+  std::vector<Field> out = model.inputs;
+  out.push_back({"special_tokens_mask", DType::i32, model.inputs[0].shape, 2, true});
+  return out;
+}
+
 std::vector<Objective> masked(const Model& model, const Batch& batch, const MaskedOptions& o) {
   Tensor ids = batch["ids"];
-  Tensor told = chosen(ids, o.mask_share);
+  Tensor told = chosen(ids, o.mask_share) & (batch["special_tokens_mask"] == 0);
   const bool training = !Evaluation::active();
   // 8 of 10 are hidden, one is another token, one stays: Devlin et al., arXiv 1810.04805.
   auto trace = [&](int64_t vocab) {
@@ -89,7 +96,7 @@ const Task& masked_lm() {
        .takes = {Output::tokens},
        .unit = "token",
        .perplexity = true,
-       .fields = [](const Model& model, const MaskedOptions&) { return model.inputs; },
+       .fields = [](const Model& model, const MaskedOptions&) { return with_special_tokens(model); },
        .objectives = masked});
   return row;
 }

@@ -80,8 +80,9 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
   return out;
 }
 
-// Reads all integers once, so that one beyond its range is found before the first step.
-void check_range(const Column& column) {
+// Reads all integers once, so that one beyond its range is found before the first step. `last`: the field
+// that says what is learnt.
+void check_range(const Column& column, const std::string& last) {
   if (column.field.dtype != DType::i32 || !column.field.below) return;
   const NpyFile& file = *column.file;
   const int64_t width = std::max<int64_t>(1, file.row_elements()), samples = file.shape()[0],
@@ -93,10 +94,14 @@ void check_range(const Column& column) {
     const std::span<int32_t> read(rows.data(), static_cast<size_t>(count * file.row_elements()));
     file.read(first, read);
     for (size_t k = 0; k < read.size(); ++k)
-      if (const int32_t value = read[k]; (value < 0 || value >= column.field.below) && value != kIgnoreIndex)
+      if (const int32_t value = read[k];
+          (value < 0 || value >= column.field.below) && (column.field.input || value != kIgnoreIndex))
         throw UserError(str("data.paths: ", one_line(file.source().path), " has ", value, " in sample ",
                             first + static_cast<int64_t>(k) / width, "; ", column.field.name, " lie in [0, ",
-                            column.field.below, "), or are -100, which counts nothing"));
+                            column.field.below,
+                            !column.field.input     ? "), or are -100, which counts nothing"
+                            : value == kIgnoreIndex ? str("), and what is not learnt is said in ", last)
+                                                    : ")"));
   }
 }
 
@@ -115,7 +120,7 @@ class ArraySamples : public Samples {
         throw UserError(str("data.paths: ", one_line(column.file->source().path), " has ",
                             column.file->shape()[0], " samples, and ", first.source().path, " ",
                             first.shape()[0]));
-      check_range(column);
+      check_range(column, str(fields.back().name, fields.back().zeros ? ", as 1" : ", as -100"));
       const Scan found =
           scan_once(column.file->source(), scan_plan(column.file->source().bytes.size(), options.read_whole),
                     options.cache, read);

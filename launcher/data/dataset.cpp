@@ -105,7 +105,7 @@ struct Dataset::Impl {
     std::string record_path, format;
     for (const auto& path : list.files) {
       Source source = text ? Source::text(path) : Source::stored(path, width);
-      if (std::string is = text || options.raw ? "" : token_form_error(source); !is.empty())
+      if (std::string is = text || options.raw ? "" : token_form_error(source, options.vocab); !is.empty())
         throw UserError(is);
       const std::vector<std::byte> head = source.head(kRecordHead);
       if (std::string is = text && !options.raw ? record_format(path, head) : "";

@@ -60,6 +60,10 @@ class TokenSamples : public Samples {
     std::vector<int32_t> ids(count * context_), targets(ids.size());
     read(ids.data(), targets.data());
     for (size_t i = 0; i < fields_.size(); ++i) {
+      if (fields_[i].zeros) {
+        std::fill_n(at(i), count * fields_[i].shape[0], 0);
+        continue;
+      }
       const auto& from = fields_[i].name == "targets" ? targets : ids;
       const int64_t begin = source_ && fields_[i].name != "ids" ? source_ - 1 : 0, n = fields_[i].shape[0];
       for (int64_t s = 0; s < count; ++s) std::copy_n(from.data() + s * context_ + begin, n, at(i) + s * n);
@@ -75,7 +79,8 @@ class TokenSamples : public Samples {
 
 std::unique_ptr<Samples> token_samples(DataOptions options, const std::vector<SampleField>& fields) {
   for (const auto& field : fields) {
-    const bool known = field.name == "ids" || field.name == "targets" || field.name == "decoder_ids";
+    const bool known =
+        field.name == "ids" || field.name == "targets" || field.name == "decoder_ids" || field.zeros;
     if (known && field.dtype == DType::i32 && field.shape.size() == 1) continue;
     std::vector<std::string> all;
     for (const auto& each : fields) all.push_back(text(each));

@@ -18,6 +18,7 @@ struct SampleField {
   Shape shape;
   int64_t below = 0;   // integers lie in [0, below), or are -100, which counts nothing; 0: any
   bool zeros = false;  // arrays may lack it, and then it is zeros
+  bool input = false;  // a model reads it, so that -100 is none of its numbers
 };
 std::string text(const SampleField& field);  // "images f32[3,32,32]"
 
@@ -54,7 +55,8 @@ class Samples {
 };
 
 // Kinds text and tokens: rows of tokens as "ids", "targets" (one further), and, behind ids of S tokens,
-// "decoder_ids" (from token S - 1 on) with their targets. UserError as Dataset, and for another field.
+// "decoder_ids" (from token S - 1 on) with their targets; zeros for a field that may lack. UserError as
+// Dataset, and for another field.
 std::unique_ptr<Samples> token_samples(DataOptions options, const std::vector<SampleField>& fields);
 
 // A file NAME.npy for each field, of as many samples each along its first dim: numbers of numpy's plain

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -171,6 +172,83 @@ std::string other_width(const std::vector<std::byte>& bytes, int width, const st
   return "";
 }
 
+// Tokens of twice the width, whose halves are these: the upper ones, which are all the even or all the odd
+// ones, are 0, or those of ids below 2^18, and the lower ones are of many kinds.
+bool are_halves(const std::vector<uint32_t>& tokens, uint32_t most) {
+  constexpr size_t kKinds = 16;
+  for (size_t upper : {1, 0}) {
+    std::set<uint32_t> lower;
+    bool zero = false, halves = true;
+    for (size_t i = 0; i < tokens.size() && halves; ++i) {
+      if (i % 2 != upper && lower.size() < kKinds) lower.insert(tokens[i]);
+      if (i % 2 == upper) halves = tokens[i] <= most, zero |= tokens[i] == 0;
+    }
+    if (halves && zero && lower.size() == kKinds) return true;
+  }
+  return false;
+}
+
+// Where a file changes from one width to another: joined files, of which each is fine.
+class Parts {
+ public:
+  Parts(const Source& source, int64_t vocab)
+      : source_(source), vocab_(vocab), bytes_(kPart * source.width), own_(str("uint", 8 * source.width)) {}
+
+  // "" where it does not. Two parts that are looked at, one behind the other, have to be of the other width.
+  std::string mixed() const {
+    const int64_t parts = source_.bytes.size() / bytes_, step = std::max<int64_t>(1, parts / kLooked);
+    std::string first, last;
+    int64_t same = 0;  // the last part that looks as the first one does
+    for (int64_t part = 0; part < parts; part += step) {
+      const std::string is = look(part);
+      if (is.empty()) continue;
+      if (first.empty()) first = is;
+      if (is == first) same = part;
+      if (is != first && is == last) return told(border(first, same, part), first, is);
+      last = is;
+    }
+    return "";
+  }
+
+ private:
+  static constexpr int64_t kPart = 512, kLooked = 64;
+
+  // The type that a part's tokens look like; "" where they may be of any, as padding is.
+  std::string look(int64_t part) const {
+    std::vector<std::byte> bytes(static_cast<size_t>(bytes_));
+    source_.bytes.read(part * bytes_, bytes.data(), bytes_);
+    std::vector<uint32_t> tokens;
+    if (source_.width == 2)
+      for (uint16_t token : numbers<uint16_t>(bytes)) tokens.push_back(token);
+    else
+      tokens = numbers<uint32_t>(bytes);
+    const auto beyond =
+        std::count_if(tokens.begin(), tokens.end(), [&](uint32_t token) { return token >= vocab_; });
+    if (source_.width == 4 && beyond > 0) return beyond > kPart / 2 ? "uint16" : "";
+    if (!are_halves(tokens, source_.width == 2 ? 3 : 0)) return varied(tokens) ? own_ : "";
+    return source_.width == 4 || std::count(tokens.begin(), tokens.end(), 0u) > kPart * 2 / 3 ? "int64"
+                                                                                              : "uint32";
+  }
+  // The first part that looks otherwise than those before it.
+  int64_t border(const std::string& first, int64_t from, int64_t until) const {
+    while (until - from > 1) {
+      const int64_t middle = from + (until - from) / 2;
+      (look(middle) == first ? from : until) = middle;
+    }
+    return until;
+  }
+  std::string told(int64_t border, const std::string& first, const std::string& then) const {
+    return str("tokens up to about ", border * kPart, " (byte ", border * bytes_, ") look like ", first,
+               ", and those behind them like ", then, " (data.dtype ", own_,
+               "), as where files of two widths were joined; write each as uint32, as numpy's astype does, "
+               "join those, and set data.dtype to uint32");
+  }
+
+  const Source& source_;
+  int64_t vocab_, bytes_;
+  std::string own_;
+};
+
 bool is_pickle(std::string_view begin) {
   if (begin.size() < 16 || begin[0] != '\x80' || begin[1] < 2 || begin[1] > 5) return false;
   for (const char* word : {"numpy", "torch"})
@@ -180,7 +258,7 @@ bool is_pickle(std::string_view begin) {
 }
 }  // namespace
 
-std::string token_form_error(const Source& source) {
+std::string token_form_error(const Source& source, int64_t vocab) {
   if (source.header > 0 || source.tokens == 0) return "";
   const std::vector<std::byte> head = source.head(64), bytes = sampled(source);
   const std::string_view begin(reinterpret_cast<const char*>(head.data()), head.size());
@@ -196,6 +274,7 @@ std::string token_form_error(const Source& source) {
     why = is_text(numbers<uint8_t>(bytes))
               ? "all bytes are those of text; read it with data.kind text, or jsonl"
               : other_width(bytes, source.width, source.path);
+  if (why.empty()) why = Parts(source, vocab).mixed();
   return why.empty() ? ""
                      : str("data.paths: ", source.path, ": ", why,
                            ". To read it as it is all the same, say so with data.raw=true");

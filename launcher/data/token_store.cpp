@@ -21,9 +21,9 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr uint64_t kMagic = 0x33534e454b4f544c;      // "LTOKENS3"
-constexpr uint64_t kUnchecked = 0x32534e454b4f544c;  // "LTOKENS2": without a checksum of the body
-constexpr int64_t kBlock = int64_t{8} << 20;         // of a write, and of the body's checksum
+constexpr uint64_t kMagic = 0x34534e454b4f544c;                            // "LTOKENS4"
+constexpr uint64_t kEarlier[] = {0x32534e454b4f544c, 0x33534e454b4f544c};  // without checksum, without notes
+constexpr int64_t kBlock = int64_t{8} << 20;  // of a write, and of the body's checksum
 
 struct Header {
   uint64_t magic = kMagic, key = 0;
@@ -41,6 +41,7 @@ struct NotKept {
 };
 
 int64_t starts_at(int64_t tokens) { return TokenStore::kHeader + (tokens * 4 + 7) / 8 * 8; }
+int64_t notes_at(int64_t tokens, int64_t documents) { return starts_at(tokens) + (documents + 1) * 8; }
 
 uint64_t body_sum(const FileBytes& bytes) {
   uint64_t sum = 0;
@@ -65,11 +66,10 @@ std::optional<TokenStore> opened(FileBytes bytes, uint64_t key, bool& damaged) {
   damaged = bytes.size() < TokenStore::kHeader;
   if (damaged) return {};
   bytes.read(0, &header, sizeof header);
-  if (header.magic == kUnchecked) return {};
+  if (std::find(std::begin(kEarlier), std::end(kEarlier), header.magic) != std::end(kEarlier)) return {};
   damaged = header.magic != kMagic || header.sum != header.check();
   if (damaged || header.key != key) return {};
-  damaged =
-      bytes.size() != starts_at(header.tokens) + (header.documents + 1) * 8 || header.body != body_sum(bytes);
+  damaged = bytes.size() < notes_at(header.tokens, header.documents) || header.body != body_sum(bytes);
   if (damaged) return {};
   TokenStore out{std::move(bytes), header.tokens, header.documents};
   damaged = !rises(out.starts(), out.tokens);
@@ -111,6 +111,13 @@ std::vector<int64_t> TokenStore::starts() const {
   return out;
 }
 
+std::string TokenStore::notes() const {
+  const int64_t at = notes_at(tokens, documents);
+  std::string out(static_cast<size_t>(bytes.size() - at), '\0');
+  bytes.read(at, out.data(), static_cast<int64_t>(out.size()));
+  return out;
+}
+
 TokenWriter::TokenWriter(int fd) : fd_(fd) {
   if (fd_ < 0) buffer_.resize(TokenStore::kHeader);
   if (fd_ >= 0 && ::lseek(fd_, TokenStore::kHeader, SEEK_SET) < 0) throw NotKept{errno};
@@ -146,6 +153,7 @@ void TokenWriter::finish(uint64_t key) {
   const std::byte padding[4] = {};
   if (starts_.back() % 2) put(padding, 4);
   put(starts_.data(), starts_.size() * 8);
+  put(notes_.data(), notes_.size());
   Header header;
   header.key = key, header.tokens = starts_.back();
   header.documents = static_cast<int64_t>(starts_.size()) - 1;

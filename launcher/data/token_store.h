@@ -13,7 +13,8 @@ namespace lockstep::launcher::data {
 // Of a stored token: whether it counts as a target, and its id.
 inline constexpr uint32_t kCounts = uint32_t{1} << 31;
 
-// A store: 64 bytes of header, tokens (uint32), the first token of each document and their end (int64).
+// A store: 64 bytes of header, tokens (uint32), the first token of each document and their end (int64), and
+// what is to be said of the file whenever it is read.
 struct TokenStore {
   FileBytes bytes;
   int64_t tokens = 0, documents = 0;
@@ -22,12 +23,14 @@ struct TokenStore {
   // Tokens begin ... begin + out.size() - 1.
   void read(int64_t begin, std::span<uint32_t> out) const;
   std::vector<int64_t> starts() const;  // of documents + 1
+  std::string notes() const;
 };
 
 class TokenWriter {
  public:
   explicit TokenWriter(int fd);  // an empty file; -1: in memory
   void document(std::span<const uint32_t> tokens);
+  void note(const std::string& text) { notes_ += text; }
   void finish(uint64_t key);  // writes what is left, and syncs the file
   std::vector<std::byte> take() { return std::move(buffer_); }
 
@@ -38,6 +41,7 @@ class TokenWriter {
   std::vector<std::byte> buffer_;
   uint64_t body_ = 0;  // checksum of what was written behind the header
   std::vector<int64_t> starts_{0};
+  std::string notes_;
 };
 
 // The store of `from`, made by `make` where the cache's folder holds none for the file as it is and for `how`

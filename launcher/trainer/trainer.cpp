@@ -258,7 +258,8 @@ std::vector<BatchField> Trainer::fields() const {
 std::vector<data::SampleField> Trainer::sample_fields() const {
   std::vector<data::SampleField> out;
   for (const auto& field : sample_)
-    out.push_back({field.name, field.dtype, field.shape, field.below, field.zeros});
+    out.push_back(
+        {field.name, field.dtype, field.shape, field.below, field.zeros, out.size() < model_.inputs.size()});
   return out;
 }
 int64_t Trainer::units() const { return task_.unit == "sample" ? 1 : numel(sample_.back().shape); }

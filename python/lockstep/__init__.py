@@ -1,4 +1,5 @@
-"""Lockstep: distributed training whose step is traced in Python and compiled, with the same bits on any number of ranks."""
+"""Lockstep: distributed training whose step is traced in Python and compiled, with the same bits on any number of
+ranks."""
 from typing import TYPE_CHECKING
 
 from . import _core

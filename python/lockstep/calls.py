@@ -1,9 +1,11 @@
-"""A call that no overload takes: PyTorch's spelling of it is taken as ours, and of any other it is said which argument is wrong, and what is taken."""
+"""A call that no overload takes: PyTorch's spelling of it is taken as ours, and of any other it is said which argument
+is wrong, and what is taken."""
 import ast
 import dataclasses
 import difflib
 import functools
 import inspect
+import operator
 import re
 
 from . import _core
@@ -12,15 +14,14 @@ from .spelled import SAME, SAME_OF_FUNCTIONS, as_ours, is_number
 # Those of which ours are told.
 _NEAR = {
     "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "strict": "partial", "prefix": "at",
-    "in_features": "in", "out_features": "out", "in_channels": "in",
-    "out_channels": "out", "kernel_size": "kernel", "num_heads": "heads", "embed_dim": "width", "d_model": "width", "hidden_size": "hidden",
-    "normalized_shape": "width", "num_features": "channels", "num_embeddings": "rows", "embedding_dim": "width", "num_layers": "layers",
-    "axes": "dims", "low": "lo", "high": "hi", "is_causal": "causal",
-    "attn_mask": "mask", "device": "",
-    "requires_grad": "", "out": "", "epochs": "steps", "max_steps": "steps", "iterations": "steps", "batch_size": "global_batch", "batch": "global_batch",
-    "validation_data": "validation", "optimizer": "step", "model": "step", "loss_fn": "step", "output_dir": "run", "checkpoint_dir": "run", "mean": "mean",
-    "std": "deviation", "p": "p", "eps": "eps", "groups": "groups", "tau": "temperature", "k": "count",
-    "repeats": "times", "approximate": "", "reduction": "", "training": "", "inplace": "", "microbatch": "micro_batch",
+    "in_features": "in", "out_features": "out", "in_channels": "in", "out_channels": "out", "kernel_size": "kernel",
+    "num_heads": "heads", "embed_dim": "width", "d_model": "width", "hidden_size": "hidden",
+    "normalized_shape": "width", "num_features": "channels", "num_embeddings": "rows", "embedding_dim": "width",
+    "num_layers": "layers", "axes": "dims", "low": "lo", "high": "hi", "is_causal": "causal", "attn_mask": "mask",
+    "epochs": "steps", "max_steps": "steps", "iterations": "steps", "batch_size": "global_batch",
+    "batch": "global_batch", "validation_data": "validation", "optimizer": "step", "model": "step",
+    "loss_fn": "step", "output_dir": "run", "checkpoint_dir": "run", "std": "deviation", "tau": "temperature",
+    "k": "count", "repeats": "times", "microbatch": "micro_batch",
 }
 # What is said of a word of PyTorch's that has no other here.
 _ABSENT = {
@@ -50,7 +51,8 @@ def _parameters(signature, defaults):
     text = re.sub(r"\\=?(\d+)", r"\1", signature)
     text = re.sub(r"(?<=[(, ])in: ", "in_: ", text)
     tree = ast.parse(re.sub(r"^def\s*\(", "def _(", text) + ": ...").body[0].args
-    of = lambda a, d, by_keyword: Parameter(a.arg, ast.unparse(a.annotation) if a.annotation else "", d is None, by_keyword,
+    of = lambda a, d, by_keyword: Parameter(a.arg, ast.unparse(a.annotation) if a.annotation else "", d is None,
+                                            by_keyword,
                                             default=defaults[d.value] if d is not None else None)
     in_order = [*tree.posonlyargs, *tree.args]
     out = [of(a, d, False) for a, d in zip(in_order, [None] * (len(in_order) - len(tree.defaults)) + tree.defaults)]
@@ -79,22 +81,25 @@ def _alternatives(type_):
 
 
 def _fits_one(type_, value):
-    if type_ in ("", "object", "Any", "typing.Any"):
+    if type_ in ("", "object"):
         return True
-    if type_ in ("None", "NoneType"):
+    if type_ == "None":
         return value is None
     if type_ in ("int", "float"):
         return is_number(value, type_ == "int")
-    if type_ in ("str", "bool", "dict", "list", "tuple"):
-        return isinstance(value, {"str": str, "bool": bool, "dict": dict, "list": list, "tuple": tuple}[type_])
+    if type_ in ("str", "bool", "dict"):
+        return isinstance(value, {"str": str, "bool": bool, "dict": dict}[type_])
     if "Callable" in type_:
         return callable(value)
     if found := re.fullmatch(r"(?:typing\.)?Literal\[(.*)\]", type_):
         return isinstance(value, str) and repr(value) in found[1]
-    if found := re.fullmatch(r"(?:[\w.]*\.)?(Sequence|list|tuple)\[(.*)\]", type_):
-        if isinstance(value, (str, bytes, dict, _core.Tensor)) or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
+    if found := re.fullmatch(r"(?:[\w.]*\.)?Sequence\[(.*)\]", type_):
+        if isinstance(value, _core.Tensor):
+            return found[1].endswith("Tensor") and value.ndim > 0  # of its rows
+        several = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+        if not several or isinstance(value, (str, bytes, dict)):
             return False
-        return all(_fits(found[2].removesuffix(", ..."), each) for each in value)
+        return all(_fits(found[1], each) for each in value)
     name = type_.rsplit(".", 1)[-1]
     if name == "Session":
         return type(value).__name__ in ("Session", "_Session")
@@ -108,9 +113,11 @@ def _fits(type_, value):
     return any(_fits_one(each, value) for each in _alternatives(type_))
 
 
-_WORDS = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a text", "None": "None", "dict": "a dict", "Tensor": "a Tensor",
-          "Scope": 'a Scope, as state / "name"', "Init": "an Init, as ls.init.zeros()", "LinearInit": "an Init or a LinearInit",
-          "DType": "a dtype, as ls.f32", "Parameter": "a Parameter", "Gradients": "what ls.grad(loss, state.parameters()) gives", "State": "a State", "Session": "a Session", "_Session": "a Session", "Schedule": "a Schedule",
+_WORDS = {"int": "an integer", "float": "a number", "bool": "True or False", "str": "a text", "None": "None",
+          "dict": "a dict", "Tensor": "a Tensor", "Scope": 'a Scope, as state / "name"',
+          "Init": "an Init, as ls.init.zeros()", "LinearInit": "an Init or a LinearInit", "DType": "a dtype, as ls.f32",
+          "Parameter": "a Parameter", "Gradients": "what ls.grad(loss, state.parameters()) gives", "State": "a State",
+          "Session": "a Session", "_Session": "a Session", "Schedule": "a Schedule",
           "SampleData": "what ls.arrays(x=..., y=...) or ls.SampleData gives"}
 _WHOLE = {"int | Sequence[int]": "an integer or several", "float | Schedule": "a number or a Schedule"}
 
@@ -125,8 +132,9 @@ def _in_words(type_):
         return ", ".join(words[:-1]) + " or " + words[-1]
     if len(parts := _alternatives(short)) > 1:
         return " or ".join(_in_words(part) for part in parts)
-    if found := re.fullmatch(r"(?:Sequence|list|tuple)\[(.*)\]", short):
-        return {"float": "a list of numbers", "int": "a list of integers", "Tensor": "a list of tensors", "Parameter": "a list of parameters",
+    if found := re.fullmatch(r"Sequence\[(.*)\]", short):
+        return {"float": "a list of numbers", "int": "a list of integers", "Tensor": "a list of tensors",
+                "Parameter": "a list of parameters",
                 "str": "a list of texts"}.get(found[1], f"a list of {found[1]}")
     if "Callable" in short:
         return "a function"
@@ -141,7 +149,8 @@ def shown(value):
     if hasattr(value, "dtype") and hasattr(value, "shape") and kind.__module__.split(".")[0] not in ("lockstep",):
         shape = ",".join(str(n) for n in tuple(value.shape)) if isinstance(value.shape, tuple) else str(value.shape)
         if shape or not kind.__module__.startswith("numpy") or kind.__name__ == "ndarray":
-            return f"an array of {str(value.dtype).removeprefix('torch.')}[{shape}] ({kind.__module__.split('.')[0]}.{kind.__name__})"
+            return (f"an array of {str(value.dtype).removeprefix('torch.')}[{shape}] "
+                    f"({kind.__module__.split('.')[0]}.{kind.__name__})")
     try:
         text = repr(value)
     except Exception as error:
@@ -162,8 +171,8 @@ def _array_words(value):
     if is_number(value):
         return "a number becomes a tensor by ls.full_like(x, number)"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return ("arrays come into a step as batch fields (the function's arguments), or stay in the state (at.frozen, at.buffer); a few numbers are "
-                "ls.constant(x, [1, 2])")
+        return ("arrays come into a step as batch fields (the function's arguments), or stay in the state (at.frozen, "
+                "at.buffer); a few numbers are ls.constant(x, [1, 2])")
     if isinstance(value, (list, tuple)) and value and all(is_number(each) for each in value):
         return "a few numbers are ls.constant(x, [1, 2])"
     return ""
@@ -171,9 +180,10 @@ def _array_words(value):
 
 def _listed(signature):
     """'at, in_, out, and by keyword bias, init'"""
-    names = lambda by: ", ".join(p.rest + p.name for p in signature if p.by_keyword == by and p.rest != "**" and p.name != "self")
+    names = lambda by: ", ".join(p.rest + p.name for p in signature if p.by_keyword == by and p.rest != "**"
+                                 and p.name != "self")
     in_order, by_keyword = names(False), names(True)
-    return in_order + (", and by keyword " if in_order and by_keyword else "by keyword " if by_keyword else "") + by_keyword or "nothing"
+    return ", and ".join([in_order] * bool(in_order) + [f"by keyword {by_keyword}"] * bool(by_keyword)) or "nothing"
 
 
 def _meant(signatures, args, kwargs):
@@ -186,17 +196,18 @@ def _meant(signatures, args, kwargs):
         given = {p.name for p in in_order[:len(args)]} | set(kwargs)
         known = sum(k in names or bool(_near(k, signature)) for k in kwargs)
         told = all(k in names for k in kwargs)
-        return told, room, fit, known, 0 if told else len(names), -sum(p.needed and p.name not in given for p in signature)
+        missing = sum(p.needed and p.name not in given for p in signature)
+        return told, room, fit, known, 0 if told else len(names), -missing
     return max(signatures, key=rank)
 
 
 def _near(word, signature):
     names = [p.name for p in signature if not p.rest and p.name != "self"]
-    for ours in (*SAME.get(word, ()), *SAME_OF_FUNCTIONS.get(word, ()), _NEAR.get(word), *SAME.get(_NEAR.get(word), ())):
+    for ours in (*SAME.get(word, ()), *SAME_OF_FUNCTIONS.get(word, ()), _NEAR.get(word)):
         for each in (ours, f"{ours}_"):
             if each in names and each != word:
                 return each
-    if word in _ABSENT and not _NEAR.get(word):
+    if word in _ABSENT and word not in _NEAR:
         return ""
     found = difflib.get_close_matches(word, names, 1, 0.55)
     return found[0] if found else ""
@@ -221,7 +232,8 @@ def refuse(name, signatures, args, kwargs):
         fail(f"there is no argument {word}, which is {shown(value)}{near}{absent}; {takes}")
     if len(args) > len(in_order) and not rest:
         most, extra = len(in_order) - method, len(args) - method
-        fail(f"argument {most + 1} in order is {shown(args[len(in_order)])}, and it takes {most if most else 'none'}{' so' if most <= 1 else ' in order'}; {takes}"
+        fail(f"argument {most + 1} in order is {shown(args[len(in_order)])}, and it takes "
+             f"{most if most else 'none'}{' so' if most <= 1 else ' in order'}; {takes}"
              if extra else takes)
     for i, p in enumerate(signature):
         if p.rest or p.name == "self":
@@ -236,11 +248,14 @@ def refuse(name, signatures, args, kwargs):
         value = args[i] if given else kwargs[p.name]
         if not _fits(p.type, value):
             name_ = p.name if not p.name.startswith("arg") else "the value"
-            more = _array_words(value) if "Tensor" in p.type else _ABSENT["device"] if "DType" in p.type and isinstance(value, str) and value in ("cuda", "cpu", "mps") else ""
+            a_device = isinstance(value, str) and value in ("cuda", "cpu", "mps")
+            more = (_array_words(value) if "Tensor" in p.type
+                    else _ABSENT["device"] if "DType" in p.type and a_device else "")
             many = p.type.endswith("Sequence[float]") and isinstance(p.default, (list, tuple)) and len(p.default)
             wanted = f"{many} numbers" if many else _in_words(p.type)
             fail(f"{name_} is {shown(value)}; it must be {wanted}{': ' + more if more else ''}")
-    fail(f"the arguments ({', '.join([*(shown(a) for a in args[method:]), *(f'{k}={shown(v)}' for k, v in kwargs.items())])}) fit no way of calling it; {takes}")
+    given = [*(shown(a) for a in args[method:]), *(f"{k}={shown(v)}" for k, v in kwargs.items())]
+    fail(f"the arguments ({', '.join(given)}) fit no way of calling it; {takes}")
 
 
 def _raise(words):
@@ -257,8 +272,8 @@ def answer(function, name, args, kwargs):
     refuse(name.strip("_"), signatures, args, kwargs)
 
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "mod": "%", "matmul": "@", "floordiv": "//", "and": "&", "or": "|", "xor": "^", "pow": "**",
-          "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "mod": "%", "matmul": "@", "floordiv": "//", "and": "&",
+          "or": "|", "xor": "^", "pow": "**", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def operand(function, name, args, kwargs):
@@ -268,7 +283,8 @@ def operand(function, name, args, kwargs):
     sign = _SIGNS.get(plain) or _SIGNS.get(plain[1:])
     if not sign or not isinstance(own, _core.Tensor):
         return NotImplemented
-    if isinstance(other, _core.Loss) and plain in ("add", "sub", "mul", "truediv", "lt", "gt") or f"__r{plain}__" in dir(type(other)):
+    a_loss = isinstance(other, _core.Loss) and plain in ("add", "sub", "mul", "truediv", "lt", "gt")
+    if a_loss or f"__r{plain}__" in dir(type(other)):
         return NotImplemented  # the other one knows what it is with a tensor
     words = _array_words(other) if not isinstance(other, (int, float)) else ""
     if words and not type(other).__module__.startswith("numpy"):
@@ -277,26 +293,30 @@ def operand(function, name, args, kwargs):
 
 
 def array_ufunc(self, ufunc, method, *inputs, **kwargs):
-    """NumPy's function of a traced tensor: an operator with a number is the tensor's own; any other has no values to compute with."""
-    import operator
-
-    names = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "true_divide": "truediv", "power": "pow", "remainder": "mod", "less": "lt",
-             "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "floor_divide": "floordiv", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor",
-             "left_shift": "lshift", "right_shift": "rshift"}
+    """NumPy's function of a traced tensor: an operator with a number is the tensor's own; any other has no values to
+    compute with."""
+    names = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "true_divide": "truediv",
+             "power": "pow", "remainder": "mod", "less": "lt", "less_equal": "le", "greater": "gt",
+             "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "floor_divide": "floordiv", "bitwise_and": "and_",
+             "bitwise_or": "or_", "bitwise_xor": "xor", "left_shift": "lshift", "right_shift": "rshift"}
     others = [each for each in inputs if not isinstance(each, _core.Tensor)]
     tensor = next(each for each in (*inputs, *kwargs.get("out", ())) if isinstance(each, _core.Tensor))
-    if method == "__call__" and not kwargs and ufunc.__name__ in names and all(is_number(each) or getattr(each, "ndim", 1) == 0 for each in others):
+    numbers = all(is_number(each) or getattr(each, "ndim", 1) == 0 for each in others)
+    if method == "__call__" and not kwargs and ufunc.__name__ in names and numbers:
         # A float64 of NumPy is a float too, and would ask here again.
-        return getattr(operator, names[ufunc.__name__])(*(each.item() if hasattr(each, "item") and each is not tensor else each for each in inputs))
+        given = (each.item() if hasattr(each, "item") and each is not tensor else each for each in inputs)
+        return getattr(operator, names[ufunc.__name__])(*given)
     text = repr(tensor)[7:-1]
     if others:
-        raise TypeError(f"a tensor, {text}, has no values while a step is traced, and {shown(others[0])} is no tensor of the step: {_array_words(others[0])}")
+        raise TypeError(f"a tensor, {text}, has no values while a step is traced, and {shown(others[0])} is no tensor "
+                        f"of the step: {_array_words(others[0])}")
     raise TypeError(_no_values(text, ufunc.__name__))
 
 
 def _no_values(text, name):
     ours = name if hasattr(_core, name) else "exp"
-    return f"a tensor, {text}, has no values while a step is traced, so NumPy cannot compute with it; lockstep has the function, as in ls.{ours}(x)"
+    return (f"a tensor, {text}, has no values while a step is traced, so NumPy cannot compute with it; lockstep has "
+            f"the function, as in ls.{ours}(x)")
 
 
 def array_function(self, function, types, args, kwargs):
@@ -308,7 +328,8 @@ def array(self, *args, **kwargs):
 
 
 def number(self, *args):
-    raise TypeError(f"a tensor, {repr(self)[7:-1]}, has no value while a step is traced: a called step returns its metrics, step(x)[\"loss\"], and ls.metric() reports one")
+    raise TypeError(f"a tensor, {repr(self)[7:-1]}, has no value while a step is traced: a called step returns its "
+                    "metrics, step(x)[\"loss\"], and ls.metric() reports one")
 
 
 def formatted(self, spec):
@@ -320,17 +341,20 @@ def rounded(self, digits=None):
 
 
 def set_item(self, key, value):
-    raise TypeError(f"a tensor, {repr(self)[7:-1]}, is never written in place: x = ls.where(mask, value, x), ls.scatter(x, dim, ids, values) or ls.concat(...)")
+    raise TypeError(f"a tensor, {repr(self)[7:-1]}, is never written in place: x = ls.where(mask, value, x), "
+                    "ls.scatter(x, dim, ids, values) or ls.concat(...)")
 
 
 def checked(function):
-    """A function of the package's own Python, whose wrong calls are answered as those of the others. Of its annotations, classes are checked."""
+    """A function of the package's own Python, whose wrong calls are answered as those of the others. Of its
+    annotations, classes are checked."""
     signature = inspect.signature(function)
     name = (function.__qualname__.split(".")[0] if function.__name__ == "__init__" else function.__name__).strip("_")
     empty = inspect.Parameter.empty
     kinds = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    known = [Parameter(p.name, p.annotation if isinstance(p.annotation, str) else "", p.default is empty and p.kind not in kinds, p.kind is p.KEYWORD_ONLY
-                       or p.kind is p.VAR_KEYWORD, kinds.get(p.kind, "")) for p in signature.parameters.values()]
+    known = [Parameter(p.name, p.annotation if isinstance(p.annotation, str) else "",
+                       p.default is empty and p.kind not in kinds, p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD),
+                       kinds.get(p.kind, "")) for p in signature.parameters.values()]
 
     @functools.wraps(function)
     def call(*args, **kwargs):

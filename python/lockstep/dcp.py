@@ -1,5 +1,5 @@
-"""Checkpoints of torch.distributed.checkpoint as a safetensors file, which train.init_from reads. PyTorch is not needed, and nothing that a
-pickle names is called: what stands for a tensor is read, and any other name is refused."""
+"""Checkpoints of torch.distributed.checkpoint as a safetensors file, which train.init_from reads. PyTorch is not
+needed, and nothing that a pickle names is called: what stands for a tensor is read, and any other name is refused."""
 import collections
 import io
 import json
@@ -11,18 +11,20 @@ import zipfile
 from . import _core
 
 # dtypes by PyTorch's names: safetensors' name, and bytes of an element.
-_DTYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "bfloat16": ("BF16", 2), "float16": ("F16", 2), "int64": ("I64", 8), "int32": ("I32", 4),
-           "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1), "uint16": ("U16", 2), "uint32": ("U32", 4),
-           "uint64": ("U64", 8), "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8)}
+_DTYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "bfloat16": ("BF16", 2), "float16": ("F16", 2),
+           "int64": ("I64", 8), "int32": ("I32", 4), "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1),
+           "bool": ("BOOL", 1), "uint16": ("U16", 2), "uint32": ("U32", 4), "uint64": ("U64", 8),
+           "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8)}
 # Those that are not converted: such a tensor is refused where it is taken.
-_OTHERS = {"complex32", "complex128", "qint8", "quint8", "qint32", "quint4x2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"}
+_OTHERS = {"complex32", "complex128", "qint8", "quint8", "qint32", "quint4x2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+           "float8_e8m0fnu"}
 # Safetensors files have them, and no tensor of Lockstep.
 _UNREAD = {"I8", "I16", "C64"}
-_STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "BFloat16Storage": "bfloat16", "HalfStorage": "float16",
-             "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
-             "BoolStorage": "bool", "ComplexFloatStorage": "complex64"}
-_RECORDS = {"Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "MetadataIndex",
-            "_StorageInfo", "StorageMeta", "_MEM_FORMAT_ENCODING", "PosixPath", "PurePosixPath"}
+_STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "BFloat16Storage": "bfloat16",
+             "HalfStorage": "float16", "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16",
+             "CharStorage": "int8", "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64"}
+_RECORDS = {"Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "TensorProperties", "ChunkStorageMetadata",
+            "MetadataIndex", "_StorageInfo", "StorageMeta", "_MEM_FORMAT_ENCODING", "PosixPath", "PurePosixPath"}
 
 
 class _Record:
@@ -65,12 +67,15 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) == ("torch.serialization", "_get_layout"):
             return str
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return lambda storage, offset, size, stride, grad=None, hooks=None, bits=None: self.view(storage[0], storage, offset, size, stride, bits)
+            return lambda storage, offset, size, stride, grad=None, hooks=None, bits=None: self.view(
+                storage[0], storage, offset, size, stride, bits)
         if (module, name) == ("torch._utils", "_rebuild_tensor_v3"):
-            return lambda storage, offset, size, stride, grad, hooks, dtype, bits=None: self.view(dtype, storage, offset, size, stride, bits)
+            return lambda storage, offset, size, stride, grad, hooks, dtype, bits=None: self.view(
+                dtype, storage, offset, size, stride, bits)
         if name in _RECORDS and (module.startswith("torch.distributed.checkpoint.") or module.startswith("pathlib")):
             return _Record
-        _refuse(self.where, f"holds {module}.{name}, which is no part of a checkpoint's tensors; it is not read, since a pickle can run anything")
+        _refuse(self.where, f"holds {module}.{name}, which is no part of a checkpoint's tensors; it is not read, since "
+                            "a pickle can run anything")
 
     def persistent_load(self, pid):
         kind, dtype, key, *_ = pid
@@ -82,8 +87,8 @@ class _Unpickler(pickle.Unpickler):
         if dtype not in _DTYPES:
             _refuse(self.where, f"holds a tensor of {dtype}, which is not read")
         if bits:
-            _refuse(self.where, f"holds a tensor with {', '.join(bits)} set, whose numbers are not those that are stored: save it as "
-                                "tensor.resolve_neg().resolve_conj()")
+            _refuse(self.where, f"holds a tensor with {', '.join(bits)} set, whose numbers are not those that are "
+                                "stored: save it as tensor.resolve_neg().resolve_conj()")
         return (dtype, storage[1]), offset, tuple(size), tuple(stride)
 
 
@@ -93,11 +98,13 @@ def _unpickled(data, where):
     except _core.UserError:
         raise
     except Exception as error:
-        raise _core.UserError(f"[dcp] {where} cannot be read as a checkpoint of torch.distributed.checkpoint: {error}") from None
+        said = f"[dcp] {where} cannot be read as a checkpoint of torch.distributed.checkpoint: {error}"
+        raise _core.UserError(said) from None
 
 
 def _strided(storage, offset, shape, stride, where):
-    """The elements that a view of a storage shows, whatever its order: transposed, channels_last, expanded, overlapping."""
+    """The elements that a view of a storage shows, whatever its order: transposed, channels_last, expanded,
+    overlapping."""
     import numpy
 
     numbers = [offset, *shape, *stride]
@@ -107,10 +114,11 @@ def _strided(storage, offset, shape, stride, where):
         return numpy.empty(shape, storage.dtype)
     last = offset + sum((n - 1) * step for n, step in zip(shape, stride))
     if last >= len(storage):
-        _refuse(where, f"a tensor of shape {list(shape)} with strides {list(stride)} from element {offset} on ends at element {last}, "
-                       f"and its storage has {len(storage)}")
+        _refuse(where, f"a tensor of shape {list(shape)} with strides {list(stride)} from element {offset} on ends at "
+                       f"element {last}, and its storage has {len(storage)}")
     size = storage.dtype.itemsize
-    return numpy.lib.stride_tricks.as_strided(storage[offset:], shape, [step * size for step in stride], writeable=False)
+    return numpy.lib.stride_tricks.as_strided(storage[offset:], shape, [step * size for step in stride],
+                                              writeable=False)
 
 
 def _stored_tensor(data, where):
@@ -180,12 +188,13 @@ def _opened_new(path, flags):
 
 
 def convert_dcp(folder, out, prefix="", names=None):
-    """Writes the tensors of a torch.distributed.checkpoint folder to a safetensors file, one at a time; returns their names.
+    """Writes the tensors of a torch.distributed.checkpoint folder to a safetensors file, one at a time; returns their
+    names.
 
-    prefix: of the names that are taken; it is left out of them. names: a function of a name that gives the one to write, or None to leave
-    the tensor out. train.init_from reads the file by FQN; beside a config.json of Hugging Face, and with its names, import-hf reads it.
-    A view is written as the elements that it shows. Tensors of int8, int16 and complex64, which no tensor of Lockstep has, are written as
-    they are for other tools, and a warning names them.
+    prefix: of the names that are taken; it is left out of them. names: a function of a name that gives the one to
+    write, or None to leave the tensor out. train.init_from reads the file by FQN; beside a config.json of Hugging Face,
+    and with its names, import-hf reads it. A view is written as the elements that it shows. Tensors of int8, int16 and
+    complex64, which no tensor of Lockstep has, are written as they are for other tools, and a warning names them.
     """
     folder, out = os.fspath(folder), os.fspath(out)
     path = os.path.join(folder, ".metadata")
@@ -195,7 +204,8 @@ def convert_dcp(folder, out, prefix="", names=None):
         metadata = _unpickled(file.read(), path)
     try:
         tensors = {fqn: entry for fqn, entry in metadata.state_dict_metadata.items() if hasattr(entry, "chunks")}
-        pieces = {(at.fqn, tuple(at.offset)): info for at, info in metadata.storage_data.items() if getattr(at, "offset", None) is not None}
+        pieces = {(at.fqn, tuple(at.offset)): info for at, info in metadata.storage_data.items()
+                  if getattr(at, "offset", None) is not None}
     except AttributeError as error:
         raise _core.UserError(f"[dcp] {path} is no metadata of torch.distributed.checkpoint: {error}") from None
     taken = {}
@@ -206,14 +216,16 @@ def convert_dcp(folder, out, prefix="", names=None):
         if not name:
             continue
         if name == "__metadata__":
-            _refuse(path, f"{fqn} would be __metadata__, a name that safetensors files keep for themselves; names= gives it another one")
+            _refuse(path, f"{fqn} would be __metadata__, a name that safetensors files keep for themselves; names= "
+                          "gives it another one")
         if name in taken:
             _refuse(path, f"{fqn} and {taken[name][0]} would both be {name}")
         if entry.properties.state[0] not in _DTYPES:
             _refuse(path, f"{fqn} is {entry.properties.state[0]}, which is not read; names= leaves it out")
         taken[name] = (fqn, entry)
     if not taken:
-        _refuse(path, f"no tensor's name begins with {prefix!r}; it has {', '.join(list(tensors)[:8])}{', ...' if len(tensors) > 8 else ''}")
+        _refuse(path, f"no tensor's name begins with {prefix!r}; it has "
+                      f"{', '.join(list(tensors)[:8])}{', ...' if len(tensors) > 8 else ''}")
     header, at = {}, 0
     for name, (fqn, entry) in taken.items():
         dtype, size = _DTYPES[entry.properties.state[0]]
@@ -235,6 +247,7 @@ def convert_dcp(folder, out, prefix="", names=None):
             os.remove(out + ".part")
     other = [name for name, (fqn, entry) in taken.items() if _DTYPES[entry.properties.state[0]][0] in _UNREAD]
     if other:
-        warnings.warn(f"[dcp] {out} holds tensors of int8, int16 or complex64, which other tools read and Lockstep leaves: {', '.join(other[:8])}"
-                      f"{', ...' if len(other) > 8 else ''}; names= leaves them out", stacklevel=2)
+        warnings.warn(f"[dcp] {out} holds tensors of int8, int16 or complex64, which other tools read and Lockstep "
+                      f"leaves: {', '.join(other[:8])}{', ...' if len(other) > 8 else ''}; names= leaves them "
+                      "out", stacklevel=2)
     return list(taken)

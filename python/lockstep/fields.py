@@ -25,8 +25,8 @@ def _way_out(array):
     if dtype.kind in "USTa":
         return "texts are numbered: numpy.unique(x, return_inverse=True)[1]"
     if dtype.kind in "Mm":
-        return "dates are counted: ((x - x.min()) / numpy.timedelta64(1, 's')).astype(numpy.float32)" if dtype.kind == "M" else \
-            "times are counted: (x / numpy.timedelta64(1, 's')).astype(numpy.float32)"
+        said, x = ("dates", "(x - x.min())") if dtype.kind == "M" else ("times", "x")
+        return f"{said} are counted: ({x} / numpy.timedelta64(1, 's')).astype(numpy.float32)"
     if dtype.kind == "c":
         return "take its parts: numpy.stack([x.real, x.imag], -1)"
     if dtype.names:
@@ -63,7 +63,8 @@ def plain(field, value):
         words = " ".join(str(error).split())
         if "inhomogeneous" in words:
             _refuse(field, "has rows of several lengths", "pad them to one")
-        _refuse(field, f"is {shown(value)}, of which NumPy makes no array ({type(error).__name__}: {words})", "give an array of numbers")
+        _refuse(field, f"is {shown(value)}, of which NumPy makes no array ({type(error).__name__}: {words})",
+                "give an array of numbers")
     if array.dtype.name in _TAKEN and array.dtype.isnative:
         return array
     name = {"O": "objects", "U": "text", "S": "bytes", "T": "text"}.get(array.dtype.kind, array.dtype.name)
@@ -86,12 +87,14 @@ def refuse_sample(function, i, made, names):
     fields = ", ".join(names)
     if hasattr(made, "keys"):
         absent = [name for name in names if name not in made]
-        what = f'gave a dict without the field "{absent[0]}"; it has {", ".join(map(str, made)) or "nothing"}, and the fields are {fields}'
+        what = (f'gave a dict without the field "{absent[0]}"; it has {", ".join(map(str, made)) or "nothing"}, and '
+                f'the fields are {fields}')
     elif made is None:
         what = f"gave None; it must return the fields {fields}: a dict, or a tuple in this order"
     else:
         count = len(made) if hasattr(made, "__len__") and not isinstance(made, str) else 1
-        what = f"gave {count} value{'' if count == 1 else 's'}, {shown(made)}, and the fields are {len(names)}: {fields}"
+        what = (f"gave {count} value{'' if count == 1 else 's'}, {shown(made)}, and the fields are {len(names)}: "
+                f"{fields}")
     raise _core.UserError(f"[data] sample {i}: the data's function, {called(function)}, {what}")
 
 
@@ -106,7 +109,8 @@ def arranged(function, fields, values, said):
     """The fields' values as `function` takes them: in order, and by name. Parameters that are named as fields take
     these; where none is, they come in order. `said`: the function in a message."""
     given = dict(zip(fields, values))
-    names = lambda takes: [name for name, one in takes.parameters.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    names = lambda takes: [name for name, one in takes.parameters.items()
+                           if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     takes = _signature(function, False)
     if takes is None or not set(fields) <= set(names(takes)):
         takes = _signature(function, True) or takes  # a wrapper hands on what it is given
@@ -115,7 +119,8 @@ def arranged(function, fields, values, said):
     kinds, named = takes.parameters.values(), names(takes)
     places = [one for one in kinds if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     any_name = any(one.kind == one.VAR_KEYWORD for one in kinds)
-    if set(fields) <= set(named) or any_name and all(one.name in given or one.default is not one.empty for one in places):
+    if set(fields) <= set(named) or any_name and all(one.name in given or one.default is not one.empty
+                                                     for one in places):
         in_order = []
         for one in places:
             if one.name not in given:
@@ -127,14 +132,16 @@ def arranged(function, fields, values, said):
         for field, place in zip(fields, [one.name for one in places] + [None] * len(fields)):
             if field in named and field != place:
                 raise _core.UserError(
-                    f'[fields] {_core._line()}: the fields are {", ".join(fields)}, and {said} takes {", ".join(named)}: "{field}" stands '
+                    f'[fields] {_core._line()}: the fields are {", ".join(fields)}, and {said} takes '
+                    f'{", ".join(named)}: "{field}" stands '
                     "elsewhere, and not all have a parameter of their name; name each parameter as its field, or none"
                 )
     try:
         takes.bind(*in_order, **by_name)
     except TypeError as error:
         raise _core.UserError(
-            f"[fields] {_core._line()}: the fields are {', '.join(fields)}, and {said} takes {', '.join(map(str, kinds)) or 'nothing'}: {error}; "
-            "name each parameter as its field, or take as many as there are fields"
+            f"[fields] {_core._line()}: the fields are {', '.join(fields)}, and {said} takes "
+            f"{', '.join(map(str, kinds)) or 'nothing'}: {error}; name each parameter as its field, or take as many as "
+            "there are fields"
         ) from None
     return in_order, by_name

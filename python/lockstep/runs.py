@@ -23,20 +23,22 @@ def _step_folder(run, step):
 def load(run, step=None, names="*"):
     """The tensors of a checkpoint as NumPy arrays by name: load("runs/quickstart")["token.weight"].
 
-    run: the folder of a run, of its checkpoints, or of one step, s3://BUCKET/... too; step: the newest if None; names: a glob, or several. Every byte that
-    is read is checked. bf16 comes as float32, the same numbers.
+    run: the folder of a run, of its checkpoints, or of one step, s3://BUCKET/... too; step: the newest if None; names:
+    a glob, or several. Every byte that is read is checked. bf16 comes as float32, the same numbers.
     """
     folder = _step_folder(run, step)
     globs = [names] if isinstance(names, str) else list(names)
     have = _core._tensors(folder)
     chosen = [name for name in have if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
     if not chosen:
-        raise _core.UserError(f"[load] {folder} has no tensor {' or '.join(globs)}; it has {', '.join(have[:8])}{', ...' if len(have) > 8 else ''}")
+        raise _core.UserError(f"[load] {folder} has no tensor {' or '.join(globs)}; it has "
+                              f"{', '.join(have[:8])}{', ...' if len(have) > 8 else ''}")
     return {name: _core._read_tensor(folder, name) for name in chosen}
 
 
 def metrics(run):
-    """The rows of metrics.jsonl as columns, NumPy arrays of one length: NaN where a row has no number, or a NaN; other values as objects."""
+    """The rows of metrics.jsonl as columns, NumPy arrays of one length: NaN where a row has no number, or a NaN; other
+    values as objects."""
     import numpy
 
     path = run if os.path.isfile(run) else os.path.join(run, "metrics.jsonl")
@@ -49,7 +51,9 @@ def metrics(run):
     for name in names:
         values = [row.get(name) for row in rows]
         values = [float(value) if value in ("nan", "inf", "-inf") else value for value in values]  # as JSON has them
-        numbers = all(value is None or isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+        numbers = all(value is None or isinstance(value, (int, float)) and not isinstance(value, bool)
+                      for value in values)
         whole = numbers and all(isinstance(value, int) for value in values)
-        out[name] = numpy.array(values if whole or not numbers else [float("nan") if v is None else v for v in values], dtype=None if numbers else object)
+        out[name] = numpy.array(values if whole or not numbers else [float("nan") if v is None else v for v in values],
+                                dtype=None if numbers else object)
     return out

@@ -1,4 +1,5 @@
-"""What our objects print as: layers with their parameters, the state as a table of its tensors, optimizers with their rate."""
+"""What our objects print as: layers with their parameters, the state as a table of its tensors, optimizers with their
+rate."""
 from . import _core
 
 _ROWS = 24  # of a state, before the middle is left out
@@ -51,7 +52,8 @@ def optimizer(self):
 
 
 def model(self):
-    return f"Model({', '.join(f'{name} {dtype.name}[{chr(44).join(map(str, shape))}]' for name, (dtype, shape) in self.inputs.items())})"
+    inputs = (f"{name} {dtype.name}[{','.join(map(str, shape))}]" for name, (dtype, shape) in self.inputs.items())
+    return f"Model({', '.join(inputs)})"
 
 
 def schedule(self):

@@ -44,14 +44,16 @@ def as_ours(name, signatures, args, kwargs):
     first = next((p for p in signatures[0] if p.name != "self"), None)
     if first and first.name == "beside" and "beside" not in kwargs and not (args and isinstance(args[0], _core.Tensor)):
         if (traced := _core._traced()) is None:
-            raise _core.UserError(f"[{name}] {_core._line()}: no step is traced here; call it in the step function, and outside of it NumPy's")
+            raise _core.UserError(f"[{name}] {_core._line()}: no step is traced here; call it in the step function, "
+                                  "and outside of it NumPy's")
         args.insert(0, traced)
         if name == "uniform" and len(args) > 2 and all(is_number(each, True) for each in args[1:]):
             args[1:] = [args[1:]]
         if name == "arange" and len(args) == 2 and "end" not in kwargs:  # arange(n)
             args.insert(1, 0)
         changed = True
-    if name == "full" and "dtype" not in kwargs and is_number(value := args[2] if len(args) == 3 else kwargs.get("value")):
+    value = args[2] if len(args) == 3 else kwargs.get("value")
+    if name == "full" and "dtype" not in kwargs and is_number(value):
         kwargs["dtype"], changed = _core.i32 if is_number(value, True) else _core.f32, True
     if spelled := _spelled_otherwise(name, signatures[0], args, kwargs):
         args, kwargs, changed = *spelled, True
@@ -82,7 +84,8 @@ def _spelled_otherwise(name, signature, args, kwargs):
         return [args[0], args[1:]], kwargs
     if name == "randint" and len(args) == 4 and not is_number(args[3]) and is_number(args[1]):
         return [args[0], args[3], args[1], args[2]], kwargs
-    if name == "clamp" and args and tensors(args[:1]) and args[0].dtype in (_core.f32, _core.f64, _core.bf16, _core.f16):
+    floats = (_core.f32, _core.f64, _core.bf16, _core.f16)
+    if name == "clamp" and args and tensors(args[:1]) and args[0].dtype in floats:
         ends = dict(zip(("lo", "hi"), args[1:])) | kwargs
         ends = {end: number for end, number in ends.items() if number is not None}
         return (args[:1], {"lo": float("-inf"), "hi": float("inf")} | ends) if len(ends) == 1 else None

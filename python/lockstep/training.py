@@ -80,7 +80,8 @@ class Session:
         self._exit(code)
 
     def _leave(self, kind, error, trace):
-        """An exception that nobody caught. What is typed at a prompt, or runs in a child of this process, ends no rank."""
+        """An exception that nobody caught. What is typed at a prompt, or runs in a child of this process, ends no
+        rank."""
         if _at_prompt() or os.getpid() != self._process:
             return self._before(kind, error, trace)
         _leave(kind, error, trace)
@@ -117,7 +118,8 @@ def _leave(kind, error, trace):
     """An exception that nobody caught: the traceback without our own frames, and the exit code of its kind."""
     frames = _of_the_user(traceback.extract_tb(trace))
     if kind is KeyboardInterrupt and not os.environ.get("LOCKSTEP_LOG_DIR"):
-        at = f" at {_place(frames)}" if frames else ""  # Python ends by the signal itself then, which a shell tells as 130
+        # Python ends by the signal itself then, which a shell tells as 130
+        at = f" at {_place(frames)}" if frames else ""
         print(f"stopped by Ctrl-C (KeyboardInterrupt){at}{': ' if str(error) else ''}{error}", file=sys.stderr)
         return
     print("Traceback (most recent call last):", *(line.rstrip("\n") for line in traceback.format_list(frames)),
@@ -146,9 +148,9 @@ class Validation:
     """What train() measures on samples that are not trained on.
 
     function(*fields) is traced as an evaluation, where dropout does nothing; it gives the Loss, may give
-    metrics, and updates nothing. samples: of an evaluation, the first ones of the data. every: steps between evaluations; 0: at the end. measured(metrics) is called on every rank
-    behind each evaluation of `every`, with a dict of "loss" and the metrics, as in measured=lambda metrics:
-    plateau.observe(metrics["loss"]).
+    metrics, and updates nothing. samples: of an evaluation, the first ones of the data. every: steps between
+    evaluations; 0: at the end. measured(metrics) is called on every rank behind each evaluation of `every`, with a dict
+    of "loss" and the metrics, as in measured=lambda metrics: plateau.observe(metrics["loss"]).
     """
     data: object
     function: object
@@ -231,7 +233,8 @@ def train(
     if session._session is None:
         raise _core.UserError("[train] the session is closed")
     if validation and not isinstance(validation, Validation):
-        raise _core.UserError(f"[train] {_core._line()}: validation is {shown(validation)}; it must be ls.Validation(data, function, samples)")
+        raise _core.UserError(f"[train] {_core._line()}: validation is {shown(validation)}; it must be "
+                              "ls.Validation(data, function, samples)")
     try:
         hash_ = _core._train(
             session._session,

@@ -1,4 +1,5 @@
-"""What a name is here that PyTorch spells in another way: what the error of an absent attribute says, of the module and of its objects."""
+"""What a name is here that PyTorch spells in another way: what the error of an absent attribute says, of the module and
+of its objects."""
 import difflib
 
 from . import _core
@@ -79,8 +80,10 @@ ATTRIBUTES = {
         "state_dict": "its moments are part of the state, which ls.Checkpoint saves",
         "load_state_dict": "its moments are part of the state, which ls.Checkpoint loads",
         "param_groups": "groups are said where it is made: groups=[ls.AdamWOptions(parameters=..., lr=...)]",
-        "lr": "a rate is said where it is made: lr=0.1, ls.warmup_cosine(...) or ls.Schedule(lr, lambda step: ...); opt.scalars(step) tells it",
-        "learning_rate": "a rate is said where it is made: lr=0.1, ls.warmup_cosine(...) or ls.Schedule(lr, lambda step: ...)",
+        "lr": "a rate is said where it is made: lr=0.1, ls.warmup_cosine(...) or ls.Schedule(lr, lambda step: ...); "
+              "opt.scalars(step) tells it",
+        "learning_rate": "a rate is said where it is made: lr=0.1, ls.warmup_cosine(...) or ls.Schedule(lr, lambda "
+                         "step: ...)",
         "minimize": "write opt.update(ls.grad(loss, state.parameters())) in the step function",
         "backward": "write opt.update(ls.grad(loss, state.parameters())) in the step function",
     },
@@ -130,13 +133,16 @@ def _plain(name):
 
 
 def _spelled(name, known):
-    """The name among `known` that is spelled as this one but for case, underscores and PyTorch's endings, or nearly so."""
+    """The name among `known` that is spelled as this one but for case, underscores and PyTorch's endings, or nearly
+    so."""
     names = {}
-    for each in sorted(known, key=lambda each: (each[:1].islower() != name[:1].islower(), each)):  # a function for a function
+    # a function for a function
+    for each in sorted(known, key=lambda each: (each[:1].islower() != name[:1].islower(), each)):
         if not each.startswith("_"):
             names.setdefault(_plain(each), each)
     wanted = _plain(name)
-    for spelled in (wanted, wanted.removesuffix("loss"), wanted.removesuffix("2d"), wanted.removesuffix("1d"), wanted.removesuffix("3d")):
+    for spelled in (wanted, wanted.removesuffix("loss"), wanted.removesuffix("2d"), wanted.removesuffix("1d"),
+                    wanted.removesuffix("3d")):
         if spelled in names:
             return names[spelled]
     near = difflib.get_close_matches(wanted, names, 1, 0.75)
@@ -184,5 +190,7 @@ def absent(self, name):
 
 def install():
     for kind in vars(_core).values():
-        if isinstance(kind, type) and not issubclass(kind, Exception) and not hasattr(kind, "__getattr__") and kind is not _core.DType:
+        if not isinstance(kind, type) or issubclass(kind, Exception) or kind is _core.DType:
+            continue
+        if not hasattr(kind, "__getattr__"):
             kind.__getattr__ = absent

@@ -105,12 +105,19 @@ TEST_F(DocumentsErrors, NothingToLearn) {
                    ", and data.validation, 0.9, keeps all of them (of each file the last, rounded): none "
                    "is left to train on; keep fewer, or give more records");
   o.validation = 0;
-  expect_words(refusal(o, {{"ids", DType::i32, {64}}}), "data.pack is none");
+  auto whole_rows = [](int64_t context) {
+    return std::vector<SampleField>{{"ids", DType::i32, {context}},
+                                    {"special_tokens_mask", DType::i32, {context}}};
+  };
+  expect_words(refusal(o, whole_rows(64)), "data.pack is none");
   o.pack = "documents";
   expect_words(
-      refusal(o, {{"ids", DType::i32, {64}}}),
+      refusal(o, whole_rows(64)),
       "and of the 2 to train on all together have fewer tokens than a row of model.context, 64; give more "
       "records, or a smaller context");
+  DataOptions read = options(R"({"text": "abc", "weight": 0})");
+  read.pack = "documents";
+  expect_words(refusal(read, whole_rows(2)), empty);
   expect_words(
       refusal(options("{\"prompt\": \"a\", \"completion\": \"\"}\n"),
               {{"ids", DType::i32, {6}}, {"decoder_ids", DType::i32, {5}}, {"targets", DType::i32, {5}}}),
@@ -263,7 +270,8 @@ TEST_F(DocumentsErrors, FilesAndFields) {
       "causal_lm), bert (masked_lm), t5 (seq2seq), or bert_classifier (classification)");
   DataOptions other = o;
   other.pack = "none";
-  expect_words(refusal(other, {{"ids", DType::i32, {2}}}),
+  expect_words(refusal(other, {{"ids", DType::i32, {2}}}), "has ids i32[2]; choose a model of text");
+  expect_words(refusal(other, {{"ids", DType::i32, {2}}, {"special_tokens_mask", DType::i32, {2}}}),
                "data.pack is none, and a model that sees all tokens of a row (task.kind masked_lm) would be "
                "trained on the empty places behind a record; leave data.pack out");
   other.pack = "documents";

@@ -242,6 +242,29 @@ TEST_F(Arrays, DataThatAreNotThere) {
        str("data.paths: ", npz, " does not exist; nearest: ", folder_.path("picture.npz")));
 }
 
+// What a model reads is a token at each place, and the last field says where nothing is learnt.
+TEST_F(Arrays, IdsAreNoneThatDoNotCount) {
+  std::vector<SampleField> fields = {{"ids", DType::i32, {2}, 10, false, true},
+                                     {"targets", DType::i32, {2}, 10}};
+  write("ids.npy", npy<int32_t>("<i4", "(2, 2)", {1, 2, 3, -100}));
+  write("targets.npy", npy<int32_t>("<i4", "(2, 2)", {1, 2, 3, -100}));
+  expect_says(fields,
+              "ids.npy has -100 in sample 1; ids lie in [0, 10), and what is not learnt is said in targets, "
+              "as -100");
+  fields[1] = {"special_tokens_mask", DType::i32, {2}, 2, true};
+  expect_says(fields, "ids lie in [0, 10), and what is not learnt is said in special_tokens_mask, as 1");
+  write("ids.npy", npy<int32_t>("<i4", "(2, 2)", {1, 2, 3, 10}));
+  EXPECT_TRUE(refusal(fields).ends_with("ids.npy has 10 in sample 1; ids lie in [0, 10)")) << refusal(fields);
+  // Without a word on it all places are learnt.
+  write("ids.npy", npy<int32_t>("<i4", "(2, 2)", {1, 2, 3, 4}));
+  int32_t ids[4], unlearnt[4] = {7, 7, 7, 7};
+  open_samples(options(), fields)->fill(0, 2, 0, 2, {ids, unlearnt});
+  EXPECT_EQ(std::vector<int32_t>(unlearnt, unlearnt + 4), std::vector<int32_t>(4, 0));
+  write("special_tokens_mask.npy", npy<uint8_t>("|b1", "(2, 2)", {0, 1, 1, 0}));
+  open_samples(options(), fields)->fill(0, 2, 0, 2, {ids, unlearnt});
+  EXPECT_EQ(std::vector<int32_t>(unlearnt, unlearnt + 4), (std::vector<int32_t>{0, 1, 1, 0}));
+}
+
 TEST_F(Arrays, TokensBehindTokens) {
   write("t.txt", "abcdefghijklmnopqrstuvwxyz");
   auto samples = open_samples(

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "core/base/error.h"
 #include "launcher/data/dataset.h"
@@ -15,20 +17,24 @@ class TokenForms : public testing::Test {
  protected:
   // Tokens as numbers of this type, in the order of this machine or the other one.
   template <class Stored>
-  std::string file(const std::vector<int64_t>& tokens, bool turned = false) {
+  static std::string bytes(const std::vector<int64_t>& tokens, bool turned = false) {
     std::string out;
     for (int64_t token : tokens) {
       const auto stored = static_cast<Stored>(token);
-      char bytes[sizeof stored];
-      std::memcpy(bytes, &stored, sizeof stored);
-      if (turned) std::reverse(std::begin(bytes), std::end(bytes));
-      out.append(bytes, sizeof stored);
+      char one[sizeof stored];
+      std::memcpy(one, &stored, sizeof stored);
+      if (turned) std::reverse(std::begin(one), std::end(one));
+      out.append(one, sizeof stored);
     }
-    return folder_.write("t.bin", out);
+    return out;
   }
-  static std::string refusal(const std::string& path, const std::string& dtype, bool raw = false) {
-    DataOptions options{
-        .kind = "tokens", .paths = {path}, .dtype = dtype, .vocab = int64_t{1} << 32, .context = 4};
+  template <class Stored>
+  std::string file(const std::vector<int64_t>& tokens, bool turned = false) {
+    return folder_.write("t.bin", bytes<Stored>(tokens, turned));
+  }
+  static std::string refusal(const std::string& path, const std::string& dtype, bool raw = false,
+                             int64_t vocab = int64_t{1} << 32) {
+    DataOptions options{.kind = "tokens", .paths = {path}, .dtype = dtype, .vocab = vocab, .context = 4};
     options.raw = raw;
     try {
       Dataset{options};
@@ -95,6 +101,67 @@ TEST_F(TokenForms, WiderOnes) {
   std::vector<int64_t> padded(20000, 0);
   for (size_t i = 10000; i < padded.size(); ++i) padded[i] = static_cast<int64_t>(i * 31 % 997);
   expect_says(file<int32_t>(padded), "uint16", "each second token is 0");
+}
+
+// Files of two widths, joined at any place: of one part the halves are tokens of their own, or two are one.
+TEST_F(TokenForms, TwoWidthsInAFile) {
+  auto expect_joined = [&](const std::string& path, const char* dtype, int64_t at, int width,
+                           const char* first, const char* then) {
+    const std::string said = refusal(path, dtype, false, 50257);
+    const size_t byte = said.find("(byte ");
+    ASSERT_NE(byte, std::string::npos) << said << " " << at;
+    EXPECT_LE(std::abs(std::stoll(said.substr(byte + 6)) - at), 1024 * width) << said << " " << at;
+    EXPECT_NE(said.find(str("data.paths: ", path, ": tokens up to about ")), std::string::npos) << said;
+    EXPECT_NE(
+        said.find(str(") look like ", first, ", and those behind them like ", then, " (data.dtype ", dtype,
+                      "), as where files of two widths were joined; write each as uint32, as numpy's astype "
+                      "does, join those, and set data.dtype to uint32. To read it as it is all the same, say "
+                      "so with data.raw=true")),
+        std::string::npos)
+        << said;
+    if (dtype == std::string("uint16")) EXPECT_EQ(refusal(path, dtype, true), "no error");
+  };
+  std::mt19937 random(7);
+  for (int i = 0; i < 40; ++i) {
+    const int64_t most = i % 2 ? 50257 : 100 + random() % 200, size = 3000 << (i % 5);
+    const std::vector<int64_t> front = tokens(most, size + random() % 1000), behind = tokens(most, size);
+    const auto joined = [&]<class Front, class Behind>(Front, Behind, const char* dtype, const char* first,
+                                                       const char* then) {
+      std::vector<int64_t> even = front;
+      if (dtype == std::string("uint32")) even.resize(even.size() / 2 * 2);
+      const std::string before = bytes<Front>(even),
+                        path = folder_.write("t.bin", before + bytes<Behind>(behind));
+      expect_joined(path, dtype, static_cast<int64_t>(before.size()), sizeof(Front) + sizeof(Behind), first,
+                    then);
+    };
+    joined(uint16_t{}, uint32_t{}, "uint16", "uint16", "uint32");
+    joined(uint32_t{}, uint16_t{}, "uint16", "uint32", "uint16");
+    joined(uint16_t{}, int64_t{}, "uint16", "uint16", "int64");
+    joined(uint32_t{}, int64_t{}, "uint32", "uint32", "int64");
+    if (most < 1000) continue;  // of a small vocabulary ids beyond it are
+    joined(uint32_t{}, uint16_t{}, "uint32", "uint32", "uint16");
+    joined(uint16_t{}, uint32_t{}, "uint32", "uint16", "uint32");
+  }
+}
+
+// What files of one width hold: short and long records with padding behind them, one word again and again,
+// numbers between commas, vocabularies small and large.
+TEST_F(TokenForms, OneWidthIsReadWhateverItHolds) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 40; ++i) {
+    const int64_t vocab = std::vector<int64_t>{3, 20, 256, 32000, 50257, 65536, 128256, 262144}[i % 8];
+    std::vector<int64_t> all;
+    while (all.size() < 60000) {
+      const int64_t row = 16 << random() % 6, words = 1 + random() % row, kind = random() % 5;
+      for (int64_t k = 0; k < row; ++k)
+        all.push_back(k >= words && kind < 3 ? 0
+                      : kind == 3            ? vocab / 2
+                      : kind == 4 && k % 2   ? 11 % vocab
+                                             : random() % std::max<int64_t>(2, vocab >> random() % 8));
+    }
+    if (vocab <= 65536) EXPECT_EQ(refusal(file<uint16_t>(all), "uint16", false, vocab), "no error") << i;
+    EXPECT_EQ(refusal(file<uint32_t>(all), "uint32", false, vocab), "no error") << i;
+  }
 }
 
 TEST_F(TokenForms, TheOtherByteOrder) {

@@ -25,7 +25,7 @@ void tokens(std::string_view bytes) {
     FUZZ_CHECK(source.tokens >= 0 &&
                    source.header + source.tokens * source.width == static_cast<int64_t>(bytes.size()),
                source.tokens);
-    if (kind != 0) launcher::data::token_form_error(source);
+    if (kind != 0) launcher::data::token_form_error(source, 50257);
     std::vector<int32_t> out(static_cast<size_t>(source.tokens));
     for (int64_t vocab : {int64_t{1} << 31, int64_t{50257}})
       answers([&] {

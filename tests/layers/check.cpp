@@ -103,6 +103,22 @@ Lines too_long(const fs::path& root, const std::string& allowed) {
   return out;
 }
 
+Lines too_wide(const fs::path& root) {
+  constexpr std::ptrdiff_t kColumns = 120;
+  Lines out;
+  for (const auto& file : files(root, [](const fs::path& path) { return path.extension() == ".py"; })) {
+    const Lines lines = lines_of(read(root / file));
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto columns = std::count_if(lines[i].begin(), lines[i].end(), [](char c) {
+        return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+      });
+      if (columns > kColumns)
+        out.push_back(str(file, ":", i + 1, ": has ", columns, " columns; wrap it at ", kColumns));
+    }
+  }
+  return out;
+}
+
 namespace {
 using Units = std::map<std::string, std::set<std::string>>;
 

@@ -26,6 +26,10 @@ std::vector<std::string> without_purpose(const std::filesystem::path& root);
 // comments.
 std::vector<std::string> too_long(const std::filesystem::path& root, const std::string& allowed);
 
+// Lines of more than 120 characters in .py files of these folders and of python. (clang-format wraps the
+// others.)
+std::vector<std::string> too_wide(const std::filesystem::path& root);
+
 // Circles of includes. A header and the .cpp beside it that has its name are one unit: A and B are in a
 // circle where each leads to the other. `known` lists those that may stay for now: "UNIT UNIT ...: reason",
 // sorted; a line without a reason, and one for what is no circle any more, are violations too. Lines that

@@ -24,6 +24,7 @@ testing::AssertionResult all_well(const Lines& violations) {
 TEST(House, arrows) { EXPECT_TRUE(all_well(wrong_arrows(root(), text_of("layers.txt")))); }
 TEST(House, every_file_says_its_purpose) { EXPECT_TRUE(all_well(without_purpose(root()))); }
 TEST(House, no_file_is_too_long) { EXPECT_TRUE(all_well(too_long(root(), text_of("long_files.txt")))); }
+TEST(House, no_line_is_too_wide) { EXPECT_TRUE(all_well(too_wide(root()))); }
 TEST(House, no_includes_go_in_a_circle) {
   EXPECT_TRUE(all_well(include_circles(root(), text_of("circles.txt"))));
 }
@@ -155,6 +156,16 @@ TEST(Checks, long_file_and_stale_or_groundless_permission) {
       too_long(tree.path(""), "core/base/long.h: a table\ncore/base/just.h: a table\ncore/gone.h: a table\n"),
       (Lines{"long_files.txt: core/base/just.h has 400 lines; take it off the list",
              "long_files.txt: core/gone.h does not exist"}));
+}
+
+TEST(Checks, wide_line) {
+  Tree tree;
+  std::string umlauts;
+  for (int i = 0; i < 120; ++i) umlauts += "\xc3\xbc";
+  tree.write("core/base/a.h", "// A purpose.\n" + umlauts + "\n");
+  tree.write("python/lockstep/b.py", umlauts + "\nx = 1\n\n" + umlauts + "x\n");
+  tree.write("core/base/b.md", umlauts + umlauts);
+  EXPECT_EQ(too_wide(tree.path("")), Lines{"python/lockstep/b.py:4: has 121 columns; wrap it at 120"});
 }
 
 TEST(Checks, reader_without_a_bound_and_stale_or_groundless_permission) {

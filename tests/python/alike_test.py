@@ -1,4 +1,5 @@
-"""What all ranks give alike: rates and numbers of a step, options of train(), files of weights. A difference is refused."""
+"""What all ranks give alike: rates and numbers of a step, options of train(), files of weights. A difference is
+refused."""
 import inspect
 import re
 import unittest
@@ -65,23 +66,30 @@ steps(1)
 plateau.observe(0.5)
 refused(lambda: plateau.observe(0.25 + rank))
 plateau.observe(float("nan"))
-measured = ls.Validation(ls.arrays(x=x, y=x), lambda x, y: ls.mse_loss(layer(x), y), 8, every=1, measured=lambda metrics: plateau.observe(rank))
+measured = ls.Validation(ls.arrays(x=x, y=x), lambda x, y: ls.mse_loss(layer(x), y), 8, every=1,
+                         measured=lambda metrics: plateau.observe(rank))
 refused(lambda: train("runs/b", validation=measured))
 model()
 steps()
 print("same", rank)
 """))
         for words in (
-            "the set of scalars of step 1 differs between ranks, behind a step: rank 1 has o.lr = 0.1, rank 0 has 0.01; a rate, a schedule and a "
-            "decay are of the whole run: make them of what all ranks have, not of a rank's number, clock or draw. " + SAVED,
-            "the set of scalars of step 2 differs between ranks, behind a step: rank 1 has step = 3, rank 0 has 2; also different: o.lr",
-            "the number that a plateau observes differs between ranks, where plateau.observe() is called between steps: rank 1 has plateau = 1.25, "
-            "rank 0 has 0.25; give every rank the same number, as a validation does, which is of all ranks' samples",
+            "the set of scalars of step 1 differs between ranks, behind a step: rank 1 has o.lr = 0.1, rank 0 has "
+            "0.01; a rate, a schedule and a decay are of the whole run: make them of what all ranks have, not of a "
+            "rank's number, clock or draw. "
+            + SAVED,
+            "the set of scalars of step 2 differs between ranks, behind a step: rank 1 has step = 3, rank 0 has 2; "
+            "also different: o.lr",
+            "the number that a plateau observes differs between ranks, where plateau.observe() is called between "
+            "steps: rank 1 has plateau = 1.25, rank 0 has 0.25; give every rank the same number, as a validation does, "
+            "which is of all ranks' samples",
             "rank 1 has plateau = 1, rank 0 has 0;",
         ):
             self.assertIn(words, said)
-        self.assertEqual(said.count("the set of scalars of step 3 differs between ranks, behind a step: rank 1 has o.lr = 0.02, rank 0 has 0.01"), 2, said)
-        self.assertRegex(said, r"scalars of step 2 differs between ranks, behind a step: rank 1 has average\.decay\S* = 0\.8, rank 0 has 0\.9;")
+        self.assertEqual(said.count("the set of scalars of step 3 differs between ranks, behind a step: rank 1 has "
+                                    "o.lr = 0.02, rank 0 has 0.01"), 2, said)
+        self.assertRegex(said, r"scalars of step 2 differs between ranks, behind a step: rank 1 has average\.decay\S* "
+                               r"= 0\.8, rank 0 has 0\.9;")
         self.assertNotIn("NOT REFUSED", said)
         self.assertEqual(len(re.findall(r"\bsame \d", said)), 2)
 
@@ -91,10 +99,11 @@ print("same", rank)
         self.assertIn("rank 1 has o.lr = 0.02, rank 0 has 0.01", said)
 
     def test_every_option_of_train(self):
-        names = {one.name: one.default for one in inspect.signature(ls.train).parameters.values() if one.kind is one.KEYWORD_ONLY}
+        names = {one.name: one.default for one in inspect.signature(ls.train).parameters.values()
+                 if one.kind is one.KEYWORD_ONLY}
         del names["run"], names["validation"]
-        other = {"lanes": 1, "memory_budget": 10**9, "monitor": "val_accuracy", "monitor_mode": "max", "on_nonfinite": "skip", "on_spike": "skip",
-                 "on_failure": "warn", "on_corruption": "warn"}
+        other = {"lanes": 1, "memory_budget": 10**9, "monitor": "val_accuracy", "monitor_mode": "max",
+                 "on_nonfinite": "skip", "on_spike": "skip", "on_failure": "warn", "on_corruption": "warn"}
         said = self.ranks(2, self.write("options.py", MODEL + f"""
 model()
 names, other = {names!r}, {other!r}
@@ -103,7 +112,8 @@ for name, value in names.items():
         value = other[name] if name in other else not value if isinstance(value, bool) else value + 1
     refused(lambda: train(**{{name: value}}), name)
 measure = lambda x, y: ls.mse_loss(layer(x), y)
-validation = lambda samples=8, every=1, measured=None: ls.Validation(ls.arrays(x=x, y=x), measure, samples, every=every, measured=measured)
+validation = lambda samples=8, every=1, measured=None: ls.Validation(ls.arrays(x=x, y=x), measure, samples,
+                                                                     every=every, measured=measured)
 refused(lambda: train(validation=validation(samples=8 + rank)), "validation.samples")
 refused(lambda: train(validation=validation(every=1 + rank)), "validation.every")
 refused(lambda: train(validation=validation(measured=print if rank else None)), "validation.measured")
@@ -114,14 +124,16 @@ print("end", rank)
         self.assertNotIn("NOT REFUSED", said)
         told = "refused: the set of options of train() differs between ranks, where train() is called: rank 1 has"
         for name in [*names, "validation.samples", "validation.every", "validation.measured"]:
-            self.assertRegex(said, rf"{re.escape(name)} {re.escape(told)} {re.escape(name)} = .+, rank 0 has .+; give every rank the same options")
+            self.assertRegex(said, rf"{re.escape(name)} {re.escape(told)} {re.escape(name)} = .+, rank 0 has .+; give "
+                                   rf"every rank the same options")
         self.assertIn(f"steps {told} steps = 101, rank 0 has 100; give every rank the same options", said)
         self.assertIn('on_spike ' + told + ' on_spike = "skip", rank 0 has "warn"', said)
         self.assertIn("rank 0 has no validation.samples", said)
         self.assertIn(
-            "run refused: the folder of the run differs between ranks, where train() is called: rank 1 has run = runs/at-1, rank 0 has runs/at-0; every "
-            "rank reads and writes one folder: a time, a draw or a rank's number in its name differs, so make the name before the ranks start, and "
-            "hand it over as an argument of the program", said)
+            "run refused: the folder of the run differs between ranks, where train() is called: rank 1 has run = "
+            "runs/at-1, rank 0 has runs/at-0; every rank reads and writes one folder: a time, a draw or a rank's "
+            "number in its name differs, so make the name before the ranks start, and hand it over as an argument of "
+            "the program", said)
         self.assertEqual(len(re.findall(r"\bend \d", said)), 2)
 
     def test_an_option_of_a_ranks_own_ends_the_run(self):
@@ -133,7 +145,8 @@ print("end", rank)
 import json, struct
 def write(path, value, more=0):
     data = np.full((4, 4), value, np.float32).tobytes() + np.zeros(4, np.float32).tobytes()
-    header = {"l.weight": {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 64]}, "l.bias": {"dtype": "F32", "shape": [4], "data_offsets": [64, 80]}}
+    header = {"l.weight": {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 64]},
+              "l.bias": {"dtype": "F32", "shape": [4], "data_offsets": [64, 80]}}
     text = json.dumps(header).encode() + b" " * more
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
@@ -151,8 +164,10 @@ print("loaded", rank, state.array("l.weight")[0, 0])
 """))
         for name in ("values", "size"):
             self.assertRegex(
-                said, rf"{name} refused: the set of weights differs between ranks, where load_weights\(\) is called: rank 1 has file 1 = "
-                r"w\.safetensors, \d+ bytes, fingerprint \w{32}, rank 0 has w\.safetensors, \d+ bytes, fingerprint \w{32}; every rank loads a part of "
+                said, rf"{name} refused: the set of weights differs between ranks, where load_weights\(\) is called: "
+                      rf"rank 1 has file 1 = "
+                r"w\.safetensors, \d+ bytes, fingerprint \w{32}, rank 0 has w\.safetensors, \d+ bytes, fingerprint "
+                r"\w{32}; every rank loads a part of "
                 "the same weights: give all ranks the same files")
         self.assertEqual(len(re.findall(r"\bloaded \d 2\.0", said)), 2)
 
@@ -167,7 +182,8 @@ def step(x, y):
     return loss
 train("runs/{nproc}", report_every=1)
 """))
-            np.testing.assert_allclose(ls.metrics(self.path(f"runs/{nproc}"))["lr"], [1e-2, 1e-2, 0.5e-2, 0.25e-2], rtol=1e-6)
+            np.testing.assert_allclose(ls.metrics(self.path(f"runs/{nproc}"))["lr"], [1e-2, 1e-2, 0.5e-2, 0.25e-2],
+                                       rtol=1e-6)
 
 
 if __name__ == "__main__":

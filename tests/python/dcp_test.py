@@ -45,7 +45,8 @@ class Dcp(Programs):
 
     def test_pieces_become_tensors(self):
         out = self.path("model.safetensors")
-        self.assertEqual(sorted(ls.convert_dcp(KEPT, out, prefix="model.")), ["count", "down.weight", "up.bias", "up.weight"])
+        self.assertEqual(sorted(ls.convert_dcp(KEPT, out, prefix="model.")),
+                         ["count", "down.weight", "up.bias", "up.weight"])
         made = tensors(out)
         self.assertEqual(made["up.weight"], ("F32", [5, 3], counted(5, 3).tobytes()))
         self.assertEqual(made["down.weight"], ("F32", [2, 6], counted(2, 6).tobytes()))
@@ -57,7 +58,8 @@ class Dcp(Programs):
         out, x = self.path("views.safetensors"), counted(12)
         with self.assertWarns(UserWarning) as warned:
             ls.convert_dcp(VIEWS, out)
-        self.assertIn("holds tensors of int8, int16 or complex64, which other tools read and Lockstep leaves: ", str(warned.warning))
+        self.assertIn("holds tensors of int8, int16 or complex64, which other tools read and Lockstep leaves: ",
+                      str(warned.warning))
         for name in ("int8", "int16", "complex64"):
             self.assertIn(name, str(warned.warning))
         made = tensors(out)
@@ -75,7 +77,9 @@ class Dcp(Programs):
         self.assertEqual(made["int8"], ("I8", [4], np.arange(-2, 2, dtype=np.int8).tobytes()))
         self.assertEqual(made["int16"], ("I16", [3, 2], np.arange(6, dtype=np.int16).reshape(2, 3).T.tobytes()))
         self.assertEqual(made["bool"], ("BOOL", [2], b"\1\1"))
-        self.assertEqual(made["bf16"], ("BF16", [3, 2], np.ascontiguousarray((counted(2, 3).view(np.uint32) >> 16).astype(np.uint16).T).tobytes()))
+        self.assertEqual(made["bf16"],
+                         ("BF16", [3, 2],
+                          np.ascontiguousarray((counted(2, 3).view(np.uint32) >> 16).astype(np.uint16).T).tobytes()))
         self.assertEqual(made["float8"], ("F8_E4M3", [4], bytes((0xC0, 0xBF, 0xBE, 0xBD))))
         self.assertEqual(made["complex64"], ("C64", [1], np.array([1 + 2j], np.complex64).tobytes()))
         # What Lockstep has no dtype for spoils itself alone.
@@ -93,7 +97,8 @@ class Dcp(Programs):
 
         storage = np.zeros(6, "V4")
         for offset, shape, stride, words in (
-            (0, (2, 4), (3, 1), "a tensor of shape [2, 4] with strides [3, 1] from element 0 on ends at element 6, and its storage has 6"),
+            (0, (2, 4), (3, 1), "a tensor of shape [2, 4] with strides [3, 1] from element 0 on ends at element 6, and "
+                                "its storage has 6"),
             (6, (), (), "from element 6 on ends at element 6, and its storage has 6"),
             (2**62, (2,), (2**62,), "and its storage has 6"),
             (0, (2, 3), (-3, 1), "a tensor has offset 0, shape [2, 3] and strides [-3, 1], which are none"),
@@ -113,11 +118,13 @@ class Dcp(Programs):
         ls.convert_dcp(KEPT, self.path("m.safetensors"), prefix="model.")
         with open(self.path("theirs"), encoding="utf-8") as file:
             self.assertEqual(file.read(), "kept")
-        self.refused("would be __metadata__, a name that safetensors files keep for themselves", names=lambda name: "__metadata__")
+        self.refused("would be __metadata__, a name that safetensors files keep for themselves",
+                     names=lambda name: "__metadata__")
 
     def test_names_are_chosen(self):
         out = self.path("model.safetensors")
-        made = ls.convert_dcp(KEPT, out, names=lambda name: name.replace("model.up", "layer") if "up." in name else None)
+        made = ls.convert_dcp(KEPT, out, names=lambda name: name.replace("model.up", "layer") if "up." in name
+                              else None)
         self.assertEqual(sorted(made), ["layer.bias", "layer.weight"])
         self.assertEqual(tensors(out)["layer.weight"][1], [5, 3])
         self.refused("would both be x", names=lambda name: "x")
@@ -142,7 +149,8 @@ class Dcp(Programs):
         before = os.getcwd()
         os.chdir(self.folder.name)
         self.addCleanup(os.chdir, before)
-        self.refused(f"holds {os.system.__module__}.system, which is no part of a checkpoint's tensors; it is not read", folder=folder)
+        self.refused(f"holds {os.system.__module__}.system, which is no part of a checkpoint's tensors; it is not read",
+                     folder=folder)
         self.assertFalse(os.path.exists("stolen"))
 
 

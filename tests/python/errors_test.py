@@ -33,13 +33,16 @@ class Errors(Programs):
             self.assertIn(word, cause)
 
     def test_own_exception(self):
-        self.told("def broken(x, y):\n    raise ValueError('no such column')\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
+        self.told("def broken(x, y):\n    raise ValueError('no such column')\nls.compile(state, fields, broken, "
+                  "global_batch=8, micro_batch=4)\n",
                   "ValueError: no such column", code=1)
 
     def test_names_as_pytorch_spells_them(self):
-        for name, here in {"SGD": "Sgd", "LSTM": "Lstm", "RMSNorm": "RmsNorm", "ReLU": "relu", "MSELoss": "mse_loss", "CrossEntropyLoss": "cross_entropy",
-                           "crossentropy": "cross_entropy", "AdamWW": "AdamW"}.items():
-            with self.assertRaisesRegex(AttributeError, f"module 'lockstep' has no attribute '{name}'; did you mean {here}\\?"):
+        for name, here in {"SGD": "Sgd", "LSTM": "Lstm", "RMSNorm": "RmsNorm", "ReLU": "relu", "MSELoss": "mse_loss",
+                           "CrossEntropyLoss": "cross_entropy", "crossentropy": "cross_entropy",
+                           "AdamWW": "AdamW"}.items():
+            with self.assertRaisesRegex(AttributeError, f"module 'lockstep' has no attribute '{name}'; did you mean "
+                                                        f"{here}\\?"):
                 getattr(ls, name)
         with self.assertRaisesRegex(AttributeError, "'Adam'; here that is AdamW"):
             ls.Adam
@@ -48,28 +51,40 @@ class Errors(Programs):
         self.assertFalse(hasattr(ls, "__wrapped__"))
 
     def test_truth_of_a_tensor(self):
-        self.told("def broken(x, y):\n    if x > 0:\n        return 1\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
-                  "TypeError: a tensor, bool[4,8], is neither true nor false while a step is traced", "where(condition, a, b)", code=1)
+        self.told("def broken(x, y):\n    if x > 0:\n        return 1\nls.compile(state, fields, broken, "
+                  "global_batch=8, micro_batch=4)\n",
+                  "TypeError: a tensor, bool[4,8], is neither true nor false while a step is traced",
+                  "where(condition, a, b)", code=1)
 
     def test_arguments_of_layers_and_optimizers(self):
         """Which argument is wrong, its value, and what is taken."""
         for line, words in (
-            ('ls.Sgd(state / "o", lr=-0.5)', "[Sgd] program.py:LINE: [schedule] lr is -0.5; it must be a number of at least 0"),
+            ('ls.Sgd(state / "o", lr=-0.5)', "[Sgd] program.py:LINE: [schedule] lr is -0.5; it must be a number of at "
+                                             "least 0"),
             ('ls.Sgd(state / "o", learning_rate=0.5)',
-             "there is no argument learning_rate, which is 0.5; did you mean lr?; it takes at, and by keyword lr, momentum"),
-            ('ls.AdamW(state / "o", weight_decy=0.5)', "there is no argument weight_decy, which is 0.5; did you mean weight_decay?"),
-            ('ls.AdamW(state / "o", lr="fast")', "[AdamW] program.py:LINE: lr is 'fast'; it must be a number or a Schedule"),
+             "there is no argument learning_rate, which is 0.5; did you mean lr?; it takes at, and by keyword lr, "
+             "momentum"),
+            ('ls.AdamW(state / "o", weight_decy=0.5)',
+             "there is no argument weight_decy, which is 0.5; did you mean weight_decay?"),
+            ('ls.AdamW(state / "o", lr="fast")', "[AdamW] program.py:LINE: lr is 'fast'; it must be a number or a "
+                                                 "Schedule"),
             ('ls.AdamW(state / "o", betas=0.9)', "betas is 0.9; it must be 2 numbers"),
-            ('ls.AdamW(state / "o", 0.1)', "argument 2 in order is 0.1, and it takes 1 so; it takes at, and by keyword lr"),
+            ('ls.AdamW(state / "o", 0.1)', "argument 2 in order is 0.1, and it takes 1 so; it takes at, and by keyword "
+                                           "lr"),
             ("ls.Linear(8, 4)", "[Linear] program.py:LINE: at is 8; it must be a Scope, as state / \"name\""),
-            ('ls.Linear(state / "b", 8)', "[Linear] program.py:LINE: out is missing; it takes at, in_, out, bias, start"),
+            ('ls.Linear(state / "b", 8)',
+             "[Linear] program.py:LINE: out is missing; it takes at, in_, out, bias, start"),
             ('ls.Linear(state / "b", 8, 4, out=4)', "out is given twice: in order, 4, and by its name, 4"),
-            ('ls.Linear(state / "b", in_features=8, out=4)', "there is no argument in_features, which is 8; did you mean in_?"),
-            ('ls.Conv2d(state / "c", 3, 8, 3, stridee=2)', "[Conv2d] program.py:LINE: there is no argument stridee, which is 2; did you mean stride?"),
-            ('ls.Conv2d(state / "c", 3, 8, 3, padding_mode="zero")', "padding_mode is 'zero'; it must be \"reflect\", \"replicate\""),
+            ('ls.Linear(state / "b", in_features=8, out=4)',
+             "there is no argument in_features, which is 8; did you mean in_?"),
+            ('ls.Conv2d(state / "c", 3, 8, 3, stridee=2)',
+             "[Conv2d] program.py:LINE: there is no argument stridee, which is 2; did you mean stride?"),
+            ('ls.Conv2d(state / "c", 3, 8, 3, padding_mode="zero")',
+             "padding_mode is 'zero'; it must be \"reflect\", \"replicate\""),
             ('state.compute_dtype(ls.bf16); state.float8(recipe="blockwise")',
              '[float8] program.py:LINE: recipe is "blockwise"; choose tensorwise | rowwise | delayed'),
-            ('ls.AdamW(state / "o", groups=[ls.AdamWOptions(lrr=1)])', "[AdamWOptions] program.py:LINE: there is no argument lrr, which is 1; did you mean lr?"),
+            ('ls.AdamW(state / "o", groups=[ls.AdamWOptions(lrr=1)])',
+             "[AdamWOptions] program.py:LINE: there is no argument lrr, which is 1; did you mean lr?"),
         ):
             with self.subTest(line):
                 file = self.write("program.py", STEP + line + "\n")
@@ -148,7 +163,8 @@ class Errors(Programs):
         self.assertIn("['--lr=3', 'more']", self.alone(program, "--lr=3", "more", "--train.precision=bf16"))
 
     def test_shapes_that_do_not_fit(self):
-        self.told("def broken(x, y):\n    return ls.mse_loss(x @ w.weight(x), y)\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
+        self.told("def broken(x, y):\n    return ls.mse_loss(x @ w.weight(x), y)\nls.compile(state, fields, broken, "
+                  "global_batch=8, micro_batch=4)\n",
                   "UserError: [matmul] ", "program.py:14", "f32[4,8]", code=2)
 
     def test_no_loss(self):
@@ -156,36 +172,45 @@ class Errors(Programs):
                   "UserError: the step function gave Tensor(f32[4,8]); it must return the Loss", code=2)
 
     def test_option_out_of_range(self):
-        self.told("ls.AdamW(state / 'other', lr=0.1, betas=[0.9, 1.5])\n", "UserError: [adamw] ", "program.py:13", "a beta is 1.5", code=2)
+        self.told("ls.AdamW(state / 'other', lr=0.1, betas=[0.9, 1.5])\n", "UserError: [adamw] ", "program.py:13",
+                  "a beta is 1.5", code=2)
 
     def test_name_taken(self):
         self.told("ls.Linear(state / 'w', 8, 4)\n", "w.weight", "program.py:6", "program.py:13", code=2)
 
     def test_array_of_another_shape(self):
-        self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 7), np.float32), np.zeros((8, 4)))\n",
+        self.told("step = ls.compile(state, fields, step, global_batch=8, "
+                  "micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 7), np.float32), np.zeros((8, 4)))\n",
                   "UserError: [linear] ", "program.py:9", "f32[4,7]", code=2)
 
     def test_one_shape_too_many(self):
-        call = "step = ls.compile(state, fields, step, global_batch=8, micro_batch=4, max_shapes=2)\nstate.materialize()\nfor n in (8, 6, 8, 4):\n    step(np.zeros((n, 8)), np.zeros((n, 4)))\n"
-        self.told(call, "UserError: [step] ", "program.py:16", "a batch of x f32[4,8], y f32[4,4] is shape 3 of this step, and at most 2 are kept",
+        call = ("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4, "
+                "max_shapes=2)\nstate.materialize()\nfor n in (8, 6, 8, 4):\n    step(np.zeros((n, 8)), np.zeros((n, "
+                "4)))\n")
+        self.told(call, "UserError: [step] ", "program.py:16",
+                  "a batch of x f32[4,8], y f32[4,4] is shape 3 of this step, and at most 2 are kept",
                   "the first is x f32[8,8], y f32[8,4]", "pad batches to fewer shapes, or raise max_shapes", code=2)
 
     def test_samples_that_do_not_fit_together(self):
         call = "step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\n"
         self.told(call + "step(np.zeros((8, 8)), np.zeros((6, 4)))\n", 'field "y" has 6 samples, and "x" 8', code=2)
         self.told(call + "step(np.zeros((8, 8, 1)), np.zeros((8, 4)))\n",
-                  'a sample of field "x" is f32[8,1], and the step was written for f32[8]', "not the number of dims", code=2)
+                  'a sample of field "x" is f32[8,1], and the step was written for f32[8]', "not the number of dims",
+                  code=2)
 
     def test_array_of_another_kind(self):
-        self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 8), int), np.zeros((8, 4)))\n",
+        self.told("step = ls.compile(state, fields, step, global_batch=8, "
+                  "micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 8), int), np.zeros((8, 4)))\n",
                   'UserError: [data] field "x" is i64[8,8]; the step reads f32[8,8]', code=2)
 
     def test_field_missing(self):
-        self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(x=np.zeros((8, 8)))\n",
+        self.told("step = ls.compile(state, fields, step, global_batch=8, "
+                  "micro_batch=4)\nstate.materialize()\nstep(x=np.zeros((8, 8)))\n",
                   'UserError: [step] ', 'field "y" is missing', code=2)
 
     def test_sample_that_fails(self):
-        self.told("def sample(i):\n    raise KeyError('row')\nls.train(session, state, ls.SampleData(fields, sample), step, run='runs/r')\n",
+        self.told("def sample(i):\n    raise KeyError('row')\nls.train(session, state, ls.SampleData(fields, sample), "
+                  "step, run='runs/r')\n",
                   "KeyError: 'row'", code=1)
 
     def test_no_folder(self):
@@ -193,7 +218,8 @@ class Errors(Programs):
         data = "ls.arrays(x=np.zeros((8, 8)), y=np.zeros((8, 4)))"
         for run, why in (("a\\nb", "a path of a run has no line end"), ("~/a", "~ is your home in a shell alone"),
                          ("gs://b/a", "an object store is s3://BUCKET/PREFIX")):
-            self.told(f"ls.train(session, state, {data}, step, run='{run}')\n", f'UserError: [train] run is "{run}"; {why}', code=2)
+            self.told(f"ls.train(session, state, {data}, step, run='{run}')\n",
+                      f'UserError: [train] run is "{run}"; {why}', code=2)
             self.told(f"ls.Checkpoint('{run}')\n", f'UserError: [checkpoint] dir is "{run}"; {why}', code=2)
         for run in ("", "/", "//"):
             self.told(f"ls.train(session, state, {data}, step, run='{run}')\n", 'UserError: [train] run is "',
@@ -282,7 +308,8 @@ def pick(ids, y):
         session = ls.Session([])
         x = np.ones((4, 3))
         for value, *parts in (
-            (x.astype(object), "is objects [4,3]", "its elements are Python objects (the first is 1.0): make numbers of them, as in x.astype(numpy.float32)"),
+            (x.astype(object), "is objects [4,3]",
+             "its elements are Python objects (the first is 1.0): make numbers of them, as in x.astype(numpy.float32)"),
             (np.array([["a"] * 3] * 4), "is text [4,3]", "texts are numbered: numpy.unique(x, return_inverse=True)[1]"),
             (np.array([b"a"] * 4), "is bytes [4]", "texts are numbered"),
             (None, "is None", "give an array of numbers"),
@@ -316,14 +343,18 @@ def pick(ids, y):
         """float64, as NumPy makes them, are f32 where f32 holds them; another is named."""
         self.assertEqual(ls.arrays(x=np.ones((4, 3)), y=[1.5] * 4).fields, {"x": (ls.f32, (3,)), "y": (ls.f32, ())})
         train = "ls.train(session, state, ls.arrays(x={}, y=np.zeros((8, 4))), step, steps=2, global_batch=4)\n"
-        plain = self.alone(self.write("program.py", STEP + train.format("np.ones((8, 8), np.float32) / 3").replace("'r'", "'a'")))
-        wide = self.alone(self.write("program.py", STEP + train.format("(np.ones((8, 8), np.float32) / 3).astype(float)").replace("steps=2", "run='runs/b', steps=2")))
+        plain = self.alone(self.write("program.py", STEP
+                                      + train.format("np.ones((8, 8), np.float32) / 3").replace("'r'", "'a'")))
+        wider = train.format("(np.ones((8, 8), np.float32) / 3).astype(float)")
+        wider = wider.replace("steps=2", "run='runs/b', steps=2")
+        wide = self.alone(self.write("program.py", STEP + wider))
         self.assertEqual(self.state_of(plain), self.state_of(wide))
         x = np.ones((8, 8))
         x[3, 2], x[5, 1] = np.inf, -1e300
         with self.assertRaises(ls.UserError) as caught:
             ls.arrays(x=x)
-        self.assertEqual(str(caught.exception), '[data] field "x" has -1e+300 in row 5, and floats are f32 here, up to 3.4e38; scale the values, or clip them')
+        self.assertEqual(str(caught.exception), '[data] field "x" has -1e+300 in row 5, and floats are f32 here, up to '
+                                                '3.4e38; scale the values, or clip them')
         largest = np.finfo(np.float32).max
         for taken in (np.float64(largest), np.nextafter(largest * (1 + 2.0 ** -25), 0), np.nan, -np.inf):
             ls.arrays(x=np.array([taken]))

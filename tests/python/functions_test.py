@@ -22,8 +22,10 @@ class Functions(unittest.TestCase):
         self.same(lambda x, y: ls.concat([x, y], dim=1), np.concatenate([A, B], 1), A, B)
         self.same(lambda x, y: ls.stack([x, y]), np.stack([A, B]), A, B)
         self.same(lambda x: ls.permute(x, [2, 0, 1]), A.transpose(2, 0, 1), A)
-        self.same(lambda x: ls.pad(x, [0, 1, 2], [1, 0, 0], 3), np.pad(A, [(0, 1), (1, 0), (2, 0)], constant_values=3), A)
-        self.same(lambda x: ls.pad(x, [0, 1, 2], [1, 0, 0], "reflect"), np.pad(A, [(0, 1), (1, 0), (2, 0)], mode="reflect"), A)
+        self.same(lambda x: ls.pad(x, [0, 1, 2], [1, 0, 0], 3), np.pad(A, [(0, 1), (1, 0), (2, 0)], constant_values=3),
+                  A)
+        self.same(lambda x: ls.pad(x, [0, 1, 2], [1, 0, 0], "reflect"),
+                  np.pad(A, [(0, 1), (1, 0), (2, 0)], mode="reflect"), A)
         self.same(lambda x: ls.split(x, 2, [2, 3])[1], A[..., 2:], A)
         self.same(lambda x: ls.roll(x, shift=2, dim=-1), np.roll(A, 2, -1), A)
         self.same(lambda x: x.unsqueeze(1).squeeze(1).flatten(1), A.reshape(3, 20), A)
@@ -104,11 +106,13 @@ class Functions(unittest.TestCase):
         smooth = -(0.9 * log[np.arange(12), targets] + 0.1 * log.mean(-1)).mean()
         self.same(lambda x, t: mean(ls.cross_entropy(x, t, smoothing=0.1)), smooth, flat, targets)
         self.same(lambda x, y: mean(ls.mse_loss(x, y)), ((A - B) ** 2).mean(), A, B)
-        self.same(lambda x, y: mean(ls.huber_loss(x, y, delta=0.5)), np.where(abs(A - B) < 0.5, (A - B) ** 2 / 2, 0.5 * (abs(A - B) - 0.25)).mean(), A, B)
+        self.same(lambda x, y: mean(ls.huber_loss(x, y, delta=0.5)),
+                  np.where(abs(A - B) < 0.5, (A - B) ** 2 / 2, 0.5 * (abs(A - B) - 0.25)).mean(), A, B)
 
     def test_layers(self):
         state = ls.State(session.mesh, seed=2)
-        layers = [ls.Linear(state / "a", 5, 8), ls.LayerNorm(state / "b", 8), ls.Linear(state / "c", 8, 5, bias=False, start=ls.init.eye())]
+        layers = [ls.Linear(state / "a", 5, 8), ls.LayerNorm(state / "b", 8),
+                  ls.Linear(state / "c", 8, 5, bias=False, start=ls.init.eye())]
         conv = ls.Conv2d(state / "d", 3, 6, 3, padding=1, groups=3, bias=False)
         attention = ls.Attention(state / "e", 5, 5, causal=False, dropout=0.5)
         state.materialize()

@@ -77,7 +77,8 @@ class Sums(unittest.TestCase):
             (lambda a, z: a**2, "a power of losses is no loss"),
             (lambda a, z: float("nan") * a, "the weight of a loss is nan; give it a finite number"),
             (lambda a, z: a + z.mean(), "differs from micro-batch to micro-batch: make a loss of it, mean_loss"),
-            (lambda a, z: (a + a).sum, "a sum of 2 losses has no sum of its own, since each is divided by its own count; loss.terms"),
+            (lambda a, z: (a + a).sum, "a sum of 2 losses has no sum of its own, since each is divided by its own "
+                                       "count; loss.terms"),
             (lambda a, z: (a + a).count, "a sum of 2 losses has no count of its own"),
         ):
             with self.assertRaisesRegex(ls.UserError, r"losses_test.py:\d+.*" + words):
@@ -92,7 +93,8 @@ class Sums(unittest.TestCase):
             sgd.update(ls.Gradients([w], [a + b]))
             return ls.mean_loss(z)
 
-        with self.assertRaisesRegex(ls.UserError, r"no gradient summed over micro-batches; pass what grad\(\) gave, as of a sum of losses, grad\(a \+ b, parameters\)"):
+        with self.assertRaisesRegex(ls.UserError, r"no gradient summed over micro-batches; pass what grad\(\) gave, as "
+                                                  r"of a sum of losses, grad\(a \+ b, parameters\)"):
             ls.compile(state, {"x": (ls.f32, [4]), "y": (ls.i32, [])}, gradients_added, global_batch=8, micro_batch=2)
         with self.assertRaisesRegex(AttributeError, "a sum of 2 losses.*it has no value while a step is traced"):
             self.trained(lambda z, y, m, w: (ls.cross_entropy(z, y) + ls.cross_entropy(z, y)).item())
@@ -137,11 +139,11 @@ class MicroBatches(Programs):
         for nproc in (1, 2, 3):
             said = self.ranks(nproc, program, f"runs/{nproc}")
             self.assertEqual(self.state_of(said), self.state_of(whole))
-            self.assertIn("dot at negatives.py:11 mixes the samples of a batch: a micro-batch is the whole batch of 64, unless "
-                          "micro_batch says otherwise", said)
+            self.assertIn("dot at negatives.py:11 mixes the samples of a batch: a micro-batch is the whole batch of "
+                          "64, unless micro_batch says otherwise", said)
         told = self.ranks(2, self.program("step", "global_batch=64, micro_batch=4"), "runs/small")
-        words = ("dot at negatives.py:11 mixes the samples of a micro-batch, which has 4 of the 64 of a step: it sees no more of "
-                 "them at a time. A micro-batch of 64 sees the whole batch, on one rank")
+        words = ("dot at negatives.py:11 mixes the samples of a micro-batch, which has 4 of the 64 of a step: it sees "
+                 "no more of them at a time. A micro-batch of 64 sees the whole batch, on one rank")
         self.assertEqual(told.count(words), 1, told)
         self.assertNotEqual(self.state_of(told), self.state_of(whole))
 

@@ -9,7 +9,8 @@ import lockstep as ls
 import numpy as np
 
 session = ls.Session([])
-DTYPES = {"i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f32": np.float32, "f64": np.float64}
+DTYPES = {"i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+          "f32": np.float32, "f64": np.float64}
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
 BITS = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
 ORDER = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -49,7 +50,8 @@ class Numbers(unittest.TestCase):
         self.random = random.Random(SEED)
 
     def integer(self):
-        near = self.random.choice([0, 2**7, 2**8, 2**15, 2**16, 2**24, 2**31, 2**32, 2**53, 2**63, 2**64, 2**self.random.randrange(70)])
+        near = self.random.choice([0, 2**7, 2**8, 2**15, 2**16, 2**24, 2**31, 2**32, 2**53, 2**63, 2**64,
+                                   2**self.random.randrange(70)])
         return self.random.choice([1, -1]) * near + self.random.randrange(-3, 4)
 
     def number(self):
@@ -59,19 +61,23 @@ class Numbers(unittest.TestCase):
         if kind == 4:
             return float(self.integer())
         if kind == 5:
-            return self.random.choice([0.5, -0.5, 1e-300, 0.1, -0.0, 1e300, -1e300, 3.5e38, math.inf, -math.inf, math.nan])
+            return self.random.choice([0.5, -0.5, 1e-300, 0.1, -0.0, 1e300, -1e300, 3.5e38, math.inf, -math.inf,
+                                       math.nan])
         if kind == 6:
-            return self.random.choice([np.float32(0.25), np.int64(-1), np.uint64(2**64 - 1), np.uint8(255), True, False])
+            return self.random.choice([np.float32(0.25), np.int64(-1), np.uint64(2**64 - 1), np.uint8(255), True,
+                                       False])
         return self.random.uniform(-1, 1) * 2.0 ** self.random.randrange(-10, 70)
 
     def elements(self, dtype, count):
         kind = DTYPES[dtype]
         if issubclass(kind, np.floating):
-            some = [self.random.choice([0.0, -0.0, 0.1, 1.0, math.inf, -math.inf, math.nan, 3.5]) if self.random.random() < 0.2 else
+            some = [self.random.choice([0.0, -0.0, 0.1, 1.0, math.inf, -math.inf, math.nan, 3.5])
+                    if self.random.random() < 0.2 else
                     self.random.uniform(-1, 1) * 2.0 ** self.random.randrange(-30, 30) for _ in range(count)]
         else:
             low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
-            some = [self.random.choice([low, high, 0, low + 1, high - 1, 1, high // 2]) if self.random.random() < 0.4 else
+            some = [self.random.choice([low, high, 0, low + 1, high - 1, 1, high // 2]) if self.random.random() < 0.4
+                    else
                     self.random.randrange(low, high + 1) for _ in range(count)]
         return np.array(some, kind)
 
@@ -95,13 +101,15 @@ class Numbers(unittest.TestCase):
                 cases += [(f"x << {by}", operator.lshift, by, False), (f"x >> {by}", operator.rshift, by, False)]
 
             def function(x):
-                return ls.stack([(of(plain(n), x) if turned else of(x, n)).to(getattr(ls, dtype)) for _, of, n, turned in cases])
+                return ls.stack([(of(plain(n), x) if turned else of(x, n)).to(getattr(ls, dtype)) for _, of, n,
+                                 turned in cases])
 
             got = computed(function, x)
             for (words, of, n, turned), mine in zip(cases, got):
                 with np.errstate(all="ignore"):
                     want = (of(kind(n), x) if turned else of(x, kind(n))).astype(kind)
-                    if "/" in words and "//" not in words and dtype == "f32":  # by a constant: to a unit in the last place
+                    # by a constant: to a unit in the last place
+                    if "/" in words and "//" not in words and dtype == "f32":
                         np.testing.assert_array_max_ulp(mine, want, 1)
                         continue
                 np.testing.assert_array_equal(mine, want, f"{dtype}: {words}, seed {SEED}")
@@ -113,16 +121,19 @@ class Numbers(unittest.TestCase):
         refused = [0]
 
         def function(x):
-            tensors = {name: ls.zeros(x, [2], getattr(ls, name)) for name in DTYPES} | {"bool": ls.zeros(x, [2], ls.boolean)}
+            tensors = {name: ls.zeros(x, [2], getattr(ls, name))
+                       for name in DTYPES} | {"bool": ls.zeros(x, [2], ls.boolean)}
             mask = tensors["bool"]
             for _ in range(20_000):
                 dtype, n = self.random.choice(list(tensors)), self.number()
                 t, left = tensors[dtype], plain(n)
                 whole = dtype != "bool" and not issubclass(DTYPES[dtype], np.floating)
-                ways = [lambda: t == n, lambda: left != t, lambda: ls.full_like(t, n), lambda: ls.full(x, [3], n, t.dtype), lambda: t.masked_fill(mask, n),
+                ways = [lambda: t == n, lambda: left != t, lambda: ls.full_like(t, n),
+                        lambda: ls.full(x, [3], n, t.dtype), lambda: t.masked_fill(mask, n),
                         lambda: ls.pad(t, [1], [0], n), lambda: ls.constant(x, [0, n], t.dtype)]
                 if dtype != "bool":
-                    ways += [lambda: t + n, lambda: left - t, lambda: t * n, lambda: t % n, lambda: left % t, lambda: t // n, lambda: left // t, lambda: t < n, lambda: t >= n,
+                    ways += [lambda: t + n, lambda: left - t, lambda: t * n, lambda: t % n, lambda: left % t,
+                             lambda: t // n, lambda: left // t, lambda: t < n, lambda: t >= n,
                              lambda: ls.scatter(t, 0, tensors["i32"], n)]
                     if n == n:
                         ways.append(lambda: ls.clamp(t, n, n))
@@ -132,7 +143,8 @@ class Numbers(unittest.TestCase):
                 if holds(dtype, n):
                     way()
                     continue
-                with self.assertRaisesRegex(ls.UserError, rf"numbers_test.py:\d+: .*(beside {dtype}|as {dtype})", msg=f"{dtype}, {n!r}, seed {SEED}"):
+                with self.assertRaisesRegex(ls.UserError, rf"numbers_test.py:\d+: .*(beside {dtype}|as {dtype})",
+                                            msg=f"{dtype}, {n!r}, seed {SEED}"):
                     way()
                 refused[0] += 1
             return x
@@ -142,21 +154,26 @@ class Numbers(unittest.TestCase):
 
     def test_words_name_the_conversion(self):
         for function, words in (
-            (lambda x: x * 0.5, r"\[mul\] numbers_test.py:\d+: 0.5 beside i32\[3\]: i32 holds whole numbers alone; convert the tensor: x.to\(f32\) in Python"),
+            (lambda x: x * 0.5, r"\[mul\] numbers_test.py:\d+: 0.5 beside i32\[3\]: i32 holds whole numbers alone; "
+                                r"convert the tensor: x.to\(f32\) in Python"),
             (lambda x: x >= 0.5, r"\[le\] .*0.5 beside i32\[3\]"),
-            (lambda x: x + 2**40, r"1099511627776 beside i32\[3\]: i32 holds -2147483648 to 2147483647; convert the tensor: x.to\(i64\)"),
+            (lambda x: x + 2**40, r"1099511627776 beside i32\[3\]: i32 holds -2147483648 to 2147483647; convert the "
+                                  r"tensor: x.to\(i64\)"),
             (lambda x: x.to(ls.u8) + 300, r"300 beside u8\[3\]: u8 holds 0 to 255"),
             (lambda x: x.to(ls.u8) - 127.5, r"127.5 beside u8\[3\]"),
-            (lambda x: x.to(ls.u8) / 255, r"\[div\] .*u8\[3\] and a number have a quotient with a fraction.*x.to\(f32\) / 255, .* x // 255"),
+            (lambda x: x.to(ls.u8) / 255, r"\[div\] .*u8\[3\] and a number have a quotient with a "
+                                          r"fraction.*x.to\(f32\) / 255, .* x // 255"),
             (lambda x: 1 / x, r"\[div\] .*i32\[3\] and a number have a quotient with a fraction"),
             (lambda x: x + (2**63 + 1), r"9223372036854775809 beside i32\[3\]"),
             (lambda x: x.to(ls.i64) + 2**63, r"9223372036854775808 beside i64\[3\]: i64 holds .*x.to\(u64\)"),
             (lambda x: x.to(ls.i64) + (-2**63 - 1), r"beside i64\[3\]: i64 holds"),
             (lambda x: x.to(ls.u64) + 2**64, r"beside u64\[3\]: u64 holds 0 to 18446744073709551615"),
-            (lambda x: ls.full(x, [2], math.nan, ls.i32), r"\[full\] .*NaN as i32: i32 holds whole numbers alone; take a dtype that does, as f32"),
+            (lambda x: ls.full(x, [2], math.nan, ls.i32),
+             r"\[full\] .*NaN as i32: i32 holds whole numbers alone; take a dtype that does, as f32"),
             (lambda x: x.masked_fill(x == 0, -math.inf), r"\[masked_fill\] .*-inf beside i32\[3\]"),
             (lambda x: ls.randint(x, [3], 0, 2**32), r"\[randint\] .*4294967295 as i32"),
-            (lambda x: x.to(ls.f32) * 1e300, r"1e\+300 beside f32\[3\]: it is beyond f32, whose largest number is 3.4028235e\+38"),
+            (lambda x: x.to(ls.f32) * 1e300, r"1e\+300 beside f32\[3\]: it is beyond f32, whose largest number is "
+                                             r"3.4028235e\+38"),
         ):
             with self.assertRaisesRegex(ls.UserError, words):
                 computed(function, np.int32([0, 1, 2]))
@@ -176,7 +193,8 @@ class Numbers(unittest.TestCase):
                 low, high = np.iinfo(kind).min, np.iinfo(kind).max
                 with self.assertRaises(ls.UserError) as refused:
                     one(array)
-                self.assertEqual(str(refused.exception), f'[data] field "x" has {number} (u64) in row 2, and the step reads {name}, {low} to {high}')
+                self.assertEqual(str(refused.exception), f'[data] field "x" has {number} (u64) in row 2, and the step '
+                                                         f'reads {name}, {low} to {high}')
 
     def test_extremes(self):
         low, high = -2**31, 2**31 - 1
@@ -186,7 +204,8 @@ class Numbers(unittest.TestCase):
         f, g = np.float32([1, 6, -3.5, 3.5, -0.0, 1]), np.float32([0.1, 0.1, np.inf, np.inf, 2, 0])
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(computed(lambda a, b: a // b, f, g), f // g)
-        self.assertEqual(computed(lambda a, b: ls.arange(a, 2**53 + 1, 2**53 + 4, dtype=ls.i64), a, b).tolist(), [2**53 + 1, 2**53 + 2, 2**53 + 3])
+        self.assertEqual(computed(lambda a, b: ls.arange(a, 2**53 + 1, 2**53 + 4, dtype=ls.i64), a, b).tolist(),
+                         [2**53 + 1, 2**53 + 2, 2**53 + 3])
         self.assertEqual(computed(lambda a, b: ls.full(a, [1], 2**64 - 1, ls.u64), a, b).tolist(), [2**64 - 1])
 
 

@@ -36,15 +36,18 @@ ls.train(session, state, ls.arrays(x=x, label=label, shuffle=True, seed=3), step
 class Runs(Programs):
     def test_metrics_that_are_no_finite_numbers(self):
         with open(self.path("metrics.jsonl"), "w", encoding="utf-8") as file:
-            file.write('{"step":1,"loss":"nan","box":"-inf","state_hash":"ab"}\n{"step":2,"loss":0.5,"box":"inf"}\n{"step":3,"all":"nan"}\n')
+            file.write('{"step":1,"loss":"nan","box":"-inf","state_hash":"ab"}\n'
+                       '{"step":2,"loss":0.5,"box":"inf"}\n{"step":3,"all":"nan"}\n')
         columns = ls.metrics(self.folder.name)
-        for name, want in (("step", [1, 2, 3]), ("loss", [np.nan, 0.5, np.nan]), ("box", [-np.inf, np.inf, np.nan]), ("all", [np.nan] * 3)):
+        for name, want in (("step", [1, 2, 3]), ("loss", [np.nan, 0.5, np.nan]), ("box", [-np.inf, np.inf, np.nan]),
+                           ("all", [np.nan] * 3)):
             np.testing.assert_array_equal(columns[name], want)
             self.assertEqual(columns[name].dtype, np.int64 if name == "step" else np.float64)
         self.assertEqual(columns["state_hash"].tolist(), ["ab", None, None])
         self.run_words([sys.executable, self.write("nan.py", MODEL + """
 x[:32] = np.nan
-ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, global_batch=32, report_every=1, on_nonfinite="skip")
+ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, global_batch=32, report_every=1,
+         on_nonfinite="skip")
 """)])
         loss = ls.metrics(self.path("runs/a"))["loss"]
         self.assertEqual((loss.dtype, np.isnan(loss).tolist()), (np.float64, [True, False, False]))
@@ -69,7 +72,8 @@ ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, gl
             self.assertEqual(file.read(), before)
         said = self.replay("--step", 12, "runs/a", code=2)
         self.assertIn(
-            "name the program behind it, as it was started: trainrun replay --step 12 runs/a " + program + " runs/a", said
+            "name the program behind it, as it was started: trainrun replay --step 12 runs/a " + program + " runs/a",
+            said
         )
         said = self.replay("--step", 21, "runs/a", program, code=2)
         self.assertIn("step 21 is beyond the run: runs/a is recorded up to step 20", said)
@@ -83,7 +87,8 @@ ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, gl
         self.assertIn("replay with the program as it was then, and its arguments", said)
 
     def test_the_name_of_a_run_is_trainruns(self):
-        program = self.write("said.py", "import sys\nsession = ls.Session()\nprint('got', sys.argv[1:], session.arguments)\n")
+        program = self.write("said.py", "import sys\nsession = ls.Session()\nprint('got', sys.argv[1:], "
+                                        "session.arguments)\n")
         said = self.run_words([f"{BIN}/trainrun", "--nproc", "2", "--name=mine", program, "--name=own", "--nproc", "7"])
         self.assertIn("got ['--name=own', '--nproc', '7'] ['--name=own', '--nproc', '7']\n", said)
         self.assertEqual(os.listdir(self.path("runs")), ["mine"])
@@ -118,7 +123,8 @@ if steps == 21:
             ("runs/a/bset", "is not there; did you mean runs/a/best?"),
             ("runs", "holds runs, as runs/a: name one of them"),
             ("runs/a/logs", "is a part of the run runs/a: name the run"),
-            ("hf", "holds model.safetensors, which is no checkpoint of a run: weights alone are read by load_weights()"),
+            ("hf",
+             "holds model.safetensors, which is no checkpoint of a run: weights alone are read by load_weights()"),
             ("file.safetensors", "is a file; name the folder of a run, or read weights by load_weights()"),
         ):
             if path == "runs/a/logs":
@@ -141,7 +147,8 @@ if steps == 21:
         # Its values, before anything is trained, and the optimizer's, which begins anew.
         shown = self.write(
             "shown.py",
-            start + "state.materialize()\nprint(float(state.array('up.weight').sum()), float(abs(state.array('up.bias')).sum()))\n",
+            start + "state.materialize()\nprint(float(state.array('up.weight').sum()), "
+                    "float(abs(state.array('up.bias')).sum()))\n",
         )
         saved = ls.load(self.path(f"runs/a/best/{best}"))
         said = self.alone(shown, "runs/x", 1, "runs/a/best")
@@ -152,19 +159,23 @@ if steps == 21:
         said = self.alone(wider, "runs/y", 3, "runs/a/best", code=2)
         self.assertIn("[load_weights] ", said)
         self.assertIn("up.weight", said)
-        more = self.write("more.py", start.replace("\nls.load", "\nmore = ls.Linear(state / 'more', 4, 4)\nls.load") + TRAIN)
+        more = self.write("more.py", start.replace("\nls.load", "\nmore = ls.Linear(state / 'more', 4, 4)\nls.load")
+                          + TRAIN)
         self.assertIn("more.weight", self.alone(more, "runs/y", 3, "runs/a/best", code=2))
         said = self.alone(tuned, "runs/y", 3, "runs/none", code=2)
-        self.assertIn("[load_weights] there is no runs/none; name a run, its best folder, a step folder, or safetensors", said)
+        self.assertIn("[load_weights] there is no runs/none; name a run, its best folder, a step folder, or "
+                      "safetensors", said)
 
     def test_what_a_layer_keeps_comes_with_its_weights(self):
-        normed = MODEL.replace("32, 4)\n", "32, 4)\nnorm = ls.BatchNorm2d(state / 'norm', 32)\n").replace("relu(up(x))", "relu(norm(up(x).reshape([-1, 32, 1, 1])).reshape([-1, 32]))")
+        normed = MODEL.replace("32, 4)\n", "32, 4)\nnorm = ls.BatchNorm2d(state / 'norm', 32)\n")
+        normed = normed.replace("relu(up(x))", "relu(norm(up(x).reshape([-1, 32, 1, 1])).reshape([-1, 32]))")
         program = self.write("normed.py", normed + TRAIN)
         self.alone(program, "runs/a")
         shown = self.write(
             "shown.py",
             normed.replace("adamw =", "ls.load_weights(state, session.argument(2))\nadamw =")
-            + "state.materialize()\nprint(*state.array('norm.running_mean'))\nprint(float(state.array(state.names()[-1]).sum()))\n",
+            + "state.materialize()\nprint(*state.array('norm.running_mean'))\n"
+            + "print(float(state.array(state.names()[-1]).sum()))\n",
         )
         saved = ls.load(self.path("runs/a"))
         self.assertGreater(abs(saved["norm.running_mean"]).max(), 0)
@@ -183,7 +194,8 @@ if steps == 21:
         again = lora.replace("adamw =", "ls.load_weights(state, session.argument(2))\nadamw =")
         shown = "state.materialize()\nnp.savez(run.replace('/', '-'), **{n: state.array(n) for n in state.names()})\n"
         said = self.alone(self.write("again.py", again + shown), "again", 1, "runs/tuned")
-        self.assertIn("the adapters of runs/tuned/ckpt/step-20, rank 3 and alpha 9, go on as adapters beside 2 weights\n", said)
+        self.assertIn("the adapters of runs/tuned/ckpt/step-20, rank 3 and alpha 9, go on as adapters beside 2 "
+                      "weights\n", said)
         arrays = np.load(self.path("again.npz"))
         for name in ("up.weight", "up.lora_A.weight", "up.lora_B.weight"):
             np.testing.assert_array_equal(arrays[name], saved[name])
@@ -216,14 +228,18 @@ if steps == 21:
             print(state.array("teacher.head.bias")[3])
         """
         said = self.alone(self.write("pair.py", pair))
-        self.assertIn("2 of the state keep their values, which runs/a/ckpt/step-5 does not have: teacher.head.weight, teacher.head.bias\n", said)
-        self.assertIn("2 of runs/a/ckpt/step-5 are not read, since the state does not have them: down.weight, down.bias\n", said)
+        self.assertIn("2 of the state keep their values, which runs/a/ckpt/step-5 does not have: teacher.head.weight, "
+                      "teacher.head.bias\n", said)
+        self.assertIn("2 of runs/a/ckpt/step-5 are not read, since the state does not have them: down.weight, "
+                      "down.bias\n", said)
         self.assertIn("2.0\n", said)
         for at in ("teacher", "student"):
             np.testing.assert_array_equal(np.load(self.path(f"{at}.up.weight.npy")), saved["up.weight"])
-        np.testing.assert_array_equal(np.load(self.path("student.head.weight.npy")), np.arange(224, dtype=np.float32).reshape(7, 32))
+        np.testing.assert_array_equal(np.load(self.path("student.head.weight.npy")),
+                                      np.arange(224, dtype=np.float32).reshape(7, 32))
         wrong = pair.replace("arange(224.0).reshape(7, 32)", "zeros((32, 7))")
-        self.assertIn('[set] wrong.py:10: "student.head.weight" is f32[7,32], and what it is set to f32[32,7]', self.alone(self.write("wrong.py", wrong), code=2))
+        self.assertIn('[set] wrong.py:10: "student.head.weight" is f32[7,32], and what it is set to f32[32,7]',
+                      self.alone(self.write("wrong.py", wrong), code=2))
 
     def test_models_below_a_scope(self):
         program = """
@@ -234,7 +250,8 @@ if steps == 21:
             head = ls.Linear(state / "value", 16, 1)
             state.materialize()
             ids = np.arange(16, dtype=np.int32).reshape(2, 8)
-            both = ls.forward(state, {"ids": (ls.i32, [2, 8])}, lambda ids: ls.concat([model(ids) for model in models], 2))(ids)
+            together = lambda ids: ls.concat([model(ids) for model in models], 2)
+            both = ls.forward(state, {"ids": (ls.i32, [2, 8])}, together)(ids)
             values = ls.forward(state, {"ids": (ls.i32, [2, 8])}, lambda ids: head(models[0].features(ids)))(ids)
             print("shapes", both.shape, values.shape, np.abs(both[..., :64] - both[..., 64:]).max() > 0)
             recurrent = ls.build(ls.State(session.mesh) / "net", "lstm", vocab=64, context=8)
@@ -242,7 +259,8 @@ if steps == 21:
         """
         said = self.alone(self.write("two.py", program), code=2)
         self.assertIn("shapes (2, 8, 128) (2, 8, 1) True", said)
-        self.assertIn("two.py:15: this family gives no features; gpt, llama, qwen, gemma, mistral, bert, bert_classifier and vit do", said)
+        self.assertIn("two.py:16: this family gives no features; gpt, llama, qwen, gemma, mistral, bert, "
+                      "bert_classifier and vit do", said)
 
     def test_ctrl_c_ends_with_one_line(self):
         own = MODEL + """
@@ -254,7 +272,8 @@ while True:
 """
         long = MODEL + TRAIN.replace("steps=steps", "steps=10**9")
         for name, text, words in (
-            ("long.py", long, r"stopped by Ctrl-C \(KeyboardInterrupt\) at long.py:\d+: the state is saved in runs/a/ckpt, and the same command goes on from there\n"),
+            ("long.py", long, r"stopped by Ctrl-C \(KeyboardInterrupt\) at long.py:\d+: the state is saved in "
+                              r"runs/a/ckpt, and the same command goes on from there\n"),
             ("own.py", own, r"stopped by Ctrl-C \(KeyboardInterrupt\) at own.py:\d+\n"),
         ):
             program = subprocess.Popen(
@@ -272,7 +291,8 @@ while True:
     def test_a_step_is_drawn(self):
         program = self.write("classifier.py", MODEL + "print('traced')\n" + TRAIN)
         trainrun = f"{BIN}/trainrun"
-        said = self.run_words([trainrun, "show", "--graph", "step.svg", "--nproc", "2", "--roofline", "cpu", program, "runs/a"])
+        said = self.run_words([trainrun, "show", "--graph", "step.svg", "--nproc", "2", "--roofline", "cpu", program,
+                               "runs/a"])
         self.assertIn("step.svg: a step of rank 0, predicted by the roofline cpu: ", said)
         with open(self.path("step.svg"), encoding="utf-8") as file:
             picture = file.read()
@@ -286,7 +306,8 @@ while True:
 
     def test_an_evaluation_is_planned(self):
         plans = []
-        for name, text in (("with", TRAIN), ("without", TRAIN.replace("measure, 32, every=6))", "measure, 32, every=6) and None)").replace("best=True,", ""))):
+        without = TRAIN.replace("measure, 32, every=6))", "measure, 32, every=6) and None)").replace("best=True,", "")
+        for name, text in (("with", TRAIN), ("without", without)):
             program = self.write(f"{name}.py", MODEL + text)
             plans.append(self.run_words([f"{BIN}/trainrun", "plan", "--long", program]))
         self.assertIn("evaluation", plans[0])

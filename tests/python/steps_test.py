@@ -1,4 +1,5 @@
-"""What a step is given and what it does: values of the state, fields by name, data of all ranks, updates that are not made."""
+"""What a step is given and what it does: values of the state, fields by name, data of all ranks, updates that are not
+made."""
 import re
 import unittest
 
@@ -78,7 +79,8 @@ for early in (False, True):
 """))
         for words in ("array() is called before the state has values: materialize() draws initial ones",
                       "hash() is called before the state has values",
-                      "runs/a: the state has no values yet, and nothing is saved of it: call resume() or materialize() first",
+                      "runs/a: the state has no values yet, and nothing is saved of it: call resume() or materialize() "
+                      "first",
                       "[forward] the state has no values yet"):
             self.assertEqual(said.count(words), 2, words)
         self.assertNotIn("taken", said)
@@ -119,7 +121,8 @@ def trained(name, make):
         return loss
 
     try:
-        ls.train(session, state, ls.arrays(x=x, target=2 * x), make(learn), run="runs/" + name, steps=200, global_batch=16)
+        ls.train(session, state, ls.arrays(x=x, target=2 * x), make(learn), run="runs/" + name, steps=200,
+                 global_batch=16)
         print(name, np.diag(state.array("l.weight")).round(2).tolist())
     except ls.UserError as error:
         print(name, "refused:", error)
@@ -136,7 +139,8 @@ trained("half", lambda learn: lambda target, b: learn(b, target))
 trained("positions", lambda learn: lambda target, x, /: learn(x, target))
 trained("some_positions", lambda learn: lambda target, /, x: learn(x, target))
 trained("one_and_others", lambda learn: lambda x, **others: learn(x, others["target"]))
-trained("wrapped_any", lambda learn: functools.wraps(lambda target, x: 0)(lambda *a, **k: (lambda target, x: learn(x, target))(*a, **k)))
+any_way = lambda learn: lambda *a, **k: (lambda target, x: learn(x, target))(*a, **k)
+trained("wrapped_any", lambda learn: functools.wraps(lambda target, x: 0)(any_way(learn)))
 trained("wrapped_named", lambda learn: functools.wraps(lambda target, x: 0)(lambda first, second: learn(second, first)))
 trained("other_and_others", lambda learn: lambda a, **others: learn(a, a))
 trained("too_few", lambda learn: lambda x: learn(x, x))
@@ -146,19 +150,24 @@ state.materialize()
 difference = ls.forward(state, {"a": (ls.f32, [2]), "b": (ls.f32, [2])}, lambda b, a: a - b)
 print("forward", difference(np.float32([3, 4]), np.float32([1, 1])).tolist())
 """))
-        for name in ("in_both", "turned", "by_keyword", "with_default", "all_keywords", "in_order", "first_alone", "positions", "some_positions", "one_and_others",
+        for name in ("in_both", "turned", "by_keyword", "with_default", "all_keywords", "in_order", "first_alone",
+                     "positions", "some_positions", "one_and_others",
                      "wrapped_any", "wrapped_named"):
             self.assertIn(f"{name} [2.0, 2.0, 2.0, 2.0]", said)
-        self.assertRegex(said, 'half refused: .*the fields are x, target, and the step function takes target, b: "target" stands elsewhere, and not '
+        self.assertRegex(said, 'half refused: .*the fields are x, target, and the step function takes target, b: '
+                               '"target" stands elsewhere, and not '
                                "all have a parameter of their name; name each parameter as its field, or none")
-        for name, takes, why in (("other_and_others", "a, **others", "too many positional arguments"), ("too_few", "x", "too many positional arguments"),
+        for name, takes, why in (("other_and_others", "a, **others", "too many positional arguments"),
+                                 ("too_few", "x", "too many positional arguments"),
                                  ("too_many", "x, target, scale", "missing a required argument: 'scale'")):
-            self.assertRegex(said, f"{name} refused: .*the fields are x, target, and the step function takes {re.escape(takes)}: {why}; name each "
-                                   "parameter as its field, or take as many as there are fields")
+            self.assertRegex(said, f"{name} refused: .*the fields are x, target, and the step function takes "
+                                   f"{re.escape(takes)}: {why}; name each parameter as its field, or take as many as "
+                                   "there are fields")
         self.assertIn("forward [2.0, 3.0]", said)
 
     def test_ranks_are_given_the_same_data(self):
-        said = self.ranks(2, self.write("unseeded.py", MODEL.replace("default_rng(0)", "default_rng(100 + session.rank)") + """
+        model = MODEL.replace("default_rng(0)", "default_rng(100 + session.rank)")
+        said = self.ranks(2, self.write("unseeded.py", model + """
 same = ls.arrays(x=np.ones_like(x), y=np.ones_like(y))
 refused(lambda: Model().train(ls.arrays(x=x, y=y), "runs/a", steps=2))
 refused(lambda: Model().train(ls.SampleData(fields, lambda i: {"x": x[i % 64], "y": y[i % 64]}), "runs/a", steps=2))
@@ -168,9 +177,11 @@ refused(lambda: model.train(same, "runs/a", steps=2, validation=measured))
 refused(lambda: Model().compiled()(x, y))
 refused(lambda: Model().train(same, "runs/a", steps=2))
 """))
-        for words in ('the data differs between ranks, before the training step is compiled: rank 1 has field "x" = f32[8] a row, fingerprint ',
+        for words in ('the data differs between ranks, before the training step is compiled: rank 1 has field "x" = '
+                      'f32[8] a row, fingerprint ',
                       'rank 1 has field "x" of sample 0 = ', "the data of the validation differs between ranks",
-                      'the batch of the first call differs between ranks, at the first call of the step: rank 1 has field "x" = f32[64,8], fingerprint ',
+                      'the batch of the first call differs between ranks, at the first call of the step: rank 1 has '
+                      'field "x" = f32[64,8], fingerprint ',
                       "give every rank the same data: the same files, and draws of one seed",
                       "call the step with the same arrays on every rank, the whole global batch"):
             self.assertIn(words, said)
@@ -196,10 +207,12 @@ refused(lambda: one(x, bad))
 refused(lambda: one(big, y))
 print("steps", one(x, y)["applied"], one.done, state.hash())
 """))
-        for words in ("refused: rank 1: [data] agreed.py:", "field 'x' is 3; a field is a name with its dtype and shape",
+        for words in ("refused: rank 1: [data] agreed.py:",
+                      "field 'x' is 3; a field is a name with its dtype and shape",
                       "refused: rank 1: [train] steps is '1'; it must be of the type of its default",
                       'refused: rank 1: [data] field "head.bias" has 1e+300 (f64), which f32 does not hold',
-                      'refused: rank 1: [data] field "head.bias" is text [3], and no tensor has that dtype', 'refused: rank 1: [data] field "y" is None',
+                      'refused: rank 1: [data] field "head.bias" is text [3], and no tensor has that dtype',
+                      'refused: rank 1: [data] field "y" is None',
                       'refused: [cross_entropy] agreed.py:', 'the batch field "y" holds 77 in sample 60 of the step',
                       'refused: [data] field "x" has 1e+300 (f64), which f32 does not hold'):
             self.assertEqual(said.count(words), 2, f"{words} on both ranks:\n{said}")
@@ -234,9 +247,11 @@ refused(lambda: Model().train(ls.arrays(x=x, y=ignored), "runs/a", steps=2))
 """))
         self.assertEqual(said.count("applied False"), 2)
         self.assertEqual(said.count("its update was not made"), 2, "once a step")
-        self.assertIn('[step] step 2: the loss is nan and the gradient norm is nan; the data is not finite: field "x" is nan at [2] of '
+        self.assertIn('[step] step 2: the loss is nan and the gradient norm is nan; the data is not finite: field "x" '
+                      'is nan at [2] of '
                       "sample 17 of the batch", said)
-        none = "no label of the step counts: the loss is divided by a count of 0, as where every label is ignored (-100), or masked"
+        none = ("no label of the step counts: the loss is divided by a count of 0, as where every label is ignored "
+                "(-100), or masked")
         self.assertGreaterEqual(said.count(none), 2)
         self.assertIn(none + "; the last checkpoint is untouched. Mend the sample, or take it out of the data", said)
         self.assertIn("ignored False", said)
@@ -255,9 +270,11 @@ for scale in (1e37, 1e-41, 1e30):
     one = ls.compile(state, {"x": (ls.f32, [3]), "weights": (ls.f32, [3])}, step, global_batch=4, micro_batch=2)
     print(scale, one(np.ones((4, 3), np.float32), np.full((4, 3), scale, np.float32))["applied"])
 """))
-        self.assertEqual(re.findall(r"^(1e\S+) (True|False)$", said, re.M), [("1e+37", "False"), ("1e-41", "False"), ("1e+30", "True")])
-        self.assertEqual(said.count("the count that the loss is divided by is none: the weights of a loss are finite and below 2^120, and their sum is "
-                                    "0 or from 2^-126 to 2^126: scale them; its update was not made"), 2)
+        self.assertEqual(re.findall(r"^(1e\S+) (True|False)$", said, re.M),
+                         [("1e+37", "False"), ("1e-41", "False"), ("1e+30", "True")])
+        self.assertEqual(said.count("the count that the loss is divided by is none: the weights of a loss are finite "
+                                    "and below 2^120, and their sum is 0 or from 2^-126 to 2^126: scale them; its "
+                                    "update was not made"), 2)
 
     def test_what_a_step_does_not_update(self):
         said = self.alone(self.write("nothing.py", MODEL + """
@@ -272,7 +289,8 @@ for _ in range(3):
 assert (model.state.array("unused.weight") == before).all()
 """))
         self.assertEqual(said.count("[step] the step updates nothing: it measures, and no weight learns"), 2)
-        self.assertEqual(said.count("the loss does not reach unused.bias, unused.weight: they have no gradient, and stay as they are"), 1)
+        self.assertEqual(said.count("the loss does not reach unused.bias, unused.weight: they have no gradient, and "
+                                    "stay as they are"), 1)
 
     def test_an_average_behind_a_step_that_is_passed_over(self):
         said = self.alone(self.write("average.py", """
@@ -288,7 +306,8 @@ def step(x, y):
     adamw.update(ls.grad(loss, state.parameters()))
     average.update(x)
     return loss
-ls.train(session, state, ls.arrays(x=x, y=y), step, run="runs/average", steps=6, global_batch=4, micro_batch=2, on_nonfinite="skip")
+ls.train(session, state, ls.arrays(x=x, y=y), step, run="runs/average", steps=6, global_batch=4, micro_batch=2,
+         on_nonfinite="skip")
 print("apart", np.abs(state.array("l.weight") - state.array("ema.l.weight.average")).max() < 0.06)
 """))
         self.assertIn("apart True", said)

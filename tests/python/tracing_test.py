@@ -68,13 +68,15 @@ class Forwards(unittest.TestCase):
         values, indices = self.forward(lambda x: ls.topk(x, 2))(x)
         np.testing.assert_array_equal(indices, np.argsort(-x, 1)[:, :2])
         for made, words in ((None, "gave None"), (3, "gave 3"), ((), "gave nothing"), ({"a": 1}, ".*with 1 in it")):
-            with self.assertRaisesRegex(ls.UserError, rf"\[forward\] the function {words}.*; it must return a Tensor, or a tuple, list or dict of them"):
+            with self.assertRaisesRegex(ls.UserError, rf"\[forward\] the function {words}.*; it must return a Tensor, "
+                                                      rf"or a tuple, list or dict of them"):
                 self.forward(lambda x: made)
 
     def test_results_are_the_functions_own(self):
         """Not what it assigns or measures beside them, nor a tensor of another call."""
         p = self.state.find("p")
-        with self.assertRaisesRegex(ls.UserError, 'the function updates "p", and a forward changes nothing; leave optimizer and assign out'):
+        with self.assertRaisesRegex(ls.UserError, 'the function updates "p", and a forward changes nothing; leave '
+                                                  'optimizer and assign out'):
             self.forward(lambda x: (ls.assign(p, p(x) * 2), x)[1])
         x = np.ones((4, 3), np.float32)
         np.testing.assert_array_equal(self.forward(lambda x: (ls.metric("m", ls.mean_loss(x)), x * 3)[1])(x), x * 3)
@@ -113,7 +115,8 @@ class Forwards(unittest.TestCase):
         self.assertEqual([repr(x) for x in kept], [f"Tensor(f32[{shape}])" for shape in ("4,5", "4,5", "", "5", "4,5")])
         for x in kept:
             self.assertEqual((x + 1).shape, x.shape)
-            with self.assertRaisesRegex(ls.UserError, "belongs to another graph; tensors of one step cannot be kept for the next"):
+            with self.assertRaisesRegex(ls.UserError, "belongs to another graph; tensors of one step cannot be kept "
+                                                      "for the next"):
                 ls.forward(state, fields, lambda y: y[0, :1] + x)
 
     def test_a_circle_through_its_results_is_collected(self):
@@ -128,8 +131,10 @@ class Forwards(unittest.TestCase):
     def test_random_numbers(self):
         """They follow from the seed and the number of the call."""
         x = np.ones((4, 3), np.float32)
-        for draw in (lambda x: x + ls.randn(x, [4, 3]), lambda x: ls.uniform(x, [4, 3]), lambda x: ls.multinomial(x, 3), lambda x: ls.dropout(x, 0.5),
-                     lambda x: ls.randint(x, [4, 3], 0, 1000), lambda x: ls.bernoulli(x * 0.5), lambda x: ls.truncated_normal(x, [4, 3])):
+        for draw in (lambda x: x + ls.randn(x, [4, 3]), lambda x: ls.uniform(x, [4, 3]), lambda x: ls.multinomial(x, 3),
+                     lambda x: ls.dropout(x, 0.5),
+                     lambda x: ls.randint(x, [4, 3], 0, 1000), lambda x: ls.bernoulli(x * 0.5),
+                     lambda x: ls.truncated_normal(x, [4, 3])):
             one, two, other = self.forward(draw), self.forward(draw), self.forward(draw, seed=2)
             first, second, third = (one(x) for _ in range(3))
             self.assertTrue((first != second).any() or (first != third).any())
@@ -151,24 +156,31 @@ class Forwards(unittest.TestCase):
         for call, words in ((lambda: minus(np.ones(2)), 'field "y" is missing; it reads x f32\\[2\\], y f32\\[2\\]'),
                             (lambda: minus(np.ones(2), x=np.ones(2)), 'field "x" is given twice'),
                             (lambda: minus(np.ones(2), np.ones(2), z=np.ones(2)), 'there is no field "z"'),
-                            (lambda: minus(np.ones(2), np.ones(2), np.ones(2)), "3 arrays are given in order, and there are 2 fields")):
+                            (lambda: minus(np.ones(2), np.ones(2), np.ones(2)),
+                             "3 arrays are given in order, and there are 2 fields")):
             with self.assertRaisesRegex(ls.UserError, words):
                 call()
 
 
 class Tensors(unittest.TestCase):
     def test_operators(self):
-        for operator in (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a + 2 - b * 3,
-                         lambda a, b: 2 / a - b / 4, lambda a, b: -a, lambda a, b: abs(a) ** 2, lambda a, b: 1 - a, lambda a, b: a % 2):
+        for operator in (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a,
+                         b: a + 2 - b * 3,
+                         lambda a, b: 2 / a - b / 4, lambda a, b: -a, lambda a, b: abs(a) ** 2, lambda a, b: 1 - a,
+                         lambda a, b: a % 2):
             np.testing.assert_allclose(computed(operator, A, B), operator(A, B), rtol=2e-6)
-        for operator in (lambda a, b: a < b, lambda a, b: a >= 0, lambda a, b: a == b, lambda a, b: (a > 0) & (b > 0), lambda a, b: ~(a > 0),
+        for operator in (lambda a, b: a < b, lambda a, b: a >= 0, lambda a, b: a == b, lambda a, b: (a > 0) & (b > 0),
+                         lambda a, b: ~(a > 0),
                          lambda a, b: (a > 0) | (b > 0), lambda a, b: (a > 0) ^ (b > 0)):
             np.testing.assert_array_equal(computed(operator, A, B), operator(A, B))
-        np.testing.assert_allclose(computed(lambda a, b: a @ b.transpose(1, 2), A, B), A @ B.transpose(0, 2, 1), rtol=1e-5)
+        np.testing.assert_allclose(computed(lambda a, b: a @ b.transpose(1, 2), A, B), A @ B.transpose(0, 2, 1),
+                                   rtol=1e-5)
 
     def test_indices(self):
-        for index in (lambda a: a[1], lambda a: a[-1], lambda a: a[:, 2], lambda a: a[..., 1], lambda a: a[1, :, 2:4], lambda a: a[None],
-                      lambda a: a[:, None, 1:], lambda a: a[..., None], lambda a: a[::2, 1:-1], lambda a: a[0, ..., -2:], lambda a: a[:, :, ::3]):
+        for index in (lambda a: a[1], lambda a: a[-1], lambda a: a[:, 2], lambda a: a[..., 1], lambda a: a[1, :, 2:4],
+                      lambda a: a[None],
+                      lambda a: a[:, None, 1:], lambda a: a[..., None], lambda a: a[::2, 1:-1],
+                      lambda a: a[0, ..., -2:], lambda a: a[:, :, ::3]):
             np.testing.assert_array_equal(computed(index, A), index(A))
 
     def test_shape_and_repr(self):
@@ -180,7 +192,8 @@ class Tensors(unittest.TestCase):
         np.testing.assert_array_equal(computed(function, A), A.astype(np.int32))
 
     def test_functions_are_methods(self):
-        np.testing.assert_array_equal(computed(lambda x: x.relu().reshape([12, 5]).sum([1]), A), computed(lambda x: ls.sum(ls.reshape(ls.relu(x), [12, 5]), 1), A))
+        np.testing.assert_array_equal(computed(lambda x: x.relu().reshape([12, 5]).sum([1]), A),
+                                      computed(lambda x: ls.sum(ls.reshape(ls.relu(x), [12, 5]), 1), A))
 
     def test_bf16_comes_as_float32(self):
         got = computed(lambda x: x.to(ls.bf16), A)
@@ -211,14 +224,18 @@ class States(unittest.TestCase):
         state.root.buffer("count", [1], dtype=ls.i32)
         table = state.root.frozen("table", [5, 2], ls.init.normal(1))
         self.assertEqual([p.name for p in state.parameters()], ["mlp.0.weight", "mlp.0.bias"])
-        for globs, names in (("mlp.**",), ["mlp.0.weight", "mlp.0.bias"]), (("mlp.0",), ["mlp.0.weight", "mlp.0.bias"]), (("*.*.bias", "**.weight"), ["mlp.0.weight", "mlp.0.bias"]), (("**.bias",), ["mlp.0.bias"]):
+        both = ["mlp.0.weight", "mlp.0.bias"]
+        for globs, names in ((("mlp.**",), both), (("mlp.0",), both), (("*.*.bias", "**.weight"), both),
+                             (("**.bias",), ["mlp.0.bias"])):
             self.assertEqual([p.name for p in state.parameters(*globs)], names)
-        for glob, words in ("G.**", "'G.**' names no weight that is trained; there are mlp.0.weight, mlp.0.bias"), (["mlp.**"], "['mlp.**'] is no glob of names, as in parameters(\"up.**\")"):
+        for glob, words in (("G.**", "'G.**' names no weight that is trained; there are mlp.0.weight, mlp.0.bias"),
+                            (["mlp.**"], "['mlp.**'] is no glob of names, as in parameters(\"up.**\")")):
             with self.assertRaises(ls.UserError) as caught:
                 state.parameters(glob)
             self.assertRegex(str(caught.exception), r"^\[parameters\] tracing_test.py:\d+: " + re.escape(words) + "$")
         self.assertEqual(state.names(), ["mlp.0.weight", "mlp.0.bias", "count", "table"])
-        self.assertEqual((layer.weight.shape, layer.weight.dtype, repr(layer.bias)), ((2, 4), ls.f32, "Parameter(mlp.0.bias f32[2])"))
+        self.assertEqual((layer.weight.shape, layer.weight.dtype, repr(layer.bias)),
+                         ((2, 4), ls.f32, "Parameter(mlp.0.bias f32[2])"))
         self.assertTrue(table and not state.find("nothing"))
         state.materialize()
         self.assertEqual(state.array("table").shape, (5, 2))
@@ -233,7 +250,8 @@ class States(unittest.TestCase):
         model = ls.build(state.root, "mixer", size=16, patch=8, width=16, depth=1, classes=3)
         self.assertEqual(model.inputs, {"images": (ls.f32, (3, 16, 16))})
         state.materialize()
-        logits = ls.forward(state, {"images": (ls.f32, [2, 3, 16, 16])}, lambda x: model(x))(np.zeros((2, 3, 16, 16), np.float32))
+        logits = ls.forward(state, {"images": (ls.f32, [2, 3, 16, 16])},
+                            lambda x: model(x))(np.zeros((2, 3, 16, 16), np.float32))
         self.assertEqual(logits.shape, (2, 3))
         self.assertIn("gpt", ls.families())
 

@@ -27,7 +27,8 @@ def step(x, label):
     return loss
 run, steps = session.argument(0, "runs/a"), session.argument(1, 40)
 """
-TRAIN = "ls.train(session, state, ls.arrays(x=x, label=label, shuffle=True, seed=3), step, run=run, steps=steps, save_every=10)\n"
+TRAIN = ("ls.train(session, state, ls.arrays(x=x, label=label, shuffle=True, seed=3), step, run=run, steps=steps, "
+         "save_every=10)\n")
 
 
 class Training(Programs):
@@ -35,7 +36,8 @@ class Training(Programs):
         program = self.write("classifier.py", CLASSIFIER + TRAIN)
         want = self.state_of(self.alone(program, "runs/a"))
         for nproc, mesh in ((2, "[dp_replicate]"), (3, "[dp_replicate]"), (2, "[dp_shard]")):
-            self.assertEqual(self.state_of(self.ranks(nproc, program, f"runs/{nproc}{mesh[4]}", f"--mesh.dim_names={mesh}")), want)
+            self.assertEqual(self.state_of(self.ranks(nproc, program, f"runs/{nproc}{mesh[4]}",
+                                                      f"--mesh.dim_names={mesh}")), want)
         self.ranks(2, program, "runs/r", 17)
         self.assertEqual(self.state_of(self.ranks(3, program, "runs/r", 40)), want)
         tensors = ls.load(self.path("runs/r"))
@@ -48,7 +50,8 @@ class Training(Programs):
 
     def test_validation_is_the_same_on_any_ranks_and_changes_no_bit(self):
         measured = TRAIN.replace("save_every=10", """save_every=10, validation=ls.Validation(
-            ls.arrays(x=x[:32], label=label[:32]), lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=15)""")
+            ls.arrays(x=x[:32], label=label[:32]),
+            lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=15)""")
         plain = self.write("plain.py", CLASSIFIER + TRAIN)
         program = self.write("measured.py", CLASSIFIER + measured)
         want = self.state_of(self.alone(plain, "runs/p"))
@@ -64,7 +67,8 @@ class Training(Programs):
         some = self.write("some.py", CLASSIFIER + measured.replace("to(ls.i32)), 32,", "to(ls.i32)), 31,"))
         self.assertEqual(self.state_of(self.alone(some, "runs/s")), want)  # 31 is no multiple of a micro-batch
         for given, words in (
-            ("64,", "validation.samples is 64, and its data has 32 rows, so that some would be measured twice: take 32"),
+            ("64,",
+             "validation.samples is 64, and its data has 32 rows, so that some would be measured twice: take 32"),
             ("0,", "validation.samples is 0; a validation measures at least 1"),
         ):
             file = self.write("wrong.py", CLASSIFIER + measured.replace("to(ls.i32)), 32,", "to(ls.i32)), " + given))
@@ -157,7 +161,8 @@ class Training(Programs):
         stopped = self.write("stopped.py", broken.replace("run, steps =", "word = 'stop'\nrun, steps ="))
         said = self.alone(stopped, "runs/c", 10, code=2)
         self.assertIn("step 5: the loss is nan", said)
-        self.assertIn('the data is not finite: field "x" is nan at [0] of sample 0 of the batch (row 64 of the arrays)', said)
+        self.assertIn('the data is not finite: field "x" is nan at [0] of sample 0 of the batch (row 64 of the arrays)',
+                      said)
         wrong = self.write("wrong.py", broken.replace("run, steps =", "word = 'skipp'\nrun, steps ="))
         self.assertIn(
             'on_nonfinite is "skipp"; choose stop | skip | rewind; did you mean skip?',
@@ -207,24 +212,29 @@ class Training(Programs):
         own = self.write("own.py", CLASSIFIER.replace("adamw =", "state.compute_dtype(ls.bf16)\nadamw =") + TRAIN)
         self.assertEqual(self.state_of(self.alone(own, "runs/c")), want, "what the program chose")
         fp32 = self.state_of(self.alone(program, "runs/d"))
-        self.assertEqual(self.state_of(self.alone(own, "runs/e", "--train.precision=fp32")), fp32, "the word is for this start")
+        self.assertEqual(self.state_of(self.alone(own, "runs/e", "--train.precision=fp32")), fp32,
+                         "the word is for this start")
         self.assertNotEqual(want, fp32)
 
     def test_float8_by_each_recipe(self):
         text = CLASSIFIER.replace("down(ls.relu(up(x)))", "down(ls.relu(mid(ls.relu(up(x)))))")
         states = {}
         for recipe in ("tensorwise", "rowwise", "delayed"):
-            layers = f'mid = ls.Linear(state / "mid", 32, 32)\nstate.compute_dtype(ls.bf16)\nstate.float8(recipe="{recipe}")\nadamw ='
-            rows = TRAIN.replace("save_every=10", "save_every=10, global_batch=32, micro_batch=16")  # of products, a multiple of 16
+            layers = ('mid = ls.Linear(state / "mid", 32, '
+                      f'32)\nstate.compute_dtype(ls.bf16)\nstate.float8(recipe="{recipe}")\nadamw =')
+            # of products, a multiple of 16
+            rows = TRAIN.replace("save_every=10", "save_every=10, global_batch=32, micro_batch=16")
             program = self.write(f"{recipe}.py", text.replace("adamw =", layers) + rows)
             states[recipe] = self.state_of(self.alone(program, f"runs/{recipe}", 20))
             self.assertEqual(self.state_of(self.ranks(2, program, f"runs/{recipe}2", 20)), states[recipe])
         self.assertEqual(len(set(states.values())), 3)
         said = self.alone(program, "runs/refused", "--train.precision=bf16", code=2)
-        self.assertIn('train.precision is "bf16", and the program\'s layers multiply in float8 (State::float8); leave out one of the two', said)
+        self.assertIn('train.precision is "bf16", and the program\'s layers multiply in float8 (State::float8); leave '
+                      'out one of the two', said)
 
     def test_parts_are_trained(self):
-        for name, part in (("lora", "state.lora(rank=2, targets=['up'], also=['down'])"), ("freeze", "state.freeze(['up'])")):
+        for name, part in (("lora", "state.lora(rank=2, targets=['up'], also=['down'])"),
+                           ("freeze", "state.freeze(['up'])")):
             program = self.write(f"{name}.py", CLASSIFIER.replace("adamw =", f"{part}\nadamw =") + TRAIN)
             want = self.state_of(self.alone(program, f"runs/{name}", 20))
             self.assertEqual(self.state_of(self.ranks(3, program, f"runs/{name}3", 20)), want)
@@ -268,8 +278,10 @@ print(f"step {compiled.done}: state {state.hash()}")
         self.ranks(2, loop_program, "runs/d", 25)
         self.assertIn("state " + want, self.ranks(3, away, "runs/d", 40))
         self.assertEqual(self.state_of(self.alone(away, "runs/e")), want)
-        refused = self.write("refused.py", CLASSIFIER + loop.replace("micro_batch=4)", "micro_batch=4, offload_activations=True)"))
-        self.assertIn("compile.offload_activations is true, and compile.memory_budget is none", self.alone(refused, "runs/f", code=2))
+        refused = self.write("refused.py", CLASSIFIER
+                             + loop.replace("micro_batch=4)", "micro_batch=4, offload_activations=True)"))
+        self.assertIn("compile.offload_activations is true, and compile.memory_budget is none",
+                      self.alone(refused, "runs/f", code=2))
 
     def test_batches_of_other_sizes_and_lengths_are_compiled_and_go_on(self):
         program = self.write("shapes.py", """
@@ -306,7 +318,8 @@ if session.argument(0, "") != "apart":
         def __call__(self, ids, target):
             return step(ids, target)
     function = Callable()
-    function.step = ls.compile(state, {"ids": (ls.i32, [6]), "target": (ls.i32, [6])}, function, global_batch=8, micro_batch=4)
+    fields = {"ids": (ls.i32, [6]), "target": (ls.i32, [6])}
+    function.step = ls.compile(state, fields, function, global_batch=8, micro_batch=4)
     seen = weakref.ref(function)
     del function
     gc.collect()
@@ -315,19 +328,23 @@ if session.argument(0, "") != "apart":
         want = self.state_of(self.alone(program, "apart"))
         said = self.alone(program)
         self.assertEqual(self.state_of(said), want)
-        self.assertIn("the step is compiled for a batch of ids i32[5,6], target i32[5,6], in micro-batches of 1: shape 4 of at most 8", said)
+        self.assertIn("the step is compiled for a batch of ids i32[5,6], target i32[5,6], in micro-batches of 1: shape "
+                      "4 of at most 8", said)
         for nproc in (2, 3):
             self.assertEqual(self.state_of(self.ranks(nproc, program)), want)
 
     def test_samples_of_a_function(self):
-        sampled = "ls.train(session, state, ls.SampleData({'x': (ls.f32, [20]), 'label': (ls.i32, [])}, lambda i: {'label': label[i % 256], 'x': x[i % 256]}), step, run=run, steps=steps)\n"
+        sampled = ("ls.train(session, state, ls.SampleData({'x': (ls.f32, [20]), 'label': (ls.i32, [])}, lambda i: "
+                   "{'label': label[i % 256], 'x': x[i % 256]}), step, run=run, steps=steps)\n")
         program = self.write("sampled.py", CLASSIFIER + sampled)
         plain = self.write("plain.py", CLASSIFIER + TRAIN.replace(", shuffle=True, seed=3", ""))
         self.assertEqual(self.state_of(self.ranks(2, program, "runs/a")), self.state_of(self.alone(plain, "runs/b")))
 
     def test_interrupt_saves_and_is_told(self):
-        text = CLASSIFIER + "try:\n    " + TRAIN.replace("steps=steps", "steps=10**9") + "except KeyboardInterrupt:\n    print('interrupted')\n"
-        program = subprocess.Popen([sys.executable, self.write("long.py", text), "runs/a"], cwd=self.folder.name, stdout=subprocess.PIPE, text=True)
+        text = f"{CLASSIFIER}try:\n    {TRAIN.replace('steps=steps', 'steps=10**9')}"
+        text += "except KeyboardInterrupt:\n    print('interrupted')\n"
+        program = subprocess.Popen([sys.executable, self.write("long.py", text), "runs/a"], cwd=self.folder.name,
+                                   stdout=subprocess.PIPE, text=True)
         self.addCleanup(program.kill)
         line = program.stdout.readline()
         self.assertTrue(line.startswith("step 1/1000000000  loss "), line)
@@ -368,7 +385,9 @@ if session.argument(0, "") != "apart":
         self.assertTrue(os.path.exists(self.path("runs/a/report.html")), page)
 
     def test_interrupt_of_ones_own_loop(self):
-        program = subprocess.Popen([sys.executable, "-u", self.write("long.py", CLASSIFIER + "print('here')\nwhile True:\n    pass\n")], cwd=self.folder.name,
+        program = subprocess.Popen([sys.executable, "-u",
+                                    self.write("long.py", CLASSIFIER + "print('here')\nwhile True:\n    pass\n")],
+                                   cwd=self.folder.name,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(program.kill)
         self.assertEqual(program.stdout.readline(), "here\n")
@@ -400,12 +419,16 @@ if session.argument(0, "") != "apart":
         program = self.write("classifier.py", CLASSIFIER + TRAIN)
         want = self.state_of(self.alone(program, "runs/a"))
         killing = self.write("killing.py", "import os, signal\n" + CLASSIFIER +
-                             "def fill(i):\n    if i == 25 * 16 and os.environ['LOCKSTEP_RESTART'] == '0':\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+                             "def fill(i):\n    if i == 25 * 16 and os.environ['LOCKSTEP_RESTART'] == '0':\n        "
+                             "os.kill(os.getpid(), signal.SIGKILL)\n"
                              "    return x[i % 256], label[i % 256]\n"
-                             "ls.train(session, state, ls.SampleData({'x': (ls.f32, [20]), 'label': (ls.i64, [])}, fill), step, run=run, steps=steps, save_every=10)\n")
-        plain = self.state_of(self.alone(self.write("plain.py", CLASSIFIER + TRAIN.replace(", shuffle=True, seed=3", "")), "runs/p"))
+                             "ls.train(session, state, ls.SampleData({'x': (ls.f32, [20]), 'label': (ls.i64, [])}, "
+                             "fill), step, run=run, steps=steps, save_every=10)\n")
+        plain = self.state_of(self.alone(self.write("plain.py", CLASSIFIER
+                                                    + TRAIN.replace(", shuffle=True, seed=3", "")), "runs/p"))
         self.assertNotEqual(plain, want)
-        out = self.run_words([f"{os.environ['LOCKSTEP_BIN']}/trainrun", "--nproc", "2", "--max-restarts", "1", killing, "runs/k"])
+        out = self.run_words([f"{os.environ['LOCKSTEP_BIN']}/trainrun", "--nproc", "2", "--max-restarts", "1", killing,
+                              "runs/k"])
         self.assertIn("restart 1 of 1", out)
         self.assertEqual(self.state_of(out), plain)
 

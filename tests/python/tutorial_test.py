@@ -1,4 +1,5 @@
-"""Every block of docs/tutorial.md, in order, in one folder, and README's program in Python: what they say is what happens."""
+"""Every block of docs/tutorial.md, in order, in one folder, and README's program in Python: what they say is what
+happens."""
 import os
 import re
 import subprocess
@@ -24,7 +25,8 @@ class Tutorial(unittest.TestCase):
         self.environment = dict(os.environ, PATH=f"{BIN}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
 
     def run_block(self, words, text):
-        done = subprocess.run(words, cwd=self.folder.name, env=self.environment, capture_output=True, text=True, timeout=200)
+        done = subprocess.run(words, cwd=self.folder.name, env=self.environment, capture_output=True, text=True,
+                              timeout=200)
         self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout}\n{done.stderr}")
         return done.stdout + done.stderr
 
@@ -76,7 +78,8 @@ class Tutorial(unittest.TestCase):
     # The site's pages, of which the API is read from all public headers: without the generator, which is fetched.
     def test_pages_of_the_site(self):
         out = os.path.join(self.folder.name, "pages")
-        self.run_block([sys.executable, os.path.join(TREE, "scripts", "site_pages.py"), TREE, out, f"{BIN}/trainrun"], "site_pages.py")
+        self.run_block([sys.executable, os.path.join(TREE, "scripts", "site_pages.py"), TREE, out, f"{BIN}/trainrun"],
+                       "site_pages.py")
         with open(os.path.join(TREE, "mkdocs.yml"), encoding="utf-8") as file:
             pages = re.findall(r"^ +- .*: (\w+\.md)$", file.read(), re.M)
         self.assertGreaterEqual(len(pages), 20)

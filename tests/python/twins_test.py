@@ -14,7 +14,8 @@ class Twins(Programs):
             self.assertEqual(self.state_of(self.ranks(nproc, f"{EXAMPLES}/mlp.py", f"runs/{nproc}", 30)), want)
         half = self.state_of(self.run_words([f"{BIN}/example-mlp", "runs/cpp-bf16", "30", "--train.precision=bf16"]))
         self.assertNotEqual(half, want)
-        self.assertEqual(self.state_of(self.ranks(2, f"{EXAMPLES}/mlp.py", "runs/bf16", 30, "--train.precision=bf16")), half)
+        self.assertEqual(self.state_of(self.ranks(2, f"{EXAMPLES}/mlp.py", "runs/bf16", 30, "--train.precision=bf16")),
+                         half)
 
     def test_gpt(self):
         np.random.default_rng(5).integers(0, 256, 20000).astype(np.uint16).tofile(self.path("tokens.bin"))

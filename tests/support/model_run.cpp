@@ -27,8 +27,8 @@ uint32_t bits(const std::string& name, int64_t i) {
   return mix(mix(salt) + static_cast<uint32_t>(i));
 }
 
-// Integers are below the model's classes, those that choose rows of tables below 3, segments below 2; floats
-// are in [0, 1), a binary target 0 or 1; a length is at least 1.
+// Integers are below the model's classes, those that choose rows of tables below 3, segments and masks below
+// 2; floats are in [0, 1), a binary target 0 or 1; a length is at least 1.
 void fill_field(const models::Field& field, int64_t classes, int64_t step, int64_t first, int64_t count,
                 void* to) {
   const int64_t each = numel(field.shape);
@@ -36,9 +36,7 @@ void fill_field(const models::Field& field, int64_t classes, int64_t step, int64
   for (int64_t i = 0; i < count * each; ++i) {
     const int64_t at = first * each + i;
     if (field.dtype == DType::i32) {
-      const auto below = static_cast<uint32_t>(field.name == "categories"       ? 3
-                                               : field.name == "token_type_ids" ? 2
-                                                                                : classes);
+      const auto below = static_cast<uint32_t>(field.name == "categories" ? 3 : field.zeros ? 2 : classes);
       static_cast<int32_t*>(to)[i] = static_cast<int32_t>(bits(name, at) % below) + (field.name == "lengths");
     } else {
       const double u = formula_unit(name, at);

@@ -75,7 +75,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         there.close()
         if word == "after":
             return self.cut()
-        head = [(n, v) for n, v in got.getheaders() if n.lower() not in ("connection", "transfer-encoding", "content-length")]
+        head = [(n, v) for n, v in got.getheaders()
+                if n.lower() not in ("connection", "transfer-encoding", "content-length")]
         length = got.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
         head.append(("Content-Length", length or "0"))
         if word == "cut":

@@ -93,6 +93,29 @@ TEST_P(Families, AdaptersOfEveryLayerAreTrained) {
   EXPECT_EQ(train_model(run).hash, hash);
 }
 
+// Of the same draws each hidden token lies where it may be told, or where it may not.
+TEST(Models, NothingIsToldWhereTheMaskOfSpecialTokensIs) {
+  for (const bool evaluation : {false, true}) {
+    auto told = [&](auto mask) {
+      ModelRun run{.kind = "bert", .options = {{"vocab", 17}, {"context", 16}, {"width", 16}, {"heads", 2}}};
+      run.steps = 1, run.evaluation = evaluation;
+      run.fields = {{"special_tokens_mask", DType::i32, {16}, 2, true}};
+      run.objectives = [&](const models::Model& model, const tasks::Batch& batch) {
+        const std::vector<models::Field> fields = {model.inputs[0], run.fields[0]};
+        const std::vector<Tensor> values = {batch["ids"], mask(batch["special_tokens_mask"])};
+        return tasks::task("masked_lm").objectives(model, tasks::Batch(fields, values), Json::object());
+      };
+      return train_model(run).metrics.at("tokens");
+    };
+    const double all = told([](const Tensor& mask) { return mask * 0; }),
+                 some = told([](const Tensor& mask) { return mask; }),
+                 others = told([](const Tensor& mask) { return 1 - mask; });
+    EXPECT_GT(some, 0) << evaluation;
+    EXPECT_GT(others, 0) << evaluation;
+    EXPECT_EQ(some + others, all) << evaluation;
+  }
+}
+
 TEST(Models, ImagesOfAnotherSizeAreRefused) {
   State state(solo_mesh(), 1);
   const auto model = models::build(state.root(), "mixer", {{"channels", 2}, {"size", 8}});

@@ -262,20 +262,27 @@ TEST_F(Documents, WithoutATargetAreLeftOutAndTheLastAreKeptForValidation) {
   EXPECT_EQ(row(*samples, 1, o, true).learnt().substr(0, 2), "d.");
 }
 
-// The samples of a step are the same however many ranks read them, and an epoch has each row once.
-// Of an encoder that sees the whole row there is no place without a token: the rest of a file is left out.
-TEST_F(Documents, OfIdsAloneFillTheirRows) {
+// Of an encoder that sees the whole row there is no place without a token: the rest of a file is left out,
+// and so is a row of which nothing is learnt.
+TEST_F(Documents, OfWholeRowsSayWhatIsNotLearnt) {
   const auto o = options(
-      "{\"text\": \"hello, \"}\n{\"prompt\": \"wide \", \"completion\": \"world of words\"}\n", "documents");
-  const auto samples = open_samples(o, {{"ids", DType::i32, {8}}});
+      "{\"text\": \"hello, \"}\n{\"prompt\": \"wide \", \"completion\": \"world of words\"}\n"
+      "{\"text\": \"read, not learnt\", \"weight\": 0}\n{\"text\": \"learnt\"}",
+      "documents");
+  testing::internal::CaptureStderr();
+  const auto samples = open_samples(o, {{"ids", DType::i32, {8}}, {"special_tokens_mask", DType::i32, {8}}});
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("1 row has no token to learn"), std::string::npos);
   std::string rows;
-  for (int64_t i = 0; i < 4; ++i) {
-    int32_t ids[8];
-    samples->fill(i, 1, 0, 1, {ids});
+  for (int64_t i = 0; i < 6; ++i) {
+    int32_t ids[8], unlearnt[8];
+    samples->fill(i, 1, 0, 1, {ids, unlearnt});
     for (int32_t id : ids) rows += static_cast<char>(id);
+    for (int32_t is : unlearnt) rows += is ? '1' : '0';
     rows += '|';
   }
-  EXPECT_EQ(rows, "hello, w|ide worl|d of wor|hello, w|");  // 26 bytes: 3 rows, then the next epoch
+  EXPECT_EQ(rows,
+            "hello, w00000001|ide worl11110000|d of wor00000000|dsread, 00111111|ntlearnt11000000|"
+            "hello, w00000001|");
 }
 
 // Of an encoder and a decoder: what is given, and the last answer behind it.

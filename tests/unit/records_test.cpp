@@ -1,6 +1,7 @@
 // What is read of a record beside its text: whether it is learnt, who speaks first, and what is named as not
 // read.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 #include "launcher/data/documents/documents.h"
@@ -117,23 +118,30 @@ TEST(Records, WhatIsNotReadIsWarnedOf) {
   for (int i = 0; i < 200; ++i) lines += "{\"text\": \"hello\", \"title\": \"t\"}\n";
   for (int i = 0; i < 20; ++i) lines += str("{\"text\": \"hello\", \"x", 10 + i, "\": 1}\n");
   const std::string path = folder.write("a.jsonl", lines);
-  DataOptions options{.kind = "jsonl", .paths = {path}};
-  testing::internal::CaptureStderr();
-  open_samples(options, {{"ids", DType::i32, {8}},
-                         {"targets", DType::i32, {8}},
-                         {"documents", DType::i32, {8}},
-                         {"positions", DType::i32, {8}}});
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string more = folder.write("b.jsonl", "{\"text\": \"hello\", \"x10\": 1}\n");
+  DataOptions options{.kind = "jsonl", .paths = {path, more}};
+  options.cache = folder.path("cache");
+  ::usleep(2'100'000);  // what was written moments ago is not kept
+  auto opened = [&] {
+    testing::internal::CaptureStderr();
+    open_samples(options, {{"ids", DType::i32, {8}},
+                           {"targets", DType::i32, {8}},
+                           {"documents", DType::i32, {8}},
+                           {"positions", DType::i32, {8}}});
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string said = opened();
   EXPECT_NE(
       said.find("warning: data: \"title\" is not read, and 200 records have it, the first in " + path +
                 ", line 2; write what a model should see into the members that are read (docs/recipes.md)"),
       std::string::npos)
       << said;
-  EXPECT_NE(said.find("\"x10\" is not read, and 1 record has it, the first in " + path + ", line 202;"),
+  EXPECT_NE(said.find("\"x10\" is not read, and 2 records have it, the first in " + path + ", line 202;"),
             std::string::npos)
       << said;
   EXPECT_NE(said.find("warning: data: and 5 more members are not read"), std::string::npos) << said;
   EXPECT_EQ(said.find("\"id\""), std::string::npos) << said;
+  EXPECT_EQ(opened(), said);  // of kept tokens, too
 }
 
 }  // namespace

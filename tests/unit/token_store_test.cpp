@@ -42,11 +42,13 @@ class Stores : public testing::Test {
         [&](TokenWriter& writer) {
           ++times_;
           for (const auto& document : wanted_) writer.document(document);
+          writer.note(notes_);
         },
         made_);
   }
   ScratchFolder folder_;
   std::vector<std::vector<uint32_t>> wanted_ = {{1, 2, 3}, {}, {kCounts | 4, 5}};
+  std::string notes_;
   int times_ = 0;
   int64_t made_ = 0;
 };
@@ -106,6 +108,18 @@ void flip_at(const std::string& path, int64_t at) {
   put_at(path, at, std::string(1, static_cast<char>(~file.get())));
 }
 
+TEST_F(Stores, KeepWhatIsToBeSaidOfTheFile) {
+  const std::string path = folder_.write("a.txt", "text"), cache = folder_.path("cache");
+  notes_ = std::string("a line\n\0b", 9);
+  EXPECT_EQ(open(path, "how", "").notes(), notes_);
+  ::usleep(2'100'000);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(open(path, "how", cache).notes(), notes_);
+  EXPECT_EQ(times_, 2);
+  std::filesystem::resize_file(store_in(cache), 64 + 24 + 4 * 8 + 8);  // a byte of them is lost
+  EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  EXPECT_EQ(times_, 3);
+}
+
 // A byte anywhere: of the header, an id, the padding, a start.
 TEST_F(Stores, ThatAreDamagedAreMadeAgainWithALineThatSaysSo) {
   const std::string path = folder_.write("a.txt", "text"), cache = folder_.path("cache");
@@ -133,11 +147,13 @@ TEST_F(Stores, OfAnEarlierVersionAreMadeAnewWithoutAWord) {
   const std::string path = folder_.write("a.txt", "text"), cache = folder_.path("cache");
   ::usleep(2'100'000);
   open(path, "how", cache);
-  put_at(store_in(cache), 0, "LTOKENS2");
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  EXPECT_EQ(times_, 2);
+  for (const char* version : {"LTOKENS2", "LTOKENS3"}) {
+    put_at(store_in(cache), 0, version);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  }
+  EXPECT_EQ(times_, 3);
 }
 
 TEST_F(Stores, AreInMemoryWhereTheDiskDoesNotTakeThem) {

@@ -93,7 +93,7 @@ void DocumentFiles::tell(const DataOptions& options, const DocumentMaker& maker,
     logs::info(str("data: ", bytes_text(static_cast<double>(maker.made)), " of JSON lines tokenized in ",
                    static_cast<int64_t>(maker.seconds + 0.5), " s",
                    options.cache.empty() ? "" : str("; kept in ", options.cache, " until a file changes")));
-  for (const auto& line : maker.unread()) logs::warn("warning: " + line);
+  for (const auto& line : maker.unread()) logs::info("warning: " + line);
   if (options.validation > 0 && validation == 0)
     logs::info(str("warning: data.validation: ", options.validation, " keeps no record of ", documents,
                    ": there will be no validation loss; keep more, or set it to 0"));

@@ -18,7 +18,7 @@ namespace lockstep::launcher::data {
 namespace {
 // Where the fields of a sample are written; null: it is not asked for.
 struct RowFields {
-  int32_t *ids = nullptr, *targets = nullptr, *documents = nullptr, *positions = nullptr;
+  int32_t *ids = nullptr, *targets = nullptr, *unlearnt = nullptr, *documents = nullptr, *positions = nullptr;
 };
 
 // Tokens of a store in large reads, for a walk from its first one on.
@@ -53,7 +53,7 @@ class DocumentSamples : public Samples {
         padding_(maker.padding()),
         end_(maker.end()) {
     for (const auto& field : fields) names_.push_back(field.name);
-    whole_rows_ = fields.size() == 1;
+    whole_rows_ = names_.back() == "special_tokens_mask";
     lay();
     tell(maker);
   }
@@ -91,7 +91,7 @@ class DocumentSamples : public Samples {
     if (train_.size() == 0)
       files_.refuse_empty(
           options_,
-          whole_rows_
+          whole_rows_ && !unlearnt_rows_
               ? str("all together have fewer tokens than a row of model.context, ", options_.context,
                     "; give more records, or a smaller context")
               : "none has a token to learn: their texts or completions are empty or of weight 0, or no "
@@ -116,12 +116,12 @@ class DocumentSamples : public Samples {
     if (options_.pack != "stream") tally(store, from, until);
     for (int64_t at = from; at + 1 < until; at += context) {
       const int64_t count = std::min(context, until - (whole_rows_ ? 0 : 1) - at);
-      if (whole_rows_) {
-        if (count == context) rows.alone({at, store, static_cast<int32_t>(count)});
+      if (whole_rows_ && count < context) continue;
+      uint32_t last = 0;
+      if (!window_.learnt(files_.stores[store], store, at + (whole_rows_ ? 0 : 1), count, last)) {
+        ++unlearnt_rows_;
         continue;
       }
-      uint32_t last = 0;
-      if (!window_.learnt(files_.stores[store], store, at + 1, count, last)) continue;
       const RowPiece piece{at, store, static_cast<int32_t>(count)};
       if (options_.pack == "documents")
         rows.packed(piece);
@@ -147,6 +147,9 @@ class DocumentSamples : public Samples {
       logs::info(str("data: ", nothing_, " of ", files_.documents,
                      " records have no token to learn, and are ",
                      options_.pack == "stream" ? "only read" : "left out"));
+    if (whole_rows_ && unlearnt_rows_)
+      logs::info(str("data: ", unlearnt_rows_, unlearnt_rows_ == 1 ? " row has" : " rows have",
+                     " no token to learn, and ", unlearnt_rows_ == 1 ? "is" : "are", " left out"));
     if (end_alone_)
       logs::info(
           str("data: ", end_alone_, " of ", files_.documents,
@@ -165,10 +168,11 @@ class DocumentSamples : public Samples {
     RowFields to;
     for (size_t f = 0; f < names_.size(); ++f) {
       int32_t* place = static_cast<int32_t*>(fields[f]) + at * context;
-      (names_[f] == "ids"         ? to.ids
-       : names_[f] == "targets"   ? to.targets
-       : names_[f] == "documents" ? to.documents
-                                  : to.positions) = place;
+      (names_[f] == "ids"                   ? to.ids
+       : names_[f] == "targets"             ? to.targets
+       : names_[f] == "special_tokens_mask" ? to.unlearnt
+       : names_[f] == "documents"           ? to.documents
+                                            : to.positions) = place;
     }
     std::vector<uint32_t> tokens;
     int64_t t = 0;
@@ -181,6 +185,7 @@ class DocumentSamples : public Samples {
         put(to, t, static_cast<int32_t>(tokens[k] & ~kCounts),
             next & kCounts ? static_cast<int32_t>(next & ~kCounts) : static_cast<int32_t>(kIgnoreIndex),
             document, k);
+        if (to.unlearnt) to.unlearnt[t] = !(tokens[k] & kCounts);
       }
     }
     for (; t < context; ++t) put(to, t, padding_, static_cast<int32_t>(kIgnoreIndex), document, 0);
@@ -199,9 +204,9 @@ class DocumentSamples : public Samples {
   PackedPieces train_, validation_;
   Window window_;  // while rows are laid
   int32_t padding_ = 0;
-  bool whole_rows_ = false;  // a row of ids alone has no place that is not learnt
+  bool whole_rows_ = false;  // without empty places, and with a word on each token
   std::optional<int32_t> end_;
-  int64_t longer_ = 0, nothing_ = 0, end_alone_ = 0;
+  int64_t longer_ = 0, nothing_ = 0, unlearnt_rows_ = 0, end_alone_ = 0;
 };
 }  // namespace
 
@@ -217,7 +222,7 @@ std::unique_ptr<Samples> document_samples(const DataOptions& options,
   of.context = fields[0].shape.empty() ? 0 : fields[0].shape[0];
   if (names == "ids decoder_ids targets ") return pair_samples(of, fields);
   if (names == "ids lengths token_type_ids labels ") return label_samples(of, fields);
-  if (names == "ids ") {
+  if (names == "ids special_tokens_mask ") {
     if (options.pack == "none")
       throw UserError(
           "data.pack is none, and a model that sees all tokens of a row (task.kind masked_lm) would be "

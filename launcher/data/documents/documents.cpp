@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <future>
 #include <map>
-#include <mutex>
+#include <sstream>
 #include <thread>
 #include <tuple>
 
@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kBlock = int64_t{16} << 20;
 constexpr size_t kLongest = kJsonBytes;  // bytes of a line
 
-struct Line {
+struct TextLine {
   std::string text;
   int64_t number;
 };
@@ -33,8 +33,8 @@ struct Line {
 class Lines {
  public:
   Lines(const FileBytes& file, const std::string& path) : file_(file), path_(path) {}
-  std::vector<Line> next() {
-    std::vector<Line> out;
+  std::vector<TextLine> next() {
+    std::vector<TextLine> out;
     while (out.empty() && (at_ < file_.size() || !rest_.empty())) {
       const int64_t bytes = std::min(kBlock, file_.size() - at_);
       check_stop();
@@ -89,30 +89,12 @@ void refuse_packed(const FileBytes& file, const std::string& path) {
 }
 }  // namespace
 
-struct DocumentMaker::Unread {
-  struct Of {
-    int64_t records = 0, line = 0;  // the first
-    std::string path;
-  };
-  std::mutex mutex;
-  std::map<std::string, Of> members;
-
-  void note(const std::vector<std::string>& names, const std::string& path, int64_t line) {
-    const std::lock_guard lock(mutex);
-    for (const auto& name : names) {
-      Of& of = members[name];
-      if (of.records++ == 0) of.path = path, of.line = line;
-      if (of.path == path) of.line = std::min(of.line, line);
-    }
-  }
-};
-
 std::vector<std::string> DocumentMaker::unread() const {
   constexpr size_t kShown = 16;
   std::vector<std::string> out;
-  for (const auto& [name, of] : unread_->members) {
+  for (const auto& [name, of] : unread_) {
     if (out.size() == kShown) {
-      out.push_back(str("data: and ", unread_->members.size() - kShown, " more members are not read"));
+      out.push_back(str("data: and ", unread_.size() - kShown, " more members are not read"));
       break;
     }
     out.push_back(str("data: ", name, " is not read, and ", of.records,
@@ -124,11 +106,7 @@ std::vector<std::string> DocumentMaker::unread() const {
 }
 
 DocumentMaker::DocumentMaker(const DataOptions& options, RecordKind kind)
-    : options_(options),
-      kind_(kind),
-      reader_(options),
-      cache_(options.cache),
-      unread_(std::make_shared<Unread>()) {
+    : options_(options), kind_(kind), reader_(options), cache_(options.cache) {
   if (options.tokenizer != "bytes") {
     tokenizer_.emplace(tokenizer_file_of(options.tokenizer));
     if (kind == RecordKind::learnt || options.eos != "auto") end_ = end_token(*tokenizer_, options.eos);
@@ -237,8 +215,8 @@ std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::s
   return out;
 }
 
-std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::string& path,
-                                          int64_t number) const {
+DocumentMaker::Line DocumentMaker::line(const std::string& text, const std::string& path,
+                                        int64_t number) const {
   const std::string where = str("data.paths: ", one_line(path), ", line ", number);
   const JsonText read = read_json(text, Comments::refused);
   if (!read.readable || !read.value.is_object()) {
@@ -256,21 +234,21 @@ std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::st
                             : "",
                         why.substr(end)));
   }
-  auto noted = [&](auto record) {
-    if (!record.unread.empty()) unread_->note(record.unread, path, number);
-    return record;
-  };
-  return kind_ == RecordKind::labelled
-             ? labelled(noted(read_labelled(read.value, options_, where, number)), where)
-             : document(noted(reader_.read(read.value, where)), where);
+  if (kind_ == RecordKind::labelled) {
+    const LabelledText record = read_labelled(read.value, options_, where, number);
+    return {labelled(record, where), record.unread};
+  }
+  const Record record = reader_.read(read.value, where);
+  return {document(record, where), record.unread};
 }
 
 void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenWriter& to) const {
   const size_t workers = std::max(1u, std::thread::hardware_concurrency());
   refuse_packed(file, path);
   Lines lines(file, path);
-  for (std::vector<Line> block = lines.next(); !block.empty(); block = lines.next()) {
-    std::vector<std::vector<uint32_t>> made(block.size());
+  std::map<std::string, Unread> unread;
+  for (std::vector<TextLine> block = lines.next(); !block.empty(); block = lines.next()) {
+    std::vector<Line> made(block.size());
     auto work = [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i, check_stop()) made[i] = line(block[i].text, path, block[i].number);
     };
@@ -280,8 +258,13 @@ void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenW
                                  block.size() * w / workers, block.size() * (w + 1) / workers));
     for (auto& part : parts) part.wait();
     for (auto& part : parts) part.get();  // the first line that is refused
-    for (const auto& document : made) to.document(document);
+    for (size_t i = 0; i < made.size(); ++i) {
+      to.document(made[i].tokens);
+      for (const auto& name : made[i].unread)
+        if (Unread& of = unread[name]; of.records++ == 0) of.line = block[i].number;
+    }
   }
+  for (const auto& [name, of] : unread) to.note(str(of.records, " ", of.line, " ", name, "\n"));
 }
 
 TokenStore DocumentMaker::store(const FileBytes& file, const std::string& path) {
@@ -289,6 +272,10 @@ TokenStore DocumentMaker::store(const FileBytes& file, const std::string& path) 
   TokenStore out = token_store(
       file, path, str("jsonl ", fingerprint_), cache_, [&](TokenWriter& to) { write(file, path, to); }, made);
   seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  std::istringstream notes(out.notes());
+  int64_t records = 0, first = 0;
+  for (std::string name; notes >> records >> first && std::getline(notes >> std::ws, name);)
+    unread_.try_emplace(name, Unread{0, first, path}).first->second.records += records;
   return out;
 }
 

@@ -1,7 +1,7 @@
 // Files of JSON lines as documents of tokens.
 #pragma once
 
-#include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,17 +46,24 @@ class DocumentMaker {
   };
   Around around(bool pair) const;
 
-  // Of members that were not read now: a line for each name, how many records have it, and the first of them.
+  // Of members that are not read: a line for each name, how many records have it, and the first of them.
   std::vector<std::string> unread() const;
 
   int64_t made = 0;  // bytes that were read now, rather than before
   double seconds = 0;
 
  private:
-  void write(const FileBytes& file, const std::string& path, TokenWriter& to) const;
-  std::vector<uint32_t> line(const std::string& text, const std::string& path, int64_t number) const;
+  struct Unread {
+    int64_t records = 0, line = 0;  // the first
+    std::string path;
+  };
+  struct Line {
+    std::vector<uint32_t> tokens;
+    std::vector<std::string> unread;
+  };
 
-  struct Unread;  // shared by threads
+  void write(const FileBytes& file, const std::string& path, TokenWriter& to) const;
+  Line line(const std::string& text, const std::string& path, int64_t number) const;
 
   DataOptions options_;
   RecordKind kind_;
@@ -64,7 +71,7 @@ class DocumentMaker {
   std::optional<Tokenizer> tokenizer_;  // none: bytes
   std::optional<int32_t> end_;
   std::string cache_, fingerprint_, no_chat_;  // why conversations cannot be read
-  std::shared_ptr<Unread> unread_;
+  std::map<std::string, Unread> unread_;       // by name
 };
 
 }  // namespace lockstep::launcher::data

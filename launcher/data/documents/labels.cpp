@@ -22,7 +22,7 @@ Label label_in(const Json& record, const std::string& member, const std::string&
   const Json& value = record[member];
   if (value.is_number_integer()) return {value.dump(), true};
   if (value.is_string() && !trim(value.get<std::string>()).empty()) return {value.get<std::string>(), false};
-  throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(value.dump()), 80),
+  throw UserError(str(where, ": \"", member, "\" is ", value_text(value),
                       ", and should be a class: an integer from 0 on, or a name"));
 }
 }  // namespace

@@ -33,10 +33,18 @@ const std::vector<ChatTemplate>& templates() {
        {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}}};
   return all;
 }
-const ChatTemplate* find_template(const std::string& name) {
+const ChatTemplate& template_of(const std::string& name) {
   for (const auto& row : templates())
-    if (name == row.name) return &row;
-  return nullptr;
+    if (name == row.name) return row;
+  const bool jinja = name.find('{') != std::string::npos || name.find(".jinja") != std::string::npos;
+  throw UserError(
+      str("data.template is \"", shortened(printable(name), 80), "\"",
+          jinja ? ", and templates of Jinja are not run" : ", which is none",
+          "; choose chatml or llama3, or write each conversation as a record of prompt and completion "
+          "(transformers' apply_chat_template with tokenize=False gives the text)"));
+}
+std::string message_of(const ChatTemplate& form, const std::string& role, const std::string& content) {
+  return str(form.open, role, form.role, form.trimmed ? trim(content) : content, form.close, form.rest);
 }
 
 // Who speaks, by the words of ShareGPT too.
@@ -80,8 +88,7 @@ std::string content_of(const Json& message, const char* member, const std::strin
       out += part["text"].get<std::string>();
     }
   if (!all)
-    throw UserError(str(where, ": the \"", member, "\" of a message is ",
-                        shortened(printable(content.dump()), 80),
+    throw UserError(str(where, ": the \"", member, "\" of a message is ", value_text(content),
                         ", and should be a text, or a list of {\"type\": \"text\", \"text\": ...}"));
   return out;
 }
@@ -102,21 +109,10 @@ void check_asked(const Json& message, const std::string& where) {
 void check_calls(const Json& message, const std::string& where) {
   for (const char* member : {"tool_calls", "function_call"})
     if (message.contains(member) && !is_empty(message[member]))
-      throw UserError(str(
-          where, ": the \"", member, "\" of a message is ", shortened(printable(message[member].dump()), 80),
-          ", and calls of tools are not read; write the call into the message's content, or take "
-          "the record out"));
-}
-}  // namespace
-
-namespace {
-const ChatTemplate& template_of(const std::string& name) {
-  if (const ChatTemplate* found = find_template(name)) return *found;
-  const bool jinja = name.find('{') != std::string::npos || name.find(".jinja") != std::string::npos;
-  throw UserError(str("data.template is \"", shortened(printable(name), 80), "\"",
-                      jinja ? ", and templates of Jinja are not run" : ", which is none", "; choose chatml ",
-                      "or llama3, or write each conversation as a record of prompt and completion "
-                      "(transformers' apply_chat_template with tokenize=False gives the text)"));
+      throw UserError(
+          str(where, ": the \"", member, "\" of a message is ", value_text(message[member]),
+              ", and calls of tools are not read; write the call into the message's content, or take "
+              "the record out"));
 }
 }  // namespace
 
@@ -148,15 +144,12 @@ std::string chat_jinja(const std::string& chat_template) {
 ChatOpening chat_opening(const std::string& chat_template, const std::string& system,
                          const std::string& user) {
   const ChatTemplate& form = template_of(chat_template);
-  std::string text = form.begin;
-  auto message = [&](const char* role, const std::string& content) {
-    text += str(form.open, role, form.role, form.trimmed ? trim(content) : content, form.close, form.rest);
-  };
-  if (!system.empty()) message("system", system);
-  message("user", user);
-  return {str(text, form.open, "assistant", form.role), form.close, form.specials};
+  const std::string first = system.empty() ? "" : message_of(form, "system", system);
+  return {str(form.begin, first, message_of(form, "user", user), form.open, "assistant", form.role),
+          form.close, form.specials};
 }
 
+std::string value_text(const Json& value) { return shortened(printable(value.dump()), 80); }
 std::string members_of(const Json& record) {
   std::vector<std::string> names;
   for (const auto& [name, value] : record.items()) names.push_back(shortened(printable(name), 40));
@@ -202,7 +195,7 @@ bool learnt_of(const Json& of, const std::string& what, const std::string& where
 std::string text_in(const Json& record, const std::string& member, const std::string& where) {
   const Json& value = record[member];
   if (!value.is_string())
-    throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(value.dump()), 80),
+    throw UserError(str(where, ": \"", member, "\" is ", value_text(value),
                         ", and should be a text; take the record out, or name another member"));
   return value.get<std::string>();
 }
@@ -212,7 +205,7 @@ RecordReader::RecordReader(const DataOptions& options) : options_(options) {
 }
 
 std::vector<std::string> RecordReader::special_tokens() const {
-  return find_template(options_.chat_template)->specials;
+  return template_of(options_.chat_template).specials;
 }
 std::string RecordReader::text() const {
   return str(options_.text_key, " ", options_.prompt_key, " ", options_.completion_key, " ",
@@ -260,7 +253,7 @@ Record RecordReader::instruction(const Json& record, const std::string& where) c
   const char *answer = record.contains("output") ? "output" : "response",
              *input = record.contains("input") ? "input" : "context";
   if (record.contains("history") && !is_empty(record["history"]))
-    throw UserError(str(where, ": \"history\" is ", shortened(printable(record["history"].dump()), 80),
+    throw UserError(str(where, ": \"history\" is ", value_text(record["history"]),
                         ", and what was said before an instruction is not read; write the conversation as "
                         "\"messages\" of role and content"));
   std::string asked = text_in(record, "instruction", where);
@@ -275,26 +268,23 @@ Record RecordReader::instruction(const Json& record, const std::string& where) c
 
 Record RecordReader::conversation(const Json& record, const std::string& member,
                                   const std::string& where) const {
-  const ChatTemplate& form = *find_template(options_.chat_template);
+  const ChatTemplate& form = template_of(options_.chat_template);
   const Json& messages = record[member];
   if (!messages.is_array())
-    throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(messages.dump()), 80),
+    throw UserError(str(where, ": \"", member, "\" is ", value_text(messages),
                         ", and should be a list of {\"role\": ..., \"content\": ...}"));
   Record out{.parts = {}, .framed = true};
   note_unread(record, {member, "system"}, "", out.unread);
   std::string between = form.begin;  // what no one said
   bool first = true;
-  auto unlearnt = [&](const std::string& role, const std::string& content) {
-    between += str(form.open, role, form.role, form.trimmed ? trim(content) : content, form.close, form.rest);
-  };
   const bool system = record.contains("system") && !is_empty(record["system"]);
-  if (system) unlearnt("system", text_in(record, "system", where));
+  if (system) between += message_of(form, "system", text_in(record, "system", where));
   for (const auto& message : messages) {
     const bool shared = message.is_object() && message.contains("from") && message.contains("value");
     const char *who = shared ? "from" : "role", *said = shared ? "value" : "content";
     if (!message.is_object() || !message.contains(who) || !message[who].is_string() ||
         !message.contains(said))
-      throw UserError(str(where, ": a message is ", shortened(printable(message.dump()), 80),
+      throw UserError(str(where, ": a message is ", value_text(message),
                           ", and should be {\"role\": ..., \"content\": ...}"));
     const std::string role = role_of(message[who].get<std::string>());
     if (system && std::exchange(first, false) && role == "system")
@@ -305,7 +295,7 @@ Record RecordReader::conversation(const Json& record, const std::string& member,
     const bool learnt = learnt_of(message, "a message", where) && role == "assistant";
     if (role != "assistant") check_asked(message, where);
     if (!learnt) {
-      unlearnt(role, content);
+      between += message_of(form, role, content);
       continue;
     }
     if (form.trimmed) content = trim(content);

@@ -20,9 +20,10 @@ struct Record {
   std::vector<std::string> unread = {};  // members that no one reads, in quotes, with whose they are
 };
 
-// The names of a record's members, "text, id"; and the text in one. UserError naming `where` for another
-// value.
+// The names of a record's members, "text, id"; a value in a message; and the text in a member. UserError
+// naming `where` for another value.
 std::string members_of(const Json& record);
+std::string value_text(const Json& value);
 std::string text_in(const Json& record, const std::string& member, const std::string& where);
 // Of members that are not in `read`, say nothing of a weight and are no ids or sources the names, in quotes,
 // and `what` behind them.

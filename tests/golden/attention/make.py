@@ -52,7 +52,8 @@ def graded(y, leaves, names):
 
 
 def attention(b, t, s, h, g, d, **o):
-    q, k, v = (formula(shape, i + 1).requires_grad_() for i, shape in enumerate([(b, t, h, d), (b, s, g, d), (b, s, g, d)]))
+    q, k, v = (formula(shape, i + 1).requires_grad_() for i,
+               shape in enumerate([(b, t, h, d), (b, s, g, d), (b, s, g, d)]))
     leaves, names = [q, k, v], ["dq", "dk", "dv"]
     seen = torch.ones(b, 1, t, s, dtype=torch.bool)
     token, key = torch.arange(t).reshape(t, 1), torch.arange(s).reshape(1, s)
@@ -95,7 +96,8 @@ def rotary(b, t, h, d, **o):
         position = torch.tensor([[(5 * i + 3 * j) % 29 for j in range(t)] for i in range(b)])
     angle = position.double()[:, :, None] * f
     if o.get("interleaved"):  # complex numbers, as Meta's Llama
-        z = torch.view_as_complex(x[..., :dims].reshape(b, t, h, half, 2)) * torch.polar(torch.ones_like(angle), angle)[:, :, None]
+        turn = torch.polar(torch.ones_like(angle), angle)
+        z = torch.view_as_complex(x[..., :dims].reshape(b, t, h, half, 2)) * turn[:, :, None]
         y = torch.view_as_real(z).flatten(3)
     else:  # rotate_half, as Hugging Face's Llama
         a = x[..., :dims]

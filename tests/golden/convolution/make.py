@@ -63,7 +63,8 @@ def pool(kind):
         stride = one(o, "stride", dims) if "stride" in o else size
         padding = one(o, "padding", dims, 0)
         if kind == "max":
-            return [F.max_pool1d, F.max_pool2d, F.max_pool3d][dims - 1](x, size, stride, padding, one(o, "dilation", dims))
+            return [F.max_pool1d, F.max_pool2d,
+                    F.max_pool3d][dims - 1](x, size, stride, padding, one(o, "dilation", dims))
         f = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][dims - 1]
         return f(x, size, stride, padding, False, o.get("count_padding", True))
     return run
@@ -82,7 +83,8 @@ def unfold(x, w, b, o):
 
 
 def fold(x, w, b, o):
-    return F.fold(x, o["spatial"], one(o, "size", 2), one(o, "dilation", 2), one(o, "padding", 2, 0), one(o, "stride", 2))
+    return F.fold(x, o["spatial"], one(o, "size", 2), one(o, "dilation", 2), one(o, "padding", 2, 0),
+                  one(o, "stride", 2))
 
 
 OPS = {"convolution": conv, "convolution_transposed": transposed, "max_pool": pool("max"), "avg_pool": pool("avg"),
@@ -93,7 +95,8 @@ CASES = [
     ("convolution", [3, 4, 13], [6, 2, 4], True, {"stride": [3], "padding": [2], "groups": 2}),
     ("convolution", [2, 3, 10, 9], [5, 3, 3, 3], True, {"padding": [1]}),
     ("convolution", [2, 3, 11, 13], [8, 3, 7, 7], False, {"stride": [2], "padding": [3]}),
-    ("convolution", [1, 6, 9, 7], [4, 3, 3, 2], True, {"stride": [2, 1], "padding": [1, 0], "dilation": [1, 2], "groups": 2}),
+    ("convolution", [1, 6, 9, 7], [4, 3, 3, 2], True,
+     {"stride": [2, 1], "padding": [1, 0], "dilation": [1, 2], "groups": 2}),
     ("convolution", [2, 8, 7, 7], [8, 1, 3, 3], True, {"padding": [1], "groups": 8}),
     ("convolution", [2, 5, 6, 5], [7, 5, 1, 1], True, {"stride": [2]}),
     ("convolution", [5, 16, 3, 3], [48, 16, 3, 3], True, {"padding": [1]}),
@@ -121,7 +124,8 @@ CASES = [
     ("avg_pool", [2, 3, 9, 8], None, False, {"size": [3], "stride": [2], "padding": [1]}),
     ("avg_pool", [2, 3, 9, 8], None, False, {"size": [3, 2], "stride": [2, 1], "padding": [1], "count_padding": False}),
     ("avg_pool", [1, 2, 12, 13], None, False, {"size": [7, 6], "stride": [2, 3]}),
-    ("avg_pool", [1, 2, 5, 6, 7], None, False, {"size": [2, 3, 2], "stride": [2], "padding": [1, 0, 1], "count_padding": False}),
+    ("avg_pool", [1, 2, 5, 6, 7], None, False, {"size": [2, 3, 2], "stride": [2], "padding": [1, 0, 1],
+                                                "count_padding": False}),
     ("adaptive_avg_pool", [2, 3, 10], None, False, {"out": [4]}),
     ("adaptive_avg_pool", [2, 3, 8, 9], None, False, {"out": [4, 3]}),
     ("adaptive_avg_pool", [2, 3, 7, 10], None, False, {"out": [3, 4]}),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A checkpoint of torch.distributed.checkpoint: two ranks, tensors that are split by rows and by columns and one that is whole, beside an
-object; and one of views of other orders and of other dtypes. Run by hand: make.py (needs torch)."""
+"""A checkpoint of torch.distributed.checkpoint: two ranks, tensors that are split by rows and by columns and one that
+is whole, beside an object; and one of views of other orders and of other dtypes. Run by hand: make.py (needs torch)."""
 import os
 import pathlib
 import shutil
@@ -33,11 +33,14 @@ def save(rank):
 
 def save_views():
     x = counted(12)
-    state = {"transposed": counted(3, 4).t(), "channels_last": counted(2, 3, 2, 2).to(memory_format=torch.channels_last),
-             "expanded": counted(3, 1).expand(3, 4), "scalar_expanded": torch.tensor(1.5).expand(2, 2), "part": counted(4, 6)[1:, ::2],
-             "overlapping": x.as_strided((4, 3), (2, 1), 1), "empty": x[:0], "int8": torch.arange(-2, 2, dtype=torch.int8),
-             "int16": torch.arange(6, dtype=torch.int16).reshape(2, 3).t(), "bool": torch.tensor([True, False, True])[::2],
-             "float8": counted(4).to(torch.float8_e4m3fn), "bf16": counted(2, 3, dtype=torch.bfloat16).t(), "complex64": torch.tensor([1 + 2j])}
+    state = {"transposed": counted(3, 4).t(),
+             "channels_last": counted(2, 3, 2, 2).to(memory_format=torch.channels_last),
+             "expanded": counted(3, 1).expand(3, 4), "scalar_expanded": torch.tensor(1.5).expand(2, 2),
+             "part": counted(4, 6)[1:, ::2], "overlapping": x.as_strided((4, 3), (2, 1), 1), "empty": x[:0],
+             "int8": torch.arange(-2, 2, dtype=torch.int8),
+             "int16": torch.arange(6, dtype=torch.int16).reshape(2, 3).t(),
+             "bool": torch.tensor([True, False, True])[::2], "float8": counted(4).to(torch.float8_e4m3fn),
+             "bf16": counted(2, 3, dtype=torch.bfloat16).t(), "complex64": torch.tensor([1 + 2j])}
     dcp.save(state, checkpoint_id=VIEWS, no_dist=True)
 
 

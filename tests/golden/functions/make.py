@@ -70,7 +70,8 @@ def case(name, f, *inputs):
 
 # --- one element ---
 special = lambda: V(-2.5, -1.0, -0.5, 0.0, 0.5, 1.5, 2.5)
-for name in "abs sign floor ceil round trunc square exp expm1 exp2 sin cos tan atan sinh cosh tanh asinh erf sigmoid".split():
+for name in ("abs sign floor ceil round trunc square exp expm1 exp2 sin cos tan atan sinh cosh tanh asinh erf "
+             "sigmoid").split():
     case(name, getattr(torch, name), special() if name in ("floor", "ceil", "round", "trunc", "sign") else F(3, 4))
 for name in "reciprocal sqrt rsqrt log log2 log10".split():
     case(name, getattr(torch, name), F(3, 4, lo=0.2, hi=4))
@@ -96,7 +97,8 @@ for name in "add sub mul div".split():
 case("remainder", torch.remainder, F(3, 4, lo=-5, hi=5), F(4, lo=0.7, hi=2))
 case("remainder_i32", torch.remainder, I(3, 4, lo=-9, hi=9), I(4, lo=1, hi=5))
 case("floor_divide_i32", lambda a, b: torch.div(a, b, rounding_mode="floor"), I(3, 4, lo=-9, hi=9), I(4, lo=1, hi=5))
-case("floor_divide", lambda a, b: torch.floor_divide(a.detach(), b.detach()), F(3, 4, lo=-5, hi=5), V(0.7, 1.5, -0.9, -2.1))
+case("floor_divide", lambda a, b: torch.floor_divide(a.detach(), b.detach()), F(3, 4, lo=-5, hi=5),
+     V(0.7, 1.5, -0.9, -2.1))
 case("maximum", torch.maximum, V(1.0, 2.0, -1.0, 0.0), V(1.0, 1.0, 3.0, 0.0))
 case("minimum", torch.minimum, V(1.0, 2.0, -1.0, 0.0), V(1.0, 1.0, 3.0, 0.0))
 for name in "eq ne lt le gt ge".split():
@@ -133,7 +135,8 @@ case("glu", lambda x: N.glu(x, 1), F(2, 6, 3))
 
 # --- reductions ---
 for name in "sum prod amax amin".split():
-    case(name, lambda x, name=name: getattr(torch, name)(x, (0, 2)) if name != "prod" else x.prod(2).prod(0), F(2, 3, 4))
+    case(name, lambda x, name=name: getattr(torch, name)(x, (0, 2)) if name != "prod" else x.prod(2).prod(0),
+         F(2, 3, 4))
 case("sum_all", torch.sum, F(2, 3))
 case("mean_keep", lambda x: x.mean((1,), keepdim=True), F(2, 3, 4))
 case("mean_all", torch.mean, F(2, 3))
@@ -162,8 +165,10 @@ ties = lambda: V(2.0, -1.0, 2.0, 0.5, -1.0, 0.0, -0.0, 3.5, -7.0)
 case("sort", lambda x: pair(torch.sort(x, dim=1, stable=True)), F(3, 5))
 case("sort_down", lambda x: pair(torch.sort(x, dim=0, descending=True, stable=True)), ties())
 case("sort_up", lambda x: pair(torch.sort(x, dim=0, stable=True)), ties())
-case("sort_nan", lambda x: pair(torch.sort(x, dim=0, stable=True)), V(1.0, math.nan, math.inf, -math.inf, -2.0, 5.0, math.nan, 1e30))
-case("sort_nan_down", lambda x: pair(torch.sort(x, dim=0, descending=True, stable=True)), V(1.0, math.nan, math.inf, -math.inf, -2.0))
+case("sort_nan", lambda x: pair(torch.sort(x, dim=0, stable=True)),
+     V(1.0, math.nan, math.inf, -math.inf, -2.0, 5.0, math.nan, 1e30))
+case("sort_nan_down", lambda x: pair(torch.sort(x, dim=0, descending=True, stable=True)),
+     V(1.0, math.nan, math.inf, -math.inf, -2.0))
 case("median_nan", lambda x: pair(x.median(1)), V(1.0, math.nan, 2.0, 5.0, 4.0, 3.0).reshape(2, 3))
 case("sort_dim0", lambda x: pair(torch.sort(x, dim=0, stable=True)), F(17, 2))
 case("sort_i32", lambda x: pair(torch.sort(x, dim=1, descending=True, stable=True)), I(2, 6, lo=-9, hi=9))
@@ -259,7 +264,8 @@ def batch_norm(x, w, b):
 
 
 case("batch_norm", batch_norm, F(3, 2, 4), F(2), F(2))
-case("batch_norm_by", lambda x, m, v, w, b: N.batch_norm(x, m.detach(), v.detach(), w, b, training=False), F(3, 2, 4), F(2), F(2, lo=0.5),
+case("batch_norm_by", lambda x, m, v, w, b: N.batch_norm(x, m.detach(), v.detach(), w, b, training=False), F(3, 2, 4),
+     F(2), F(2, lo=0.5),
      F(2), F(2))
 case("layer_norm", lambda x, w, b: N.layer_norm(x, (4,), w, b), F(3, 4), F(4), F(4))
 case("rms_norm", lambda x, w: N.rms_norm(x, (4,), w, eps=1e-5), F(3, 4), F(4))
@@ -270,7 +276,8 @@ case("pixel_unshuffle", lambda x: N.pixel_unshuffle(x, 2), F(1, 2, 4, 6))
 for i, size in enumerate([(6, 8), (4, 2), (5, 3), (2, 7)]):
     case(f"nearest_{i}", lambda x, size=size: N.interpolate(x, size), F(1, 2, 3, 4))
     for corners in (False, True):
-        case(f"linear_{i}_{int(corners)}", lambda x, size=size, c=corners: N.interpolate(x, size, mode="bilinear", align_corners=c),
+        case(f"linear_{i}_{int(corners)}", lambda x, size=size,
+             c=corners: N.interpolate(x, size, mode="bilinear", align_corners=c),
              F(1, 2, 3, 4))
 
 # --- losses: the mean ---
@@ -279,17 +286,22 @@ some = lambda: V(0, 3, -100, 1, 2, dtype=torch.int32)
 weights = lambda: V(0.5, 1.25, 2.0, 0.75)
 case("cross_entropy_weight", lambda x, t, w: N.cross_entropy(x, t.long(), w.detach()), F(5, 4), some(), weights())
 case("cross_entropy_smooth", lambda x, t: N.cross_entropy(x, t.long(), label_smoothing=0.1), F(5, 4), some())
-case("cross_entropy_both", lambda x, t, w: N.cross_entropy(x, t.long(), w.detach(), label_smoothing=0.1), F(5, 4), some(), weights())
-case("cross_entropy_z", lambda x, t: N.cross_entropy(x, t.long()) + 0.01 * (x.logsumexp(1)**2)[t >= 0].mean(), F(5, 4), some())
-case("soft_cross_entropy", lambda x, p, w: N.cross_entropy(x, p.softmax(1), w.detach(), label_smoothing=0.2), F(3, 4), F(3, 4), weights())
+case("cross_entropy_both", lambda x, t, w: N.cross_entropy(x, t.long(), w.detach(), label_smoothing=0.1), F(5, 4),
+     some(), weights())
+case("cross_entropy_z", lambda x, t: N.cross_entropy(x, t.long()) + 0.01 * (x.logsumexp(1)**2)[t >= 0].mean(), F(5, 4),
+     some())
+case("soft_cross_entropy", lambda x, p, w: N.cross_entropy(x, p.softmax(1), w.detach(), label_smoothing=0.2), F(3, 4),
+     F(3, 4), weights())
 case("nll_loss", lambda x, t, w: N.nll_loss(x, t.long(), w.detach()), F(5, 4), some(), weights())
 for name in "mse_loss l1_loss".split():
     case(name, getattr(N, name), F(3, 4), F(3, 4))
 case("huber_loss", lambda x, y: N.huber_loss(x, y, delta=0.6), F(3, 4), F(3, 4))
 case("smooth_l1_loss", lambda x, y: N.smooth_l1_loss(x, y, beta=0.6), F(3, 4), F(3, 4))
 case("binary_cross_entropy", N.binary_cross_entropy, F(3, 4, lo=0.05, hi=0.95), F(3, 4, lo=0, hi=1))
-case("bce_with_logits", N.binary_cross_entropy_with_logits, torch.cat([F(4), V(0.0, 30.0, -30.0, 100.0)]), F(8, lo=0, hi=1))
-case("bce_pos_weight", lambda x, t, w: N.binary_cross_entropy_with_logits(x, t, pos_weight=w.detach()), F(3, 4), F(3, 4, lo=0, hi=1), weights())
+case("bce_with_logits", N.binary_cross_entropy_with_logits, torch.cat([F(4), V(0.0, 30.0, -30.0, 100.0)]),
+     F(8, lo=0, hi=1))
+case("bce_pos_weight", lambda x, t, w: N.binary_cross_entropy_with_logits(x, t, pos_weight=w.detach()), F(3, 4),
+     F(3, 4, lo=0, hi=1), weights())
 sides = lambda: V(1.0, -1.0, -1.0, 1.0, -1.0)
 case("soft_margin_loss", lambda x, t: N.soft_margin_loss(x, t.detach()), F(5), sides())
 case("hinge_embedding_loss", lambda x, t: N.hinge_embedding_loss(x, t.detach(), 0.8), F(5), sides())
@@ -305,7 +317,8 @@ case("triplet_margin_loss", lambda a, p, n: N.triplet_margin_loss(a, p, n), F(4,
 case("cosine_similarity", lambda a, b: N.cosine_similarity(a, b, 1), F(3, 4), F(3, 4))
 case("pairwise_distance", lambda a, b: N.pairwise_distance(a, b), F(3, 4), F(3, 4))
 case("ctc_loss", lambda x, t, n, m: N.ctc_loss(x.log_softmax(2), t.long(), n.long(), m.long()), F(6, 3, 4),
-     V(1, 2, 2, 3, 3, 1, 2, 1, 0, dtype=torch.int32).reshape(3, 3), V(6, 5, 6, dtype=torch.int32), V(3, 3, 2, dtype=torch.int32))
+     V(1, 2, 2, 3, 3, 1, 2, 1, 0, dtype=torch.int32).reshape(3, 3), V(6, 5, 6, dtype=torch.int32),
+     V(3, 3, 2, dtype=torch.int32))
 case("mean_loss", lambda x: (x * x).mean(), F(3, 4))
 case("mean_loss_weights", lambda x, w: (x * w.detach()).sum() / w.detach().sum(), F(3, 4), F(3, 4, lo=0.1))
 
@@ -351,19 +364,23 @@ for d in (0, -1):
     case(f"softmin_{d}", lambda x, d=d: N.softmin(x, d), F(2, 3, 4))
 for k in (0, 1, 2, 3, -1):
     case(f"rot90_{k}", lambda x, k=k: torch.rot90(x, k, (0, 2)), F(2, 3, 4))
-case("embedding_bag_max", lambda t, i: N.embedding_bag(i.long(), t, mode="max", padding_idx=0), F(6, 3), V(0, 2, 3, 1, 1, 4, 0, 0, 0, 5, 2, 5, dtype=torch.int32).reshape(4, 3))
+case("embedding_bag_max", lambda t, i: N.embedding_bag(i.long(), t, mode="max", padding_idx=0), F(6, 3),
+     V(0, 2, 3, 1, 1, 4, 0, 0, 0, 5, 2, 5, dtype=torch.int32).reshape(4, 3))
 for i, size in enumerate([(6, 8), (4, 2), (5, 3), (2, 7)]):
     for corners in (False, True):
-        case(f"cubic_{i}_{int(corners)}", lambda x, size=size, c=corners: N.interpolate(x, size, mode="bicubic", align_corners=c), F(1, 2, 3, 4))
+        case(f"cubic_{i}_{int(corners)}", lambda x, size=size,
+             c=corners: N.interpolate(x, size, mode="bicubic", align_corners=c), F(1, 2, 3, 4))
 for border in (False, True):
     for corners in (False, True):
         case(f"grid_sample_{int(border)}_{int(corners)}",
-             lambda x, g, b=border, c=corners: N.grid_sample(x, g, padding_mode="border" if b else "zeros", align_corners=c),
+             lambda x, g, b=border, c=corners: N.grid_sample(x, g, padding_mode="border" if b else "zeros",
+                                                             align_corners=c),
              F(2, 3, 4, 5), F(2, 3, 2, 2, lo=-1.3, hi=1.3))
 case("bincount", lambda i: torch.bincount(i.reshape(-1), minlength=6).int(), I(3, 4))
 case("histogram", lambda x: torch.histc(x.detach(), 5, -1.5, 1.51).int(), F(4, 7))
 for right in (False, True):
-    case(f"searchsorted_{int(right)}", lambda s, x, r=right: torch.searchsorted(s.detach(), x.detach(), right=r).int(), V(-1.0, 0.5, 0.5, 1.0, 2.5, 3.0, 7.0),
+    case(f"searchsorted_{int(right)}", lambda s, x, r=right: torch.searchsorted(s.detach(), x.detach(), right=r).int(),
+         V(-1.0, 0.5, 0.5, 1.0, 2.5, 3.0, 7.0),
          V(-2.0, -1.0, 0.5, 0.6, 1.0, 7.0, 9.0, 2.5).reshape(2, 4))
 case("searchsorted_i32", lambda s, x: torch.searchsorted(s, x).int(), V(1, 3, 3, 8, dtype=torch.int32), I(3, 4, hi=10))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes gradients.json: PyTorch's gradients of gradients. For y = f(inputs), g = the gradients of sum(y c) and p = sum(g d), with
-c and d given numbers: y, g, and the gradients of p with respect to the inputs.
+"""Writes gradients.json: PyTorch's gradients of gradients. For y = f(inputs), g = the gradients of sum(y c) and p =
+sum(g d), with c and d given numbers: y, g, and the gradients of p with respect to the inputs.
 
     python3 tests/golden/gradients/make.py     (needs torch; the tests read the file alone)
 """
@@ -15,7 +15,8 @@ def values(shape, salt):
     n = 1
     for s in shape:
         n *= s
-    return torch.tensor([(((i * 37 + salt * 101) % 97) - 48) / 64 for i in range(n)], dtype=torch.float64).reshape(shape)
+    return torch.tensor([(((i * 37 + salt * 101) % 97) - 48) / 64 for i in range(n)],
+                        dtype=torch.float64).reshape(shape)
 
 
 def attention(q, k, v):  # heads stand before tokens in PyTorch
@@ -38,13 +39,15 @@ class Cube(torch.autograd.Function):
 
 
 CASES = {
-    "critic": (lambda x, w, b, lw, lb, v: F.linear(F.layer_norm(F.gelu(F.linear(x, w, b), approximate="tanh"), (5,), lw, lb), v),
+    "critic": (lambda x, w, b, lw, lb,
+               v: F.linear(F.layer_norm(F.gelu(F.linear(x, w, b), approximate="tanh"), (5,), lw, lb), v),
                [(3, 4), (5, 4), (5,), (5,), (5,), (1, 5)]),
     "attention": (attention, [(2, 3, 2, 4), (2, 3, 2, 4), (2, 3, 2, 4)]),
     "cross_entropy": (lambda x: F.cross_entropy(x, torch.tensor([1, 0, 4]), reduction="sum"), [(3, 5)]),
     "rms_norm": (lambda x, w: F.rms_norm(x, (5,), w, 1e-5), [(3, 5), (5,)]),
     "swiglu": (lambda x, a, b: F.silu(F.linear(x, a)) * F.linear(x, b), [(3, 4), (5, 4), (5, 4)]),
-    "convolution": (lambda x, w, b: torch.tanh(F.conv2d(x, w, b, stride=2, padding=1)), [(2, 3, 5, 4), (4, 3, 3, 3), (4,)]),
+    "convolution": (lambda x, w, b: torch.tanh(F.conv2d(x, w, b, stride=2, padding=1)),
+                    [(2, 3, 5, 4), (4, 3, 3, 3), (4,)]),
     "embedding": (lambda t: torch.softmax(F.embedding(torch.tensor([1, 0, 1, 3]), t), -1), [(4, 3)]),
     "custom": (lambda x, w: Cube.apply(torch.sin(x), w), [(3, 4), (3, 4)]),
 }

@@ -2,8 +2,8 @@
 """Models in Hugging Face's format, small and random: a folder each, and logits.json with what transformers computes.
 
     make.py                      writes the folders and logits.json (needs torch, transformers and tokenizers)
-    make.py compare TRAINRUN     import-hf and export-hf of each folder; transformers loads what came out, and the logits
-                                 must be those of the original, bit for bit
+    make.py compare TRAINRUN     import-hf and export-hf of each folder; transformers loads what came out, and the
+                                 logits must be those of the original, bit for bit
 """
 import json
 import pathlib
@@ -31,25 +31,31 @@ MODELS = {  # folder: model, what it is stored in, bytes of a file
                                                bos_token_id=1, eos_token_id=2), torch.bfloat16, None),
     "llama": (hf.LlamaForCausalLM, hf.LlamaConfig(**GATED, rms_norm_eps=1e-5, **rope(5e5)), torch.bfloat16, "14KB"),
     "llama32": (hf.LlamaForCausalLM, hf.LlamaConfig(**GATED, head_dim=6, rms_norm_eps=1e-5, tie_word_embeddings=True,
-                                                    rope_parameters={"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0,
-                                                                     "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                                    rope_parameters={"rope_type": "llama3", "rope_theta": 5e5,
+                                                                     "factor": 8.0, "low_freq_factor": 1.0,
+                                                                     "high_freq_factor": 4.0,
                                                                      "original_max_position_embeddings": 8}),
                 torch.bfloat16, None),
     "linear": (hf.LlamaForCausalLM, hf.LlamaConfig(**GATED, rms_norm_eps=1e-5, tie_word_embeddings=True,
-                                                   rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}),
+                                                   rope_parameters={"rope_type": "linear", "rope_theta": 1e4,
+                                                                    "factor": 4.0}),
                torch.bfloat16, None),
     "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**GATED, rms_norm_eps=1e-6, tie_word_embeddings=False, **rope(1e6)),
               torch.bfloat16, None),
     "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config(**GATED, head_dim=6, rms_norm_eps=1e-6, tie_word_embeddings=True,
                                                   **rope(1e6)), torch.bfloat16, "20KB"),
-    "mistral": (hf.MistralForCausalLM, hf.MistralConfig(**GATED, head_dim=6, rms_norm_eps=1e-5, sliding_window=3, **rope(1e4)),
+    "mistral": (hf.MistralForCausalLM,
+                hf.MistralConfig(**GATED, head_dim=6, rms_norm_eps=1e-5, sliding_window=3, **rope(1e4)),
                 torch.bfloat16, None),
-    "gemma": (hf.GemmaForCausalLM, hf.GemmaConfig(**GATED, head_dim=6, rms_norm_eps=1e-6, **rope(1e4)), torch.float16, None),
-    "bert": (hf.BertForMaskedLM, hf.BertConfig(**{k: v for k, v in TEXT.items() if k != "attention_dropout"}, pad_token_id=0),
+    "gemma": (hf.GemmaForCausalLM, hf.GemmaConfig(**GATED, head_dim=6, rms_norm_eps=1e-6, **rope(1e4)), torch.float16,
+              None),
+    "bert": (hf.BertForMaskedLM, hf.BertConfig(**{k: v for k, v in TEXT.items() if k != "attention_dropout"},
+                                               pad_token_id=0),
              torch.bfloat16, None),
     "bert_classes": (hf.BertForSequenceClassification,
                      hf.BertConfig(**{k: v for k, v in TEXT.items() if k != "attention_dropout"}, pad_token_id=0,
-                                   id2label={0: "bad", 1: "fair", 2: "good"}, label2id={"bad": 0, "fair": 1, "good": 2}),
+                                   id2label={0: "bad", 1: "fair", 2: "good"},
+                                   label2id={"bad": 0, "fair": 1, "good": 2}),
                      torch.bfloat16, None),
     "vit": (hf.ViTForImageClassification, hf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
                                                        intermediate_size=24, image_size=8, patch_size=4, num_channels=2,

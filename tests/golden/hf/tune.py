@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fine-tuning with adapters as PEFT does it, of the kept models: tuned.json has its losses and the logits afterwards.
 
-    tune.py TRAINRUN             writes tuned.json, chat.jsonl and the folders chat_* (needs torch, transformers, tokenizers and peft); the
-                                 adapters start as trainrun draws them
-    tune.py compare TRAINRUN     trainrun tunes the same on two ranks; PEFT loads its adapters, transformers its merged weights, and
-                                 both give the same logits
+    tune.py TRAINRUN             writes tuned.json, chat.jsonl and the folders chat_* (needs torch, transformers,
+                                 tokenizers and peft); the adapters start as trainrun draws them
+    tune.py compare TRAINRUN     trainrun tunes the same on two ranks; PEFT loads its adapters, transformers its merged
+                                 weights, and both give the same logits
 """
 import json
 import pathlib
@@ -23,7 +23,8 @@ import make
 HERE = pathlib.Path(__file__).parent
 STEPS, GLOBAL, CONTEXT = 6, 4, {"gpt2": 16, "llama": 16, "bert": 16, "chat_gpt2": 64, "chat_llama": 64}
 TARGETS = {"gpt2": ["blocks.*.attn.qkv", "blocks.*.mlp.up"], "chat_llama": ["blocks.*.attn.{q,v}"]}
-OPTIONS = ["--train.lora.rank=2", "--train.lora.alpha=4", "--model.dropout=0", "--optim.lr=1e-2", "--optim.weight_decay=0.1",
+OPTIONS = ["--train.lora.rank=2", "--train.lora.alpha=4", "--model.dropout=0", "--optim.lr=1e-2",
+           "--optim.weight_decay=0.1",
            "--data.order=sequential"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
@@ -32,11 +33,13 @@ def conversations():
     out = []
     for i in range(24):
         a, b = i * 7 % 10, i * 3 % 8
-        messages = [{"role": "user", "content": f"What is {a} plus {b}?"}, {"role": "assistant", "content": f"It is {a + b}."}]
+        messages = [{"role": "user", "content": f"What is {a} plus {b}?"},
+                    {"role": "assistant", "content": f"It is {a + b}."}]
         if i % 3 == 0:
             messages.insert(0, {"role": "system", "content": "Be short."})
         if i % 4 == 1:
-            messages += [{"role": "user", "content": "Thanks!"}, {"role": "assistant", "content": "Welcome \u2013 ask on."}]
+            messages += [{"role": "user", "content": "Thanks!"},
+                         {"role": "assistant", "content": "Welcome \u2013 ask on."}]
         out.append(messages)
     return out
 
@@ -55,17 +58,21 @@ def parts(messages):
 
 
 def make_chat():
-    (HERE / "chat.jsonl").write_text("".join(json.dumps({"messages": m}, ensure_ascii=False) + "\n" for m in conversations()))
+    (HERE / "chat.jsonl").write_text("".join(json.dumps({"messages": m}, ensure_ascii=False) + "\n"
+                                             for m in conversations()))
     bpe = tokenizers.Tokenizer(tokenizers.models.BPE())
     bpe.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = tokenizers.decoders.ByteLevel()
-    bpe.train_from_iterator([m["role"] + "\n" + m["content"] for c in conversations() for m in c], tokenizers.trainers.BpeTrainer(
+    bpe.train_from_iterator([m["role"] + "\n" + m["content"] for c in conversations() for m in c],
+                            tokenizers.trainers.BpeTrainer(
         vocab_size=320, special_tokens=SPECIAL, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
     sizes = dict(vocab_size=bpe.get_vocab_size(), bos_token_id=0, eos_token_id=0)
     for name, model in (
             ("chat_gpt2", hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, n_positions=64, n_embd=32, n_layer=2, n_head=4))),
-            ("chat_llama", hf.LlamaForCausalLM(hf.LlamaConfig(**sizes, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                                                              num_key_value_heads=2, intermediate_size=24, max_position_embeddings=64,
+            ("chat_llama", hf.LlamaForCausalLM(hf.LlamaConfig(**sizes, hidden_size=32, num_hidden_layers=2,
+                                                              num_attention_heads=4,
+                                                              num_key_value_heads=2, intermediate_size=24,
+                                                              max_position_embeddings=64,
                                                               tie_word_embeddings=True, pad_token_id=None)))):
         shutil.rmtree(HERE / name, ignore_errors=True)
         make.draw(model, name)
@@ -86,14 +93,17 @@ def rows(name):
     context = CONTEXT[name]
     if not name.startswith("chat"):
         ids = tokens()
-        return [(ids[i * context:(i + 1) * context], ids[i * context + 1:(i + 1) * context + 1]) for i in range(STEPS * GLOBAL)]
+        return [(ids[i * context:(i + 1) * context], ids[i * context + 1:(i + 1) * context + 1])
+                for i in range(STEPS * GLOBAL)]
     bpe, out = tokenizers.Tokenizer.from_file(str(HERE / name / "tokenizer.json")), []
     for messages in conversations():
-        ids = [(id, learnt) for text, learnt in parts(messages) for id in bpe.encode(text, add_special_tokens=False).ids]
+        ids = [(id, learnt) for text, learnt in parts(messages)
+               for id in bpe.encode(text, add_special_tokens=False).ids]
         whole = bpe.encode("".join(text for text, _ in parts(messages)), add_special_tokens=False).ids
         assert whole == [id for id, _ in ids] and len(ids) <= context, (len(ids), name)
         pad = context - len(ids) + 1
-        out.append(([id for id, _ in ids[:-1]] + [0] * pad, [id if learnt else -100 for id, learnt in ids[1:]] + [-100] * pad))
+        out.append(([id for id, _ in ids[:-1]] + [0] * pad, [id if learnt else -100 for id, learnt in ids[1:]]
+                    + [-100] * pad))
     return out
 
 
@@ -104,12 +114,14 @@ def trainrun(binary, work, *words):
 
 def imported(binary, work, name):
     targets = [f"--train.lora.targets={json.dumps(TARGETS[name])}"] if name in TARGETS else []
-    trainrun(binary, work, "import-hf", str(HERE / name), f"--name={name}", f"--model.context={CONTEXT[name]}", *OPTIONS, *targets)
+    trainrun(binary, work, "import-hf", str(HERE / name), f"--name={name}", f"--model.context={CONTEXT[name]}",
+             *OPTIONS, *targets)
 
 
 def tuned(model, name):
     losses = []
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2, betas=(0.9, 0.95), eps=1e-8,
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2, betas=(0.9, 0.95),
+                                  eps=1e-8,
                                   weight_decay=0.1)
     model.train()
     for step in range(STEPS):
@@ -149,9 +161,12 @@ def compare(binary):
         (pathlib.Path(work) / "tokens.bin").write_bytes(b"".join(t.to_bytes(2, "little") for t in tokens()))
         for name in CONTEXT:
             imported(binary, work, name)
-            chat = [f"--data.paths={HERE}/chat.jsonl", "--data.kind=jsonl", f"--data.tokenizer={HERE / name}", "--data.pack=none"]
-            trainrun(binary, work, "--nproc", "2", f"runs/{name}/config.json", f"--batch.global={GLOBAL}", "--batch.micro=1",
-                     f"--train.steps={STEPS}", *(chat if name.startswith("chat") else ["--data.paths=tokens.bin", "--data.kind=tokens"]))
+            chat = [f"--data.paths={HERE}/chat.jsonl", "--data.kind=jsonl", f"--data.tokenizer={HERE / name}",
+                    "--data.pack=none"]
+            trainrun(binary, work, "--nproc", "2", f"runs/{name}/config.json", f"--batch.global={GLOBAL}",
+                     "--batch.micro=1",
+                     f"--train.steps={STEPS}", *(chat if name.startswith("chat")
+                                                 else ["--data.paths=tokens.bin", "--data.kind=tokens"]))
             trainrun(binary, work, "export-hf", name, name)
             trainrun(binary, work, "export-hf", name, f"{name}-adapter", "--adapter")
             auto = hf.AutoModelForMaskedLM if name == "bert" else hf.AutoModelForCausalLM

@@ -198,8 +198,10 @@ def cases():
     yield "gemma", *text(dict(GATED_OURS, head_dim=6), hf.GemmaForCausalLM(
         hf.GemmaConfig(**GATED, head_dim=6, rms_norm_eps=1e-6, hidden_activation="gelu_pytorch_tanh", **rope(1e4))))
     yield "mistral", *text(dict(GATED_OURS, window=3), hf.MistralForCausalLM(
-        hf.MistralConfig(**GATED, head_dim=8, rms_norm_eps=1e-5, sliding_window=3, tie_word_embeddings=False, **rope(1e4))))
-    bert = hf.BertForMaskedLM(hf.BertConfig(**dict(TEXT, max_position_embeddings=8), intermediate_size=64, pad_token_id=None,
+        hf.MistralConfig(**GATED, head_dim=8, rms_norm_eps=1e-5, sliding_window=3, tie_word_embeddings=False,
+                         **rope(1e4))))
+    bert = hf.BertForMaskedLM(hf.BertConfig(**dict(TEXT, max_position_embeddings=8), intermediate_size=64,
+                                            pad_token_id=None,
                                             hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
     yield "bert", *text(OURS, bert)
     classifier = hf.BertForSequenceClassification(hf.BertConfig(
@@ -221,7 +223,8 @@ def cases():
     vit = vision_transformer.VisionTransformer(8, 4, 2, 2, 16, 64, num_classes=7)
     vit.conv_proj = nn.Conv2d(2, 16, 4, 4)
     yield "vit", dict(image, width=16, depth=2, heads=2), *images(vit, 2, 8, 7)
-    # torchvision's ResNet has 3 channels and a width of 64. That of 50 layers says its names and what it evaluates: on so
+    # torchvision's ResNet has 3 channels and a width of 64. That of 50 layers says its names and what it evaluates: on
+    # so
     # few small images its norms divide by next to nothing.
     yield ("resnet", {"channels": 3, "size": 32, "classes": 7, "layers": 10},
            *images(resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=7), 3, 32, 7))
@@ -238,7 +241,8 @@ def cases():
     yield ("mixer", dict(image, patch=2, width=12, depth=2, token_hidden=5, hidden=20),
            *images(Mixer(2, 8, 2, 12, 2, 5, 20, 7), 2, 8, 7))
     dlrm = Dlrm(5, [7, 3, 11], 4, [6], [8])
-    xd, xc, yd = floats("dense", (BATCH, 5)), ids("categories", (BATCH, 3), 3), (floats("targets", (BATCH, 1)) > 0.5).double()
+    xd, xc, yd = floats("dense", (BATCH, 5)), ids("categories", (BATCH, 3),
+                                                  3), (floats("targets", (BATCH, 1)) > 0.5).double()
     yield ("dlrm", {"dense": 5, "rows": [7, 3, 11], "width": 4, "bottom": [6], "top": [8]}, dlrm,
            lambda: F.binary_cross_entropy_with_logits(dlrm(xd, xc), yd))
 
@@ -271,7 +275,8 @@ for kind, options, model, loss in cases():
     row = {"kind": kind, "options": options, "loss": value.item(), "evaluation": evaluated,
            "state": {n: list(t.shape) for n, t in state.items()},
            "norms": {n: named[n].grad.norm().item() for n in state if n in named},
-           "buffers": {n: t.norm().item() for n, t in state.items() if n not in named and "running" in n}}  # after the step
+           # after the step
+           "buffers": {n: t.norm().item() for n, t in state.items() if n not in named and "running" in n}}
     if options.get("layers") == 50:
         row["loss"], row["norms"] = None, {}
     row["norm"] = math.sqrt(sum(v * v for v in row["norms"].values()))

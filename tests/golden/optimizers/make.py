@@ -29,7 +29,8 @@ def values(shape, salt):
     n = 1
     for s in shape:
         n *= s
-    return torch.tensor([(((i * 37 + salt * 101) % 97) - 48) / 64 for i in range(n)], dtype=torch.float64).reshape(shape)
+    return torch.tensor([(((i * 37 + salt * 101) % 97) - 48) / 64 for i in range(n)],
+                        dtype=torch.float64).reshape(shape)
 
 
 def train(name, kind, options, steps):
@@ -103,7 +104,8 @@ for name, (kind, options) in SPARSE.items():
     out["sparse_skipped"][name] = train_table(kind, options, [s for s in range(1, 10) if s not in PASSED_OVER])
 
 parameter = torch.zeros(1, requires_grad=True)
-restarts = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(torch.optim.SGD([parameter], lr=1.0), T_0=3, T_mult=2, eta_min=0.1)
+sgd = torch.optim.SGD([parameter], lr=1.0)
+restarts = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(sgd, T_0=3, T_mult=2, eta_min=0.1)
 out["restarts"] = []
 for _ in range(12):
     out["restarts"].append(restarts.get_last_lr()[0])

@@ -86,11 +86,13 @@ def extras(colour, depth, colours):
     kinds = [
         [],
         [(b"gAMA", struct.pack(">I", 100000))],
-        [(b"gAMA", struct.pack(">I", 45455)), (b"cHRM", struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000))],
+        [(b"gAMA", struct.pack(">I", 45455)),
+         (b"cHRM", struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000))],
         [(b"sRGB", b"\0")],
         [(b"sBIT", bytes([1] * (3 if colour == 3 else CHANNELS[colour])))],
         [(b"iCCP", b"x\0\0" + zlib.compress(profile))],
-        [(b"eXIf", b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"), (b"tEXt", b"Author\0nobody"), (b"pHYs", struct.pack(">IIB", 1, 2, 0))],
+        [(b"eXIf", b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"), (b"tEXt", b"Author\0nobody"),
+         (b"pHYs", struct.pack(">IIB", 1, 2, 0))],
     ]
     if colour in transparent:
         kinds.append([(b"tRNS", transparent[colour])])
@@ -123,7 +125,8 @@ for colour, depths in {0: [1, 2, 4, 8, 16], 2: [8, 16], 3: [1, 2, 4, 8], 4: [8, 
 
 def picture_of(mode, width, height):
     bands = len(Image.new(mode, (1, 1)).getbands())
-    base = [[[(17 * x * (b + 1) + 29 * y + 60 * b + random.randrange(40)) % 256 for b in range(bands)] for x in range(width)] for y in range(height)]
+    base = [[[(17 * x * (b + 1) + 29 * y + 60 * b + random.randrange(40)) % 256 for b in range(bands)]
+             for x in range(width)] for y in range(height)]
     array = np.array(base, np.uint8)
     return Image.fromarray(array[:, :, 0] if bands == 1 else array, mode)
 

@@ -53,7 +53,8 @@ def legacy_llama(tokenizer):
 def styles():
     return {
         "gpt2": byte_level(None, ["<|endoftext|>"]),
-        "llama3": byte_level(LLAMA3, ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+        "llama3": byte_level(LLAMA3, ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>",
+                                      "<|end_header_id|>",
                                       "<|eot_id|>"], ignore_merges=True),
         "qwen": byte_level(QWEN, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], normalizers.NFC()),
         "llama2": characters([], True),
@@ -63,7 +64,8 @@ def styles():
 
 def trained(name, texts, vocab):
     tokenizer, specials, alphabet = styles()[name]
-    trainer = trainers.BpeTrainer(vocab_size=vocab, special_tokens=specials, initial_alphabet=alphabet, show_progress=False,
+    trainer = trainers.BpeTrainer(vocab_size=vocab, special_tokens=specials, initial_alphabet=alphabet,
+                                  show_progress=False,
                                   max_token_length=24)
     if name == "llama2":  # whole texts without cuts would be trained on as single words
         tokenizer.train_from_iterator(texts, trainer)
@@ -86,7 +88,8 @@ def trained(name, texts, vocab):
              processors.TemplateProcessing(single="<|begin_of_text|> $A", special_tokens=[
                  ("<|begin_of_text|>", tokenizer.token_to_id("<|begin_of_text|>"))])])
     if name == "qwen":  # added tokens of every manner
-        tokenizer.add_tokens([AddedToken(" fim ", normalized=False), AddedToken("Straße", single_word=True, normalized=True),
+        tokenizer.add_tokens([AddedToken(" fim ", normalized=False),
+                              AddedToken("Straße", single_word=True, normalized=True),
                               AddedToken("<tool>", lstrip=True, rstrip=True, normalized=False)])
     if name == "llama2":
         tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
@@ -98,10 +101,13 @@ def drawn(rng):
     # What Unicode 14 has, as PCRE2 10.42 and Python 3.11; the package's Oniguruma knows letters of 15 and 16, too.
     everything = [c for c in range(0x20, 0x3134F) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
     spaces = " \t\n\r\v\f\u0085\u00a0\u1680\u2003\u2028\u202f\u3000\u180e\u200b"
-    marks = ["<|endoftext|>", "<|im_start|>", "<|eot_id|>", "</s>", "<s>", " fim ", "Straße", "xStraße", "<tool>", " <tool> \n x",
+    marks = ["<|endoftext|>", "<|im_start|>", "<|eot_id|>", "</s>", "<s>", " fim ", "Straße", "xStraße", "<tool>",
+             " <tool> \n x",
              "<0x41>", "<unk>", "<eos>"]
-    words = ["don't", "I'LL", "it'ſ", "we'Re", "naïve", "ﬁn", "Å", "e\u0301", "한국어", "각", "日本語", "שלום", "مرحبا", "नमस्ते",
-             "1234567", "٣٤٥", "½", "Ⅻ", "x=y+1;", "//", "'''", "—", "🏳️‍🌈", "👨‍👩‍👧", "a" * 60, "=" * 70, "\n" * 5, " " * 40, "▁", "▁▁a", "Ġ"]
+    words = ["don't", "I'LL", "it'ſ", "we'Re", "naïve", "ﬁn", "Å", "e\u0301", "한국어", "각", "日本語", "שלום", "مرحبا",
+             "नमस्ते",
+             "1234567", "٣٤٥", "½", "Ⅻ", "x=y+1;", "//", "'''", "—", "🏳️‍🌈", "👨‍👩‍👧", "a" * 60, "=" * 70, "\n" * 5,
+             " " * 40, "▁", "▁▁a", "Ġ"]
     while True:
         line = ""
         for _ in range(rng.randrange(1, 40)):
@@ -117,10 +123,12 @@ def drawn(rng):
 def corpus(size, seed=7):
     rng = random.Random(seed)
     files = []
-    for root in ("/usr/share/doc", "/usr/lib/python3", "/usr/lib/python3.11", "/usr/share/i18n/locales", "/usr/share/perl"):
+    for root in ("/usr/share/doc", "/usr/lib/python3", "/usr/lib/python3.11", "/usr/share/i18n/locales",
+                 "/usr/share/perl"):
         for folder, _, names in os.walk(root):
             files += [os.path.join(folder, n) for n in names
-                      if n.endswith((".txt", ".md", ".py", ".html", ".rst", ".pod", ".pl", ".gz")) or "locales" in folder]
+                      if n.endswith((".txt", ".md", ".py", ".html", ".rst", ".pod", ".pl", ".gz"))
+                      or "locales" in folder]
     files.sort()
     rng.shuffle(files)
     out, held, lines = [], 0, drawn(rng)
@@ -143,7 +151,8 @@ def corpus(size, seed=7):
 
 
 def texts_for_keeping():
-    rng, out = random.Random(11), ["", " ", "Hello world", " Hello  world \n\n a", "The quick brown fox doesn't jump over 12345 dogs."]
+    rng, out = random.Random(11), ["", " ", "Hello world", " Hello  world \n\n a",
+                                   "The quick brown fox doesn't jump over 12345 dogs."]
     lines = drawn(rng)
     return out + [next(lines) for _ in range(60)] + ["x" * 3 + " long " * 30]
 

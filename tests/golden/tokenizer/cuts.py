@@ -35,7 +35,8 @@ def few_word_pieces(pieces):
 def unigrams(pieces):
     letters = sorted(set("".join(pieces)) - set("xÃ"))
     rows = dict.fromkeys(pieces[::2] + letters)
-    return models.Unigram([("<unk>", 0.0)] + [(piece, -1.0 - i / 64) for i, piece in enumerate(rows) if piece], 0, False)
+    return models.Unigram([("<unk>", 0.0)] + [(piece, -1.0 - i / 64) for i, piece in enumerate(rows) if piece], 0,
+                          False)
 
 
 def merges(pieces):
@@ -54,7 +55,8 @@ def tokenizers():
     yield None, P.Sequence([P.Whitespace(), groups]), word_pieces
     yield None, P.Sequence([groups, LETTERS]), merges
     # Falcon's order: Digits cuts at letters that stand for bytes.
-    falcon = P.Sequence([P.Punctuation("contiguous"), BYTES, P.Digits(False), P.Split(Regex("[0-9][0-9][0-9]"), "isolated")])
+    falcon = P.Sequence([P.Punctuation("contiguous"), BYTES, P.Digits(False),
+                         P.Split(Regex("[0-9][0-9][0-9]"), "isolated")])
     for pre_tokenizer in (BYTES, LETTERS, falcon, P.Sequence([LETTERS, P.Whitespace()])):
         for model in (word_pieces, few_word_pieces, unigrams, merges):
             yield None, pre_tokenizer, model
@@ -66,7 +68,8 @@ def keep():
         one = of_pieces(normalizer, pre_tokenizer, model)
         if normalizer: one.decoder = decoders.Replace(Regex(r"(?=x)"), "-")
         rows = [one.encode(text).ids for text in TEXTS]
-        out["tokenizers"].append({"file": json.loads(one.to_str()), "ids": rows, "decoded": [one.decode(row) for row in rows]})
+        out["tokenizers"].append({"file": json.loads(one.to_str()), "ids": rows,
+                                  "decoded": [one.decode(row) for row in rows]})
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuts.json"), "w", encoding="utf-8") as file:
         file.write('{"texts": ' + json.dumps(out["texts"]) + ',\n"tokenizers": [\n')
         file.write(",\n".join(json.dumps(one, separators=(",", ":")) for one in out["tokenizers"]) + "]}\n")

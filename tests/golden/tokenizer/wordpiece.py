@@ -16,7 +16,8 @@ def trained(texts, vocab, cased):
     out = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     out.normalizer = normalizers.BertNormalizer(lowercase=not cased)
     out.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    out.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=vocab, special_tokens=SPECIALS, show_progress=False,
+    out.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=vocab, special_tokens=SPECIALS,
+                                                             show_progress=False,
                                                              limit_alphabet=vocab // 4))
     ends = [(name, out.token_to_id(name)) for name in ("[SEP]", "[CLS]")]
     out.post_processor = (processors.BertProcessing(*ends) if cased else processors.TemplateProcessing(
