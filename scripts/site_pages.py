@@ -36,7 +36,7 @@ def linked(text, where):
         if there:
             return f"{mark}[{words}]({os.path.relpath(there, page or '.')}{anchor})"
         return words if words == inside else f"{words} (`{inside}`)"
-    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", one, text)
+    return re.sub(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)", one, text)
 
 
 def tables(text):

@@ -78,7 +78,8 @@ class Tutorial(unittest.TestCase):
             with open(os.path.join(out, page), encoding="utf-8") as file:
                 text = file.read()
             self.assertGreater(len(text), 500, page)
-            for target in re.findall(r"\]\(([^)#\s]+)", text):  # pictures and pages that the site has
+            prose = re.sub(r"(?ms)^```.*?^```|`[^`]*`", "", text)
+            for target in re.findall(r"\]\(([^)#\s]+)", prose):  # pictures and pages that the site has
                 if not re.match(r"[a-z]+:", target):
                     self.assertTrue(os.path.exists(os.path.normpath(os.path.join(out, os.path.dirname(page), target))), f"{page}: {target}")
 
