@@ -46,7 +46,9 @@ def tables(text):
 
     def one(match):
         rows = []
-        for line in match[1].splitlines():
+        if match[1]:  # of a language
+            return match[0]
+        for line in match[2].splitlines():
             row = re.fullmatch(r"((?:trainrun|--)\S*(?: {1,2}\S+)*) {2,}(\S.*)", line)
             more = re.fullmatch(r" {20,}(\S.*)", line)
             if row:
@@ -56,7 +58,7 @@ def tables(text):
             else:
                 return match[0]
         return "\n".join(["| say | for |", "| --- | --- |"] + [f"| `{a}` | {cell(b)} |" for a, b in rows]) + "\n"
-    return re.sub(r"(?ms)^```\n(.*?)^```\n", one, text)
+    return re.sub(r"(?ms)^```(\w*)\n(.*?)^```\n", one, text)
 
 
 def flat(doc):
@@ -116,6 +118,7 @@ for page in sorted((root / "docs").rglob("*.md")):
 for name, page in OWN.items():
     (out / page).write_text(tables(linked((root / name).read_text(), ".")))
 (out / "site.css").write_text(".md-grid { max-width: 82rem }\n.md-typeset pre > code { white-space: pre-wrap }\n"
-                             ".md-typeset table code { word-break: normal; overflow-wrap: break-word }\n")
+                             ".md-typeset table code { word-break: normal; overflow-wrap: break-word }\n"
+                             ".md-typeset table:not([class]) :is(th, td) { min-width: 0; padding: .45em .6em }\n")
 (out / "api.md").write_text(api())
 (out / "keys.md").write_text(keys())

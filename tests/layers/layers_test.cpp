@@ -228,11 +228,12 @@ TEST(Checks, sentence_of_too_many_words) {
   tree.write("docs/faults.md", words + tail);
   EXPECT_EQ(list(long_sentences(tree.path(""))), "");
   tree.write("docs/deep/b.md", str("Short. ", tail, "\n1. ", words, words, "\n"));
-  EXPECT_EQ(long_sentences(tree.path("")),
-            (Lines{"docs/deep/b.md:1: a sentence of 40 words (\"word word word ...\"); say it in sentences of "
-                   "at most 35",
-                   "docs/deep/b.md:8: a sentence of 68 words (\"word word word ...\"); say it in sentences of "
-                   "at most 35"}));
+  EXPECT_EQ(
+      long_sentences(tree.path("")),
+      (Lines{"docs/deep/b.md:1: a sentence of 40 words (\"word word word ...\"); say it in sentences of "
+             "at most 35",
+             "docs/deep/b.md:8: a sentence of 68 words (\"word word word ...\"); say it in sentences of "
+             "at most 35"}));
 }
 
 TEST(Checks, type_of_two_files) {

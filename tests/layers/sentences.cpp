@@ -44,11 +44,13 @@ void check(const std::string& file, size_t line, const std::string& block, Lines
   auto end = [&] {
     if (sentence.size() > kMostWords)
       out.push_back(str(file, ":", line, ": a sentence of ", sentence.size(), " words (\"", sentence[0], " ",
-                        sentence[1], " ", sentence[2], " ...\"); say it in sentences of at most ", kMostWords));
+                        sentence[1], " ", sentence[2], " ...\"); say it in sentences of at most ",
+                        kMostWords));
     sentence.clear();
   };
   for (std::string word; words >> word;) {
-    const bool counts = std::any_of(word.begin(), word.end(), [](unsigned char c) { return std::isalnum(c); });
+    const bool counts =
+        std::any_of(word.begin(), word.end(), [](unsigned char c) { return std::isalnum(c); });
     if (counts) sentence.push_back(word);
     if (ends_sentence(word)) end();
   }

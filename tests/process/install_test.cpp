@@ -88,7 +88,7 @@ TEST_F(Outside, FoundByPkgConfig) {
   const size_t body = block.find("\n\n");  // behind what it includes and uses
   ASSERT_EQ(block.rfind("#include <lockstep.h>\n", 0), 0u) << block;
   scratch_.write("own.cpp", str(block.substr(0, body), "\nint main(int argc, char** argv) {\n",
-                                   block.substr(body), "}\n"));
+                                block.substr(body), "}\n"));
   std::string tokens;  // of two bytes each
   for (int i = 0; i < 20000; ++i) tokens += {static_cast<char>(i * i % 251), '\0'};
   scratch_.write("tokens.bin", tokens);
