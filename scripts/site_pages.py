@@ -33,6 +33,8 @@ def linked(text, where):
         inside = (root / where / path).resolve().relative_to(root.resolve()).as_posix()
         anchor = "#" + anchor if anchor else ""
         there = OWN.get(inside) or (inside[5:] if inside.startswith("docs/") and (root / inside).is_file() else None)
+        if not there and inside.startswith("docs/"):
+            sys.exit(f"{where}: a link leads to {inside}, which is not there")
         if there:
             return f"{mark}[{words}]({os.path.relpath(there, page or '.')}{anchor})"
         return words if words == inside else f"{words} (`{inside}`)"
