@@ -1,10 +1,11 @@
-"""The pages of the site: docs/, README and ARCHITECTURE as they are, the API from the public headers, the config
-keys from trainrun.
+"""The pages of the site: docs/, README, ARCHITECTURE and CONTRIBUTING as they are, the API from the public headers, the
+config keys from trainrun.
 
   scripts/site_pages.py ROOT OUT TRAINRUN
 
 Links out of docs/ become names of files, since the site has no sources.
 """
+import os
 import pathlib
 import re
 import shutil
@@ -18,24 +19,27 @@ import headers  # noqa: E402
 TITLES = [("core/ops", "Functions"), ("core/nn", "Layers and state"), ("core/optim", "Optimizers"),
           ("core/models", "Models"), ("core/tasks", "Tasks"),
           ("compiler", "Compiling"), ("launcher", "Programs"), ("", "More")]
-OWN = {"README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md"}
+OWN = {"README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
 
 
 def linked(text, where):
-    """Links of a page in folder `where` of the tree, as the site has them."""
+    """Links and pictures of a page in folder `where` of the tree, as the site has them."""
+    page = where[5:] if where.startswith("docs/") else ""
+
     def one(match):
-        words, target = match[1], match[2]
+        mark, words, target = match[1], match[2], match[3]
         if re.match(r"[a-z]+:|#", target):
             return match[0]
         path, _, anchor = target.partition("#")
         inside = (root / where / path).resolve().relative_to(root.resolve()).as_posix()
         anchor = "#" + anchor if anchor else ""
-        if inside in OWN:
-            return f"[{words}]({OWN[inside]}{anchor})"
-        if inside.startswith("docs/") and (root / inside).is_file():
-            return f"[{words}]({inside[5:]}{anchor})"
+        there = OWN.get(inside) or (inside[5:] if inside.startswith("docs/") and (root / inside).is_file() else None)
+        if not there and inside.startswith("docs/"):
+            sys.exit(f"{where}: a link leads to {inside}, which is not there")
+        if there:
+            return f"{mark}[{words}]({os.path.relpath(there, page or '.')}{anchor})"
         return words if words == inside else f"{words} (`{inside}`)"
-    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", one, text)
+    return re.sub(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)", one, text)
 
 
 def tables(text):
@@ -45,7 +49,9 @@ def tables(text):
 
     def one(match):
         rows = []
-        for line in match[1].splitlines():
+        if match[1]:  # of a language
+            return match[0]
+        for line in match[2].splitlines():
             row = re.fullmatch(r"((?:trainrun|--)\S*(?: {1,2}\S+)*) {2,}(\S.*)", line)
             more = re.fullmatch(r" {20,}(\S.*)", line)
             if row:
@@ -55,7 +61,7 @@ def tables(text):
             else:
                 return match[0]
         return "\n".join(["| say | for |", "| --- | --- |"] + [f"| `{a}` | {cell(b)} |" for a, b in rows]) + "\n"
-    return re.sub(r"(?ms)^```\n(.*?)^```\n", one, text)
+    return re.sub(r"(?ms)^```(\w*)\n(.*?)^```\n", one, text)
 
 
 def flat(doc):
@@ -113,14 +119,14 @@ def keys():
 
 out.mkdir(parents=True, exist_ok=True)
 shutil.copytree(root / "docs" / "pictures", out / "pictures", ignore=shutil.ignore_patterns("*.py"))
-for page in sorted(p for p in (root / "docs").iterdir() if p.is_file()):
-    if page.suffix == ".md":
-        (out / page.name).write_text(linked(page.read_text(), "docs"))
-    else:
-        (out / page.name).write_bytes(page.read_bytes())
+for page in sorted((root / "docs").rglob("*.md")):
+    place = page.relative_to(root / "docs")
+    (out / place).parent.mkdir(exist_ok=True)
+    (out / place).write_text(linked(page.read_text(), page.parent.relative_to(root).as_posix()))
 for name, page in OWN.items():
     (out / page).write_text(tables(linked((root / name).read_text(), ".")))
 (out / "site.css").write_text(".md-grid { max-width: 82rem }\n.md-typeset pre > code { white-space: pre-wrap }\n"
-                             ".md-typeset table code { word-break: normal; overflow-wrap: break-word }\n")
+                             ".md-typeset table code { word-break: normal; overflow-wrap: break-word }\n"
+                             ".md-typeset table:not([class]) :is(th, td) { min-width: 0; padding: .45em .6em }\n")
 (out / "api.md").write_text(api())
 (out / "keys.md").write_text(keys())

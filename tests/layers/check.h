@@ -58,4 +58,8 @@ std::vector<std::string> types_defined_twice(const std::filesystem::path& root);
 // may stand alone.
 std::vector<std::string> wrong_namespaces(const std::filesystem::path& root, const std::string& table);
 
+// Sentences of more than 35 words in README.md, CONTRIBUTING.md, ARCHITECTURE.md and docs/ (but for faults.md,
+// which tests write). Tables, headings and blocks of code are left out; a span of code counts as one word.
+std::vector<std::string> long_sentences(const std::filesystem::path& root);
+
 }  // namespace lockstep::layers

@@ -1,6 +1,8 @@
 // The house as it stands obeys its rules, and the checks find every way of breaking them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/base/text.h"
 #include "tests/layers/check.h"
 #include "tests/layers/tree.h"
@@ -37,6 +39,7 @@ TEST(House, every_type_has_a_name_of_its_own) { EXPECT_TRUE(all_well(types_defin
 TEST(House, every_wing_has_its_namespace) {
   EXPECT_TRUE(all_well(wrong_namespaces(root(), text_of("namespaces.txt"))));
 }
+TEST(House, no_sentence_is_too_long) { EXPECT_TRUE(all_well(long_sentences(root()))); }
 TEST(House, was_found) {  // the checks above pass on an empty tree too
   EXPECT_TRUE(std::filesystem::exists(root() / "core/base/error.h"));
   EXPECT_FALSE(wrong_arrows(root(), "tests -> core\n").empty());
@@ -226,6 +229,26 @@ TEST(Checks, folder_without_a_name) {
   tree.write("core/base/utils/x.h", "// Anything and everything else.\n");
   EXPECT_EQ(nameless_folders(tree.path("")),
             (Lines{"core/base/utils: says nothing; a helper lives in the room whose word it uses"}));
+}
+
+TEST(Checks, sentence_of_too_many_words) {
+  Tree tree;
+  std::string words;
+  for (int i = 0; i < 34; ++i) words += i % 9 ? "word " : "word\n";  // lines of one sentence
+  std::string flat = words + words;
+  std::replace(flat.begin(), flat.end(), '\n', ' ');
+  const std::string well = words + "`a span of code`.", tail = words + "a [link to a page](b.md), too.\n";
+  tree.write("README.md", str("# A title\n\n", well, " ", well, "\n- ", well, "\n- (", well, ") ", well,
+                              "\n\n| ", flat, "|\n\n```\n", words, words, "\n```\n"));
+  tree.write("docs/faults.md", words + tail);
+  EXPECT_EQ(list(long_sentences(tree.path(""))), "");
+  tree.write("docs/deep/b.md", str("Short. ", tail, "\n1. ", words, words, "\n"));
+  EXPECT_EQ(
+      long_sentences(tree.path("")),
+      (Lines{"docs/deep/b.md:1: a sentence of 40 words (\"word word word ...\"); say it in sentences of "
+             "at most 35",
+             "docs/deep/b.md:7: a sentence of 68 words (\"word word word ...\"); say it in sentences of "
+             "at most 35"}));
 }
 
 TEST(Checks, type_of_two_files) {

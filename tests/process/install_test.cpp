@@ -78,26 +78,26 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
   EXPECT_HAS(output_, alone);  // the same bits on two ranks
 }
 
-// Makefiles and other builds: one line with pkg-config. The program is README's, as it stands there.
+// Makefiles and other builds: one line with pkg-config. The program is that of docs/cpp.md, as it is there.
 TEST_F(Outside, FoundByPkgConfig) {
   if (std::system("pkg-config --version >out 2>&1") != 0) GTEST_SKIP() << "there is no pkg-config";
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "--install", BUILD, "--prefix", scratch_.path("there")}));
-  const std::string readme = file_text(str(LOCKSTEP_SOURCE_DIR, "/README.md")), fence = "```cpp\n";
-  const size_t begin = readme.find(fence) + fence.size();
-  const std::string block = readme.substr(begin, readme.find("```\n", begin) - begin);
+  const std::string page = file_text(str(LOCKSTEP_SOURCE_DIR, "/docs/cpp.md")), fence = "```cpp\n";
+  const size_t begin = page.find(fence) + fence.size();
+  const std::string block = page.substr(begin, page.find("```\n", begin) - begin);
   const size_t body = block.find("\n\n");  // behind what it includes and uses
   ASSERT_EQ(block.rfind("#include <lockstep.h>\n", 0), 0u) << block;
-  scratch_.write("readme.cpp", str(block.substr(0, body), "\nint main(int argc, char** argv) {\n",
-                                   block.substr(body), "}\n"));
+  scratch_.write("own.cpp", str(block.substr(0, body), "\nint main(int argc, char** argv) {\n",
+                                block.substr(body), "}\n"));
   std::string tokens;  // of two bytes each
   for (int i = 0; i < 20000; ++i) tokens += {static_cast<char>(i * i % 251), '\0'};
   scratch_.write("tokens.bin", tokens);
   const std::string found = str("PKG_CONFIG_PATH=", scratch_.path("there/lib/pkgconfig"));
   ASSERT_NO_FATAL_FAILURE(call({found, "sh", "-c",
-                                "c++ -O1 readme.cpp -o readme $(pkg-config --cflags lockstep mpi-cxx) "
+                                "c++ -O1 own.cpp -o own $(pkg-config --cflags lockstep mpi-cxx) "
                                 "$(pkg-config --libs lockstep mpi-cxx)"}));
   const std::string cache = str("LOCKSTEP_CACHE=", KERNEL_CACHE);
-  ASSERT_NO_FATAL_FAILURE(call({cache, scratch_.path("readme"), "--train.device=cpu"}));
+  ASSERT_NO_FATAL_FAILURE(call({cache, scratch_.path("own"), "--train.device=cpu"}));
   EXPECT_HAS(output_, "step 100");
   EXPECT_TRUE(std::filesystem::exists("runs/own/ckpt/step-100"));
 }

@@ -10,12 +10,6 @@ import unittest
 BIN = os.environ["LOCKSTEP_BIN"]
 TREE = os.path.dirname(os.environ["LOCKSTEP_EXAMPLES"])
 PAGE = os.path.join(TREE, "docs", "tutorial.md")
-IMAGES = """
-import numpy as np
-draw = np.random.default_rng(1)
-labels = draw.integers(0, 10, 2000)
-images = (draw.normal(size=(10, 784))[labels] + draw.normal(size=(2000, 784))).astype(np.float32)
-"""
 
 
 class Tutorial(unittest.TestCase):
@@ -66,14 +60,14 @@ class Tutorial(unittest.TestCase):
         with open(os.path.join(TREE, "README.md"), encoding="utf-8") as file:
             program = re.search(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)[1]
         with open(os.path.join(self.folder.name, "train.py"), "w", encoding="utf-8") as file:
-            file.write(IMAGES + program)
+            file.write(program)
         alone = self.run_block([sys.executable, "train.py"], program)
         os.rename(os.path.join(self.folder.name, "runs"), os.path.join(self.folder.name, "alone"))
         ranks = self.run_block([f"{BIN}/trainrun", "--nproc", "2", "train.py"], program)
-        state = re.findall(r"^step 1000: state ([0-9a-f]{32})$", alone, re.M)
+        state = re.findall(r"^step 300: state ([0-9a-f]{32})$", alone, re.M)
         self.assertEqual(len(state), 1, alone)
-        self.assertIn(f"step 1000: state {state[0]}", ranks)
-        self.assertLess(float(re.findall(r"^step 1000/1000  loss ([0-9.e-]+)", ranks, re.M)[0]), 0.01)
+        self.assertIn(f"step 300: state {state[0]}", ranks)
+        self.assertLess(float(re.findall(r"^step 300/300  loss ([0-9.e-]+)", ranks, re.M)[0]), 0.5)
 
     # The site's pages, of which the API is read from all public headers: without the generator, which is fetched.
     def test_pages_of_the_site(self):
@@ -81,10 +75,16 @@ class Tutorial(unittest.TestCase):
         self.run_block([sys.executable, os.path.join(TREE, "scripts", "site_pages.py"), TREE, out, f"{BIN}/trainrun"],
                        "site_pages.py")
         with open(os.path.join(TREE, "mkdocs.yml"), encoding="utf-8") as file:
-            pages = re.findall(r"^ +- .*: (\w+\.md)$", file.read(), re.M)
-        self.assertGreaterEqual(len(pages), 20)
+            pages = re.findall(r"^ +- .*: ([\w/]+\.md)$", file.read(), re.M)
+        self.assertGreaterEqual(len(pages), 28)
         for page in pages:
-            self.assertTrue(os.path.getsize(os.path.join(out, page)) > 500, page)
+            with open(os.path.join(out, page), encoding="utf-8") as file:
+                text = file.read()
+            self.assertGreater(len(text), 500, page)
+            prose = "" if page == "api.md" else re.sub(r"(?ms)^```.*?^```|`[^`]*`", "", text)  # comments of headers have lambdas
+            for target in re.findall(r"\]\(([^)#\s]+)", prose):  # pictures and pages that the site has
+                if not re.match(r"[a-z]+:", target):
+                    self.assertTrue(os.path.exists(os.path.normpath(os.path.join(out, os.path.dirname(page), target))), f"{page}: {target}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ TEST(HopperAttention, SaysWhatItDoesNotTake) {
   EXPECT_EQ(unfit([](auto&, auto& d) { d.major = 10; }), "compute capability 10.0 is not Hopper's 9.0");
   EXPECT_EQ(unfit([](auto&, auto& d) { d.shared_per_block = 101376; }),
             "a block has 101376 bytes of shared memory, not 231680");
-  // Where they pay: measured, docs/performance.md.
+  // Where they pay: measured, bench/results.
   EXPECT_TRUE(pays_on_hopper(fits));
   EXPECT_TRUE(pays_on_hopper(shape_of(32, 8, 2048, 64)));
   EXPECT_FALSE(pays_on_hopper(shape_of(12, 12, 1024, 64)));

@@ -88,7 +88,7 @@ TEST(CudaBf16x6, SaysWhichConvolutionsItDoesNotTake) {
   EXPECT_EQ(unfit(Which::weight, [](auto& s) { s.n = 20000; }), ampere) << "samples go some at a time";
 }
 
-// Measured, docs/performance.md: where windows are few or read few channels, cuDNN's engines are as fast.
+// Measured, bench/results: where windows are few or read few channels, cuDNN's engines are as fast.
 TEST(CudaBf16x6, PaysForConvolutionsOfManyChannels) {
   using Which = ConvolutionShape::Which;
   for (const Which which : {Which::forward, Which::input, Which::weight}) {
@@ -105,7 +105,7 @@ TEST(CudaBf16x6, PaysForConvolutionsOfManyChannels) {
   EXPECT_TRUE(pays_bf16x6(windows(Which::weight, 256, 32, 32, 96)));
 }
 
-// Measured, docs/performance.md: where it does not pay, parts take as long as the product.
+// Measured, bench/results: where it does not pay, parts take as long as the product.
 TEST(CudaBf16x6, PaysWhereSumsAndTilesAreMany) {
   EXPECT_TRUE(pays_bf16x6(shape(32768, 768, 768)));
   EXPECT_TRUE(pays_bf16x6(shape(32768, 50304, 768)));

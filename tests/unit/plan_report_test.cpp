@@ -355,7 +355,7 @@ TEST(PlanReport, TheFullestRanksAreAmongTheFew) {
         }
 }
 
-// Step times measured on one H200 (README.md), within what a roofline can say.
+// Step times measured on one H200 (bench/results/before-2026-11-22.md), within what a roofline can say.
 TEST(PlanReport, PredictsWhatWasMeasured) {
   const std::pair<const char*, double> measured[] = {
       {"gpt2_124m", 0.1139}, {"gpt2_1558m", 0.3271}, {"llama_1b5", 0.2733}};

@@ -181,7 +181,7 @@ inline constexpr int kHopperAttentionBytes = 229376 + 16 * 128 + 256;
 std::string unfit_for_hopper(const AttentionShape& shape, const Properties& device);
 
 // Whether a call that can run so is faster than cuDNN's deterministic pass: long sequences are
-// (docs/performance.md).
+// (bench/results/float8-and-tf32-2026-11-26.md).
 bool pays_on_hopper(const AttentionShape& shape);
 
 // sdpa_rows, sdpa_tiles and sdpa_results for head size 64 or 128; in an order of the shape alone. `lanes`:
