@@ -179,7 +179,7 @@ struct nanobind::detail::type_caster<lockstep::Number> {
   NB_TYPE_CASTER(lockstep::Number, const_name("float"))
   bool from_python(handle from, uint8_t flags, cleanup_list*) noexcept {
     const bool converts = (flags & static_cast<uint8_t>(cast_flags::convert)) != 0;
-    if (PyFloat_Check(from.ptr())) return value = PyFloat_AS_DOUBLE(from.ptr()), true;
+    if (PyFloat_Check(from.ptr())) return value = PyFloat_AsDouble(from.ptr()), true;
     if (PyLong_Check(from.ptr())) return integer(from.ptr());
     if (!converts) return false;
     if (PyIndex_Check(from.ptr())) {

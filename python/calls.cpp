@@ -1,6 +1,5 @@
 // What a call answers that no overload takes: lockstep/calls.py takes PyTorch's spelling of it, or says what
 // is wrong with it.
-#include <string_view>
 #include <unordered_map>
 
 #include "python/binding.h"
@@ -17,10 +16,16 @@ std::unordered_map<PyObject*, Called>& known() {
   return *functions;
 }
 
-// Functions, methods and constructors of nanobind are all called through this pointer of theirs.
+// Functions, methods and constructors of nanobind are all called through this pointer of theirs, which is the
+// first member behind Python's. A module for one Python asks the type where it is; Python's stable ABI does
+// not tell.
 vectorcallfunc& pointer_of(PyObject* function) {
-  return *reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(function) +
-                                            Py_TYPE(function)->tp_vectorcall_offset);
+  constexpr size_t offset = sizeof(PyVarObject);
+#ifndef Py_LIMITED_API
+  const Py_ssize_t told = Py_TYPE(function)->tp_vectorcall_offset;
+  LS_CHECK(static_cast<size_t>(told) == offset, told);
+#endif
+  return *reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(function) + offset);
 }
 
 // Whether the error that is raised is nanobind's own word for arguments that do not convert; if so, it is
@@ -59,8 +64,8 @@ PyObject* answer(PyObject* function, const std::string& name, const char* how, P
     nb::list order;
     for (Py_ssize_t i = 0; i < in_order; ++i) order.append(nb::handle(arguments[i]));
     nb::dict by_name;
-    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
-      by_name[nb::handle(PyTuple_GET_ITEM(names, i))] = nb::handle(arguments[in_order + i]);
+    for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); ++i)
+      by_name[nb::handle(PyTuple_GetItem(names, i))] = nb::handle(arguments[in_order + i]);
     return of_package("calls", how)(nb::handle(function), name, order, by_name).release().ptr();
   } catch (nb::python_error& error) { error.restore(); } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
@@ -81,8 +86,8 @@ PyObject* call(PyObject* function, PyObject* const* arguments, size_t flags, PyO
 }
 
 void answer_for(nb::handle function, const std::string& name) {
-  const std::string_view type = Py_TYPE(function.ptr())->tp_name;
-  if (!type.ends_with("nb_func") && !type.ends_with("nb_method")) return;
+  const std::string type = nb::cast<std::string>(function.type().attr("__name__"));
+  if (type != "nb_func" && type != "nb_method") return;
   vectorcallfunc& pointer = pointer_of(function.ptr());
   if (known().try_emplace(function.ptr(), Called{pointer, name}).second) pointer = call;
 }

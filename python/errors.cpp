@@ -21,12 +21,12 @@ const std::string& package_folder() {
 SourceLine python_line() {
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
   nb::object held = nb::borrow(reinterpret_cast<PyObject*>(frame));
-  while (held.is_valid()) {
+  while (held.is_valid() && !held.is_none()) {
     auto* at = reinterpret_cast<PyFrameObject*>(held.ptr());
     nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
     const std::string file = nb::cast<std::string>(code.attr("co_filename"));
     if (file.rfind(package_folder(), 0) != 0) return {file, PyFrame_GetLineNumber(at), ""};
-    held = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
+    held = held.attr("f_back");
   }
   return {"?", 0, ""};
 }

@@ -1,9 +1,11 @@
 // MpiGroup over a communicator, and MPI's world: start, split, and the two ways out.
 #include "distributed/mpi/mpi_world.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -121,6 +123,17 @@ bool leaves_memory() {
   return neighbours < size || named == (transports[0] == '^');
 }
 
+// Open MPI looks for its plugins where it was built to lie. A wheel brings its library with a folder
+// `openmpi` beside it (scripts/wheel.sh), which is then the place.
+void find_plugins() {
+  Dl_info library{};
+  if (!dladdr(reinterpret_cast<const void*>(&MPI_Init_thread), &library) || !library.dli_fname) return;
+  const auto beside = std::filesystem::path(library.dli_fname).parent_path() / "openmpi";
+  std::error_code failed;
+  if (std::filesystem::is_directory(beside / "share/openmpi", failed))
+    setenv("OPAL_PREFIX", beside.c_str(), 1);
+}
+
 class MpiWorld : public World {
  public:
   explicit MpiWorld(const MpiOptions& options) : options_(options) {
@@ -129,6 +142,7 @@ class MpiWorld : public World {
     int initialized = 0, provided = 0;
     MPI_Initialized(&initialized);
     if (initialized) throw PeerError("MPI is already started in this process; open the world once");
+    find_plugins();
     int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     if (code != MPI_SUCCESS) throw PeerError(str("MPI cannot start: ", mpi_error_text(code)));
     check_thread_level(provided);
