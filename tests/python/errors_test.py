@@ -123,7 +123,8 @@ class Errors(Programs):
             ),
             code=2,
         )
-        self.assertIn("a metric is a sum and a count of each micro-batch, as in metric(name, mean_loss(values))", said)
+        self.assertIn('metric "near" is of one micro-batch (PerLane on dp_replicate), and a metric is of the whole step: '
+                      "give a sum and a count of each micro-batch, as in metric(name, mean_loss(values))", said)
 
     def test_forward_of_a_state_without_values(self):
         said = self.alone(
