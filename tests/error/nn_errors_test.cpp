@@ -337,6 +337,9 @@ TEST(OptimizerErrors, TwiceInOneStep) {
 }
 
 TEST(GradErrors, NothingToDifferentiate) {
+  expect_words(refusal([&] { adamw.update(gradients); }),
+               {"[optim] " + here(__LINE__ - 1),
+                "this optimizer is updated twice in one step; add the losses, a + b, and update once"});
   State state(solo_mesh(), 1);
   Linear head(state / "head", 4, 3);
   Tracing tracing(2, 4);
