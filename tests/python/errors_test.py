@@ -135,6 +135,10 @@ class Errors(Programs):
             code=2,
         )
         self.assertIn("the state has no values yet; load a checkpoint into it, materialize() it, or train first", said)
+        said = self.alone(
+            self.write("program.py", STEP + "print(ls.forward(ls.State(session.mesh), {'x': (ls.f32, [2])}, lambda x: 2 * x)(np.ones(2, np.float32)))\n")
+        )
+        self.assertIn("[2. 2.]", said)
 
     def test_keys_of_a_config(self):
         program = self.write("program.py", "session = ls.Session()\nprint(session.arguments)\n")
