@@ -183,7 +183,11 @@ class Errors(Programs):
 
     def test_array_of_another_kind(self):
         self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 8), int), np.zeros((8, 4)))\n",
-                  'UserError: [data] field "x" is i64[8,8]; the step reads f32[8,8]', code=2)
+                  'UserError: [data] field "x" is i64[8,8]; the step reads f32[8,8]: give floats, as array.astype("float32")', code=2)
+        said = self.alone(self.write("program.py", STEP + "ls.train(session, state, ls.SampleData(fields, lambda i: ([1] * 8, np.ones(4))), step, run='runs/r')\n"), code=2)
+        self.assertIn('[data] field "x" is i64[8]; the step reads f32[8]: give floats, as array.astype("float32") (sample 0)', said)
+        with self.assertRaisesRegex(ls.UserError, r'field "x" is one number, f64\[\]; give an array with a row for each sample'):
+            ls.arrays(x=np.array(2.0))
 
     def test_field_missing(self):
         self.told("step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\nstep(x=np.zeros((8, 8)))\n",
