@@ -32,7 +32,9 @@ void check_fit(const Manifest& manifest, const std::string& step_dir, const std:
                     "\n  the model of this run differs from the one that was saved: use its config, or "
                     "another --name (with "
                     "train.init_from=STEP-FOLDER, which takes the weights alone); --load.partial takes what "
-                    "both have alike");
+                    "both have alike\n  in a program: give another run=, and the weights that both have alike "
+                    "by ls.load_weights(state, \"" +
+                    step_dir + "\", partial=True)");
 }
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {

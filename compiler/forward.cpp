@@ -1,6 +1,8 @@
 // A compiled function without a loss.
 #include "compiler/forward.h"
 
+#include <algorithm>
+
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
@@ -106,7 +108,8 @@ void* Forward::scalar(size_t input, const DrawnFrom& drawn) {
 const void* Forward::run(const std::vector<void*>& batch) { return run(batch, {state_.seed(), runs_ + 1}); }
 
 const void* Forward::run(const std::vector<void*>& batch, const DrawnFrom& drawn) {
-  if (!state_.has_values())
+  const auto reads_state = [](const auto& input) { return input.kind == InputKind::state; };
+  if (!state_.has_values() && std::any_of(graph_.inputs.begin(), graph_.inputs.end(), reads_state))
     throw UserError(
         "[forward] the state has no values yet; load a checkpoint into it, materialize() it, or train first");
   Device& device = target_.device();

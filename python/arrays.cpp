@@ -135,7 +135,10 @@ void check_array(const std::string& name, const HostArray& array, const Shape& w
   const Shape shape = shape_of(array);
   if (shape != want || is_float(got) != is_float(want_dtype))
     throw UserError(str("[data] field \"", name, "\" is ", shape_text(got, shape), "; the step reads ",
-                        shape_text(want_dtype, want)));
+                        shape_text(want_dtype, want),
+                        shape != want          ? ""
+                        : is_float(want_dtype) ? ": give floats, as array.astype(\"float32\")"
+                                               : ": give integers, as array.astype(\"int32\")"));
 }
 
 HostArray host_array(const std::string& field, nb::handle value) {

@@ -35,7 +35,11 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
     const std::string field = nb::cast<std::string>(name);
     HostArray array = host_array(field, value);
     Shape shape = shape_of(array);
-    if (shape.empty() || shape[0] == 0) throw UserError(str("[data] field \"", field, "\" has no rows"));
+    if (shape.empty())
+      throw UserError(str("[data] field \"", field, "\" is one number, ",
+                          shape_text(dtype_of(array.dtype()), shape),
+                          "; give an array with a row for each sample"));
+    if (shape[0] == 0) throw UserError(str("[data] field \"", field, "\" has no rows"));
     if (rows >= 0 && shape[0] != rows)
       throw UserError(str("[data] field \"", field, "\" has ", shape[0], " rows, and \"", out.fields[0].name,
                           "\" has ", rows));
@@ -112,7 +116,9 @@ SampleData function_data(nb::dict types, nb::callable sample) {
     const std::vector<nb::object> values = values_of(*sample, i, (*sample)(i), fields);
     for (size_t f = 0; f < fields.size(); ++f) {
       HostArray array = host_array(fields[f].name, values[f]);
-      check_array(fields[f].name, array, fields[f].shape, fields[f].dtype);
+      try {
+        check_array(fields[f].name, array, fields[f].shape, fields[f].dtype);
+      } catch (const UserError& error) { throw UserError(str(error.what(), " (sample ", i, ")")); }
       copy_elements(fields[f].name, array.data(), dtype_of(array.dtype()), to[f], fields[f].dtype,
                     numel(fields[f].shape));
     }

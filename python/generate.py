@@ -202,14 +202,14 @@ def bind_struct(types, c, out):
     """Options, made from keywords; or several results, which unpack."""
     if c.name in BY_HAND:
         return
+    fields = ". ".join(f"{f.name}: {f.doc}" for f in c.fields if f.doc)
     if types.is_options(c.name):
         params = [headers.Param(f"const {c.name}&", "own", "{}")]
-        fields = "; ".join(f"{f.name}: {f.doc}" for f in c.fields if f.doc)
-        out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc)});')
+        out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc or fields)});')
         out.append(definition(types, f"{c.name}_class", "__init__", params, fields,
                               lambda call: f"new (self) {c.name}(own_options);", c.name, f"{c.name}* self"))
         return
-    out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc)});')
+    out.append(f'nb::class_<{c.name}> {c.name}_class(m, "{c.name}", {literal(c.doc or fields)});')
     for f in c.fields:
         out.append(f'{c.name}_class.def_ro("{f.name}", &{c.name}::{f.name}, {literal(f.doc)});')
     items = ", ".join(f"self.{f.name}" for f in c.fields)

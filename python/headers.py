@@ -114,6 +114,8 @@ def statements(text):
                 ended()
         code += "\n"
         if slashes and note.strip():
+            if code.strip() and braces:
+                continue  # within a body, whose members have notes of their own
             if code.strip():
                 trailing.append(note.strip())
             elif len(out) > before:

@@ -184,8 +184,18 @@ void bind_inits(nb::module_& m) {
       .def(nb::init<double>(), nb::arg("lr"))
       .def(
           "__init__",
-          [](Schedule* self, double lr, std::function<double(int64_t)> factor, int64_t warmup) {
-            new (self) Schedule(lr, std::move(factor), warmup);
+          [](Schedule* self, double lr, std::function<nb::object(int64_t)> factor, int64_t warmup) {
+            std::function<double(int64_t)> number;
+            if (factor)
+              number = [factor = std::move(factor)](int64_t step) {
+                nb::gil_scoped_acquire python;
+                double value = 0;
+                if (const nb::object made = factor(step); !nb::try_cast(made, value))
+                  throw UserError(str("[schedule] the function gives ", shown(made), " for update ", step,
+                                      "; a rate is a number of at least 0"));
+                return value;
+              };
+            new (self) Schedule(lr, std::move(number), warmup);
           },
           nb::arg("lr"), nb::arg("factor"), nb::arg("warmup") = 0,
           "lr times what `factor` gives for step t, counted from 1; behind a warm-up.")

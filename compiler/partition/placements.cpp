@@ -308,13 +308,16 @@ class Placer {
                                ? state[output.name].on(dim)
                                : Replicate();
         if (output.kind == OutputKind::value || value.layout.on(dim) == wanted) continue;
-        throw UserError(str(
-            "[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ",
-            text(value.layout.on(dim)), " on ", graph_.mesh.dim_names[dim], "; it must be ", text(wanted),
-            output.kind == OutputKind::metric ? ": a metric is a sum and a count of each micro-batch, as in "
-                                                "metric(name, mean_loss(values))"
-            : wanted == Replicate()           ? ": a gather or a reduction is missing"
-                                              : ""));
+        if (output.kind == OutputKind::metric)
+          throw UserError(str("[output] ", at.text(), ": metric \"", output.name,
+                              "\" is of one micro-batch (", text(value.layout.on(dim)), " on ",
+                              graph_.mesh.dim_names[dim],
+                              "), and a metric is of the whole step: give a sum and a count of each "
+                              "micro-batch, as in metric(name, mean_loss(values))"));
+        throw UserError(str("[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ",
+                            text(value.layout.on(dim)), " on ", graph_.mesh.dim_names[dim], "; it must be ",
+                            text(wanted),
+                            wanted == Replicate() ? ": a gather or a reduction is missing" : ""));
       }
     }
   }

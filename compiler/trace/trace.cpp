@@ -61,9 +61,6 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
     value = value.defined() ? value + mean : mean;
     counts.push_back(count);
   }
-  for (const auto& output : builder->graph.outputs)
-    if (output.name == "loss" || output.name == count_metric(0) || is_later_count(output.name))
-      throw UserError(str("metric \"", output.name, "\" is the step's own; give yours another name"));
   builder->graph.add_output(OutputKind::metric, "loss", value.id());
   for (size_t i = 0; i < counts.size(); ++i)
     builder->graph.add_output(OutputKind::metric, count_metric(i), counts[i].id());

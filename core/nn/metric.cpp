@@ -1,16 +1,37 @@
 // Metrics as outputs of the graph.
 #include "core/nn/metric.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "core/base/error.h"
 #include "core/nn/scope.h"
+#include "core/ops/count_metric.h"
 #include "core/ops/functions.h"
+#include "core/reading/one_line.h"
 
 namespace lockstep {
 
+namespace {
+// What a row of metrics.jsonl, or the result of a called step, has beside the metrics of a step.
+bool is_the_steps_own(std::string_view name) {
+  static constexpr std::array<std::string_view, 18> kNames{
+      "step",         "loss",           "tokens",      "lr",           "step_ms",       "tokens_per_s",
+      "slowest_rank", "busy_ms_median", "busy_ms_min", "busy_ms_max",  "samples_per_s", "predicted_step_ms",
+      "passed_over",  "state_hash",     "certificate", "applied",      "stop",          "measured_step_ms"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || is_later_count(name) ||
+         (name.starts_with("exposed_") && name.ends_with("_ms")) || name.starts_with("weight_norm.") ||
+         (name.starts_with("val_") && !name.ends_with(".grad_norm"));  // which is of an optimizer at val_...
+}
+}  // namespace
+
 void metric(const std::string& name, Tensor value, Here at) {
   auto fail = [&](const std::string& what) {
-    throw UserError(str("[metric] ", line_of(at).text(), ": \"", name, "\" ", what));
+    throw UserError(str("[metric] ", line_of(at).text(), ": \"", one_line(name), "\" ", what));
   };
+  if (name.empty() || one_line(name) != name) fail("is no name of a metric; give it a word");
+  if (is_the_steps_own(name)) fail("is the step's own; give yours another name");
   if (!value.defined()) fail("is an empty Tensor");
   if (value.ndim() != 0)
     fail(str("is ", value.text(), "; a metric is a scalar (rank 0): reduce it with sum or mean"));

@@ -35,7 +35,13 @@ Optimizer::Rates Optimizer::begin(const Gradients& gradients, double clip, Here 
   LS_CHECK(gradients.parameters.size() == gradients.values.size(), gradients.parameters.size(),
            " parameters, ", gradients.values.size(), " gradients");
   Tensor norm = global_norm(gradients, at);
-  metric(path_ == "optim" ? "grad_norm" : path_ + ".grad_norm", norm, at);
+  const std::string told = path_ == "optim" ? "grad_norm" : path_ + ".grad_norm";
+  const Graph& graph = norm.builder()->graph;
+  if (graph.find_output(told) != kNoValue && graph.find_input(path_ + ".lr") != kNoValue)
+    throw UserError(str("[", path_, "] ", line_of(at).text(),
+                        ": this optimizer is updated twice in one step; add the losses, a + b, and update "
+                        "once, or make an optimizer for each part of the parameters"));
+  metric(told, norm, at);
   return {scalar(norm, path_ + ".lr"),
           clip > 0 ? clip_scale(norm, clip, at) : full(norm, {}, 1.0, DType::f32, at)};
 }

@@ -78,6 +78,10 @@ RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
   auto fail = [&](const std::string& what) {
     throw UserError(str("[", rule_.kind, "] ", line_.text(), ": ", what));
   };
+  for (size_t g = 1; g < rule_.groups.size(); ++g)
+    if (rule_.groups[g].parameters.empty() && rule_.rest != g)
+      fail(str("group ", g, " of ", rule_.groups.size() - 1,
+               " has no parameters; give it those that its options are for, or leave it out"));
   for (size_t g = 0; g < rule_.groups.size(); ++g)
     for (const Parameter& parameter : rule_.groups[g].parameters)
       if (!group_of_.emplace(parameter.fqn(), g).second)

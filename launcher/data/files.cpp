@@ -54,7 +54,7 @@ bool is_hidden(const fs::path& path) { return path.filename().native()[0] == '.'
 
 class Finder {
  public:
-  explicit Finder(const std::string& extension) : extension_(extension) {}
+  Finder(const std::string& extension, bool every_name) : extension_(extension), every_name_(every_name) {}
 
   void add(const std::string& path) {
     fs::file_status status = status_of(path);
@@ -75,7 +75,7 @@ class Finder {
     }
     std::sort(found_.begin(), found_.end());
     for (const auto& file : found_) {
-      if (taken_.insert(real_path(file)).second) {
+      if (taken_.insert(every_name_ ? file : real_path(file)).second) {
         out_.files.push_back(file);
       } else {
         ++out_.duplicates;
@@ -179,9 +179,10 @@ class Finder {
   }
 
   std::string extension_;
+  bool every_name_;
   FileList out_;
   std::vector<std::string> found_;        // of the entry at hand, as spelled
-  std::set<std::string> taken_, walked_;  // canonical paths
+  std::set<std::string> taken_, walked_;  // canonical paths; with every_name_, taken_ as spelled
   int64_t matches_ = 0;
 };
 
@@ -208,11 +209,11 @@ std::vector<std::string> listed(const std::vector<std::string>& paths) {
 }
 }  // namespace
 
-FileList find_files(const std::vector<std::string>& given, const std::string& extension) {
+FileList find_files(const std::vector<std::string>& given, const std::string& extension, bool every_name) {
   const std::vector<std::string> paths = listed(given);
   if (paths.empty())
     throw UserError("data.paths is empty; name files, folders or patterns, as in [\"data/*.txt\"]");
-  Finder finder(extension);
+  Finder finder(extension, every_name);
   for (const auto& path : paths) {
     if (path.empty()) throw UserError("data.paths holds an empty path; name a file, a folder or a pattern");
     finder.add(path);

@@ -11,8 +11,8 @@ namespace lockstep::launcher::data {
 
 // What data.paths names, and what was left out on the way.
 struct FileList {
-  std::vector<std::string> files;  // no real file twice; data.paths in the order given, each entry expanded
-                                   // in the order of its paths
+  std::vector<std::string> files;  // no real file twice (with every_name: no path twice); data.paths in the
+                                   // order given, each entry expanded in the order of its paths
   int64_t duplicates = 0;          // further names of files already taken: links, overlapping patterns
   int64_t hidden = 0;              // names with a leading dot inside a folder
   int64_t others = 0;  // inside a folder: sockets, pipes, devices, dangling links, and names without the
@@ -32,6 +32,8 @@ class MissingData : public UserError {
 // extension: of folders only the files that end so are taken ("" takes all). Throws UserError: nothing named,
 // a path that does not exist (with the nearest name beside it), a pattern that matches nothing, a path that
 // is no file and no folder, and whatever the system refuses to read.
-FileList find_files(const std::vector<std::string>& paths, const std::string& extension);
+// every_name: a further name of a file already taken is taken, too, as one picture that is of two classes.
+FileList find_files(const std::vector<std::string>& paths, const std::string& extension,
+                    bool every_name = false);
 
 }  // namespace lockstep::launcher::data

@@ -192,7 +192,7 @@ def _meant(signatures, args, kwargs):
         names = {p.name for p in signature}
         in_order = [p for p in signature if not p.by_keyword]
         room = len(args) <= len(in_order) or any(p.rest for p in in_order)
-        fit = sum(_fits(p.type, a) for p, a in zip(in_order, args))
+        fit = sum(_fits(p.type, a) * (2 if "Parameter" in p.type else 1) for p, a in zip(in_order, args))  # tensors are taken in more places
         given = {p.name for p in in_order[:len(args)]} | set(kwargs)
         known = sum(k in names or bool(_near(k, signature)) for k in kwargs)
         told = all(k in names for k in kwargs)
@@ -251,9 +251,13 @@ def refuse(name, signatures, args, kwargs):
             a_device = isinstance(value, str) and value in ("cuda", "cpu", "mps")
             more = (_array_words(value) if "Tensor" in p.type
                     else _ABSENT["device"] if "DType" in p.type and a_device else "")
+            if p.type.endswith("Loss") and isinstance(value, _core.Tensor):
+                more = "of values it is ls.mean_loss(values)"
             many = p.type.endswith("Sequence[float]") and isinstance(p.default, (list, tuple)) and len(p.default)
             wanted = f"{many} numbers" if many else _in_words(p.type)
             fail(f"{name_} is {shown(value)}; it must be {wanted}{': ' + more if more else ''}")
+        if p.name == "seed" and isinstance(value, int) and not 0 <= value < 2**64:
+            fail(f"seed is {value}; it must be an integer from 0 to 2^64 - 1")
     given = [*(shown(a) for a in args[method:]), *(f"{k}={shown(v)}" for k, v in kwargs.items())]
     fail(f"the arguments ({', '.join(given)}) fit no way of calling it; {takes}")
 

@@ -4,12 +4,16 @@ import json
 import os
 
 from . import _core
+from .calls import checked, shown
 
 
 def _step_folder(run, step):
     run = os.fspath(run)
     one, folder = _core._named_checkpoints(run)
     if one:
+        here = os.path.basename(folder.rstrip("/"))
+        if step is not None and here != f"step-{step}":
+            raise _core.UserError(f"[load] {run} is the checkpoint {here}, and step is {step}; name the folder of the run, or leave step out")
         return folder
     found = _core._checkpoints(folder)
     whole = [(number, path) for number, path, problem in found if not problem and step in (None, number)]
@@ -20,20 +24,37 @@ def _step_folder(run, step):
     return whole[0][1]  # newest first
 
 
-def load(run, step=None, names="*"):
+@checked
+def load(run, step: "int | None" = None, names="*"):
     """The tensors of a checkpoint as NumPy arrays by name: load("runs/quickstart")["token.weight"].
 
     run: the folder of a run, of its checkpoints, or of one step, s3://BUCKET/... too; step: the newest if None; names:
-    a glob, or several. Every byte that is read is checked. bf16 comes as float32, the same numbers.
+    a glob, or several, each of which names a tensor or more. Every byte that is read is checked. bf16 comes as
+    float32, the same numbers.
     """
     folder = _step_folder(run, step)
     globs = [names] if isinstance(names, str) else list(names)
+    if not globs:
+        raise _core.UserError('[load] names is empty; give globs of tensors, as ["*.weight"], or leave it out')
     have = _core._tensors(folder)
-    chosen = [name for name in have if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
-    if not chosen:
-        raise _core.UserError(f"[load] {folder} has no tensor {' or '.join(globs)}; it has "
+    nothing = [glob for glob in globs if not fnmatch.filter(have, glob)]
+    if nothing:
+        raise _core.UserError(f"[load] {folder} has no tensor {' or '.join(nothing)}; it has "
                               f"{', '.join(have[:8])}{', ...' if len(have) > 8 else ''}")
+    chosen = [name for name in have if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
     return {name: _core._read_tensor(folder, name) for name in chosen}
+
+
+def _row(path, number, line):
+    """A line of metrics, as a dict."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        raise _core.UserError(f"[metrics] line {number} of {path} is {shown(line.strip())}; it must be a row of "
+                              'metrics, as {"step": 1, "loss": 2.5}')
+    return row
 
 
 def metrics(run):
@@ -45,7 +66,7 @@ def metrics(run):
     if not os.path.isfile(path):
         raise _core.UserError(f"[metrics] there is no {path}; name the folder of a run, or a file of its metrics")
     with open(path, encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines if line.endswith("\n")]
+        rows = [_row(path, number, line) for number, line in enumerate(lines, 1) if line.endswith("\n") and line.strip()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = {}
     for name in names:

@@ -85,10 +85,8 @@ TEST_F(DocumentsErrors, Members) {
 TEST_F(DocumentsErrors, NothingToLearn) {
   const std::string path = folder_.path("a.jsonl");
   const std::string empty =
-      " to train on none has a token to learn: their texts or completions are empty or of weight 0, or no "
-      "message that is "
-      "learnt "
-      "has the role assistant; mend the records";
+      " to train on none has a token to learn: their texts or completions are empty, one token with none "
+      "before it, or of weight 0, or no message that is learnt has the role assistant; mend the records";
   expect_says("{\"text\": \"a\"}\n{\"text\": \"\"}\n",
               "data.paths: 2 records in " + path + ", and of the 2" + empty);
   expect_says(R"({"messages": [{"role": "user", "content": "a"}]})",

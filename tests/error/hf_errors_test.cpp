@@ -30,6 +30,24 @@ TEST(HuggingFaceErrors, ConfigsThatSayAnotherFunction) {
             lines("llama",
                   "rope_parameters has rope_type \"llama3\" and no high_freq_factor\n  "
                   "rope_parameters has rope_type \"llama3\" and no original_max_position_embeddings"));
+  const Json plain{{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  EXPECT_EQ(
+      with("llama", {{"rope_parameters", plain}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+      lines("llama",
+            "rope_parameters has rope_type \"default\", and rope_scaling has \"linear\": two models; mend "
+            "one, or take it out"));
+  EXPECT_EQ(with("llama", {{"rope_parameters", plain}, {"rope_theta", 500000}}),
+            lines("llama",
+                  "rope_parameters has rope_theta 10000.0, and the key rope_theta is 500000: two models; mend "
+                  "one, or take it out"));
+  EXPECT_EQ(with("llama", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4.0}}},
+                           {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+            lines("llama",
+                  "rope_parameters has factor 4.0, and rope_scaling has 2.0: two models; mend one, or take it "
+                  "out"));
+  EXPECT_EQ(with("llama", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 2}}},
+                           {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+            "accepted");
   EXPECT_EQ(with("llama", {{"attention_bias", true}, {"mlp_bias", true}}),
             lines("llama",
                   "attention_bias is true; trainrun's llama computes false or null alone\n  "

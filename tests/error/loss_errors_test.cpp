@@ -86,3 +86,16 @@ TEST(LossErrors, EmptyOnes) {
             }).find("the step function returned no loss"),
             std::string::npos);
 }
+
+TEST(MetricErrors, NamesOfTheStepAndNone) {
+  Tracing step(2, 3);
+  const Tensor one = sum(convert(step.ids, DType::f32));
+  auto told = [&](const char* name) { return refusal([&] { metric(name, one); }); };
+  const std::string line = str("[metric] loss_errors_test.cpp:", __LINE__ - 1, ": ");
+  for (const char* own : {"step", "loss", "tokens", "tokens.2", "lr", "step_ms", "samples_per_s", "val_loss",
+                          "exposed_dp_shard_ms", "weight_norm.a", "applied", "stop"})
+    EXPECT_EQ(told(own), str(line, '"', own, "\" is the step's own; give yours another name"));
+  EXPECT_EQ(told(""), line + "\"\" is no name of a metric; give it a word");
+  EXPECT_EQ(told("a\nb"), line + "\"a\\nb\" is no name of a metric; give it a word");
+  for (const char* yours : {"steps", "exposed_ms_of_mine", "val_net.grad_norm"}) metric(yours, one);
+}

@@ -311,6 +311,9 @@ TEST(OptimizerErrors, OrderAndPaths) {
   int second = __LINE__ + 1;
   expect_words(refusal([&] { Sgd(state / "optim"); }),
                {"\"optim\" has two optimizers", here(first), here(second), "another path"});
+  expect_words(refusal([&] { AdamW(state / "two", {}, {{.parameters = {head.weight}}, {.lr = 1}}); }),
+               {"[adamw] " + here(__LINE__ - 1),
+                "group 2 of 2 has no parameters; give it those that its options are for, or leave it out"});
 
   int late = __LINE__ + 1;
   Linear other(state / "late", 3, 3, /*bias=*/false);
@@ -334,6 +337,9 @@ TEST(OptimizerErrors, TwiceInOneStep) {
   adamw.update(gradients);
   expect_words(refusal([&] { sgd.update(gradients); }),
                {"[sgd] " + here(__LINE__ - 1), "\"head.weight\" is updated twice in one step"});
+  expect_words(refusal([&] { adamw.update(gradients); }),
+               {"[optim] " + here(__LINE__ - 1),
+                "this optimizer is updated twice in one step; add the losses, a + b, and update once"});
 }
 
 TEST(GradErrors, NothingToDifferentiate) {

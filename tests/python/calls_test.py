@@ -23,6 +23,13 @@ def traced(function, *arrays):
     return seen[0]
 
 
+class Documented(unittest.TestCase):
+    def test_options_say_each_field_by_its_name(self):
+        for options in (ls.AdamWOptions, ls.SgdOptions, ls.LionOptions, ls.MuonOptions):
+            self.assertTrue(options.__doc__.strip().endswith(options.__init__.__doc__.strip().splitlines()[-1].strip()), options.__doc__)
+            self.assertIn(" clip: largest global norm of ", options.__doc__)
+
+
 class Refused(unittest.TestCase):
     def told(self, call, *parts, error=ls.UserError):
         """What is said of a call that is made while a step is traced."""
@@ -69,6 +76,13 @@ class Refused(unittest.TestCase):
         self.told(lambda x: x.to("cuda"), "dtype is 'cuda'; it must be a dtype, as ls.f32: the device is the "
                                           "session's: --train.device")
         self.told(lambda x: ls.grad(ls.mean_loss(x)), "[grad] ", "is missing; it takes ")
+        weights = ls.State(session.mesh).root.parameter("p", 4, ls.init.ones())
+        self.told(lambda x: ls.grad(x.mean(), [weights]),
+                  "[grad] ", "loss is Tensor(f32[]); it must be a Loss: of values it is ls.mean_loss(values)")
+        self.told(lambda x: ls.arrays(x=np.ones(3), seed=-1),
+                  "[arrays] ", "seed is -1; it must be an integer from 0 to 2^64 - 1")
+        self.told(lambda x: ls.Schedule(1, lambda step: None).at(7),
+                  "[schedule] the function gives None for update 7; a rate is a number of at least 0")
         self.told(lambda x: ls.sdpa(x, x, x, is_causal=True),
                   "there is no argument is_causal, which is True; did you mean causal?")
         self.told(lambda x: x.split(0, dim=1), "[split] ", "parts of 0 are asked for; a part has at least 1")

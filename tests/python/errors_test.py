@@ -138,7 +138,8 @@ class Errors(Programs):
             ),
             code=2,
         )
-        self.assertIn("a metric is a sum and a count of each micro-batch, as in metric(name, mean_loss(values))", said)
+        self.assertIn('metric "near" is of one micro-batch (PerLane on dp_replicate), and a metric is of the whole step: '
+                      "give a sum and a count of each micro-batch, as in metric(name, mean_loss(values))", said)
 
     def test_forward_of_a_state_without_values(self):
         said = self.alone(
@@ -149,6 +150,10 @@ class Errors(Programs):
             code=2,
         )
         self.assertIn("the state has no values yet; load a checkpoint into it, materialize() it, or train first", said)
+        said = self.alone(
+            self.write("program.py", STEP + "print(ls.forward(ls.State(session.mesh), {'x': (ls.f32, [2])}, lambda x: 2 * x)(np.ones(2, np.float32)))\n")
+        )
+        self.assertIn("[2. 2.]", said)
 
     def test_keys_of_a_config(self):
         program = self.write("program.py", "session = ls.Session()\nprint(session.arguments)\n")
@@ -201,7 +206,16 @@ class Errors(Programs):
     def test_array_of_another_kind(self):
         self.told("step = ls.compile(state, fields, step, global_batch=8, "
                   "micro_batch=4)\nstate.materialize()\nstep(np.zeros((8, 8), int), np.zeros((8, 4)))\n",
-                  'UserError: [data] field "x" is i64[8,8]; the step reads f32[8,8]', code=2)
+                  'UserError: [data] field "x" is i64[8,8]; the step reads f32[8,8]: give floats, as '
+                  'array.astype("float32")', code=2)
+        of_lists = "ls.SampleData(fields, lambda i: ([1] * 8, np.ones(4)))"
+        said = self.alone(self.write("program.py", STEP + f"ls.train(session, state, {of_lists}, step, run='runs/r')\n"),
+                          code=2)
+        self.assertIn('[data] field "x" is i64[8]; the step reads f32[8]: give floats, as array.astype("float32") '
+                      "(sample 0)", said)
+        with self.assertRaisesRegex(
+                ls.UserError, r'field "x" is one number, f64\[\]; give an array with a row for each sample'):
+            ls.arrays(x=np.array(2.0))
 
     def test_field_missing(self):
         self.told("step = ls.compile(state, fields, step, global_batch=8, "

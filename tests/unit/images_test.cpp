@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "core/base/text.h"
 #include "launcher/data/images/image_samples.h"
@@ -111,6 +112,18 @@ TEST_F(Folders, AreClassesInTheOrderOfTheirNames) {
   samples->fill_validation(0, 3, {kept.images.data(), kept.labels.data()});
   EXPECT_EQ(kept.labels, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(samples->contents().size(), 3u);
+}
+
+TEST_F(Folders, ALinkedPictureIsOfEachClass) {
+  write(2, 2);
+  std::filesystem::create_symlink("../b/1.png", folder_.path("d/a/9.png"));
+  auto o = options();
+  o.order = "sequential";
+  const auto samples = image_samples(o, fields());
+  EXPECT_EQ(samples->contents().at(0).tokens + samples->contents().at(1).tokens, 5);
+  const Filled all = fill(*samples, 0, 5, 0, 5);
+  EXPECT_EQ(all.labels, (std::vector<int32_t>{0, 0, 0, 1, 1}));
+  for (size_t p = 0; p < 16; ++p) EXPECT_EQ(all.images[2 * 16 + p], all.images[4 * 16 + p]) << p;
 }
 
 TEST_F(Folders, ValuesAreNormalized) {

@@ -94,8 +94,8 @@ class DocumentSamples : public Samples {
           whole_rows_ && !unlearnt_rows_
               ? str("all together have fewer tokens than a row of model.context, ", options_.context,
                     "; give more records, or a smaller context")
-              : "none has a token to learn: their texts or completions are empty or of weight 0, or no "
-                "message that is learnt has the role assistant; mend the records");
+              : "none has a token to learn: their texts or completions are empty, one token with none before "
+                "it, or of weight 0, or no message that is learnt has the role assistant; mend the records");
   }
 
   void lay_range(int32_t store, const std::vector<int64_t>& starts, int64_t from, int64_t until,

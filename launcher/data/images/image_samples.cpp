@@ -118,7 +118,7 @@ class ImageSamples : public Samples {
     std::map<std::string, std::vector<std::string>> found;  // by the name of the class
     std::string all;
     for (const auto& path : options_.paths) {
-      for (const auto& file : find_files({path}, "").files) {
+      for (const auto& file : find_files({path}, "", /*every_name=*/true).files) {
         if (!is_picture_name(file)) continue;
         const std::string relative = fs::path(file).lexically_relative(path).string();
         const size_t slash = relative.find('/');
