@@ -278,7 +278,7 @@ class Package(unittest.TestCase):
                     value = getattr(value, part)
 
     def test_stubs(self):
-        with open(ls._core.__file__.split(".cpython")[0] + ".pyi", encoding="utf-8") as file:
+        with open(os.path.join(os.path.dirname(ls.__file__), "_core.pyi"), encoding="utf-8") as file:
             stubs = file.read()
         for words in ("def softmax(x: Tensor", "class AdamW(Optimizer)", "def compile(state: State", "mode: Literal["):
             self.assertIn(words, stubs)
