@@ -7,10 +7,11 @@
   digits   1,797 grey pictures of 8 x 8, 10 digits
   cancer   569 rows of 30 numbers, 2 classes
 
-Text becomes data/NAME/*.jsonl, a line {"text": ..., "source": ...} a file of the package, in order of the hash of its text, and
-data/NAME/tokenizer.json, byte-level BPE of 50,257 tokens trained on every 16th of them (`pip install tokenizers`). Pictures and tables become
-data/NAME.npz (`pip install numpy`), values from 0 to 1. data/NAME.licence names packages, versions and licences.
-The same packages give the same files. Packages are fetched by apt-get and pip, or taken from --packages, where they are kept."""
+Text becomes data/NAME/*.jsonl, a line {"text": ..., "source": ...} a file of the package, in order of the hash of its
+text, and data/NAME/tokenizer.json, byte-level BPE of 50,257 tokens trained on every 16th of them (`pip install
+tokenizers`). Pictures and tables become data/NAME.npz (`pip install numpy`), values from 0 to 1. data/NAME.licence
+names packages, versions and licences. The same packages give the same files. Packages are fetched by apt-get and pip,
+or taken from --packages, where they are kept."""
 import argparse
 import csv
 import glob
@@ -111,7 +112,8 @@ def documents(paths, wanted):
             except UnicodeDecodeError:
                 continue
             found.setdefault(hashlib.blake2b(data, digest_size=16).digest(), (f"{package}:{name}", text))
-        print(f"make_data: {package}: {len(found)} files, {sum(len(t) for _, t in found.values()) >> 20} Mi characters so far", flush=True)
+        print(f"make_data: {package}: {len(found)} files, {sum(len(t) for _, t in found.values()) >> 20} Mi characters "
+              f"so far", flush=True)
     return found
 
 
@@ -122,7 +124,8 @@ def write_tokenizer(texts, path):
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=[END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=VOCABULARY, special_tokens=[END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.save(path)
@@ -152,7 +155,8 @@ def make_text(name, out, packages):
         room -= len(line)
     file.close()
     write_tokenizer((found[key][1] for key in order[::16]), os.path.join(folder, "tokenizer.json"))
-    write_licence(folder + ".licence", [(os.path.basename(path), licences[os.path.basename(path).split("_")[0]]) for path in paths])
+    write_licence(folder + ".licence", [(os.path.basename(path), licences[os.path.basename(path).split("_")[0]])
+                                        for path in paths])
     print(f"{folder}: {len(order)} files in {shard} of JSON lines, and tokenizer.json")
 
 
@@ -216,7 +220,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[*TEXTS, *ARRAYS], metavar="NAME", help=", ".join([*TEXTS, *ARRAYS]))
     parser.add_argument("--out", default="data", help="the folder that gets them; default data")
-    parser.add_argument("--packages", help="a folder of packages, which keeps those that are fetched; default: none are kept")
+    parser.add_argument("--packages", help="a folder of packages, which keeps those that are fetched; default: none "
+                                           "are kept")
     options = parser.parse_args()
     make = make_text if options.name in TEXTS else make_arrays
     if options.packages:

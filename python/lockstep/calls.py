@@ -192,7 +192,8 @@ def _meant(signatures, args, kwargs):
         names = {p.name for p in signature}
         in_order = [p for p in signature if not p.by_keyword]
         room = len(args) <= len(in_order) or any(p.rest for p in in_order)
-        fit = sum(_fits(p.type, a) * (2 if "Parameter" in p.type else 1) for p, a in zip(in_order, args))  # tensors are taken in more places
+        # tensors are taken in more places
+        fit = sum(_fits(p.type, a) * (2 if "Parameter" in p.type else 1) for p, a in zip(in_order, args))
         given = {p.name for p in in_order[:len(args)]} | set(kwargs)
         known = sum(k in names or bool(_near(k, signature)) for k in kwargs)
         told = all(k in names for k in kwargs)

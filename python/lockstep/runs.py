@@ -13,7 +13,8 @@ def _step_folder(run, step):
     if one:
         here = os.path.basename(folder.rstrip("/"))
         if step is not None and here != f"step-{step}":
-            raise _core.UserError(f"[load] {run} is the checkpoint {here}, and step is {step}; name the folder of the run, or leave step out")
+            raise _core.UserError(f"[load] {run} is the checkpoint {here}, and step is {step}; name the folder of the "
+                                  f"run, or leave step out")
         return folder
     found = _core._checkpoints(folder)
     whole = [(number, path) for number, path, problem in found if not problem and step in (None, number)]
@@ -66,7 +67,8 @@ def metrics(run):
     if not os.path.isfile(path):
         raise _core.UserError(f"[metrics] there is no {path}; name the folder of a run, or a file of its metrics")
     with open(path, encoding="utf-8") as lines:
-        rows = [_row(path, number, line) for number, line in enumerate(lines, 1) if line.endswith("\n") and line.strip()]
+        rows = [_row(path, number, line) for number, line in enumerate(lines, 1) if line.endswith("\n")
+                and line.strip()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = {}
     for name in names:

@@ -26,7 +26,8 @@ def traced(function, *arrays):
 class Documented(unittest.TestCase):
     def test_options_say_each_field_by_its_name(self):
         for options in (ls.AdamWOptions, ls.SgdOptions, ls.LionOptions, ls.MuonOptions):
-            self.assertTrue(options.__doc__.strip().endswith(options.__init__.__doc__.strip().splitlines()[-1].strip()), options.__doc__)
+            self.assertTrue(options.__doc__.strip().endswith(options.__init__.__doc__.strip().splitlines()[-1].strip()),
+                            options.__doc__)
             self.assertIn(" clip: largest global norm of ", options.__doc__)
 
 

@@ -138,7 +138,8 @@ class Errors(Programs):
             ),
             code=2,
         )
-        self.assertIn('metric "near" is of one micro-batch (PerLane on dp_replicate), and a metric is of the whole step: '
+        self.assertIn('metric "near" is of one micro-batch (PerLane on dp_replicate), and a metric is of the whole '
+                      'step: '
                       "give a sum and a count of each micro-batch, as in metric(name, mean_loss(values))", said)
 
     def test_forward_of_a_state_without_values(self):
@@ -151,7 +152,8 @@ class Errors(Programs):
         )
         self.assertIn("the state has no values yet; load a checkpoint into it, materialize() it, or train first", said)
         said = self.alone(
-            self.write("program.py", STEP + "print(ls.forward(ls.State(session.mesh), {'x': (ls.f32, [2])}, lambda x: 2 * x)(np.ones(2, np.float32)))\n")
+            self.write("program.py", STEP + "print(ls.forward(ls.State(session.mesh), {'x': (ls.f32, [2])}, lambda x: "
+                                            "2 * x)(np.ones(2, np.float32)))\n")
         )
         self.assertIn("[2. 2.]", said)
 
@@ -209,7 +211,8 @@ class Errors(Programs):
                   'UserError: [data] field "x" is i64[8,8]; the step reads f32[8,8]: give floats, as '
                   'array.astype("float32")', code=2)
         of_lists = "ls.SampleData(fields, lambda i: ([1] * 8, np.ones(4)))"
-        said = self.alone(self.write("program.py", STEP + f"ls.train(session, state, {of_lists}, step, run='runs/r')\n"),
+        said = self.alone(self.write("program.py", STEP
+                                     + f"ls.train(session, state, {of_lists}, step, run='runs/r')\n"),
                           code=2)
         self.assertIn('[data] field "x" is i64[8]; the step reads f32[8]: give floats, as array.astype("float32") '
                       "(sample 0)", said)

@@ -41,11 +41,13 @@ class MakeData(unittest.TestCase):
     def deb(self, name, files):
         """A package with `files`, {path: bytes}."""
         root = os.path.join(self.folder, name)
-        for path, data in {"DEBIAN/control": f"Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: a\n".encode(), **files}.items():
+        for path, data in {"DEBIAN/control": f"Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: a "
+                                             f"<a@b>\nDescription: a\n".encode(), **files}.items():
             os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
             with open(os.path.join(root, path), "wb") as file:
                 file.write(data)
-        subprocess.run(["dpkg-deb", "--root-owner-group", "--build", root, os.path.join(self.packages, f"{name}_1_all.deb")],
+        subprocess.run(["dpkg-deb", "--root-owner-group", "--build", root,
+                        os.path.join(self.packages, f"{name}_1_all.deb")],
                        check=True, capture_output=True)
 
     def wheel(self, files):
@@ -64,9 +66,11 @@ class MakeData(unittest.TestCase):
             self.assertEqual(file.read(), "scikit_learn-1-cp311.whl: BSD-3-Clause\n")
 
     def test_a_table(self):
-        self.wheel({"breast_cancer.csv": "2,30,a,b\n" + ",".join(["1"] * 30 + ["0"]) + "\n" + ",".join(["3"] * 30 + ["1"]) + "\n"})
+        self.wheel({"breast_cancer.csv": "2,30,a,b\n" + ",".join(["1"] * 30 + ["0"]) + "\n"
+                    + ",".join(["3"] * 30 + ["1"]) + "\n"})
         self.make("cancer")
-        np.testing.assert_array_equal(np.load(self.made("cancer.npz"))["features"], np.array([[0] * 30, [1] * 30], np.float32))
+        np.testing.assert_array_equal(np.load(self.made("cancer.npz"))["features"],
+                                      np.array([[0] * 30, [1] * 30], np.float32))
 
     def test_pictures_of_a_package(self):
         def ubyte(header, values):
@@ -74,7 +78,8 @@ class MakeData(unittest.TestCase):
 
         at = "usr/share/datasets/fashion-mnist/"
         self.deb("dataset-fashion-mnist", {
-            at + "train-images-idx3-ubyte.gz": ubyte(16, [255] * 784), at + "t10k-images-idx3-ubyte.gz": ubyte(16, [51] * 784),
+            at + "train-images-idx3-ubyte.gz": ubyte(16, [255] * 784),
+            at + "t10k-images-idx3-ubyte.gz": ubyte(16, [51] * 784),
             at + "train-labels-idx1-ubyte.gz": ubyte(8, [3]), at + "t10k-labels-idx1-ubyte.gz": ubyte(8, [9])})
         self.make("fashion")
         made = np.load(self.made("fashion.npz"))
@@ -82,24 +87,28 @@ class MakeData(unittest.TestCase):
         np.testing.assert_array_equal(made["labels"], [3, 9])
 
     def texts(self):
-        """Packages of `docs`, one with an archive of sources, and a module `tokenizers` that writes down what it is given."""
+        """Packages of `docs`, one with an archive of sources, and a module `tokenizers` that writes down what it is
+        given."""
         inner = io.BytesIO()
         with tarfile.open(fileobj=inner, mode="w:xz") as sources:
             for name, data in (("Documentation/a.rst", b"alpha \xc3\xa9 " * 20), ("Documentation/b.rst", b"\xff" * 100),
-                               ("Documentation/c.rst", b"zero\0" * 30), ("Documentation/short.rst", b"short"), ("main.c", b"int x;" * 30)):
+                               ("Documentation/c.rst", b"zero\0" * 30), ("Documentation/short.rst", b"short"),
+                               ("main.c", b"int x;" * 30)):
                 member = tarfile.TarInfo("linux-source-6.1/" + name)
                 member.size = len(data)
                 sources.addfile(member, io.BytesIO(data))
         self.deb("linux-source-6.1", {"usr/src/linux-source-6.1.tar.xz": inner.getvalue()})
         self.deb("python3.11-doc", {"usr/share/doc/python3.11/html/_sources/x.rst.txt": b"alpha \xc3\xa9 " * 20})
-        self.deb("git-doc", {"usr/share/doc/git-doc/git.txt": b"git " * 30, "usr/share/doc/git-doc/git.html": b"html" * 30})
+        self.deb("git-doc", {"usr/share/doc/git-doc/git.txt": b"git " * 30,
+                             "usr/share/doc/git-doc/git.html": b"html" * 30})
         module = os.path.join(self.folder, "module", "tokenizers")
         os.makedirs(module)
         with open(os.path.join(module, "__init__.py"), "w") as file:
             file.write(TOKENIZERS)
             file.write("class _Any:\n    def __getattr__(self, name): return lambda *a, **k: None\n"
                        "decoders = models = pre_tokenizers = trainers = _Any()\n"
-                       "pre_tokenizers.__dict__['ByteLevel'] = type('ByteLevel', (), {'__init__': lambda self, **k: None, 'alphabet': staticmethod(list)})\n")
+                       "pre_tokenizers.__dict__['ByteLevel'] = type('ByteLevel', (), {'__init__': lambda self, **k: "
+                       "None, 'alphabet': staticmethod(list)})\n")
         return os.path.dirname(module)
 
     def test_text(self):
@@ -109,7 +118,8 @@ class MakeData(unittest.TestCase):
         with open(self.made("docs/000.jsonl"), encoding="utf-8") as file:
             lines = file.read().splitlines()
         self.assertEqual(sorted(line.split('"source": ')[1] for line in lines),
-                         ['"git-doc:usr/share/doc/git-doc/git.txt"}', '"linux-source-6.1:linux-source-6.1/Documentation/a.rst"}'])
+                         ['"git-doc:usr/share/doc/git-doc/git.txt"}',
+                          '"linux-source-6.1:linux-source-6.1/Documentation/a.rst"}'])
         self.assertTrue(any('"alpha é alpha é' in line for line in lines), lines)
 
     def test_what_is_missing(self):
@@ -120,7 +130,8 @@ class MakeData(unittest.TestCase):
         self.assertIn("make_data: docs wants the package tokenizers: pip install tokenizers",
                       self.make("docs", code=1, PYTHONPATH=os.path.dirname(hidden)))
         said = self.make("fashion", code=1, PATH="/nowhere")
-        self.assertIn("make_data: apt-get: No such file or directory; put dataset-fashion-mnist into a folder yourself, and name that by "
+        self.assertIn("make_data: apt-get: No such file or directory; put dataset-fashion-mnist into a folder "
+                      "yourself, and name that by "
                       "--packages", said)
 
 

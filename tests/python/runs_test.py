@@ -55,7 +55,8 @@ ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, gl
         for line in ("[1]", "{", "3", '"a"'):
             with open(self.path("metrics.jsonl"), "w", encoding="utf-8") as file:
                 file.write('{"step":1}\n\n' + line + "\n")
-            with self.assertRaisesRegex(ls.UserError, r"\[metrics\] line 3 of .*/metrics.jsonl is .*; it must be a row of metrics, as"):
+            with self.assertRaisesRegex(ls.UserError, r"\[metrics\] line 3 of .*/metrics.jsonl is .*; it must be a row "
+                                                      r"of metrics, as"):
                 ls.metrics(self.folder.name)
         with open(self.path("metrics.jsonl"), "w", encoding="utf-8") as file:
             file.write('{"step":1}\n\n{"step":2}\n{"st')
@@ -73,9 +74,11 @@ ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, gl
     def test_what_is_loaded_is_what_was_named(self):
         self.alone(self.write("classifier.py", MODEL + TRAIN), "runs/a", 10)
         run = self.path("runs/a")
-        self.assertEqual(sorted(ls.load(f"{run}/ckpt/step-5", step=5, names=["up.b*", "down.b*"])), ["down.bias", "up.bias"])
+        self.assertEqual(sorted(ls.load(f"{run}/ckpt/step-5", step=5, names=["up.b*", "down.b*"])),
+                         ["down.bias", "up.bias"])
         for call, words in (
-            (lambda: ls.load(f"{run}/ckpt/step-5", step=10), r"/ckpt/step-5 is the checkpoint step-5, and step is 10; name the folder of the run"),
+            (lambda: ls.load(f"{run}/ckpt/step-5", step=10),
+             r"/ckpt/step-5 is the checkpoint step-5, and step is 10; name the folder of the run"),
             (lambda: ls.load(run, step="5"), r"\[load\] runs_test.py:\d+: step is '5'; it must be an integer or None"),
             (lambda: ls.load(run, step=7), r"has no whole checkpoint of step 7; steps that are there: 5, 10"),
             (lambda: ls.load(run, names=["up.weight", "zz"]), r"has no tensor zz; it has "),
@@ -85,7 +88,8 @@ ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, gl
                 call()
         more = MODEL.replace("adamw =", "more = ls.Linear(state / 'more', 4, 4)\nadamw =") + TRAIN
         said = self.alone(self.write("more.py", more), "runs/a", 12, code=2)
-        self.assertIn('in a program: give another run=, and the weights that both have alike by ls.load_weights(state, "runs/a/ckpt/step-10", partial=True)', said)
+        self.assertIn('in a program: give another run=, and the weights that both have alike by ls.load_weights(state, '
+                      '"runs/a/ckpt/step-10", partial=True)', said)
 
     def replay(self, *words, code=0):
         return self.run_words([f"{BIN}/trainrun", "replay", *map(str, words)], code)

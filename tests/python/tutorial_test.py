@@ -81,10 +81,12 @@ class Tutorial(unittest.TestCase):
             with open(os.path.join(out, page), encoding="utf-8") as file:
                 text = file.read()
             self.assertGreater(len(text), 500, page)
-            prose = "" if page == "api.md" else re.sub(r"(?ms)^```.*?^```|`[^`]*`", "", text)  # comments of headers have lambdas
+            # comments of headers have lambdas
+            prose = "" if page == "api.md" else re.sub(r"(?ms)^```.*?^```|`[^`]*`", "", text)
             for target in re.findall(r"\]\(([^)#\s]+)", prose):  # pictures and pages that the site has
                 if not re.match(r"[a-z]+:", target):
-                    self.assertTrue(os.path.exists(os.path.normpath(os.path.join(out, os.path.dirname(page), target))), f"{page}: {target}")
+                    self.assertTrue(os.path.exists(os.path.normpath(os.path.join(out, os.path.dirname(page), target))),
+                                    f"{page}: {target}")
 
 
 if __name__ == "__main__":
