@@ -308,6 +308,12 @@ class Placer {
                                ? state[output.name].on(dim)
                                : Replicate();
         if (output.kind == OutputKind::value || value.layout.on(dim) == wanted) continue;
+        if (value.layout.on(dim) == PerLane() && output.kind == OutputKind::state)
+          throw UserError(
+              str("[assign] ", at.text(), ": \"", output.name,
+                  "\" is assigned what one micro-batch's samples give, which differs from one "
+                  "micro-batch to the next, and a step has one value of it: take the sum over all, as "
+                  "in sum_lanes(sum(x, {0})) / number, or in Python ls.sum_lanes(x.sum(0)) / number"));
         throw UserError(str(
             "[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ",
             text(value.layout.on(dim)), " on ", graph_.mesh.dim_names[dim], "; it must be ", text(wanted),
