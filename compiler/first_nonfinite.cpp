@@ -155,9 +155,11 @@ FirstNonFinite first_nonfinite(Step& step, const StepInput& input, const State& 
     const std::string which = counts.size() == 1
                                   ? "the loss"
                                   : str("term ", term + 1, " of the loss (", plan.terms.at(term).text(), ")");
-    return {str("no label of the step counts: ", which,
-                " is divided by a count of 0, as where every label is ignored (-100), or masked"),
-            true};
+    return {
+        str("no label of the step counts: ", which,
+            " is divided by a count of 0, as where every label is ignored (-100), or masked; a term that may "
+            "count nothing is a mean over all places, times their number over maximum(count, 1)"),
+        true};
   }
   try {
     const OpenBody body = open_body(step, state, Opened::floats);

@@ -314,6 +314,12 @@ class Placer {
                               graph_.mesh.dim_names[dim],
                               "), and a metric is of the whole step: give a sum and a count of each "
                               "micro-batch, as in metric(name, mean_loss(values))"));
+        if (value.layout.on(dim) == PerLane() && output.kind == OutputKind::state)
+          throw UserError(
+              str("[assign] ", at.text(), ": \"", output.name,
+                  "\" is assigned what one micro-batch's samples give, which differs from one "
+                  "micro-batch to the next, and a step has one value of it: take the sum over all, as "
+                  "in sum_lanes(sum(x, {0})) / number, or in Python ls.sum_lanes(x.sum(0)) / number"));
         throw UserError(str("[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ",
                             text(value.layout.on(dim)), " on ", graph_.mesh.dim_names[dim], "; it must be ",
                             text(wanted),

@@ -188,7 +188,8 @@ class StepBuilder {
     int64_t count = 0, elements = 0;  // of a micro-batch: ids, elements of rows
     int flight = -1;
   };
-  std::vector<Rows> rows_;  // as Phases::rows
+  std::vector<Rows> rows_;            // as Phases::rows
+  std::vector<int64_t> rows_before_;  // per slot: micro-batches of this rank in those before
   size_t rows_of(ValueId handle) const;
   std::map<ValueId, NodeId> spread_;  // gradients that are rows of some ids: their spread_rows
   // What is fetched of split tables: the ids of this rank's micro-batches, one behind another, and of all

@@ -16,13 +16,15 @@ struct IdBound {
   int64_t count = 0;
   bool ignores = false;
   int64_t ignored = 0;
-  OpId op;         // that reads them
-  SourceLine at;   // the user's line
-  std::string of;  // "the rows of f32[16,8]"
+  OpId op;                             // that reads them
+  SourceLine at;                       // the user's line
+  std::string of;                      // "a row of f32[16,8]"
+  const char* wider = "table larger";  // what would hold more
 };
 
-// Of a traced graph: the fields that embedding, take, index_add and cross_entropy read as they are, or whole
-// in another shape, order or width. What a function computed from a field, or a part of one, has no bound.
+// Of a traced graph: the fields that embedding, take, index_add, cross_entropy, and gather and scatter along
+// a dim, read as they are, or whole in another shape, order or width. What a function computed from a field,
+// or a part of one, has no bound.
 std::vector<IdBound> id_bounds(const Graph& traced);
 
 // UserError naming the user's line, the field, the element and the way out when a sample of the micro-batch,

@@ -14,6 +14,9 @@ Span words(const Span& base, int64_t at, int64_t count) { return base.part(at * 
 }  // namespace
 
 void StepBuilder::make_rows() {
+  if (plan_.phases.rows.empty()) return;
+  int64_t mine = 0;
+  for (int64_t slot = 0; slot < slots_; ++slot) rows_before_.push_back(mine), mine += micro_batch(slot) >= 0;
   for (const auto& each : plan_.phases.rows) {
     const Node& gather = whole_.node(each.gather);
     const std::string& name = gather.attrs.word("of");
@@ -23,8 +26,6 @@ void StepBuilder::make_rows() {
     rows.ids = writer_.region(Kind::partial, "ids of " + name, all * rows.count * kWord);
     rows.rows = writer_.region(Kind::partial, "rows of " + name, all * rows.elements * kWord);
     if (sum_.lanes.ranks == 1) continue;
-    int64_t mine = 0;
-    for (int64_t slot = 0; slot < slots_; ++slot) mine += micro_batch(slot) >= 0;
     const int64_t each_one = (rows.count + rows.elements) * kWord;
     rows.send = writer_.region(Kind::staging, "rows of " + name + " send", mine * each_one);
     rows.receive = writer_.region(Kind::staging, "rows of " + name + " receive", all * each_one);
@@ -50,9 +51,7 @@ void StepBuilder::add_rows(const Turn& turn, size_t r) {
                            {words(to.rows, micro * to.elements, to.elements), rows}}});
     return;
   }
-  int64_t before = 0;
-  for (int64_t slot = 0; slot < turn.slot; ++slot) before += micro_batch(slot) >= 0;
-  const int64_t at = before * (to.count + to.elements);
+  const int64_t at = rows_before_[turn.slot] * (to.count + to.elements);
   writer_.put(
       CopySpans{{{words(to.send, at, to.count), ids}, {words(to.send, at + to.count, to.elements), rows}}});
 }

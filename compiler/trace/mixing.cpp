@@ -2,202 +2,241 @@
 #include "compiler/trace/mixing.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "core/base/error.h"
+#include "compiler/trace/own_rows.h"
+#include "compiler/trace/shares.h"
 #include "core/ir/walk.h"
+#include "core/ops/count_metric.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
 
 namespace {
-// alike: depends on no sample. samples: each element belongs to one. total: a sum over samples, which may be
-// scaled. mixed: anything else.
-enum class Kind { alike, samples, total, mixed };
-struct Share {
-  Kind kind = Kind::alike;
-  // Of samples: the element at index i of `dim` belongs to sample i / inner % B.
-  size_t dim = 0;
-  int64_t inner = 1;
-  // Of a total: the node that made it; the node by which some samples alone are in it, as in x[:2]; and
-  // whether it is a count of floats on its way into sum_counts, which takes it apart.
-  NodeId from = {}, part = {};
-  bool count = false;
-  // Of samples: random numbers alone so far. Whether they are the samples' own is decided where they meet the
-  // batch or weights; where they do not fit it, they are numbers that all samples have alike, as noise on
-  // weights is.
-  bool noise = false;
-  bool same_place(const Share& other) const { return dim == other.dim && inner == other.inner; }
-};
-
-int64_t stride_of(const Shape& shape, size_t dim) {
-  int64_t out = 1;
-  for (size_t d = dim + 1; d < shape.size(); ++d) out *= shape[d];
-  return out;
-}
-
-class Samples {
+class Samples : private Shares {
  public:
-  explicit Samples(const Graph& graph) : graph_(graph), of_(graph.values.size()) {}
+  using Shares::Shares;
 
   std::vector<Mixing> find() {
-    for (const auto& input : graph_.inputs) {
-      if (input.kind != InputKind::batch || graph_[input.value].shape.empty()) continue;
-      batch_ = graph_[input.value].shape[0];
-      of_[input.value] = {Kind::samples};
-    }
     if (batch_ < 2) return {};
+    if (const auto other = growth_.parting()) {
+      report(*other, Change::place);
+      return found_;
+    }
     std::vector<ValueId> state;
-    for (const auto& input : graph_.inputs)
+    for (const auto& input : graph_.inputs) {
+      if (input.kind == InputKind::batch) of_[input.value] = {Kind::samples};
       if (input.kind == InputKind::state) state.push_back(input.value);
+    }
     of_state_ = depends_on(graph_, state);
     for (NodeId n : graph_.node_ids()) visit(n, graph_.node(n));
+    for (const auto& output : graph_.outputs)  // a count has its loss to be in proportion with
+      if (output.name != count_metric(0) && !is_later_count(output.name)) tell_size(output.value);
     return found_;
   }
 
  private:
-  const Shape& shape(ValueId v) const { return graph_[v].shape; }
-  void report(NodeId n) {
+  void report(NodeId n, Change change) {
     const Node& node = graph_.node(n);
-    if (told_.insert(node.at.text()).second) found_.push_back({node.op, node.at});
+    if (told_.insert(node.at.text()).second) found_.push_back({node.op, node.at, change});
   }
-  void mix(const Node& node, NodeId reported) {
-    misfit_ = true;
-    if (!tried_) report(reported);
-    set(node, {Kind::mixed});
+  // What micro-batches change in a node, told of the node that is the reason.
+  void mix(const Node& node, NodeId reported, Change change = Change::samples) {
+    const bool made = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+      return sampled(v) || is(v, Kind::total) || is(v, Kind::mixed);
+    });
+    if (made || change != Change::samples) report(reported, change);
+    set(node, {.kind = made ? Kind::mixed : Kind::place, .from = reported});
   }
   void set(const Node& node, const Share& value) {
     for (ValueId v : node.outputs) of_[v] = value;
   }
   void set_total(const Node& node, NodeId from, NodeId part, bool count = false) {
-    set(node, {Kind::total, 0, 1, from, part, count});
+    set(node, {.kind = Kind::total, .from = from, .part = part, .count = count});
+  }
+  // A value of a whole step: in proportion to the batch, or told.
+  void tell_size(ValueId v) {
+    const Share& value = of_[v];
+    if (value.kind == Kind::place) report(value.from, Change::place);
+    if (value.kind == Kind::alike && !one(value.ratio)) report(value.sized, Change::size);
   }
 
   void visit(NodeId n, const Node& node) {
     const Op& row = op_row(node.op);
-    if (row.kind == OpKind::random) {
-      const Shape& made = shape(node.outputs[0]);
-      if (!made.empty() && made[0] % batch_ == 0)
-        set(node, {Kind::samples, 0, made[0] / batch_, {}, {}, false, true});
-      return;
-    }
-    size_t totals = 0, samples = 0;
-    for (ValueId v : node.inputs) {
-      totals += of_[v].kind == Kind::total, samples += of_[v].kind == Kind::samples;
-      if (of_[v].kind == Kind::mixed && row.kind != OpKind::lanes && node.op != ops::grad)
-        return set(node, {Kind::mixed});
-    }
-    if (totals + samples == 0) return;
-    if (row.kind == OpKind::lanes || node.op == ops::grad || row.kind == OpKind::update) {
-      for (ValueId v : node.inputs)  // what is known behind the last micro-batch is alike for all
-        if (of_[v].kind == Kind::total && of_[v].part.valid()) report(of_[v].part);
-      return;
-    }
-    if (node.op == ops::vjp) return gradients(n, node);
+    if (row.kind == OpKind::creation || row.kind == OpKind::random) return made(n, node, row);
+    if (row.kind == OpKind::lanes || row.kind == OpKind::update || node.op == ops::grad)
+      return of_step(n, node);
     if (node.op == ops::custom_gradient) {
       for (size_t o = 0; o < node.outputs.size(); ++o) of_[node.outputs[o]] = of_[node.inputs[o]];
       return;
     }
-    if (totals > 0) return of_totals(n, node, row, totals, samples);
-    const auto noises =
-        std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return is_noise(v); });
-    if (noises == 0) return of_samples(n, node, row);
-    static_cast<size_t>(noises) == samples ? of_noise(n, node, row) : of_samples_and_noise(n, node, row);
+    bool totals = false, samples = false, same = false, places = false;
+    NodeId place;
+    for (ValueId v : node.inputs) {
+      if (is(v, Kind::mixed)) return set(node, {.kind = Kind::mixed});
+      totals = totals || is(v, Kind::total), samples = samples || sampled(v);
+      same = same || is(v, Kind::samples), places = places || is(v, Kind::place);
+      if (!place.valid()) place = is(v, Kind::place) ? n : of_[v].place;
+    }
+    if (!totals && !samples && places) {
+      if (node.op == ops::remainder)
+        if (const auto own = numbers_within(graph_, node.inputs[0], node.inputs[1], batch_))
+          return set(node, *own);
+      if (takes_rows(node) && own_rows(node)) return;
+      for (ValueId v : node.inputs)
+        if (is(v, Kind::place)) return set(node, of_[v]);
+    }
+    if (!totals && !same) return of_none(n, node, row);
+    if (place.valid() && !may_carry(node, row, totals))
+      return takes_rows(node) && own_rows(node) ? void() : mix(node, place, Change::place);
+    const auto kept = scaled(node, row, totals);
+    const NodeId sized = kept && one(*kept) ? NodeId() : sized_of(n, node);
+    if (node.op == ops::vjp)
+      gradients(n, node);
+    else
+      totals ? of_totals(n, node, row) : of_samples(n, node, row);
+    const bool reads = !growth_.same_attributes(n) && row.kind != OpKind::view && row.kind != OpKind::index;
+    const bool ids = !kept && may_carry(node, row, totals) && is(node.outputs.at(0), Kind::samples);
+    if (ids && !place.valid()) place = sized;  // strides of places, which follow from the size
+    if (((!kept && !ids) || reads) && !is(node.outputs.at(0), Kind::mixed))
+      return mix(node, sized.valid() ? sized : n, Change::size);
+    for (ValueId v : node.outputs) {
+      of_[v].ratio = kept.value_or(1), of_[v].sized = kept ? sized : NodeId();
+      if (place.valid() && is(v, Kind::samples)) of_[v].place = place;
+    }
   }
 
-  bool is_noise(ValueId v) const { return of_[v].kind == Kind::samples && of_[v].noise; }
-  // Whether the samples stay apart in what a node makes; nothing is reported.
-  bool stays_apart(NodeId n, const Node& node, const Op& row) {
-    tried_ = true, misfit_ = false;
-    of_samples(n, node, row);
-    tried_ = false;
-    return !misfit_;
+  // full, iota and random numbers: of samples where their size follows from that of the batch.
+  void made(NodeId n, const Node& node, const Op& row) {
+    const ValueId v = node.outputs[0];
+    size_t dim = 0;
+    const auto dims = growth_.dims(v, &dim);
+    const bool along = node.op == ops::iota && dims == Growth::Dims::one &&
+                       node.attrs.integer("dim") == static_cast<int64_t>(dim);
+    if (dims == Growth::Dims::other || along) return set(node, {.kind = Kind::place, .from = n});
+    Share out;
+    if (dims == Growth::Dims::one) out = {.kind = Kind::samples, .dim = dim, .inner = shape(v)[dim] / batch_};
+    out.same = dims == Growth::Dims::one && row.kind == OpKind::creation;
+    if (row.kind == OpKind::random && dims == Growth::Dims::none) out.drawn = n;
+    if (node.op == ops::full) {
+      const auto ratio = growth_.ratio(n, "value");
+      if (!ratio) return set(node, {.kind = Kind::place, .from = n});
+      out.zero = node.attrs.number("value") == 0;
+      out.ratio = *ratio, out.sized = one(*ratio) ? NodeId() : n;
+    }
+    set(node, out);
   }
-  // Random numbers and what depends on no sample. Beside weights that differ from row to row the rows are no
-  // samples; what a product makes of them and weights is of samples, as what a generator makes.
-  void of_noise(NodeId n, const Node& node, const Op& row) {
-    bool own = stays_apart(n, node, row), meets = false;
-    for (ValueId v : node.outputs) own = own && of_[v].kind == Kind::samples;
-    const std::optional<SplitRule> rule = own ? rule_of(node) : std::nullopt;
-    for (size_t i = 0; own && i < node.inputs.size(); ++i) {
-      const ValueId v = node.inputs[i];
-      if (of_[v].kind != Kind::alike || !of_state_[v]) continue;
-      meets = meets || row.kind != OpKind::pointwise;
-      if (!rule) continue;
-      const size_t at = rule->in[i].find(rule->out[0].at(of_[node.outputs[0]].dim));
-      own = at == std::string::npos || !differs(v, at);
+
+  // What depends on no sample.
+  void of_none(NodeId n, const Node& node, const Op& row) {
+    if (first_micro_batch(node)) return set_total(node, n, {});
+    Share out;
+    for (ValueId v : node.inputs) {
+      if (of_[v].count && !out.count) out = of_[v];
+      if (of_[v].drawn.valid()) out.drawn = of_[v].drawn;
+    }
+    if (node.op == ops::dropout) out.drawn = n;
+    if (of_state_[node.outputs.at(0)]) out.drawn = {};  // noise on weights
+    const DType made = graph_[node.outputs[0]].dtype;
+    const bool wide = made == DType::f64 && shape(node.outputs[0]).empty(), counted = out.count;
+    if (node.op == ops::convert) {
+      if (wide && !counted) out.from = graph_[node.inputs[0]].producer;
+      out.count = wide || (counted && !is_float(made));
+      out.zero = of_[node.inputs[0]].zero;
+    }
+    if (!counted || !out.count) {
+      const auto ratio = scaled(node, row, false);
+      const bool reads = !growth_.same_attributes(n) && node.op != ops::broadcast && node.op != ops::reshape;
+      if (!ratio || reads) return set(node, {.kind = Kind::place, .from = n});
+      out.ratio = *ratio, out.sized = one(*ratio) ? NodeId() : sized_of(n, node);
     }
     for (ValueId v : node.outputs) {
-      if (own)
-        of_[v].noise = !meets;
-      else
-        of_[v] = {};
-    }
-  }
-  // Beside samples of the batch.
-  void of_samples_and_noise(NodeId n, const Node& node, const Op& row) {
-    if (stays_apart(n, node, row)) {
-      for (ValueId v : node.outputs) of_[v].noise = false;
-      return;
-    }
-    std::vector<std::pair<ValueId, Share>> noises;
-    for (ValueId v : node.inputs)
-      if (is_noise(v)) noises.emplace_back(v, std::exchange(of_[v], Share{}));
-    of_samples(n, node, row);
-    for (const auto& [v, was] : noises) of_[v] = was;
-  }
-  // Whether elements of a value of the state differ along a dim: not where it was broadcast.
-  bool differs(ValueId v, size_t dim) {
-    if (shape(v)[dim] == 1 || !graph_[v].producer.valid()) return shape(v)[dim] > 1;
-    const auto [known, fresh] = differs_.try_emplace({v, dim}, false);
-    if (!fresh) return known->second;
-    const Node& node = graph_.producer(v);
-    bool out = false;
-    if (node.op == ops::reshape) {
-      const auto from = reshaped({Kind::samples, dim, 1}, shape(v), shape(node.inputs[0]), shape(v)[dim]);
-      out = from && differs(node.inputs[0], from->dim);
-    } else if (const auto rule = rule_of(node)) {
-      const auto o = std::find(node.outputs.begin(), node.outputs.end(), v) - node.outputs.begin();
-      for (size_t i = 0; i < node.inputs.size() && !out; ++i) {
-        const size_t at = rule->in[i].find(rule->out[static_cast<size_t>(o)].at(dim));
-        out = at != std::string::npos && differs(node.inputs[i], at);
+      const auto dims = growth_.dims(v, &out.dim);
+      if (dims == Growth::Dims::none) {
+        of_[v] = out;
+        continue;
       }
+      if (out.drawn.valid()) report(out.drawn, Change::draw);
+      if (dims == Growth::Dims::other || node.op != ops::broadcast) {
+        of_[v] = {.kind = Kind::place, .from = n};
+        continue;
+      }
+      of_[v] = out, of_[v].kind = Kind::samples, of_[v].same = true, of_[v].drawn = {};
+      of_[v].inner = shape(v)[out.dim] / batch_;
     }
-    return differs_[{v, dim}] = out;
   }
-  std::optional<SplitRule> rule_of(const Node& node) const {
-    std::vector<TypedShape> in, out;
-    for (ValueId v : node.inputs) in.push_back({graph_[v].dtype, shape(v)});
-    for (ValueId v : node.outputs) out.push_back({graph_[v].dtype, shape(v)});
-    const Op& row = op_row(node.op);
-    const std::string words = row.split ? row.split({node.op, in, node.attrs, node.at}) : "";
-    if (words.empty()) return {};
-    return parse_split_rule(words, in, out);
+  // rng.sample == 0: it adds up over the micro-batches of a step, whatever their number.
+  bool first_micro_batch(const Node& node) const {
+    if (node.op != ops::eq) return false;
+    const ValueId sample = graph_.find_input("rng.sample");
+    return sample != kNoValue && ((node.inputs[0] == sample && of_[node.inputs[1]].zero) ||
+                                  (node.inputs[1] == sample && of_[node.inputs[0]].zero));
   }
 
-  // A total stays one through what is linear in it.
-  void of_totals(NodeId n, const Node& node, const Op& row, size_t totals, size_t samples) {
-    NodeId from, part;
-    bool count = false;
+  // Sums over micro-batches, gradients and updates: what is known behind the last micro-batch.
+  void of_step(NodeId n, const Node& node) {
     for (ValueId v : node.inputs)
-      if (of_[v].kind == Kind::total) {
-        if (!from.valid()) from = of_[v].from;
-        if (!part.valid()) part = of_[v].part;
-        count = count || of_[v].count;
+      if (is(v, Kind::total) && of_[v].part.valid()) report(of_[v].part, Change::samples);
+    if (op_row(node.op).kind == OpKind::update)
+      for (ValueId v : node.inputs) tell_size(v);
+    if (node.op == ops::grad) {
+      const int64_t terms = node.attrs.has("terms") ? node.attrs.integer("terms") : 1;
+      for (int64_t t = 0; t < terms; ++t) {
+        const ValueId sum = node.inputs[2 * t], count = node.inputs[2 * t + 1];
+        if (known_to_mix(sum) || known_to_mix(count)) continue;
+        for (ValueId v : {sum, count})
+          if (is(v, Kind::place)) report(of_[v].from, Change::place);
+        if (!one(summed(sum) / summed(count)))
+          report(reason(sum).valid() ? reason(sum) : reason(count), Change::size);
       }
+    }
+    if (node.op != ops::sum_lanes) return;
+    const ValueId v = node.inputs[0];
+    if (known_to_mix(v)) return set(node, {.kind = Kind::mixed});
+    if (is(v, Kind::place)) report(of_[v].from, Change::place);
+    Share out{.count = of_[v].count, .ratio = summed(v)};
+    if (!one(out.ratio)) out.sized = reason(v).valid() ? reason(v) : n;
+    if (is(v, Kind::alike) || is(v, Kind::total)) set(node, out);
+  }
+  bool known_to_mix(ValueId v) const { return is(v, Kind::mixed) || of_[v].part.valid(); }
+
+  // Whether places may go on beside samples: through integers, which may become ids, and moves.
+  bool may_carry(const Node& node, const Op& row, bool totals) const {
+    const DType made = graph_[node.outputs[0]].dtype;
+    const bool ids = row.kind == OpKind::pointwise && !is_float(made) && made != DType::boolean;
+    return !totals && (row.kind == OpKind::view || ids);
+  }
+  // A total stays one through what is linear in it.
+  void of_totals(NodeId n, const Node& node, const Op& row) {
+    NodeId from, part, drawn;
+    bool count = false, samples = false;
+    size_t totals = 0;
+    for (ValueId v : node.inputs) {
+      samples = samples || sampled(v);
+      if (of_[v].drawn.valid()) drawn = of_[v].drawn;
+      if (!is(v, Kind::total)) continue;
+      ++totals;
+      if (!from.valid()) from = of_[v].from;
+      if (!part.valid()) part = of_[v].part;
+      count = count || of_[v].count;
+    }
     if (node.op == ops::convert) count = count || graph_[node.outputs[0]].dtype == DType::f64;
-    if (node.op == ops::stop_gradient || node.op == ops::convert || (count && samples == 0))
+    if (node.op == ops::stop_gradient || node.op == ops::convert || (count && !samples))
       return set_total(node, from, part, count);
+    if (drawn.valid() && row.kind == OpKind::pointwise) return mix(node, drawn, Change::draw);
+    // A number of the first micro-batch.
+    if (node.op == ops::where && is(node.inputs[0], Kind::total) && is(node.inputs[1], Kind::alike) &&
+        of_[node.inputs[2]].zero)
+      return set_total(node, n, part);
     size_t linear = 0;
     for (int i : row.linear)
-      linear += static_cast<size_t>(i) < node.inputs.size() && of_[node.inputs[i]].kind == Kind::total;
+      linear += static_cast<size_t>(i) < node.inputs.size() && is(node.inputs[i], Kind::total);
     if (node.op == ops::concat) linear = totals;  // several sums beside one another
-    if (node.op == ops::div) linear = of_[node.inputs[0]].kind == Kind::total;
+    if (node.op == ops::div) linear = is(node.inputs[0], Kind::total);
     const bool joint = row.joint || node.op == ops::concat || node.op == ops::where;
-    if (samples > 0 || linear != totals || (totals > 1 && !joint)) return mix(node, from);
+    if (samples || linear != totals || (totals > 1 && !joint)) return mix(node, from);
     if (node.op == ops::sum && part.valid()) from = n;
     set_total(node, from, part, count);
   }
@@ -205,17 +244,23 @@ class Samples {
   void of_samples(NodeId n, const Node& node, const Op& row) {
     const Share first = first_of(node);
     if (node.op == ops::stop_gradient || node.op == ops::dropout || node.op == ops::linear_float8) {
-      if (of_[node.inputs[0]].kind == Kind::samples) return set(node, of_[node.inputs[0]]);
-      return mix(node, n);
+      if (!is(node.inputs[0], Kind::samples)) return mix(node, n);
+      set(node, of_[node.inputs[0]]);
+      if (node.op == ops::dropout) of_[node.outputs[0]].same = false;
+      return;
     }
+    if (first.same && (node.op == ops::reshape || node.op == ops::slice)) return of_same(n, node);
     if (node.op == ops::reshape) {
-      if (const auto place = reshaped(first, shape(node.inputs[0]), shape(node.outputs[0])))
+      if (const auto place = reshaped(first, shape(node.inputs[0]), shape(node.outputs[0]), batch_))
         return set(node, *place);
       return mix(node, n);
     }
-    if (node.op == ops::take || node.op == ops::embedding || node.op == ops::index_add)
-      if (own_rows(node)) return;
+    if (takes_rows(node) && own_rows(node)) return;
     const int64_t period = batch_ * first.inner;
+    if (node.op == ops::slice || node.op == ops::pad)
+      if (growth_.dims(node.outputs[0]) == Growth::Dims::other &&
+          growth_.dims(node.inputs[0]) == Growth::Dims::one)
+        return mix(node, n, Change::place);
     if (node.op == ops::slice) {
       const int64_t start = node.attrs.list("start")[first.dim], limit = node.attrs.list("limit")[first.dim],
                     step = node.attrs.list("step")[first.dim];
@@ -224,42 +269,63 @@ class Samples {
     }
     if (node.op == ops::pad) {
       const int64_t lo = node.attrs.list("lo")[first.dim], hi = node.attrs.list("hi")[first.dim];
-      return lo % period == 0 && hi % period == 0 ? set(node, first) : mix(node, n);
+      if (lo % period || hi % period) return mix(node, n);
+      set(node, first);
+      of_[node.outputs[0]].same = first.same && lo == 0 && hi == 0;
+      return;
     }
     if (node.op == ops::concat && node.attrs.integer("dim") == static_cast<int64_t>(first.dim)) {
       for (ValueId v : node.inputs)
-        if (shape(v)[first.dim] % period || (of_[v].kind == Kind::samples && !of_[v].same_place(first)))
+        if (shape(v)[first.dim] % period ||
+            (is(v, Kind::samples) &&
+             (of_[v].dim != first.dim || (sampled(v) && of_[v].inner != first.inner))))
           return mix(node, n);
-      return set(node, first);
+      set(node, first);
+      of_[node.outputs[0]].same = false;
+      return;
     }
     by_rule(n, node, row);
   }
-  Share first_of(const Node& node) const {
-    for (ValueId v : node.inputs)
-      if (of_[v].kind == Kind::samples) return of_[v];
-    return {};
+  // Elements that are the same for all samples, moved.
+  void of_same(NodeId n, const Node& node) {
+    Share out = of_[node.inputs[0]];
+    const ValueId v = node.outputs[0];
+    const auto dims = growth_.dims(v, &out.dim);
+    if (dims == Growth::Dims::none) return set(node, {.zero = out.zero});
+    out.inner = shape(v)[out.dim] / batch_;
+    if (const auto place = node.op == ops::reshape
+                               ? reshaped(of_[node.inputs[0]], shape(node.inputs[0]), shape(v), batch_)
+                               : std::nullopt;
+        place && shape(v)[place->dim] != shape(node.inputs[0])[of_[node.inputs[0]].dim])
+      out = *place;
+    if (dims == Growth::Dims::other) return mix(node, n);
+    set(node, out);
   }
-
   // By the letters of the placement rule: the batch dim has one, in all inputs that have samples. Where it
   // vanishes the samples are summed.
   void by_rule(NodeId n, const Node& node, const Op& row) {
     const std::optional<SplitRule> found = rule_of(node);
     if (!found) return without_rule(n, node, row);
     const SplitRule& rule = *found;
+    const Share first = first_of(node);
     char letter = 0;
-    int64_t inner = 1;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Share& value = of_[node.inputs[i]];
       if (value.kind != Kind::samples) continue;
       const char its = rule.in[i].at(value.dim);
       const bool fixed = rule.fixed.find(its) != std::string::npos;
-      if (fixed || (letter && (letter != its || inner != value.inner))) return mix(node, n);
-      letter = its, inner = value.inner;
+      if (fixed || (letter && letter != its) || (!value.same && value.inner != first.inner))
+        return mix(node, n);
+      letter = its;
     }
+    const bool zero = node.op == ops::broadcast && of_[node.inputs[0]].zero;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const size_t at = rule.out[o].find(letter);
       of_[node.outputs[o]] =
-          at == std::string::npos ? Share{Kind::total, 0, 1, n, {}, false} : Share{Kind::samples, at, inner};
+          at == std::string::npos
+              ? Share{.kind = Kind::total, .from = n}
+              : Share{
+                    .kind = Kind::samples, .dim = at, .inner = first.inner, .same = first.same, .zero = zero};
     }
   }
   // Attention with dropout, whose rule is for ranks; ops of one's own that say nothing of their dims.
@@ -267,73 +333,29 @@ class Samples {
     const Share first = first_of(node);
     if (node.op != ops::sdpa && !row.own) return mix(node, n);
     for (ValueId v : node.inputs)
-      if (of_[v].kind == Kind::samples && !of_[v].same_place(first)) return mix(node, n);
+      if (sampled(v) && (of_[v].dim != first.dim || of_[v].inner != first.inner)) return mix(node, n);
     for (ValueId v : node.outputs) {
       const bool kept = shape(v).size() > first.dim && shape(v)[first.dim] % (batch_ * first.inner) == 0;
-      of_[v] = kept ? first : Share{Kind::total, 0, 1, n, {}, false};
+      of_[v] = kept ? Share{.kind = Kind::samples, .dim = first.dim, .inner = first.inner}
+                    : Share{.kind = Kind::total, .from = n};
     }
   }
 
-  std::optional<Share> reshaped(const Share& place, const Shape& from, const Shape& to,
-                                int64_t many = 0) const {
-    const int64_t stride = place.inner * stride_of(from, place.dim);  // between two samples, row-major
-    for (size_t d = 0; d < to.size(); ++d) {
-      const int64_t step = stride_of(to, d);
-      if (step == 0 || stride % step || to[d] == 1) continue;
-      const int64_t inner = stride / step;
-      if (to[d] % (inner * (many ? many : batch_)) == 0) return Share{Kind::samples, d, inner};
-    }
-    return {};
+  static bool takes_rows(const Node& node) {
+    return node.op == ops::take || node.op == ops::embedding || node.op == ops::index_add;
   }
-
   // Elements of a table [B * inner, ...] that ids choose as gather() and scatter() do: each sample its own.
   bool own_rows(const Node& node) {
     const bool adds = node.op == ops::index_add;
     const ValueId ids = node.inputs[adds ? 0 : 1], rows = node.inputs[adds ? 1 : 0];
     const int64_t many = adds ? node.attrs.integer("rows") : shape(rows).at(0);
-    if (many == 0 || many % batch_ || (!adds && of_[rows].kind != Kind::samples)) return false;
+    if (many == 0 || many % batch_ || (!adds && !is(rows, Kind::samples))) return false;
     if (!adds && of_[rows].dim != 0) return false;
     const int64_t inner = adds ? many / batch_ : of_[rows].inner;
-    const auto place = counted_by_sample(ids, inner);
+    const auto place = counted_by_sample(graph_, ids, inner, batch_);
     if (!place) return false;
-    set(node, adds ? Share{Kind::samples, 0, inner} : *place);
+    set(node, adds ? Share{.kind = Kind::samples, .inner = inner} : *place);
     return true;
-  }
-  // Where ids are inner * (the sample's number) + ...: the place of the samples in them.
-  std::optional<Share> counted_by_sample(ValueId v, int64_t inner) const {
-    if (!graph_[v].producer.valid()) return {};
-    const Node& node = graph_.producer(v);
-    if (node.op == ops::convert) return counted_by_sample(node.inputs[0], inner);
-    if (node.op == ops::reshape) {
-      const auto place = counted_by_sample(node.inputs[0], inner);
-      return place ? reshaped(*place, shape(node.inputs[0]), shape(v)) : std::nullopt;
-    }
-    if (node.op == ops::add) {
-      const auto left = counted_by_sample(node.inputs[0], inner);
-      return left ? left : counted_by_sample(node.inputs[1], inner);
-    }
-    if (node.op == ops::iota && inner == 1) return sample_number(node);
-    if (node.op != ops::mul) return {};
-    for (size_t i = 0; i < 2; ++i) {
-      const ValueId number = node.inputs[i], times = node.inputs[1 - i];
-      if (!graph_[number].producer.valid() || graph_.producer(number).op != ops::iota) continue;
-      if (constant(times) == static_cast<double>(inner)) return sample_number(graph_.producer(number));
-    }
-    return {};
-  }
-  std::optional<Share> sample_number(const Node& iota) const {
-    const auto dim = static_cast<size_t>(iota.attrs.integer("dim"));
-    if (shape(iota.outputs[0])[dim] != batch_) return {};
-    return Share{Kind::samples, dim, 1};
-  }
-  std::optional<double> constant(ValueId v) const {
-    while (graph_[v].producer.valid()) {
-      const Node& node = graph_.producer(v);
-      if (node.op == ops::full) return node.attrs.number("value");
-      if (node.op != ops::broadcast && node.op != ops::reshape && node.op != ops::convert) break;
-      v = node.inputs[0];
-    }
-    return {};
   }
 
   // d(sum of y) / dx: of a sample's own x by sample, of what is alike for all a sum over samples.
@@ -342,23 +364,35 @@ class Samples {
     if (dy == Kind::total) return mix(node, of_[node.inputs[1]].from);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const Share& x = of_[node.inputs[o + 2]];
-      of_[node.outputs[o]] = x.kind == Kind::samples ? x
-                             : x.kind == Kind::alike ? Share{Kind::total, 0, 1, n, {}, false}
-                                                     : Share{};
+      Share out;
+      if (x.kind == Kind::samples) out = {.kind = Kind::samples, .dim = x.dim, .inner = x.inner};
+      if (x.kind == Kind::alike) out = {.kind = Kind::total, .from = n};
+      of_[node.outputs[o]] = out;
     }
   }
 
-  const Graph& graph_;
-  PerValue<Share> of_;
   PerValue<bool> of_state_;
-  int64_t batch_ = 0;
-  bool tried_ = false, misfit_ = false;
-  std::map<std::pair<ValueId, size_t>, bool> differs_;
   std::set<std::string> told_;
   std::vector<Mixing> found_;
 };
 }  // namespace
 
-std::vector<Mixing> mixed_samples(const Graph& traced) { return Samples(traced).find(); }
+std::vector<Mixing> mixed_samples(const Graph& some, const Graph& whole) {
+  return Samples(some, whole).find();
+}
+
+std::string_view verb(Change change) {
+  switch (change) {
+    case Change::samples:
+      return "mixes the samples of";
+    case Change::place:
+      return "reads places in, or the size of,";
+    case Change::size:
+      return "does not grow in proportion to";
+    case Change::draw:
+      return "is drawn once for";
+  }
+  return "";
+}
 
 }  // namespace lockstep::compiler

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/nn/scope.h"
+#include "core/ops/count_metric.h"
 #include "core/ops/precision.h"
 
 namespace lockstep {
@@ -19,6 +20,8 @@ void assign(const Parameter& parameter, Tensor value, Here at) {
     fail(str("is ", shape_text(parameter.dtype(), parameter.shape()), " and is assigned ", value.text(),
              "; convert or reshape the value first"));
   Graph& graph = value.builder()->graph;
+  if (has_ended(graph))
+    fail(str("is assigned ", value.text(), " of a step that was traced before; compute it anew in this one"));
   if (graph.find_output(parameter.fqn()) != kNoValue)
     fail("is assigned twice in one step; compute one value of both");
   graph.add_output(OutputKind::state, parameter.fqn(), value.id());

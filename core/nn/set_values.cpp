@@ -32,7 +32,10 @@ void State::set(std::string_view fqn, const void* elements, DType dtype, const S
     const Spec& spec = specs_[index_of(fqn)];
     if (spec.dtype != dtype || spec.shape != shape)
       throw UserError(str(who, "\"", fqn, "\" is ", shape_text(spec.dtype, spec.shape),
-                          ", and what it is set to ", shape_text(dtype, shape)));
+                          ", and what it is set to ", shape_text(dtype, shape), "; ",
+                          spec.dtype != dtype
+                              ? str("convert it to ", name(spec.dtype), ", as array.astype() of NumPy does")
+                              : "reshape it to its own shape"));
     if (const int64_t bad = first_nonfinite(dtype, elements, numel(shape)); bad >= 0)
       throw UserError(str(who, "element ", bad, " of what \"", fqn, "\" is set to is ",
                           number_text(get_double(dtype, elements, bad)), "; weights must be finite numbers"));

@@ -8,6 +8,23 @@
 namespace lockstep {
 
 namespace {
+// Of floats: the least that is not 0.
+std::string least_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "1.4012985e-45";
+    case DType::f16:
+      return "5.9604645e-08";
+    case DType::bf16:
+      return "9.1835496e-41";
+    case DType::f8_e4m3:
+      return "0.001953125";
+    case DType::f8_e5m2:
+      return "1.5258789e-05";
+    default:
+      return "4.9406565e-324";
+  }
+}
 std::string range_of(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -45,11 +62,15 @@ Number number_of(const Attrs& attrs, std::string_view name, DType dtype) {
 
 std::string not_held(const Number& number, DType dtype, const std::string& tensor) {
   const double value = number.real();
-  const bool fraction = !is_float(dtype) && !number.is_integer() && !(value == std::trunc(value));
-  const bool whole_alone = fraction || (!is_float(dtype) && std::isinf(value));
-  const std::string why = whole_alone && dtype != DType::boolean
-                              ? str(name(dtype), " holds whole numbers alone")
-                              : range_of(dtype);
+  const bool fraction =
+      !is_float(dtype) && !is_float8(dtype) && !number.is_integer() && !(value == std::trunc(value));
+  const bool whole_alone = fraction || (!is_float(dtype) && !is_float8(dtype) && std::isinf(value));
+  const bool floats = is_float(dtype) || is_float8(dtype);
+  const std::string why =
+      whole_alone && dtype != DType::boolean ? str(name(dtype), " holds whole numbers alone")
+      : floats && std::fabs(value) < 1
+          ? str("it becomes 0 in ", name(dtype), ", whose least number beyond 0 is ", least_of(dtype))
+          : range_of(dtype);
   const DType wider = dtype_for(number, dtype);
   const bool wider_fits = number.fits(wider) && wider != dtype;
   if (tensor.empty())

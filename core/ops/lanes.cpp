@@ -114,7 +114,8 @@ Types infer_grad(const InferContext& c) {
   for (size_t i = 0; i < 2 * pairs; i += 2) {
     expect_float(c, i);
     expect_rank(c, i, 0, "the loss");
-    if (!is_float(c.in[i + 1].dtype)) expect_scalar(c, i + 1, DType::i64, "the count");
+    if (!is_float(c.in[i + 1].dtype) && c.in[i + 1].dtype != DType::i64)
+      c.fail(str("the count is ", in_text(c, i + 1), ", needs i64[] or floats of rank 0"));
     expect_rank(c, i + 1, 0, "the count");
   }
   if (scaled) expect_scalar(c, first - 1, c.in[0].dtype, "the loss scale");

@@ -36,12 +36,13 @@ double Number::real(DType dtype) const {
 }
 
 bool Number::fits(DType dtype) const {
-  if (is_float8(dtype)) return true;
-  if (is_float(dtype)) {
-    if (!std::isfinite(real_)) return true;
+  if (is_float(dtype) || is_float8(dtype)) {
+    const double written = real(dtype);
+    if (written == 0 || !std::isfinite(written)) return true;
     char bytes[8];
-    set_double(dtype, bytes, 0, real(dtype));
-    return std::isfinite(get_double(dtype, bytes, 0));
+    set_double(dtype, bytes, 0, written);
+    const double held = get_double(dtype, bytes, 0);
+    return held != 0 && (std::isfinite(held) || is_float8(dtype));
   }
   if (kind_ == Kind::beyond) return false;
   if (dtype == DType::boolean) return is_integer() ? whole_ <= 1 : real_ == 0 || real_ == 1;

@@ -31,7 +31,8 @@ class Number {
   // As an element of a dtype of floats, before memory rounds it; integers round once on the way to f32.
   double real(DType dtype = DType::f64) const;
   // Whether an element of the dtype can be this number: of floats, up to rounding, but no finite number
-  // becomes an infinity; of integers exactly; of bool 0 and 1.
+  // becomes an infinity (f8 ends at its largest), and none but 0 becomes 0; of integers exactly; of bool
+  // 0, 1.
   bool fits(DType dtype) const;
   // It as an element of a dtype that holds it: an integer for integers and bool, else a double.
   Number in(DType dtype) const;

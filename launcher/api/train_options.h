@@ -47,8 +47,8 @@ struct TrainOptions {
   int64_t steps = 100;
   int64_t global_batch = 16;  // samples per step, over all ranks
   // Samples that a rank computes at a time. 0: what the batch and the step say, never the ranks: the whole
-  // batch where the step mixes its samples, as batch norm does, else a part of it that ranks can share
-  // (compiler/micro_batch.h).
+  // batch where the step mixes its samples, as batch norm does, or reads how many they are, else a part of it
+  // that ranks can share (compiler/micro_batch.h).
   int64_t micro_batch = 0;
   int64_t lanes = 0;  // of the reduction; 0: default_lanes
   // How the step is compiled (compiler::CompileOptions): bytes of activations, beyond which they are computed

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "launcher/config/config.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/slowness.h"
 
 namespace lockstep {
 
@@ -254,7 +255,7 @@ TEST(ConfigErrors, Bounds) {
   starts(of(std::string((16 << 20) + 1, ' ')), "c.json: a text of 16.00 MiB; at most 16.00 MiB are read");
   EXPECT_NE(refusal([] { parse_overrides({"--name=\xff"}); }).find("is not UTF-8"), std::string::npos);
   EXPECT_LT(std::chrono::steady_clock::now() - start,
-            std::chrono::seconds(20));  // of which a quiet machine takes one
+            kSlowness * std::chrono::seconds(20));  // of which a quiet machine takes one
 }
 
 TEST(ConfigErrors, AShortRunIsWarnedNotRefused) {

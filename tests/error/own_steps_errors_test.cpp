@@ -145,6 +145,43 @@ TEST(OwnSteps, WhatALossDoesNotCountIsNoRow) {
   expect_words(with(0, -1), {"[embedding] ", "\"ids\" holds -1", "a row of f32[16,8], 0 to 15: mend"});
 }
 
+// Along a dim they are told as they are, not as places among all elements.
+TEST(OwnSteps, IndicesOutsideTheirDim) {
+  State state(solo_mesh(), 1);
+  Linear head(state / "head", 4, 6);
+  AdamW opt(state / "optim", {});
+  const bool adds[] = {false, true};
+  for (const bool add : adds) {
+    int line = 0;
+    Step step = compile(state, {{"ids", DType::i32, {2, 4}}, {"y", DType::i32, {2, 4}}}, {8, 2, 0},
+                        [&](const std::vector<Tensor>& b) {
+                          const Tensor x = head(convert(b[0], DType::f32) * 0.1);
+                          line = __LINE__ + 1;
+                          Tensor y = add ? scatter_add(x, 1, b[1], slice(x, 1, 0, 4)) : gather(x, 1, b[1]);
+                          Loss loss = mean_loss(square(y));
+                          opt.update(grad(loss, state.parameters()));
+                          return loss;
+                        },
+                        {});
+    state.materialize();
+    const auto with = [&](int32_t id) {
+      return refusal([&] {
+        step.run({1, [&](int64_t first, int64_t count, const std::vector<void*>& to) {
+                    for (int64_t i = 0; i < 4 * count; ++i)
+                      static_cast<int32_t*>(to[0])[i] = 1,
+                      static_cast<int32_t*>(to[1])[i] = first + i / 4 == 3 && i % 4 == 2 ? id : 5;
+                  }});
+      });
+    };
+    EXPECT_EQ(with(0), "accepted");
+    for (const int32_t id : {6, -1})
+      EXPECT_EQ(with(id),
+                str(add ? "[index_add] " : "[take] ", here(line), ": the batch field \"y\" holds ", id,
+                    " in sample 3 of the step, at element 2; each is an index along a dim of 6, 0 to 5: "
+                    "mend the data, or make the dim larger"));
+  }
+}
+
 TEST(OwnSteps, IdsThatAFunctionMadeAreItsOwn) {
   State state(solo_mesh(), 1);
   Embedding tok(state / "tok", 16, 10);

@@ -169,9 +169,9 @@ TEST(TuningErrors, Float8OfAProgram) {
   EXPECT_EQ(unknown, str("[float8] tuning_errors_test.cpp:", word,
                          ": recipe is \"blockwise\"; choose tensorwise | rowwise | delayed"));
   const int steps = __LINE__ + 1;
-  EXPECT_EQ(
-      refusal([&] { state.float8({.recipe = Float8Recipe::delayed, .history = 0}); }),
-      str("[float8] tuning_errors_test.cpp:", steps, ": history is 0; it must be between 1 and 65536 steps"));
+  const std::string none = refusal([&] { state.float8({.recipe = Float8Recipe::delayed, .history = 0}); });
+  EXPECT_EQ(none, str("[float8] tuning_errors_test.cpp:", steps,
+                      ": history is 0; it must be between 1 and 65536 steps"));
   EXPECT_FALSE(state.float8_products());
   state.float8();
   EXPECT_TRUE(state.float8_products());

@@ -19,6 +19,7 @@
 
 #include "core/base/json.h"
 #include "core/base/text.h"
+#include "tests/support/slowness.h"
 
 namespace lockstep {
 
@@ -28,12 +29,6 @@ inline std::string file_text(const std::string& path) {
   out << file.rdbuf();
   return out.str();
 }
-
-// What a sanitizer makes of a second (tests/CMakeLists.txt).
-#ifndef LOCKSTEP_SLOWNESS
-#define LOCKSTEP_SLOWNESS 1
-#endif
-inline constexpr double kSlowness = LOCKSTEP_SLOWNESS;
 
 // Polls until `done` or the deadline, which is later under a sanitizer; returns whether it came.
 template <class Done>

@@ -26,13 +26,13 @@ def computed(function, *arrays):
 
 
 def holds(dtype, number):
-    """Whether an element of the dtype can be this number, up to a float's rounding."""
+    """Whether an element of the dtype can be this number, up to a float's rounding: not to 0."""
     if dtype == "bool":
         return number in (0, 1)
     kind = DTYPES[dtype]
     if issubclass(kind, np.floating):
-        with np.errstate(over="ignore"):
-            return not math.isfinite(number) or bool(np.isfinite(kind(number)))
+        with np.errstate(over="ignore", under="ignore"):
+            return not math.isfinite(number) or number == 0 or bool(np.isfinite(kind(number)) and kind(number) != 0)
     return math.isfinite(number) and number == int(number) and np.iinfo(kind).min <= int(number) <= np.iinfo(kind).max
 
 
@@ -172,6 +172,8 @@ class Numbers(unittest.TestCase):
              r"\[full\] .*NaN as i32: i32 holds whole numbers alone; take a dtype that does, as f32"),
             (lambda x: x.masked_fill(x == 0, -math.inf), r"\[masked_fill\] .*-inf beside i32\[3\]"),
             (lambda x: ls.randint(x, [3], 0, 2**32), r"\[randint\] .*4294967295 as i32"),
+            (lambda x: x.to(ls.f16) * 1e-9, r"1e-09 beside f16\[3\]: it becomes 0 in f16, whose least number beyond 0 "
+                                            r"is 5.9604645e-08; convert the tensor: x.to\(f32\)"),
             (lambda x: x.to(ls.f32) * 1e300, r"1e\+300 beside f32\[3\]: it is beyond f32, whose largest number is "
                                              r"3.4028235e\+38"),
         ):

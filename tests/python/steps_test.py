@@ -251,7 +251,8 @@ refused(lambda: Model().train(ls.arrays(x=x, y=ignored), "runs/a", steps=2))
                       'is nan at [2] of '
                       "sample 17 of the batch", said)
         none = ("no label of the step counts: the loss is divided by a count of 0, as where every label is ignored "
-                "(-100), or masked")
+                "(-100), or masked; a term that may count nothing is a mean over all places, times their number over "
+                "maximum(count, 1)")
         self.assertGreaterEqual(said.count(none), 2)
         self.assertIn(none + "; the last checkpoint is untouched. Mend the sample, or take it out of the data", said)
         self.assertIn("ignored False", said)

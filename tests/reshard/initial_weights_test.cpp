@@ -298,9 +298,11 @@ TEST(StateSet, Refusals) {
     return text.substr(text.find(": ") + 2);
   };
   EXPECT_EQ(said("up.weight", DType::f32, {5, 7}),
-            "\"up.weight\" is f32[7,5], and what it is set to f32[5,7]");
-  EXPECT_EQ(said("up.weight", DType::i32, {7, 5}),
-            "\"up.weight\" is f32[7,5], and what it is set to i32[7,5]");
+            "\"up.weight\" is f32[7,5], and what it is set to f32[5,7]; reshape it to its own shape");
+  EXPECT_EQ(
+      said("up.weight", DType::i32, {7, 5}),
+      "\"up.weight\" is f32[7,5], and what it is set to i32[7,5]; convert it to f32, as array.astype() of "
+      "NumPy does");
   EXPECT_EQ(refusal([&] { state.set("up.wieght", values.data(), DType::f32, {7, 5}); }),
             "state has no tensor \"up.wieght\" among its 4; did you mean \"up.weight\"?");
   values[3] = std::numeric_limits<float>::infinity();

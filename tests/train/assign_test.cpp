@@ -329,7 +329,8 @@ TEST(Assign, WhatCannotBeAssignedIsRefused) {
       {"a value of a micro-batch",
        [](State& state) { state.root().buffer("last", DType::f32, {2, 8}, init::zeros()); },
        [](State& state, const Gradients&, const Tensor& x) { assign(state.find_spec("last"), x * 2.0); }},
-      "state \"last\" is PerLane on dp_replicate; it must be Replicate: a gather or a reduction is missing");
+      "\"last\" is assigned what one micro-batch's samples give, which differs from one micro-batch to the "
+      "next, and a step has one value of it: take the sum over all, as in sum_lanes(sum(x, {0})) / number");
   refused({"old and new",
            [=](State& state) {
              with_moments(state, "change");

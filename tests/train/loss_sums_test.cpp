@@ -287,12 +287,41 @@ TEST(LossSums, TheTermThatCountsNothingIsNamed) {
   EXPECT_TRUE(first.in_data);
   EXPECT_TRUE(first.words.starts_with("no label of the step counts: term 2 of the loss (loss_sums_test.cpp:"))
       << first.words;
-  EXPECT_TRUE(first.words.ends_with(
-      ") is divided by a count of 0, as where every label is ignored (-100), or masked"))
+  EXPECT_TRUE(
+      first.words.ends_with(") is divided by a count of 0, as where every label is ignored (-100), or "
+                            "masked; a term that may count "
+                            "nothing is a mean over all places, times their number over maximum(count, 1)"))
       << first.words;
   labels = false;
   step.run(input);
   EXPECT_NE(first_nonfinite(step, input, state).words.find("term 1 of the loss"), std::string::npos);
+}
+// PyTorch's .sum() / count.clamp(min=1): a mean over all places, times their number over the count of the
+// step, which is known before.
+TEST(LossSums, ATermThatMayCountNothing) {
+  const auto boxes = [](double least) -> LossOf {
+    return [least](const Tensor& z, const Tensor& y, const Tensor& m, const Tensor&, const Tensor&) {
+      const Tensor marked = convert(m > least, DType::f32);
+      const Loss all = mean_loss(square(select(convert(z, DType::f32), 1, 0)) * marked);
+      const Tensor places = sum_counts(all.count), found = sum_counts(sum(convert(marked, DType::i64)));
+      const Tensor some = maximum(found, full_like(found, 1));
+      return cross_entropy(z, y) + 0.5 * (all * (convert(places, DType::f32) / convert(some, DType::f32)));
+    };
+  };
+  const LossOf three = boxes(0), none = boxes(2);
+  const Ran alone = run(three, {}), nothing = run(none, {});
+  EXPECT_NEAR(alone.metrics.at("loss"), formula(alone.before, 1, 0.5).value, 1e-6);
+  EXPECT_NEAR(nothing.metrics.at("loss"), formula(nothing.before, 1, 0).value, 1e-6);
+  for (const auto& [of, as] : {std::pair(&three, &alone), std::pair(&none, &nothing)}) {
+    for (const int ranks : {2, 3, 4}) {
+      const Ran split = run(*of, {.mesh = {{ranks}, {"dp_shard"}}});
+      EXPECT_EQ(split.hash, as->hash) << ranks;
+      EXPECT_EQ(split.metrics.at("loss"), as->metrics.at("loss")) << ranks;
+    }
+    const Ran whole = run(*of, {.micro = 8});
+    EXPECT_NEAR(whole.metrics.at("loss"), as->metrics.at("loss"), 1e-6);
+    for (size_t i = 0; i < whole.after.size(); ++i) EXPECT_NEAR(whole.after[i], as->after[i], 1e-6);
+  }
 }
 TEST(LossSums, MetricsOfCountsAreTheStepsOwn) {
   try {

@@ -22,12 +22,17 @@ using compiler::BatchField;
 // The ops that mix samples in a loss of x f32 [B, 6] and ids i32 [B, 3], for B of 4 and of 6 (a size of dims
 // besides).
 using OfBatch = std::function<Loss(const Tensor& x, const Tensor& ids)>;
+std::vector<compiler::Mixing> found(const OfBatch& of, int64_t samples, int64_t whole) {
+  const auto traced = [&](int64_t many) {
+    std::vector<BatchField> batch{{"x", DType::f32, {many, 6}}, {"ids", DType::i32, {many, 3}}};
+    return compiler::trace(
+        batch, [&](const std::vector<Tensor>& fields) { return of(fields[0], fields[1]); }, {}, 2);
+  };
+  return compiler::mixed_samples(traced(samples), traced(whole));
+}
 std::vector<std::string> mixing(const OfBatch& of, int64_t samples = 4) {
-  std::vector<BatchField> batch{{"x", DType::f32, {samples, 6}}, {"ids", DType::i32, {samples, 3}}};
-  const Graph traced = compiler::trace(
-      batch, [&](const std::vector<Tensor>& fields) { return of(fields[0], fields[1]); }, {}, 2);
   std::vector<std::string> out;
-  for (const auto& found : compiler::mixed_samples(traced)) out.emplace_back(found.op.name());
+  for (const auto& one : found(of, samples, 3 * samples)) out.emplace_back(one.op.name());
   return out;
 }
 void expect_apart(const char* what, const OfBatch& of) {
@@ -80,7 +85,7 @@ TEST(Mixing, WhatIsOfOneSample) {
     metric("mask", mean_loss(mask));
     metric("sum", sum_lanes(sum(x)) / 3.0);
     return mean_loss(slice(x, 1, 0, 1), mask) +
-           0.5 * Loss{sum(x) * 0.5 - sum(mask), full(x, {}, 2, DType::i64)};
+           0.5 * Loss{sum(x) * 0.5 - sum(mask), full(x, {}, x.size(0), DType::i64)};
   });
   expect_apart("sums over a number", [](const Tensor& x, const Tensor&) {
     return -(mean_loss(x) - Loss{mean(x) / 2, full(x, {}, 1, DType::i64)} * 3) / 4;
@@ -271,15 +276,17 @@ TEST(Mixing, OfFamilies) {
       Sgd sgd(state / "optim", {.lr = 0.1});
       std::vector<BatchField> sample;
       for (const auto& field : fields) sample.push_back({field.name, field.dtype, field.shape});
-      const Graph traced = compiler::trace(
-          compiler::of_samples(sample, 4),
-          [&](const std::vector<Tensor>& values) {
-            auto objectives = task.objectives(model, tasks::Batch(fields, values), Json::object());
-            sgd.update(grad(objectives[0].loss, state.parameters()));
-            return objectives[0].loss;
-          },
-          state.policy(), 2);
-      const auto found = compiler::mixed_samples(traced);
+      const auto traced = [&](int64_t many) {
+        return compiler::trace(
+            compiler::of_samples(sample, many),
+            [&](const std::vector<Tensor>& values) {
+              auto objectives = task.objectives(model, tasks::Batch(fields, values), Json::object());
+              sgd.update(grad(objectives[0].loss, state.parameters()));
+              return objectives[0].loss;
+            },
+            state.policy(), 2);
+      };
+      const auto found = compiler::mixed_samples(traced(4), traced(12));
       if (kind == "resnet" || kind == "dcgan" || kind == "unet") {
         ASSERT_FALSE(found.empty());
         for (const auto& mixing : found) EXPECT_NE(mixing.at.scope, "");  // of a layer, by name
@@ -293,7 +300,7 @@ TEST(Mixing, OfFamilies) {
 // Random numbers are of the samples where they meet them; on weights they are not, whatever their sizes.
 TEST(Mixing, RandomNumbersBesideWeights) {
   using OfWeights = std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& noise)>;
-  const auto found = [](int64_t samples, const OfWeights& of) {
+  const auto places = [](int64_t samples, const OfWeights& of) {
     State state(solo_mesh(), 1);
     const Parameter w = state.root().parameter("w", {12, 6}, init::normal(0.5));
     return mixing(
@@ -344,8 +351,8 @@ TEST(Mixing, RandomNumbersBesideWeights) {
   };
   for (int64_t samples : {2, 3, 4, 6, 12}) {
     for (const auto& [what, of] : apart)
-      EXPECT_EQ(found(samples, of), std::vector<std::string>{}) << what << samples;
-    for (const auto& [what, of] : mixed) EXPECT_EQ(found(samples, of).size(), 1u) << what << samples;
+      EXPECT_EQ(places(samples, of), std::vector<std::string>{}) << what << samples;
+    for (const auto& [what, of] : mixed) EXPECT_EQ(places(samples, of).size(), 1u) << what << samples;
   }
 }
 

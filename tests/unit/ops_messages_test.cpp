@@ -233,7 +233,7 @@ const std::vector<Case> kCases{
     {"norm_of_limbs", {{L, {4}}}, {}, "limbs are i64[4], need i64[8]"},
     {"all_reduce_start", {{F, {2}}}, {{"op", "mean"}}, "op is \"mean\"; known: \"sum\", \"max\", \"min\""},
     {"wait", {{F, {2}}}, {{"types", "f32[2]"}}, "input 0 is f32[2], needs the handle of a start"},
-    {"grad", {{F, {}}, {I, {}}, {F, {3}}}, {}, "the count is i32[], needs i64[]"},
+    {"grad", {{F, {}}, {I, {}}, {F, {3}}}, {}, "the count is i32[], needs i64[] or floats of rank 0"},
     {"grad", {{F, {}}, {F, {2}}, {F, {3}}}, {}, "the count is f32[2], needs 0 dims"},
     {"grad", {{F, {2}}, {L, {}}, {F, {3}}}, {}, "the loss is f32[2], needs 0 dims"},
     {"fused", {{F, {2}}}, {}, "a fused node has a body, and types from it alone"},

@@ -65,6 +65,12 @@ Tensor uniform(Tensor beside, Shape shape, double lo, double hi, DType dtype, He
   if (!(lo <= hi) || !std::isfinite(hi - lo))
     refuse("uniform", {beside}, at,
            str("bounds are ", lo, " and ", hi, "; the lower comes first, and both are finite"));
+  for (double number : {lo, hi, hi - lo})
+    if (!Number(number).fits(DType::f32))
+      refuse("uniform", {beside}, at,
+             str("bounds are ", number_text(lo), " and ", number_text(hi), ", hi - lo is ",
+                 number_text(hi - lo), ": numbers are drawn in f32, which does not hold ",
+                 number_text(number), "; draw between 0 and 1, convert it to f64, and scale it there"));
   const DType drawn = dtype == DType::f64 ? DType::f32 : dtype;
   const double most = most_of_uniform(lo, hi, dtype);
   if (lo < hi && most < lo)
@@ -124,7 +130,10 @@ Tensor truncated_normal(Tensor beside, Shape shape, double mean, double deviatio
     if (from < -5 || to > 5) y = clamp(y, -0x1.fffffep-1, 0x1.fffffep-1);  // whose inverse is finite
     x = erfinv(y) * (deviation * std::sqrt(2.0)) + mean;
   }
-  const auto bound = [](double v) { return Number(v).fits(DType::f32) ? v : std::copysign(kInfinity, v); };
+  const auto bound = [](double v) {
+    const double held = static_cast<float>(v);
+    return held == 0 || std::isinf(held) ? held : v;
+  };
   return convert(clamp(x, bound(lo), bound(hi)), dtype);
 }
 Tensor bernoulli(Tensor p, Here at) {
