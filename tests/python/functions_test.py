@@ -32,6 +32,13 @@ class Functions(unittest.TestCase):
         self.same(lambda x: ls.rot90(x, 3, 0, 2), np.rot90(A, 3, (0, 2)), A)
         self.same(lambda x: ls.flip(x, 1), A[:, ::-1], A)  # one dim as a number
 
+    def test_order_of_large_u32(self):
+        x = np.array([3000000000, 1, 2**31, 2**31 - 1], np.uint32)
+        for got, want in ((lambda x: ls.sort(x, 0)[0], np.sort(x)), (lambda x: ls.topk(x, 2)[0], np.sort(x)[:1:-1]),
+                          (lambda x: ls.argsort(x, 0, descending=True), np.argsort(x)[::-1]),
+                          (lambda x: ls.median(x, 0)[0], np.uint32(2**31 - 1))):
+            np.testing.assert_array_equal(computed(got, x), want)
+
     def test_the_gradient_of_a_remainder(self):
         a, b = np.float32([1, 1, 6, 0.7, -3.5, 1e7, 8388609]), np.float32([0.1, 0.2, 0.1, 0.1, np.inf, 0.3, 0.1])
         whole = computed(lambda a, b: a // b, a, b)

@@ -49,7 +49,9 @@ Tensor keys(std::string_view name, Tensor x, bool descending, Here at) {
     refuse(name, {x}, at,
            str("input 0 is ", x.text(), ", needs f32, bf16, f16 or integers of at most 32 bits"));
   }
+  const bool above = key.dtype() == DType::u32;  // half of these keys would not fit above their places
   key = convert(key, DType::i64);
+  if (above) key = key - 0x1p31;
   if (descending) key = -1.0 - key;
   return key * kPlaces + iota(x, x.shape(), -1, DType::i64);
 }
