@@ -39,6 +39,24 @@ class Functions(unittest.TestCase):
                           (lambda x: ls.median(x, 0)[0], np.uint32(2**31 - 1))):
             np.testing.assert_array_equal(computed(got, x), want)
 
+    def test_hyperbolic_functions_of_large_numbers(self):
+        x = np.float32([0.5, 3, 88.9, -88.9, 89.5, np.inf, np.nan])
+        with np.errstate(over="ignore"):
+            for function in ("sinh", "cosh"):
+                want = getattr(np, function)(x.astype(np.float64)).astype(np.float32)
+                self.same(getattr(ls, function), want, x)
+        x = np.float32([0.5, 3, 3e8, 1e20, 3e38, np.inf, np.nan])
+        self.same(ls.asinh, np.arcsinh(x), x)
+        self.same(ls.asinh, -np.arcsinh(x), -x)
+        self.same(ls.acosh, np.arccosh(x[1:]), x[1:])
+        slope = lambda function: lambda x: ls.grad(function(x).sum(), [x])[0]
+        y = np.float32([0.5, 1e10, 1e20])
+        np.testing.assert_allclose(computed(slope(ls.asinh), y), 1 / np.hypot(1, y.astype(float)), rtol=1e-5)
+        np.testing.assert_allclose(computed(slope(ls.acosh), y[1:]), 1 / y[1:].astype(float), rtol=1e-5)
+        z = np.float32([0.5, -88.9])
+        np.testing.assert_allclose(computed(slope(ls.sinh), z), np.cosh(z.astype(float)), rtol=1e-5)
+        np.testing.assert_allclose(computed(slope(ls.cosh), z), np.sinh(z.astype(float)), rtol=1e-5)
+
     def test_the_gradient_of_a_remainder(self):
         a, b = np.float32([1, 1, 6, 0.7, -3.5, 1e7, 8388609]), np.float32([0.1, 0.2, 0.1, 0.1, np.inf, 0.3, 0.1])
         whole = computed(lambda a, b: a // b, a, b)

@@ -64,22 +64,43 @@ Tensor asin(Tensor x, Here at) {  // the half of the angle has a tangent without
 Tensor acos(Tensor x, Here at) {
   return rounded_once("acos", x, at, [](Tensor v) { return 2.0 * atan(sqrt((1.0 - v) / (1.0 + v))); });
 }
+namespace {
+// Where e^|x| is near the largest number, and e^-|x| is nothing beside it.
+Tensor is_far(Tensor x) { return abs(x) > (x.dtype() == DType::f64 ? 708 : 87); }
+// e^|x| / 2 where it is far, from two factors: e^|x| alone may be infinite where its half is not.
+Tensor half_exp(Tensor x, Tensor far) {
+  Tensor root = exp(0.5 * where(far, abs(x), full_like(x, 0)));
+  return 0.5 * root * root;
+}
+// From here on x^2 + 1 and x^2 - 1 are x^2, which may be infinite where x is not.
+constexpr double kSquareAlone = 0x1p28;
+// log(2 x) where it is large.
+Tensor log_of_double(Tensor x, Tensor large) { return log(where(large, x, full_like(x, 1))) + kLog2; }
+}  // namespace
+
 Tensor sinh(Tensor x, Here at) {
-  return rounded_once("sinh", x, at, [](Tensor v) { return 0.5 * (expm1(v) - expm1(-v)); });
+  return rounded_once("sinh", x, at, [](Tensor v) {
+    Tensor far = is_far(v), near = where(far, full_like(v, 0), v), large = half_exp(v, far);
+    return where(far, where(v < 0, -large, large), 0.5 * (expm1(near) - expm1(-near)));
+  });
 }
 Tensor cosh(Tensor x, Here at) {
-  return rounded_once("cosh", x, at, [](Tensor v) { return 0.5 * (exp(v) + exp(-v)); });
+  return rounded_once("cosh", x, at, [](Tensor v) {
+    Tensor far = is_far(v), near = where(far, full_like(v, 0), v);
+    return where(far, half_exp(v, far), 0.5 * (exp(near) + exp(-near)));
+  });
 }
 Tensor asinh(Tensor x, Here at) {
   return rounded_once("asinh", x, at, [](Tensor v) {
-    Tensor one = full_like(v, 1), side = where(v < 0, -one, one), a = v * side, s = a * a;
-    return side * log1p(a + s / (1.0 + sqrt(s + 1.0)));
+    Tensor one = full_like(v, 1), side = where(v < 0, -one, one), a = v * side, large = a > kSquareAlone;
+    Tensor near = where(large, one, a), s = near * near;
+    return side * where(large, log_of_double(a, large), log1p(near + s / (1.0 + sqrt(s + 1.0))));
   });
 }
 Tensor acosh(Tensor x, Here at) {
   return rounded_once("acosh", x, at, [](Tensor v) {
-    Tensor t = v - 1.0;
-    return log1p(t + sqrt(t * (t + 2.0)));
+    Tensor large = v > kSquareAlone, t = where(large, full_like(v, 2), v) - 1.0;
+    return where(large, log_of_double(v, large), log1p(t + sqrt(t * (t + 2.0))));
   });
 }
 Tensor atanh(Tensor x, Here at) {
