@@ -57,6 +57,15 @@ class Functions(unittest.TestCase):
         np.testing.assert_allclose(computed(slope(ls.sinh), z), np.cosh(z.astype(float)), rtol=1e-5)
         np.testing.assert_allclose(computed(slope(ls.cosh), z), np.sinh(z.astype(float)), rtol=1e-5)
 
+    def test_shapes_that_cannot_be_counted(self):
+        x = np.ones((1, 3), np.float32)
+        square = r"\[full\] functions_test.py:\d+: gives f32\[4294967296,4294967296\]"
+        for function, words in ((lambda x: ls.zeros(x, [2**32, 2**32]), square),
+                                (lambda x: ls.broadcast_to(x, [2**62, 4, 3]), r"gives f32\[4611686018427387904,4,3\]")):
+            with self.assertRaisesRegex(ls.UserError, words + ", which has more bytes than 64 bits can count"):
+                computed(lambda x: function(x).sum(), x)
+        self.assertEqual(computed(lambda x: ls.zeros(x, [2**40, 0]), x).size, 0)
+
     def test_the_gradient_of_a_remainder(self):
         a, b = np.float32([1, 1, 6, 0.7, -3.5, 1e7, 8388609]), np.float32([0.1, 0.2, 0.1, 0.1, np.inf, 0.3, 0.1])
         whole = computed(lambda a, b: a // b, a, b)
