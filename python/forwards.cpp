@@ -154,7 +154,7 @@ nb::object run_forward(OwnForward& own, nb::args in_order, nb::kwargs by_name) {
     const int64_t count = numel(field.shape);
     held.emplace_back(static_cast<size_t>(count) * size_of(field.dtype));
     copy_elements(field.name, arrays[f].data(), dtype_of(arrays[f].dtype()), held.back().data(), field.dtype,
-                  count, {field.shape.empty() ? 0 : count / field.shape[0]});
+                  count, {count == 0 || field.shape.empty() ? 0 : count / field.shape[0]});
     at.push_back(held.back().data());
   }
   {

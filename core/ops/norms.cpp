@@ -82,6 +82,7 @@ Tensor over_columns(Tensor weight, Tensor like) {
 }
 
 std::vector<Tensor> softmax_expand(const ExpandContext& c) {
+  if (numel(c.in[0].shape()) == 0) return {c.in[0]};
   Tensor x = wide(c.in[0]);
   Tensor e = exp(x - over_rows(max(x, {-1}), x));
   return {convert(e / over_rows(sum(e, {-1}), e), c.in[0].dtype())};

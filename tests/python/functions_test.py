@@ -57,6 +57,15 @@ class Functions(unittest.TestCase):
         np.testing.assert_allclose(computed(slope(ls.sinh), z), np.cosh(z.astype(float)), rtol=1e-5)
         np.testing.assert_allclose(computed(slope(ls.cosh), z), np.sinh(z.astype(float)), rtol=1e-5)
 
+    def test_nothing(self):
+        for shape in ((2, 0), (0, 3)):
+            x = np.ones(shape, np.float32)
+            for function in (ls.softmax, ls.log_softmax, lambda x: ls.softmax(x, 0), lambda x: x + 1):
+                self.assertEqual(computed(function, x).shape, shape)
+            self.same(lambda x: ls.logsumexp(x, [1]), np.full(shape[0], -np.inf), x)
+        x = np.ones((2, 0), np.float32)
+        self.assertEqual(computed(lambda x: ls.grad(ls.softmax(x).sum(), [x])[0], x).shape, (2, 0))
+
     def test_shapes_that_cannot_be_counted(self):
         x = np.ones((1, 3), np.float32)
         square = r"\[full\] functions_test.py:\d+: gives f32\[4294967296,4294967296\]"

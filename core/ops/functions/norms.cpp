@@ -20,6 +20,7 @@ Tensor softmax(Tensor x, int dim, Here at) {
   const int64_t d = dim_of("softmax", x, dim, at);
   if (d == x.ndim() - 1) return softmax(x, at);
   return rounded_once("softmax", x, at, [&](Tensor v) {
+    if (numel(v.shape()) == 0) return v;
     Tensor e = exp(v - stop_gradient(max(v, {d}, true)));
     return e / sum(e, {d}, true);
   });
@@ -34,6 +35,7 @@ Tensor log_softmax(Tensor x, int dim, Here at) {
   need_floats("log_softmax", {x}, at);
   const int64_t d = dim_of("log_softmax", x, dim, at);
   return rounded_once("log_softmax", x, at, [&](Tensor v) {
+    if (numel(v.shape()) == 0) return v;
     Tensor moved = v - stop_gradient(max(v, {d}, true));
     return moved - log(sum(exp(moved), {d}, true));
   });

@@ -125,6 +125,7 @@ Tensor logsumexp(Tensor x, Dims dims, bool keep, Here at) {
   need_floats("logsumexp", {x}, at);
   dims = dims_of("logsumexp", x, dims, at);
   return rounded_once("logsumexp", x, at, [&](Tensor v) {
+    if (numel(v.shape()) == 0) return log(sum(exp(v), dims, keep));
     Tensor most = stop_gradient(max(v, dims, true));
     most = where(isfinite(most), most, full_like(most, 0));
     Tensor lse = log(sum(exp(v - most), dims, true)) + most;
