@@ -57,6 +57,11 @@ class Functions(unittest.TestCase):
         np.testing.assert_allclose(computed(slope(ls.sinh), z), np.cosh(z.astype(float)), rtol=1e-5)
         np.testing.assert_allclose(computed(slope(ls.cosh), z), np.sinh(z.astype(float)), rtol=1e-5)
 
+    def test_nan_stays(self):
+        x = np.float32([np.nan, 0.3, -0.7, 2])
+        self.same(lambda x: ls.softshrink(x, 0.5), np.float32([np.nan, 0, -0.2, 1.5]), x)
+        self.same(ls.bernoulli, np.float32([np.nan, 0, 1]), np.float32([np.nan, 0, 1]))
+
     def test_nothing(self):
         for shape in ((2, 0), (0, 3)):
             x = np.ones(shape, np.float32)

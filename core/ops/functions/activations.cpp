@@ -101,7 +101,7 @@ Tensor hardshrink(Tensor x, double lambda, Here at) {
 }
 Tensor softshrink(Tensor x, double lambda, Here at) {
   return rounded_once("softshrink", x, at, [&](Tensor v) {
-    return where(v > lambda, v - lambda, where(v < -lambda, v + lambda, full_like(v, 0)));
+    return where(abs(v) <= lambda, full_like(v, 0), where(v > lambda, v - lambda, v + lambda));
   });
 }
 Tensor glu(Tensor x, int dim, Here at) {
