@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "core/base/remove_known.h"
+#include "core/base/unfinished.h"
 #include "core/mesh/together.h"
 #include "core/models/family.h"
 #include "core/reading/json_text.h"
@@ -147,6 +148,8 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   check_same(model, config, folder.config_path, hidden_of(*model.family, parameters));
   const auto told = load_weights(*model.family, folder.tensors, parameters, state.mesh(), request.choices);
 
+  Unfinished made;
+  if (std::error_code unknown; !std::filesystem::exists(run, unknown)) made.add(Unfinished::Kind::tree, run);
   const RunFolder held(run);
   const std::string carried = carried_in(run);
   if (is_link(carried))
@@ -158,6 +161,7 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   const auto saved = checkpoint::save_checkpoint(run + "/ckpt", {0, config_json(config), "", Json::object()},
                                                  std::as_const(state).arrays(), state.mesh(), 1);
   write_whole(run + "/config.json", config_text(config));
+  made.keep();
 
   int64_t elements = 0;
   for (const Array* array : parameters) elements += numel(array->shape);
