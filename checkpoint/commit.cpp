@@ -2,7 +2,7 @@
 //
 //   0. All ranks compare step, certificate and the collectives they have started (core/mesh/fingerprint.h).
 //      Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and
-//      holds the same bits is kept, and only 7 follows.
+//      holds the same bits is kept, with SaveInfo::extra as it is now, and only 7 follows.
 //   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors (place.h).
 //   2. Every rank syncs its file.
 //   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is

@@ -11,6 +11,7 @@
 #include "checkpoint/format/damage.h"
 #include "core/base/checkpoint_names.h"
 #include "core/base/log.h"
+#include "core/base/private_file.h"
 #include "core/base/remove_known.h"
 
 namespace lockstep::checkpoint {
@@ -92,6 +93,17 @@ void clear_way(Storage& storage, const std::string& path) {
   logs::warn(str(path, " stood where a save writes, and is none of its folders: it is ", other, " now"));
 }
 
+// Other versions write latest.tmp, whose text tells it from somebody else's.
+bool is_draft_of_latest(Storage& storage, const std::string& name, const std::string& path) {
+  constexpr int64_t kMost = 64;  // bytes of such a text
+  if (name != "latest.tmp" || is_link(path)) return name == draft_of("latest");
+  try {
+    return is_step_folder(trim(read_text(storage, path, kMost)));
+  } catch (const StorageError&) {
+    return false;  // it is larger, or cannot be read
+  }
+}
+
 void tidy_renamed(Storage& storage, const std::string& dir) {
   auto entries = storage.list(dir);
   std::set<std::string> names;
@@ -99,7 +111,7 @@ void tidy_renamed(Storage& storage, const std::string& dir) {
   std::reverse(entries.begin(), entries.end());  // of several that were set aside the last one is the newest
   for (const auto& entry : entries) {
     const std::string path = dir + "/" + entry.name, plain = without_old(entry.name);
-    if (entry.name == "latest.tmp" && !entry.folder) storage.remove(path);
+    if (!entry.folder && is_draft_of_latest(storage, entry.name, path)) storage.remove(path);
     if (!is_step_folder(entry.name) || step_of(entry.name)) continue;
     if (!entry.folder) {
       if (entry.name == plain) clear_way(storage, path);
@@ -201,8 +213,8 @@ void remove_checkpoints(Storage& storage, const std::string& dir, const std::vec
 
 void replace_text(Storage& storage, const std::string& path, const std::string& text) {
   if (!renames(storage, path)) return write_text(storage, path, text);
-  write_text(storage, path + ".tmp", text);
-  storage.rename(path + ".tmp", path);
+  write_text(storage, draft_of(path), text);
+  storage.rename(draft_of(path), path);
   storage.sync_folder(parent_folder(path));
 }
 

@@ -14,6 +14,7 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/io/read_chunks.h"
+#include "checkpoint/place.h"
 #include "core/base/log.h"
 #include "core/mesh/content.h"
 #include "core/mesh/fingerprint.h"
@@ -158,7 +159,8 @@ void SaveInFlight::prepare(double after_s) {  // 0
   begin(Stage::prepare, lead() ? std::function<void()>(work) : std::function<void()>(rest));
 }
 
-// Is step-N there, whole, with these bits? Every rank verifies its share of the chunks.
+// Is step-N there, whole, with these bits? Every rank verifies its share of the chunks. What else is to be
+// remembered of the step takes its place in the manifest.
 bool SaveInFlight::keep_what_is_there() {
   Group& world = *mesh_.world;
   const std::string text = broadcast_text(world, there_);
@@ -179,6 +181,13 @@ bool SaveInFlight::keep_what_is_there() {
              settle(world, lead() ? attempt_save([&] { storage_.make_folders(writing()); }) : WorkOutcome{}));
     return false;
   }
+  auto renew = [&] {
+    if (manifest.extra == info_.extra) return;
+    Manifest now = manifest;
+    now.extra = info_.extra;
+    replace_text(storage_, out_.path + "/" + kManifestName, to_text(now));
+  };
+  raise_of(info_.step, settle(world, lead() ? attempt_save(renew) : WorkOutcome{}));
   for (const auto& file : manifest.files) out_.bytes += file.bytes;
   out_.kept = true;
   return true;

@@ -102,23 +102,37 @@ bool sees_model_dims(std::string_view pass) { return pass == "cut_products" || p
 std::span<const PassRow> step_passes() { return kStepPasses; }
 std::span<const PassRow> phase_passes() { return kPhasePasses; }
 
-Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& context) {
-  auto skips = context.options.skip_passes;
-  for (auto& word : split(env("LOCKSTEP_SKIP_PASSES"), ','))
-    if (!trim(word).empty()) skips.push_back(trim(word));
+namespace {
+// `from`: the key or the variable that names them.
+void check_skips(const std::vector<std::string>& skips, const char* from) {
   std::vector<std::string> known;
   for (auto table : {step_passes(), phase_passes()})
     for (const auto& row : table) known.push_back(row.name);
   for (const auto& name : skips) {
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw UserError(str("compile.skip_passes: no pass \"", name, "\"; nearest: ", nearest(name, known),
+      throw UserError(str(from, ": no pass \"", name, "\"; nearest: ", nearest(name, known),
                           "; passes: ", join(known, ", ")));
     for (auto table : {step_passes(), phase_passes()})
       for (const auto& row : table)
         if (row.name == name && !row.may_skip)
-          throw UserError(str("compile.skip_passes: pass \"", name,
-                              "\" may not be skipped: the program would be incomplete"));
+          throw UserError(
+              str(from, ": pass \"", name, "\" may not be skipped: the program would be incomplete"));
   }
+}
+}  // namespace
+
+std::vector<std::string> passes_skipped_by_environment() {
+  std::vector<std::string> out;
+  for (auto& word : split(env("LOCKSTEP_SKIP_PASSES"), ','))
+    if (!trim(word).empty()) out.push_back(trim(word));
+  check_skips(out, "LOCKSTEP_SKIP_PASSES");
+  return out;
+}
+
+Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& context) {
+  auto skips = context.options.skip_passes;
+  check_skips(skips, "compile.skip_passes");
+  for (auto& name : passes_skipped_by_environment()) skips.push_back(std::move(name));
 #ifdef NDEBUG
   bool check = env_flag("LOCKSTEP_VERIFY");
 #else

@@ -30,6 +30,8 @@ phase_passes();  // on each phase that runs on one device, down to kernels and l
 
 // Runs the rows in order. Under LOCKSTEP_VERIFY=1 (and in Debug builds) the graph is verified after each.
 // UserError for a pass in skip_passes that does not exist or may not be skipped.
+// Names in LOCKSTEP_SKIP_PASSES. UserError for one that is no pass, or may not be skipped.
+std::vector<std::string> passes_skipped_by_environment();
 Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& context);
 
 }  // namespace lockstep::compiler

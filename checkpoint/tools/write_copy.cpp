@@ -16,6 +16,7 @@
 #include "checkpoint/plan/blocks.h"
 #include "checkpoint/plan/save_plan.h"
 #include "core/base/hash.h"
+#include "core/base/unfinished.h"
 
 namespace lockstep::checkpoint {
 
@@ -39,6 +40,13 @@ class CopyWriter {
   void write_files(const std::string& folder) {
     for (size_t rank = 0; rank < plan_.by_rank.size(); ++rank)
       if (!plan_.by_rank[rank].empty()) write_rank(folder, static_cast<int64_t>(rank));
+  }
+  // That write_files() makes, and the manifest.
+  std::vector<std::string> files() const {
+    std::vector<std::string> out{kManifestName};
+    for (size_t rank = 0; rank < plan_.by_rank.size(); ++rank)
+      if (!plan_.by_rank[rank].empty()) out.push_back(shard_name(static_cast<int64_t>(rank)));
+    return out;
   }
   Manifest& manifest() { return out_; }
   std::string hash() const { return hash_.hex(); }
@@ -111,10 +119,20 @@ WrittenCopy write_copy(const std::string& dir, const Manifest& facts, const std:
   if (storage.exists(path + "/" + kManifestName) ||
       (storage.commit(dir) == Commit::rename && storage.exists(path)))
     throw UserError(str(path, " is there already, and is left as it is; name another OUT"));
+  Unfinished made;
+  const bool renames = storage.commit(dir) == Commit::rename;
+  auto is_made = [&](const std::string& one) { made.add(Unfinished::Kind::entry, one); };
+  if (renames)
+    for (const std::string& one : {parent_folder(dir), dir, dir + "/.lock"})
+      if (!storage.exists(one)) is_made(one);
   const auto lock = lock_checkpoints(dir, storage);
   tidy(storage, dir);
   CopyWriter writer(facts, layouts, source, storage);
   const std::string writing = writing_folder(storage, dir, name);
+  if (renames) {
+    is_made(writing);
+    for (const std::string& file : writer.files()) is_made(writing + "/" + file);
+  }
   storage.make_folders(writing);
   try {
     writer.write_files(writing);
@@ -124,8 +142,10 @@ WrittenCopy write_copy(const std::string& dir, const Manifest& facts, const std:
     writer.manifest().state_hash = writer.hash();
     writer.manifest().serial = next_serial(storage, dir);
     lock->check();
+    made.keep();  // from here on it is there
     commit(storage, dir, name, writer.manifest());
   } catch (...) {
+    made.keep();  // the storage itself takes it away
     remove_unfinished(storage, dir, name);
     throw;
   }

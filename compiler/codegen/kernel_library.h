@@ -13,6 +13,8 @@ namespace lockstep::compiler {
 // Instruction sets of generated kernels. All give the same bits.
 enum class Isa { avx512, avx2, plain };
 Isa probe_isa();  // the best of this machine
+// UserError for a word that is no instruction set of any machine, nor "auto" or "".
+void check_isa_word(const std::string& word);
 Isa parse_isa(
     const std::string& word);  // "auto" probes; UserError for an unknown word or a set this machine lacks
 std::string_view name(Isa isa);

@@ -2,8 +2,10 @@
 // model dims. It owns no memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/codegen/target.h"
@@ -49,6 +51,8 @@ class BlockRunner {
   static int64_t stride(const BlockPlace& slot, const Memory& memory);
   const std::vector<CallTime>& times() const { return times_; }
   void record(StepRecorder* recorder) { recorder_ = recorder; }  // null: no more
+  // From now on (StepInput::give_up); empty: never.
+  void give_up_when(std::function<bool()> asked) { give_up_ = std::move(asked); }
   int flights() const { return static_cast<int>(starts_.size()); }
 
  private:
@@ -70,6 +74,7 @@ class BlockRunner {
   std::vector<int64_t> strides_;                // of its arguments
   std::vector<std::unique_ptr<Stream>> sides_;  // of runs side by side
   StepRecorder* recorder_ = nullptr;
+  std::function<bool()> give_up_;
 };
 
 }  // namespace lockstep::compiler

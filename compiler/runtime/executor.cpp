@@ -87,6 +87,20 @@ void Executor::record(StepRecorder* recorder) {
   for (auto& runner : runners_) runner->record(recorder);
 }
 
+void Executor::give_up_when(const std::function<bool()>& asked) {
+  may_give_up_ = asked != nullptr;
+  ends_.clear();
+  runners_[kBodyBlock]->give_up_when(asked);
+}
+void Executor::stay_near(Stream& stream) {
+  constexpr size_t kAhead = 2;  // so that the device has work while the host enqueues
+  if (!may_give_up_ || parts_.device.addressable()) return;
+  ends_.push_back(stream.record());
+  if (ends_.size() <= kAhead) return;
+  wait_on_host(*ends_.front(), groups_);
+  ends_.pop_front();
+}
+
 void Executor::refresh(Stream& stream) { enqueue(refresh_, stream); }
 void Executor::prepare() {
   if (!step_.empty()) return;
@@ -152,8 +166,10 @@ Executor::Action Executor::bind(const RunBlock& run) {
   auto& flights = block_flights_[{run.block, run.own.region}];
   flights.resize(runner.flights());
   memory.flights = &flights;
-  return [&runner, first = run.first, last = run.last, memory = std::move(memory)](Stream& stream) {
+  return [this, &runner, first = run.first, last = run.last, body = run.block == kBodyBlock,
+          memory = std::move(memory)](Stream& stream) {
     runner.run(first, last, memory, stream);
+    if (body) stay_near(stream);
   };
 }
 

@@ -3,6 +3,7 @@
 // capture it.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,6 +52,9 @@ class Executor {
   // Not while work of it is under way; what was captured of it is to be captured anew.
   void rebind();
 
+  // Of the body, in what run() enqueues from now on (StepInput::give_up). A device is then at most a few
+  // calls of the body behind the host.
+  void give_up_when(const std::function<bool()>& asked);
   // What run() enqueues from now on is recorded; null: no more. The recorder outlives it.
   void record(StepRecorder* recorder);
 
@@ -86,6 +90,7 @@ class Executor {
   Action bind(const ChecksumSpans& checked);
   Action bind(const ShowOutput& shown, int64_t micro_batch);
   std::vector<Bound> bound(const std::vector<Instr>& instrs);
+  void stay_near(Stream& stream);
   static bool is_of_steps(const Region& region);
   void take_memory(bool of_steps);
   void find_groups();
@@ -108,6 +113,8 @@ class Executor {
   std::vector<Bound> refresh_, step_;
   std::map<std::string, double> seconds_;
   StepRecorder* recorder_ = nullptr;
+  bool may_give_up_ = false;
+  std::deque<std::shared_ptr<Event>> ends_;  // of the last calls of the body, where it may be given up
 };
 
 }  // namespace lockstep::compiler

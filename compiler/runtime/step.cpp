@@ -131,8 +131,10 @@ struct Step::Impl {
 
   // The first step runs call by call (libraries load and prepare then), the second is captured where the
   // device can, later ones replay.
-  void run_program() {
-    if (timing() || recorder) {  // call by call, and captured anew afterwards: marks of the program are gone
+  void run_program(const std::function<bool()>& give_up) {
+    executor->give_up_when(give_up);
+    if (timing() || recorder ||
+        give_up) {  // call by call, and captured anew afterwards: marks of the program are gone
       forget_captured();
       return enqueue();
     }
@@ -200,7 +202,7 @@ struct Step::Impl {
     device.enter();
     recorder = input.trace ? std::make_unique<StepRecorder>(*compute) : nullptr;
     phase("inputs", [&] { prepare(input); });
-    phase(device.addressable() ? "run" : "enqueue", [&] { run_program(); });
+    phase(device.addressable() ? "run" : "enqueue", [&] { run_program(input.give_up); });
     phase("results", [&] {
       copy_results(input.check_replicas);
       for (Array* array : written)

@@ -33,6 +33,10 @@ struct StepInput {
   float loss_limit = std::numeric_limits<float>::max(), norm_limit = std::numeric_limits<float>::max();
   // What the data calls sample `sample` of this step, "row 7 of the arrays", for a message; empty: nothing.
   std::function<std::string(int64_t sample)> name = {};
+  // Of an evaluation: asked between the calls of its micro-batches, and true for good once it is. What they
+  // have left to compute is then left out; what travels is not, so that each rank may decide alone. The
+  // result is void. Where it is given, the step runs call by call. Empty: never.
+  std::function<bool()> give_up = {};
 };
 
 struct StepResult {

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "core/base/private_file.h"
 #include "core/base/remove_known.h"
 
 namespace lockstep {
 
 bool is_checkpoint_file(std::string_view name) {
   constexpr std::string_view kRank = "rank-", kEnd = ".safetensors";
+  if (name.ends_with(kDraft)) return name == draft_of("manifest.json");  // of a process that was killed
   if (name == "manifest.json") return true;
   if (!name.starts_with(kRank) || !name.ends_with(kEnd) || name.size() < kRank.size() + kEnd.size())
     return false;

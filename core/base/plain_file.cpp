@@ -12,6 +12,7 @@
 #include "core/base/private_file.h"
 #include "core/base/shared_file.h"
 #include "core/base/text.h"
+#include "core/base/unfinished.h"
 
 namespace lockstep {
 
@@ -79,14 +80,15 @@ std::string write_shared(const std::string& path, const std::function<int(const 
   struct stat at{};
   if (::lstat(path.c_str(), &at) == 0 && !S_ISREG(at.st_mode) && !S_ISLNK(at.st_mode))
     return create_shared(path).why;
-  const std::string draft = str(path, ".", ::getpid(), ".part");
+  const std::string draft = draft_of(str(path, ".", ::getpid()));
+  Unfinished made(Unfinished::Kind::entry, draft);
   const PlainFile file = create_shared(draft);
   if (!file.fd) return file.why;
   int code = put(file.fd);
   if (code == 0 && ::rename(draft.c_str(), path.c_str()) != 0) code = errno;
-  if (code == 0) return "";
-  ::unlink(draft.c_str());
-  return std::strerror(code);
+  if (code) return std::strerror(code);
+  made.keep();
+  return "";
 }
 
 bool read_plain(const std::string& path, std::string& text, std::string& why, int64_t limit) {

@@ -114,8 +114,10 @@ std::string made_private(const std::string& path) {
   return path;
 }
 
+std::string draft_of(const std::string& path) { return path + std::string(kDraft); }
+
 bool replace_private(const std::string& path, const std::string& text) {
-  const std::string draft = path + ".tmp";
+  const std::string draft = draft_of(path);
   struct stat there;
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode)) {
     errno = S_ISDIR(there.st_mode) ? EISDIR : EINVAL;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 
 #include <string>
+#include <string_view>
 
 #include "core/base/descriptor.h"
 
@@ -29,7 +30,10 @@ int make_private_folders(const std::string& path);
 bool append_private(const std::string& path, const std::string& text);
 // `path`, with the file made where there is none: for a stream, which would make it as the umask says.
 std::string made_private(const std::string& path);
-// Replaces a file or a link whole: written as PATH.tmp, synced, renamed. False, with errno, when that fails,
+// The name under which PATH is written until it is whole, and by which what a killed process left is known.
+inline constexpr std::string_view kDraft = ".lockstep-draft";
+std::string draft_of(const std::string& path);
+// Replaces a file or a link whole: written as its draft, synced, renamed. False, with errno, when that fails,
 // and for a pipe, a device or a folder of this name; what was there is then as it was.
 bool replace_private(const std::string& path, const std::string& text);
 

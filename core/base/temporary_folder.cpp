@@ -68,17 +68,15 @@ TemporaryFolder::TemporaryFolder(const std::string& kind) {
     if (!folder_ && errno == ENOENT) continue;  // another process has removed it
     if (!folder_) refuse(std::strerror(errno));
     if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) continue;  // another process is removing it
-      return;                              // no locks here: it is not taken for left
+      if (errno == EWOULDBLOCK) continue;       // another process is removing it
+      all_.add(Unfinished::Kind::tree, path_);  // no locks here: it is not taken for left
+      return;
     }
-    if (std::error_code gone; fs::is_directory(path_, gone)) return;
+    if (std::error_code gone; !fs::is_directory(path_, gone)) continue;
+    all_.add(Unfinished::Kind::tree, path_);
+    return;
   }
   refuse("another process removes each that is made; set TMPDIR to another folder");
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // what cannot be removed stays in a folder for temporary files
-  fs::remove_all(path_, ignored);
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/descriptor.h"
+#include "core/base/unfinished.h"
 
 namespace lockstep {
 
@@ -14,7 +15,6 @@ class TemporaryFolder {
   // and that were not written to in the last minute. UserError when none can be made, or TMPDIR is one in
   // which others could put another in its place.
   explicit TemporaryFolder(const std::string& kind);
-  ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
@@ -26,6 +26,7 @@ class TemporaryFolder {
  private:
   std::string path_;
   Descriptor folder_;  // locked (flock) while its process lives
+  Unfinished all_;     // what cannot be removed stays in a folder for temporary files
 };
 
 }  // namespace lockstep

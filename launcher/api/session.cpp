@@ -20,6 +20,7 @@
 #include "distributed/mesh/device_mesh.h"
 #include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/api/environment.h"
 #include "launcher/api/memory_check.h"
 #include "launcher/api/planned_session.h"
 #include "launcher/machine/hosts.h"
@@ -105,6 +106,7 @@ Session::Session(int argc, char** argv) : command_(argv, argv + argc) {
   std::set_terminate([] { leave_worker(std::current_exception()); });
   join_other_launcher(command_);
   WorkerPlace place = enter_worker(Main::user);
+  check_environment();
   local_ranks_ = static_cast<int>(place.local_world_size);
   Shape shape{-1};
   std::vector<std::string> names{"dp_replicate"};

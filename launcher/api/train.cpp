@@ -10,8 +10,8 @@
 #include "distributed/watch/flight_record.h"
 #include "launcher/api/function_workload.h"
 #include "launcher/api/micro_batch.h"
-#include "launcher/api/replayed_run.h"
 #include "launcher/api/option_words.h"
+#include "launcher/api/replayed_run.h"
 #include "launcher/api/train_config.h"
 #include "launcher/config/stored.h"
 #include "launcher/loop/training_loop.h"
@@ -66,6 +66,7 @@ std::string train(Session& session, State& state, const SampleData& data,
   hooks.progress.exact = true;
   hooks.report_state = tell_state;
   hooks.regroup_requested = launcher::regroup_requested;
+  hooks.stop_of_any_rank = launcher::stop_of_any_rank;
   tell_folders(place, options.run);
   distributed::enter_pace(Pace::start);
   if (replaying()) return replay_instead(session, config, work, hooks, options.run);

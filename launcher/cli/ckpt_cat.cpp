@@ -14,6 +14,7 @@
 #include "core/reading/whole_number.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/ckpt_paths.h"
+#include "launcher/config/run_names.h"
 
 namespace lockstep::launcher::cli {
 
@@ -156,6 +157,7 @@ void write_npy(const Array& array, const std::string& path) {
 }  // namespace
 
 int ckpt_cat(const CkptCatArguments& arguments, std::ostream& out) {
+  refuse_no_local_path(arguments.npy, "--npy");
   const HeldStep step = hold_step(arguments.path);
   const TensorRecord& tensor = record_of(step, arguments.tensor);
   const Array part = part_of(step, tensor, box_of(arguments.index, tensor));

@@ -10,6 +10,7 @@
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/ckpt_paths.h"
 #include "launcher/config/config.h"
+#include "launcher/config/run_names.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/trainer/trainer.h"
 
@@ -22,6 +23,7 @@ std::string bytes_in_words(int64_t bytes) { return bytes_text(static_cast<double
 
 // OUT/ckpt, where OUT is a run or is not there yet.
 std::string ckpt_of_out(const std::string& out) {
+  if (const std::string why = no_folder_path(out, "OUT"); !why.empty()) throw UserError(why);
   Storage& storage = any_storage();
   if (names_a_step(out) || storage.exists(out + "/" + kManifestName))
     throw UserError(str("OUT is ", out, "; name a run, as in runs/NAME: its ckpt/step-N is written"));

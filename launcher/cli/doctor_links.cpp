@@ -1,14 +1,19 @@
 // The doctor's check of ranks: two of them, started as any run's, meet and send.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <optional>
 
 #include "compiler/codegen/cpu/compiler.h"
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
+#include "core/base/private_file.h"
 #include "core/base/temporary_folder.h"
 #include "core/mesh/group.h"
 #include "core/reading/json_text.h"
@@ -31,6 +36,14 @@ std::string last_line(const std::string& text) {
   for (const auto& line : lines)
     if (line.find("root cause: ") != std::string::npos) return trim(line);
   return lines.empty() ? "" : trim(lines.back());
+}
+
+// Two ranks write their logs and records there. "" where a megabyte can be written.
+std::string why_no_room(const TemporaryFolder& folder) {
+  const Descriptor file = create_private("room", O_WRONLY, folder.folder().get());
+  const int code = file ? write_fully(file.get(), std::string(size_t{1} << 20, ' ')) : errno;
+  ::unlinkat(folder.folder().get(), "room", 0);
+  return code ? std::strerror(code) : "";
 }
 
 // The median of the seconds that `work` takes.
@@ -78,6 +91,10 @@ Findings link_findings(const std::string& self) {
   } catch (const UserError& error) {
     return {{Health::fail, "temporary files", error.what(), "set TMPDIR to a folder that you may write"}};
   }
+  if (const std::string why = why_no_room(*scratch); !why.empty())
+    return {{Health::fail, "temporary files", str("cannot write in ", scratch->path(), ": ", why),
+             str("make room in ", std::filesystem::path(scratch->path()).parent_path().string(),
+                 ", or set TMPDIR to a folder with space")}};
   const std::string file = scratch->path() + "/measured.json";
   const auto done = compiler::cpu::run_programs(
       {{"/bin/sh", "-c", "cd \"$1\" && shift && exec \"$@\"", "sh", scratch->path(), self, "--nproc", "2",
@@ -91,7 +108,7 @@ Findings link_findings(const std::string& self) {
              done.status == 128 + SIGKILL
                  ? str("two ranks did not meet within ", kPatience, " s")
                  : str("two ranks could not be started: ", shortened(printable(last_line(done.output)), 300)),
-             kMend}};
+             done.status == kExitUser ? "two ranks run here once that is mended" : kMend}};
   const double latency = told.at("latency_s").get<double>(), rate = told.at("bytes_per_s").get<double>();
   if (auto rates = stored_host_rates()) rates->link = {rate, latency}, store(*rates);
   return {{Health::ok, "MPI", told.at("library").get<std::string>(), ""},

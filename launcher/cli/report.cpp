@@ -14,6 +14,7 @@
 #include "launcher/cli/planned_run.h"
 #include "launcher/cli/run_events.h"
 #include "launcher/cli/run_record.h"
+#include "launcher/config/run_names.h"
 #include "launcher/config/stored.h"
 
 namespace lockstep::launcher::cli {
@@ -250,6 +251,7 @@ void refuse_foreign_page(const std::string& path, const std::string& run) {
 }  // namespace
 
 int report(const ReportArguments& arguments, std::ostream& out) {
+  refuse_no_local_path(arguments.out, "--out");
   const Gathered run(arguments.run, arguments.budgets);
   const std::string path = arguments.out.empty() ? run.folder() + "/report.html" : arguments.out;
   if (!path.ends_with(".html"))

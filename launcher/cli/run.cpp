@@ -142,7 +142,7 @@ void refuse_foreign_files(const std::string& run, bool config, const std::string
 void prepare(RunFolder& folder, const std::string& log_dir, const std::string& config, bool has_config,
              const std::string& other) {
   try {
-    if (const std::string why = no_folder_path(log_dir, "--log-dir"); !why.empty()) throw UserError(why);
+    refuse_no_local_path(log_dir, "--log-dir");
     refuse_foreign_files(folder.path(), has_config, other);
     folder.keep_logs_in(log_dir);
     if (!config.empty()) folder.ask(config);

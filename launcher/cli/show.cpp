@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/planned_run.h"
+#include "launcher/config/run_names.h"
 #include "launcher/plan/step_graph.h"
 
 namespace lockstep::launcher::cli {
@@ -25,6 +26,7 @@ int show_schema(std::ostream& out) {
 
 namespace {
 void check_path(const std::string& path) {
+  refuse_no_local_path(path, "--graph");
   if (!path.ends_with(".svg"))
     throw UserError(
         str("--graph is \"", path,

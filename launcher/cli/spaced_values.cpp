@@ -19,7 +19,12 @@ bool names_a_program(const std::string& word) {
          std::filesystem::is_regular_file(word, failed) && access(word.c_str(), X_OK) == 0;
 }
 
-std::vector<std::string> with_joined_values(const std::vector<std::string>& words) {
+namespace {
+bool is_number(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+}
+
+std::vector<std::string> joined(const std::vector<std::string>& words) {
   std::vector<std::string> out;
   // A flag is explained as it is written.
   if (words.size() == 2 && words[0] == "explain" && words[1].starts_with("--") && words[1] != "--help")
@@ -38,6 +43,26 @@ std::vector<std::string> with_joined_values(const std::vector<std::string>& word
     out.back() += "=" + words[++i];
   }
   return out;
+}
+}  // namespace
+
+std::vector<std::string> with_flag_values(const std::vector<std::string>& words, const CLI::App& command) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    out.push_back(words[i]);
+    const CLI::Option* flag = words[i].starts_with("--") ? command.get_option_no_throw(words[i]) : nullptr;
+    if (!flag || flag->get_items_expected_min() > 0 || i + 1 == words.size()) continue;
+    const std::string& next = words[i + 1];
+    const bool counts = is_number(flag->get_flag_value(words[i].substr(2), ""));  // as --profile
+    if (counts ? is_number(next) : next == "true" || next == "false") out.back() += "=" + words[++i];
+  }
+  return out;
+}
+
+std::vector<std::string> with_joined_values(const std::vector<std::string>& words) {
+  for (const char* one : {"run", "plan", "show", "replay", "import-hf", "explain"})  // they read config keys
+    if (words[0] == one) return joined(words);
+  return words;
 }
 
 }  // namespace lockstep::launcher::cli

@@ -1,6 +1,7 @@
-// Config keys whose values stand behind a space.
+// Config keys and flags whose values stand behind a space.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -8,9 +9,14 @@
 
 namespace lockstep::launcher::cli {
 
+// The same words with "--profile", "3" as "--profile=3" and "--dry-run", "true" as "--dry-run=true": a flag
+// of the command that takes no word behind it. A word that is none of these stays: it may be the config.
+std::vector<std::string> with_flag_values(const std::vector<std::string>& words, const CLI::App& command);
+
 // The same words with "--optim.lr", "1e-3" as "--optim.lr=1e-3", where the first word is a config key without
 // '='. A key of true or false takes these words alone, so that a config may stand behind it; words that begin
-// with "--" are no values. Of explain the dashes of a flag go.
+// with "--" are no values. Of explain the dashes of a flag go. Of commands that read no config key: as they
+// are.
 std::vector<std::string> with_joined_values(const std::vector<std::string>& words);
 
 // The config key that a word names without '=': "--optim.lr"; null for any other word.

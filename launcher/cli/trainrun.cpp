@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "core/base/error.h"
+#include "launcher/cli/before_command.h"
 #include "launcher/cli/command_config.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/flags.h"
@@ -30,9 +31,6 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-
-// Those that take config keys, or explain them.
-const char* const kOfConfigs[] = {"run", "plan", "show", "replay", "import-hf", "explain"};
 
 // What a rank that is a process does: a run by its config, or a replay by its task.
 using WorkerBody = std::function<int(const WorkerPlace&)>;
@@ -76,6 +74,8 @@ class CommandLine {
 
   int run(std::vector<std::string> words) {
     refuse_without_value(words, *app_.get_subcommand(words[0]));
+    words = with_joined_values(with_flag_values(words, *app_.get_subcommand(words[0])));
+    before_command(words[0]);
     try {
       std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
       app_.parse(words);
@@ -371,8 +371,6 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   CommandLine line(out, worker, given);
   line.take_program(words);
   if (words[0] == "run") words = without_foreign_flags(words);
-  if (std::find(std::begin(kOfConfigs), std::end(kOfConfigs), words[0]) != std::end(kOfConfigs))
-    words = with_joined_values(words);
   return line.run(std::move(words));
 }
 

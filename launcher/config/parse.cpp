@@ -127,13 +127,24 @@ struct Target {
   RunConfig config;
   Problems errors;
   std::vector<std::string> unset;
-  bool stored = false;  // by a run of any version
+  std::vector<std::string> misread;  // "data.": what was to be set there is not known; "": anywhere
+  bool stored = false;               // by a run of any version
 };
+// Keys of which nothing more can be said, now that all are read.
+std::vector<std::string> unsaid(const Target& target) {
+  std::vector<std::string> out = target.unset;
+  for (const auto& row : config_keys())
+    for (const auto& prefix : target.misread)
+      if (row.path.starts_with(prefix) && get_key(target.config, row) == row.fallback)
+        out.push_back(row.path);
+  return out;
+}
 void set(Target& target, const ConfigKey& row, const Json& value) {
-  auto& [config, errors, unset, stored] = target;
+  RunConfig& config = target.config;
   if (row.set(&config, value)) return;
-  unset.push_back(row.path);
-  errors.add([&, &value = value] {
+  target.unset.push_back(row.path);
+  if (row.path == "data.sources") target.unset.emplace_back("data.paths");  // it stands in their place
+  target.errors.add([&] {
     const bool large = row.type == "integer" && value.is_number();
     return str(row.path, " is ", shown(value),
                large && std::abs(value.get<double>()) >= 0x1p53 ? ", beyond what an integer holds"
@@ -155,15 +166,18 @@ void apply(Target& target, const Json& node, const std::string& prefix) {
     if (path == "$schema" || (target.stored && stored_once(path))) continue;  // the first is an editor's
     if (const auto* row = find_key(path))
       set(target, *row, value);
-    else if (!is_section(path))
+    else if (!is_section(path)) {
+      if (!prefix.empty() || value.is_object()) target.misread.push_back(prefix);
       errors.add([&] { return str("unknown key ", shown(path), "; ", advice(path)); });
-    else if (value.is_object())
+    } else if (value.is_object()) {
       apply(target, value, path + ".");
-    else
+    } else {
+      target.misread.push_back(path + ".");
       errors.add([&, &value = value] {
         return str(path, " is ", shown(value), ", ", type_of(value), "; it must be a section with the keys ",
                    join(members(path), ", "));
       });
+    }
   }
 }
 
@@ -216,6 +230,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     }
     if (argument.rfind("--", 0) != 0) {
       if (unknown_flag) continue;
+      unknown_flag = argument.starts_with("-");
       errors.add(str("\"", shown(argument), "\" is neither a flag nor an override --KEY=VALUE",
                      find_key(argument.substr(0, equals)) ? str("; did you mean --", shown(argument), "?")
                      : argument.ends_with(".json")        ? "; a command takes one config: leave one out"
@@ -308,8 +323,9 @@ RunConfig parse_config(const std::string& text, const std::string& where,
     }
   }
   refuse_streams(target.config, errors);
+  const std::vector<std::string> silent = unsaid(target);
   for (auto& line : config_errors(target.config, paths)) {
-    bool about_unset = std::any_of(target.unset.begin(), target.unset.end(),
+    bool about_unset = std::any_of(silent.begin(), silent.end(),
                                    [&](const auto& path) { return line.find(path) != std::string::npos; });
     if (!about_unset) errors.add(std::move(line));
   }

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "core/base/error.h"
 #include "core/base/near_word.h"
 #include "core/base/text.h"
 #include "core/reading/one_line.h"
@@ -38,6 +39,15 @@ std::string no_folder_path(const std::string& path, const std::string& key) {
   const bool store = path.starts_with("s3://") && path.size() > 5 && path[5] != '/';
   if (!scheme || store) return "";
   return str(said, "; an object store is s3://BUCKET/PREFIX, and any other place a folder's path; ", own);
+}
+
+void refuse_no_local_path(const std::string& path, const std::string& key) {
+  std::string why = no_folder_path(path, key);
+  if (why.empty() && path.starts_with("s3://"))
+    why =
+        str(key, " is \"", shortened(one_line(path), 200),
+            "\", an object store, and it is written on a disk; give a path, and copy what is written there");
+  if (!why.empty()) throw UserError(why);
 }
 
 std::vector<std::string> run_names() {

@@ -11,6 +11,8 @@ std::string no_run_name(const std::string& name, const std::string& key);
 // Why a path names no folder to write into: a scheme other than s3://BUCKET, or a ~ that no shell has read.
 // `key` is "PATH"; ... "" where it may, and for "".
 std::string no_folder_path(const std::string& path, const std::string& key);
+// UserError where a path names no file or folder of a disk to write: as above, or an object store.
+void refuse_no_local_path(const std::string& path, const std::string& key);
 // Folders below runs/ that a run has written. Without a folder runs/ there are none.
 std::vector<std::string> run_names();
 // "no run NAME: there is neither a folder runs/NAME nor NAME", of a run's name or path, and what is to be

@@ -8,6 +8,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
+#include "core/base/private_file.h"
+#include "core/base/unfinished.h"
 
 namespace lockstep::launcher::hf {
 
@@ -32,21 +34,18 @@ void write_tensors(const std::string& path, const std::vector<Outgoing>& tensors
   std::vector<SafeTensor> header;
   for (const auto& tensor : tensors) header.push_back(tensor.header);
   const std::string first = make_safetensors_header(header, {{"format", "pt"}});
-  const std::string part = path + ".part";  // it has its name when it is whole
-  try {
-    auto file = shared_file_storage().create(part);
-    file->write(first.data(), first.size());
-    for (const auto& tensor : tensors) {
-      const std::vector<std::byte> bytes = tensor.bytes();
-      file->write(bytes.data(), bytes.size());
-    }
-    file->sync();
-    file->close();
-    shared_file_storage().rename(part, path);
-  } catch (...) {
-    ::unlink(part.c_str());
-    throw;
+  const std::string draft = draft_of(path);
+  Unfinished made(Unfinished::Kind::entry, draft);
+  auto file = shared_file_storage().create(draft);
+  file->write(first.data(), first.size());
+  for (const auto& tensor : tensors) {
+    const std::vector<std::byte> bytes = tensor.bytes();
+    file->write(bytes.data(), bytes.size());
   }
+  file->sync();
+  file->close();
+  shared_file_storage().rename(draft, path);
+  made.keep();
 }
 
 AdapterFiles adapter_files(const HfFamily& family, const RunConfig& config, const State& state, DType dtype,

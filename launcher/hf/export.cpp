@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/linked_file.h"
 #include "core/base/plain_file.h"
+#include "core/base/unfinished.h"
 #include "core/models/family.h"
 #include "core/nn/lora.h"
 #include "launcher/config/config.h"
@@ -83,7 +84,29 @@ std::string word_of(DType dtype) {
   return dtype == DType::f32 ? "float32" : dtype == DType::bf16 ? "bfloat16" : "float16";
 }
 
-void refuse_files_in(const std::string& folder) {
+// The folder of an export, which holds nothing yet, and all that is written into it: it is whole, or gone.
+class MadeFolder {
+ public:
+  explicit MadeFolder(const std::string& folder) : folder_(folder) {
+    refuse_files_in(folder);
+    std::error_code unknown;
+    if (!fs::exists(folder, unknown)) made_.add(Unfinished::Kind::entry, folder);
+    fs::create_directories(folder);
+  }
+  std::string file(std::string_view name) {
+    const std::string path = str(folder_, "/", name);
+    made_.add(Unfinished::Kind::entry, path);
+    return path;
+  }
+  void keep() { made_.keep(); }
+
+ private:
+  static void refuse_files_in(const std::string& folder);
+  const std::string folder_;
+  Unfinished made_;
+};
+
+void MadeFolder::refuse_files_in(const std::string& folder) {
   std::error_code unknown;
   if (!fs::exists(folder, unknown)) return;
   if (!fs::is_directory(folder, unknown) || !fs::is_empty(folder, unknown))
@@ -227,10 +250,10 @@ void export_adapters(const ExportRequest& request, const std::string& run, const
   const std::string base = carried.is_object() ? carried.value("_name_or_path", "") : "";
   const AdapterFiles files = adapter_files(family, held.config(), held.state(), dtype, base,
                                            [&](const std::string& fqn) { return held.read(fqn); });
-  refuse_files_in(request.folder);
-  fs::create_directories(request.folder);
-  write_tensors(request.folder + "/adapter_model.safetensors", files.tensors);
-  write_json(request.folder + "/adapter_config.json", files.config);
+  MadeFolder made(request.folder);
+  write_tensors(made.file("adapter_model.safetensors"), files.tensors);
+  write_json(made.file("adapter_config.json"), files.config);
+  made.keep();
   out << step << " -> " << request.folder << ": adapters of rank " << held.config().train.lora.rank
       << " for a " << family.architecture << " in " << request.dtype << ", " << files.tensors.size()
       << " tensors\n";
@@ -238,6 +261,7 @@ void export_adapters(const ExportRequest& request, const std::string& run, const
 }  // namespace
 
 void export_run(const ExportRequest& request, std::ostream& out) {
+  refuse_no_local_path(request.folder, "OUT");
   const DType dtype = dtype_of(request.dtype);
   const auto [run, step] = source_of(request.run, request.step);
   Held held(step);
@@ -251,19 +275,18 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   const bool carries = fs::is_directory(carried_in(run));
   if (carries) refuse_linked_away(carried_in(run), run);
 
-  refuse_files_in(request.folder);
-  fs::create_directories(request.folder);
+  MadeFolder made(request.folder);
   const std::vector<Shard> shards = shards_of(weights.tensors, request.max_shard);
-  for (const auto& shard : shards) write_tensors(request.folder + "/" + shard.file, shard.tensors);
-  auto write = [&](const std::string& file, const Json& json) {
-    write_json(request.folder + "/" + file, json);
-  };
+  for (const auto& shard : shards) write_tensors(made.file(shard.file), shard.tensors);
+  auto write = [&](const std::string& file, const Json& json) { write_json(made.file(file), json); };
   if (shards.size() > 1) write(kTensorIndex, index_of(shards));
   if (family.generates) write("generation_config.json", generation_of(words));
+  for (std::string_view file : carried_files()) (void)made.file(file);
   if (carries) carry_files(carried_in(run), request.folder, CarriedFor::others);
   write("config.json", words);
-  if (const auto made = with_chat_template(request.folder, held.chat_template()))
-    write("tokenizer_config.json", *made);
+  if (const auto words_of_chat = with_chat_template(request.folder, held.chat_template()))
+    write("tokenizer_config.json", *words_of_chat);
+  made.keep();
   out << step << " -> " << request.folder << ": a " << family.architecture << " in " << request.dtype << ", "
       << weights.tensors.size() << " tensors in " << shards.size()
       << (shards.size() == 1 ? " file" : " files") << (config.train.lora.rank > 0 ? ", adapters merged" : "")

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "core/base/remove_known.h"
+#include "core/base/unfinished.h"
 #include "core/mesh/together.h"
 #include "core/models/family.h"
 #include "core/reading/json_text.h"
@@ -147,8 +148,12 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   check_same(model, config, folder.config_path, hidden_of(*model.family, parameters));
   const auto told = load_weights(*model.family, folder.tensors, parameters, state.mesh(), request.choices);
 
+  std::error_code unknown;
+  const bool there = std::filesystem::exists(run, unknown);
   const RunFolder held(run);
   refuse_begun(run);  // again, now that no other import is at work
+  Unfinished made;
+  if (!there) made.add(Unfinished::Kind::tree, run);
   const std::string carried = carried_in(run);
   if (is_link(carried))
     throw UserError(
@@ -159,6 +164,7 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   const auto saved = checkpoint::save_checkpoint(run + "/ckpt", {0, config_json(config), "", Json::object()},
                                                  std::as_const(state).arrays(), state.mesh(), 1);
   write_whole(run + "/config.json", config_text(config));
+  made.keep();
 
   int64_t elements = 0;
   for (const Array* array : parameters) elements += numel(array->shape);

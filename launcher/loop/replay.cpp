@@ -11,6 +11,7 @@
 #include "core/reading/json_text.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/loop/guard.h"
+#include "launcher/loop/training_loop.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep::launcher {
@@ -44,6 +45,8 @@ class Replay {
     std::optional<ProgressLine> progress;
     if (work_.rank() == 0 && hooks_.progress.columns > 0)
       progress.emplace(hooks_.progress, task_.step, task_.step, work_.pace_unit());
+    if (due_ && evaluation && work_.follows_validations())
+      work_.measured(done, work_.evaluate(*evaluation, done));
     for (int64_t i = done + 1; i <= task_.step; ++i) {
       hooks_.report_step(i);
       StepInput fed = work_.input(i, i < task_.step, hooks_.stop_requested());
@@ -112,6 +115,7 @@ class Replay {
         }
         const auto loaded = checkpoint::load_checkpoint(folder, work_.state().arrays(), work_.mesh());
         if (loaded.extra.contains("guard")) guard_.restore(loaded.extra["guard"]);
+        due_ = loaded.extra.is_object() && loaded.extra.value(kValidationDue, false);
         out.from = folder;
         return loaded.step;
       } catch (const checkpoint::DamagedError& error) {
@@ -127,6 +131,7 @@ class Replay {
   const RunHooks& hooks_;
   const ReplayTask& task_;
   StepGuard guard_;
+  bool due_ = false;  // the validation behind the step that was loaded
 };
 }  // namespace
 

@@ -89,6 +89,28 @@ bool StepRows::due(const FinishedStep& done) const {
          every(config_.log.norms_every, done.number) || done.passed_over > told_passed_;
 }
 
+void StepRows::add_validation(MetricsRow& row, const std::map<std::string, double>& validation) {
+  const auto loss = static_cast<float>(validation.at("loss"));
+  row.add("val_loss", loss);
+  add_metrics(row, "val_", validation);
+  std::string others;
+  for (const auto& [name, value] : validation)
+    if (name != "loss" && name != "tokens" && name != "perplexity")
+      others += str(", ", name, " ", number_text(static_cast<float>(value)));
+  logs::info(str("step ", row.step(), ": validation loss ", number_text(loss), others));
+}
+
+// The state is another one where something follows the validation.
+void StepRows::amend(int64_t i, const std::map<std::string, double>& validation) {
+  MetricsRow more(i);
+  add_validation(more, validation);
+  const std::string hash = work_.follows_validations() ? work_.hash_state() : "";
+  if (file_) try {
+      file_->amend(more, hash);
+    } catch (const UserError& error) { logs::warn(error.what()); }
+  if (events_) events_->write(more);
+}
+
 std::string StepRows::write(const FinishedStep& done, const Step& step) {
   const auto& values = done.result.metrics;
   MetricsRow row(done.number);
@@ -112,16 +134,7 @@ std::string StepRows::write(const FinishedStep& done, const Step& step) {
   }
   if (done.passed_over) row.add("passed_over", done.passed_over);
   told_passed_ = done.passed_over;
-  if (done.validation) {
-    const auto loss = static_cast<float>(done.validation->at("loss"));
-    row.add("val_loss", loss);
-    add_metrics(row, "val_", *done.validation);
-    std::string others;
-    for (const auto& [name, value] : *done.validation)
-      if (name != "loss" && name != "tokens" && name != "perplexity")
-        others += str(", ", name, " ", number_text(static_cast<float>(value)));
-    logs::info(str("step ", done.number, ": validation loss ", number_text(loss), others));
-  }
+  if (done.validation) add_validation(row, *done.validation);
   std::string hash;
   if (hashed(done)) row.add("state_hash", hash = work_.hash_state());
   row.add("certificate", step.certificate());

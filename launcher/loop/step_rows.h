@@ -46,8 +46,13 @@ class StepRows {
   // Writes it. Collective. Returns the state's hash, where the row has one: of the last step, and every
   // log.hash_every steps.
   std::string write(const FinishedStep& done, const compiler::Step& step);
+  // Whether the row of step i has one. On rank 0.
+  bool validated(int64_t i) const { return file_ && file_->has(i, "val_loss"); }
+  // Adds a validation to the row of step i, which has none yet. Collective.
+  void amend(int64_t i, const std::map<std::string, double>& validation);
 
  private:
+  static void add_validation(MetricsRow& row, const std::map<std::string, double>& validation);
   void add_work(MetricsRow& row);
   void add_norms(MetricsRow& row, const std::map<std::string, double>& values);
   bool hashed(const FinishedStep& done) const;

@@ -81,9 +81,12 @@ std::vector<std::string> TrainingLoop::measured_by(const Step& evaluation) const
 TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t done) {
   together(*work_.mesh().world, [&] { work_.rank() == 0 ? part_from_others(done) : void(); });
   StepRows rows(config_, work_, dir_, done, step, place_.restart > 0);
-  if (nothing_to_do(done)) return {.stopped = false, .step = done, .state_hash = ""};
+  due_ = due_ && evaluation && is_still_due(done, rows);
+  if (!due_ && nothing_to_do(done)) return {.stopped = false, .step = done, .state_hash = ""};
   ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every, work_.pace_unit());
   progress.costs(rows.costs());
+  if (due_)
+    if (const auto ended = make_up(done, rows, step, *evaluation)) return *ended;
   Profile profile({config_.name, dir_, done + 1, config_.log.profile, config_.train.steps}, work_.mesh());
   for (int64_t i = done + 1;; ++i) {
     hooks_.report_step(i);
@@ -105,8 +108,8 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const double seconds = now() - began;
     const std::string foretold = rows.note(seconds, result, step);
     enter_pace(Pace::steps);
-    const int64_t stops = RunSaves::stops(result.votes), regroups = RunSaves::regroups(result.votes);
-    const bool asked_to_stop = stops + regroups > 0;
+    int64_t stops = RunSaves::stops(result.votes), regroups = RunSaves::regroups(result.votes);
+    bool asked_to_stop = stops + regroups > 0;
     act(i, guard_.judge(i, result), step, fed);  // as train.on_nonfinite and train.on_spike say
     go_on_saving(i, result, step, fed);
     look_for_corruption(i, step, fed, false);
@@ -116,14 +119,20 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     std::string broken;  // why no step follows a validation
     const bool validated = evaluation && is_validated(i, last),
                long_one = validated && is_long(seconds, step, *evaluation),
-               left_out = long_one && asked_to_stop && !counts(i);
-    if (long_one && !left_out && saved_before(last))
+               left_out = long_one && asked_to_stop;
+    due_ = validated && (counts(i) || i == config_.train.steps);
+    bool saved = false;
+    if (long_one && !left_out && saved_before(last)) {
       save(i, step, fed, {checkpoints(), config_.checkpoint.keep, last, true});
+      saved = last;  // else it may have failed
+    }
     if (validated && !left_out) {
-      validation = work_.evaluate(*evaluation, i);
-      broken = judge_validation(i, validation, *evaluation);
-      work_.measured(i, validation);
-      if (counts(i) && best_.better(i, validation) && config_.checkpoint.best) save_best(i, step, fed);
+      if (const int64_t votes = validate(i, *evaluation, long_one, validation)) {
+        stops += RunSaves::stops(votes), regroups += RunSaves::regroups(votes);
+        asked_to_stop = last = true;
+      } else {
+        broken = heed(i, validation, step, *evaluation, fed);
+      }
     }
     last = last || best_.over();
     const FinishedStep finished{
@@ -135,7 +144,8 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
     const bool kept = stops == 0 && regroups > 0 && i < config_.train.steps && !best_.over() &&
                       broken.empty() && keep_for_regroup(i, step, fed);
-    if ((last && !kept) || every(config_.checkpoint.every, i) || !broken.empty())
+    const bool as_before = saved && due_;  // the validation was broken off
+    if (!as_before && ((last && !kept) || every(config_.checkpoint.every, i) || !broken.empty()))
       save(i, step, fed,
            {checkpoints(), config_.checkpoint.keep, last, !broken.empty(),
             [this, i, passed_over = guard_.passed_over(i)] {
@@ -148,57 +158,9 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (!broken.empty()) throw UserError(work_.in_words(broken));
     if (!last) continue;
     if (!kept) memory_.end();
-    const bool more = asked_to_stop && i < config_.train.steps && !best_.over();
+    const bool more = asked_to_stop && (i < config_.train.steps || due_) && !best_.over();
     return end(i, !more ? Stop::none : stops > 0 ? Stop::asked : Stop::regroup, kept, hash);
   }
-}
-
-// A validation whose loss is not finite is of weights that are: its samples, or what is computed of them, are
-// not. It ends the run where train.on_nonfinite is stop; else it is told. Why the run ends, or "".
-std::string TrainingLoop::judge_validation(int64_t i, const std::map<std::string, double>& validation,
-                                           Step& evaluation) {
-  const auto loss = static_cast<float>(validation.at("loss"));
-  if (std::isfinite(loss)) return "";
-  enter_pace(Pace::start);
-  const FirstNonFinite first = first_nonfinite(evaluation, work_.evaluation_input(i), work_.state());
-  enter_pace(Pace::steps);
-  const std::string words = str("step ", i, ": the validation loss is ",
-                                std::isnan(loss) ? std::string("nan") : number_text(loss), "; ", first.words);
-  if (config_.train.on_nonfinite == "stop")
-    return str(words, "; the state of the step is saved in ", checkpoints(),
-               first.in_data ? ". Mend the sample, or take it out of the data" : "",
-               "; train.on_nonfinite=skip goes on with such validations");
-  if (work_.rank() == 0)
-    logs::warn(
-        work_.in_words(str(words, "; it counts as no better, and the run goes on (train.on_nonfinite is ",
-                           config_.train.on_nonfinite, ")")));
-  return "";
-}
-
-// Whether a validation takes so long, by the seconds of a step, that who asks for a stop meanwhile may not
-// wait for its end. Rank 0 decides. Collective.
-bool TrainingLoop::is_long(double seconds, const Step& step, const Step& evaluation) {
-  constexpr double kLong = 2;
-  const double expected = seconds * static_cast<double>(evaluation.plan().micro_batches) /
-                          static_cast<double>(step.plan().micro_batches);
-  return !broadcast_text(*work_.mesh().world, expected > kLong ? "long" : "").empty();
-}
-
-// Whether the state is saved before a long validation: at the end always, and saved again with what the
-// validation says; on the way where a run that goes on from it misses nothing of that.
-bool TrainingLoop::saved_before(bool last) const {
-  return last || (config_.checkpoint.every > 0 && config_.train.patience == 0 && !config_.checkpoint.best &&
-                  !work_.follows_validations());
-}
-
-bool TrainingLoop::is_validated(int64_t i, bool last) const {
-  return last || every(config_.train.eval_every, i);
-}
-
-// A run that is longer, or is not stopped, has no validation at the end of this one but those of
-// train.eval_every; where that is 0, the one at the end is all there is.
-bool TrainingLoop::counts(int64_t i) const {
-  return config_.train.eval_every > 0 ? every(config_.train.eval_every, i) : i == config_.train.steps;
 }
 
 void TrainingLoop::lock() {
@@ -218,6 +180,7 @@ SaveInfo TrainingLoop::save_info(int64_t i, const Step& step) {
   Json extra = work_.remembered(i);
   extra["guard"] = guard_.json();
   extra["best"] = best_.json();
+  if (due_) extra[kValidationDue] = true;
   return {i, work_.config(), step.certificate(), extra};
 }
 
@@ -341,6 +304,7 @@ void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const 
     const int64_t from = loaded ? loaded->step : 0;
     if (!loaded) work_.start_state();
     restore(loaded ? loaded->extra : Json());
+    due_ = false;  // it was made
     guard_.went_back(from, i);
     if (work_.rank() == 0)
       logs::warn(str("step ", i, ": ", finding.words, "; going on behind it from the state of ",
@@ -355,6 +319,7 @@ void TrainingLoop::restore(const Json& extra) {
   };
   guard_.restore(part("guard"));
   best_.restore(part("best"));
+  due_ = part(kValidationDue) == true;
 }
 
 // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.

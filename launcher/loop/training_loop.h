@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "launcher/config/run_config.h"
@@ -30,7 +32,13 @@ struct RunHooks {
   std::function<void(int64_t step, const std::string& hash)> report_state = {};
   // Whether a stop is one behind which the run goes on at once, with other ranks; empty: never.
   std::function<bool()> regroup_requested = {};
+  // stop_requested of this rank, or of another one as far as this one can know without it. Asked often,
+  // between pieces of a validation; once true always true. Empty: stop_requested.
+  std::function<bool()> stop_of_any_rank = {};
 };
+
+// In SaveInfo::extra, true: the validation behind the step is not made yet.
+inline constexpr const char* kValidationDue = "validation_due";
 
 class TrainingLoop {
  public:
@@ -56,12 +64,19 @@ class TrainingLoop {
   bool nothing_to_do(int64_t done) const;
   Outcome steps(compiler::Step& step, compiler::Step* evaluation, int64_t done);
   std::vector<std::string> measured_by(const compiler::Step& evaluation) const;
+  int64_t validate(int64_t i, compiler::Step& evaluation, bool breakable,
+                   std::map<std::string, double>& measured);
+  std::string heed(int64_t i, const std::map<std::string, double>& validation, compiler::Step& step,
+                   compiler::Step& evaluation, const compiler::StepInput& fed);
+  std::optional<Outcome> make_up(int64_t i, StepRows& rows, compiler::Step& step, compiler::Step& evaluation);
   std::string judge_validation(int64_t i, const std::map<std::string, double>& validation,
                                compiler::Step& evaluation);
   enum class Stop { none, asked, regroup };  // regroup: trainrun goes on at once, with other ranks
   Outcome end(int64_t i, Stop stop, bool kept, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
   bool saved_before(bool last) const;
+  bool is_followed() const;
+  bool is_still_due(int64_t i, const StepRows& rows);
   bool is_long(double seconds, const compiler::Step& step, const compiler::Step& evaluation);
   bool counts(int64_t i) const;
   void look_for_corruption(int64_t i, compiler::Step& step, const compiler::StepInput& fed, bool save);
@@ -89,6 +104,7 @@ class TrainingLoop {
   CorruptionWatch corruption_;
   RunSaves saves_;
   MemoryTier memory_;
+  bool due_ = false;  // the validation behind the step that is done is not made yet
 };
 
 }  // namespace lockstep::launcher

@@ -12,8 +12,11 @@
 
 namespace lockstep::launcher {
 
-std::map<std::string, double> Workload::evaluate(compiler::Step& evaluation, int64_t i) {
-  auto out = evaluation.run(evaluation_input(i)).metrics;
+std::map<std::string, double> Workload::evaluate(compiler::Step& evaluation, int64_t i,
+                                                 std::function<bool()> give_up) {
+  compiler::StepInput input = evaluation_input(i);
+  input.give_up = std::move(give_up);
+  auto out = evaluation.run(input).metrics;
   if (perplexity()) out["perplexity"] = std::exp(out.at("loss"));
   return out;
 }

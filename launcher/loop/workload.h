@@ -2,6 +2,7 @@
 // program of the user's own.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,7 +56,9 @@ class Workload {
   // The samples that are not trained on, behind step i.
   virtual compiler::StepInput evaluation_input(int64_t i) = 0;
   // Their loss and metrics, with the weights after step i; "perplexity" where that has a meaning. Collective.
-  std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i);
+  // `give_up` as in StepInput: where it was true there is no result.
+  std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i,
+                                         std::function<bool()> give_up = {});
   // Behind an evaluation, on every rank alike: what follows it, as a learning rate may. The state that is
   // saved is the one after it.
   virtual void measured(int64_t /*i*/, const std::map<std::string, double>& /*validation*/) {}

@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/private_file.h"
 #include "core/reading/json_text.h"
 
 namespace lockstep::launcher {
@@ -118,10 +119,14 @@ MetricsWriter::MetricsWriter(std::string path, int64_t resume_step, bool again) 
     if (const std::string aside = set_rows_aside(path_); !aside.empty())
       logs::warn(str("no checkpoint is there that ", path_,
                      " goes on from, and the run starts at step 1: the rows of before are kept as ", aside));
-  const std::string draft = path_ + ".tmp", kept = kept_lines(rows_in(path_), resume_step);
+  replace(kept_lines(rows_in(path_), resume_step));
+}
+
+void MetricsWriter::replace(const std::string& rows) {
+  const std::string draft = draft_of(path_);
   PlainFile file = create_plain(draft);
   if (!file.fd) refuse(draft, file.why);
-  int code = write_fully(file.fd.get(), kept);
+  int code = write_fully(file.fd.get(), rows);
   if (code == 0 && std::rename(draft.c_str(), path_.c_str()) != 0) code = errno;
   if (code != 0) {
     ::unlink(draft.c_str());
@@ -129,6 +134,37 @@ MetricsWriter::MetricsWriter(std::string path, int64_t resume_step, bool again) 
   }
   if (::fcntl(file.fd.get(), F_SETFL, O_APPEND) == 0) file_ = std::move(file.fd);
   if (!file_) refuse(path_, std::strerror(errno));
+}
+
+namespace {
+// "{"step": 10": how the row of a step begins, before its first comma.
+std::string head_of(int64_t step) {
+  const std::string row = MetricsRow(step).text();
+  return row.substr(0, row.size() - 1);
+}
+}  // namespace
+
+bool MetricsWriter::has(int64_t step, const std::string& name) const {
+  for (const auto& line : split(rows_in(path_), '\n'))
+    if (line.starts_with(head_of(step) + ","))
+      return line.find(str(", ", Json(name).dump(), ": ")) != std::string::npos;
+  return false;
+}
+
+void MetricsWriter::amend(const MetricsRow& more, const std::string& hash) {
+  constexpr std::string_view kHash = ", \"state_hash\": \"", kLast = ", \"certificate\": ";
+  const std::string head = head_of(more.step()), text = more.text();
+  if (more.numbers().empty() || has(more.step(), more.numbers()[0].first)) return;
+  std::vector<std::string> lines = split(rows_in(path_), '\n');
+  for (std::string& row : lines) {
+    if (!row.starts_with(head + ",")) continue;
+    size_t at = row.find(kHash);
+    if (at != std::string::npos && !hash.empty()) row.replace(at + kHash.size(), hash.size(), hash);
+    if (at == std::string::npos) at = row.find(kLast);
+    if (at == std::string::npos) return;
+    row.insert(at, text.substr(head.size(), text.size() - head.size() - 1));
+    return replace(join(lines, "\n"));
+  }
 }
 
 MetricsWriter::~MetricsWriter() {

@@ -57,9 +57,16 @@ class MetricsWriter {
   // row waits in memory, the oldest of too many is dropped, and all are written, in order, with the first row
   // that goes through again.
   void write(const MetricsRow& row);
+  // Whether the row of a step has a number of this name.
+  bool has(int64_t step, const std::string& name) const;
+  // Adds what `more` has to the row of its step, before the state's hash and the certificate; `hash`: takes
+  // the place of the row's; "": it stays. Nothing where there is no such row, or it has the first of them
+  // already. UserError as the constructor.
+  void amend(const MetricsRow& more, const std::string& hash);
 
  private:
   void flush();
+  void replace(const std::string& rows);
 
   std::string path_;
   Descriptor file_;

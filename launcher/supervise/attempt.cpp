@@ -76,6 +76,7 @@ class Attempt {
     auto more = server_ ? server_->variables(rank) : std::vector<std::pair<std::string, std::string>>{};
     ranks_.push_back(std::make_unique<RankProcess>(command, rank, more, rank_log_file(log_dir_, rank)));
     leftovers_.known_child(ranks_.back()->pid());
+    late_->started(rank, ranks_.back()->pid());
   }
 
   void wait_for_words() {

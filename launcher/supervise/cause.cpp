@@ -104,7 +104,7 @@ AttemptOutcome killed(const AttemptFacts& facts) {
   AttemptOutcome out;
   if (facts.stop_signal) {
     out.exit_code = 128 + facts.stop_signal;
-    out.cause = str("killed after ", stop_text(facts), " before the run could save");
+    out.cause = str("killed after ", stop_text(facts), " before the run had saved and ended");
     return out;
   }
   out.exit_code = kExitPeer;

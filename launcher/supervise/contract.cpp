@@ -168,6 +168,7 @@ std::string worker_file(const std::string& log_dir, int64_t rank) {
   return str(log_dir, "/worker-", rank, ".json");
 }
 std::string stopped_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/stopped-", rank); }
+std::string stop_file(const std::string& log_dir) { return log_dir + "/stop"; }
 std::string regroup_file(const std::string& log_dir) { return log_dir + "/regroup"; }
 std::string progress_file(const std::string& log_dir, int64_t rank) {
   return str(log_dir, "/progress-", rank);

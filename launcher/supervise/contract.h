@@ -72,7 +72,8 @@ std::string rank_log_file(const std::string& log_dir,
 std::string worker_file(const std::string& log_dir,
                         int64_t rank);  // worker-R.json: pid, host; written when signals are handled
 std::string stopped_file(const std::string& log_dir,
-                         int64_t rank);  // stopped-R: the rank stopped on request, its state saved
+                         int64_t rank);             // stopped-R: the rank stopped on request, its state saved
+std::string stop_file(const std::string& log_dir);  // stop: a rank was asked to stop within a validation
 std::string regroup_file(
     const std::string& log_dir);  // regroup: trainrun stops the ranks to go on with others
 std::string progress_file(const std::string& log_dir,

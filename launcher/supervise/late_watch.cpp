@@ -202,6 +202,31 @@ std::string LateWatch::blame(const LateReport& report, const Logs& logs, double 
              report.arrived.size() == 1 ? " waits" : " wait", places, "; the deadline is ", deadline_words());
 }
 
+// Ranks that have no record yet, and so no heartbeat: what the host says of their processes is all there is.
+void LateWatch::watch_starts(int64_t now_ns, std::vector<std::string>& out) {
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    Rank& rank = ranks_[r];
+    if (rank.record || rank.at.pid == 0) continue;
+    if (!is_halted(state_of_(rank.at.pid))) {
+      if (rank.stopped_ns)
+        out.push_back(str("rank ", r, " runs again after ",
+                          seconds_text(seconds_since(rank.stopped_ns, now_ns)), " s"));
+      rank.stopped_ns = rank.halted_ns = 0;
+      continue;
+    }
+    if (rank.halted_ns == 0) rank.halted_ns = now_ns;
+    const double halted = seconds_since(rank.halted_ns, now_ns);
+    const std::string what = str(process_words(static_cast<int64_t>(r)),
+                                 " is stopped (SIGSTOP, Ctrl-Z or a debugger), before it has begun");
+    if (halted >= kStopped && !rank.stopped_ns) {
+      rank.stopped_ns = rank.halted_ns;
+      out.push_back(str(what, "; the run ends if it does not go on within ", deadline_words()));
+    }
+    if (halted >= limit() && verdict_.empty())
+      verdict_ = str(what, ", for ", seconds_text(halted), " s; the deadline is ", deadline_words());
+  }
+}
+
 void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std::string>& out) {
   const std::string before = verdict_;
   std::vector<int64_t> stopped;
@@ -333,8 +358,11 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
         watch_stopped(now_ns, logs, out);
         watch_waiting(now_ns, logs, out);
       }
-    } else if (static_cast<double>(now_ns - began_ns_) * 1e-9 > kUnreadable) {
-      for (size_t r = 0; r < ranks_.size(); ++r)
+    } else {
+      watch_starts(now_ns, out);
+      if (read >= kRead) read_ns_ = now_ns, watch_stopped(now_ns, read_logs(), out);
+      const bool late = static_cast<double>(now_ns - began_ns_) * 1e-9 > kUnreadable;
+      for (size_t r = 0; r < ranks_.size() && late; ++r)
         if (!ranks_[r].record && !std::exchange(ranks_[r].unreadable_told, true))
           if (open_plain(worker_file(log_dir_, static_cast<int64_t>(r))).fd)
             out.push_back(str("the flight record of rank ", r, " cannot be read (",

@@ -32,6 +32,8 @@ class LateWatch {
   LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines,
             ProcessState state = process_state, std::vector<std::string> hosts = {});
 
+  // The process of a rank, which is watched from here on, before it has a record.
+  void started(int64_t rank, int64_t pid) { ranks_[rank].at.pid = pid; }
   // What there is to say now, each thing once: that a rank is stopped, or late while the others wait, or
   // slow; and that it is so no more. Call it every few milliseconds: most calls do nothing. Time in which it
   // was not called did not pass: who watches was stopped itself.
@@ -55,6 +57,7 @@ class LateWatch {
     distributed::WorkerProgress at;
     int64_t moved_ns = 0;    // when its progress word last changed
     int64_t stopped_ns = 0;  // since when it is known to be stopped; 0: it is not
+    int64_t halted_ns = 0;   // since when it was seen stopped before it had a record; 0: it was not
     int64_t cpu_from_ns = 0, cpu_from_beat_ns = 0;
     double cores = -1;  // that it used lately; -1: not known
     bool unreadable_told = false;
@@ -71,6 +74,7 @@ class LateWatch {
   void read_progress_words(int64_t now_ns);
   void read_copy(size_t rank, int64_t now_ns);
   void time_steps(int64_t now_ns);
+  void watch_starts(int64_t now_ns, std::vector<std::string>& out);
   void watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std::string>& out);
   void watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std::string>& out);
   Logs read_logs() const;

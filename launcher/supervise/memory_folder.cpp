@@ -59,8 +59,12 @@ bool is_memory_folder(const std::string& name) {
 bool is_memory_file(const Entry& entry) {
   const size_t slash = entry.path.find('/');
   const std::string top = entry.path.substr(0, slash);
-  if (slash == std::string::npos && !entry.folder)
-    return top == "run" || top == "run.tmp" || top == ".lock" || top == "latest" || top == "latest.tmp";
+  if (slash == std::string::npos && !entry.folder) {
+    for (const char* one : {"run", ".lock", "latest"})
+      if (top == one || top == draft_of(one) || top == str(one, ".tmp"))
+        return true;  // .tmp: of other versions
+    return false;
+  }
   if (!is_step_folder(top)) return false;
   return slash == std::string::npos || (!entry.folder && is_checkpoint_file(entry.path.substr(slash + 1)));
 }

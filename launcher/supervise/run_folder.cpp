@@ -23,22 +23,28 @@ namespace fs = std::filesystem;
 namespace {
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
 
+// The file that a draft of ours is of; other versions write X.tmp. Of another file its name.
+std::string without_draft(std::string name) {
+  for (const std::string_view end : {kDraft, std::string_view(".tmp")})
+    if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+  return name;
+}
+
 // Files of an attempt's folder (contract.h, host_agent.cpp), and the drafts of those that are written whole.
 bool is_attempt_file(const Entry& entry) {
-  const std::string& name = entry.path;
+  const std::string name = without_draft(entry.path);
   if (entry.folder) return false;
-  for (const char* plain : {"launcher.log", "hosts", "hosts.tmp", "regroup"})
+  for (const char* plain : {"launcher.log", "hosts", "regroup", "stop"})
     if (name == plain) return true;
   const auto numbered = [&](const char* before, const char* behind = "") {
     return is_numbered(name, before, behind);
   };
-  if (name.starts_with("daemon-") && (name.ends_with(".json") || name.ends_with(".json.tmp"))) return true;
+  if (name.starts_with("daemon-") && name.ends_with(".json")) return true;
   if (const size_t dot = name.rfind('.'); dot != std::string::npos && is_numbered(name.substr(dot), "."))
     for (const char* draft : {"error.rank-", "progress-", "links-"})  // of a process that was killed
       if (is_numbered(name.substr(0, dot), draft)) return true;
   return numbered("rank-", ".log") || numbered("rank-", ".log.1") || numbered("worker-", ".json") ||
-         numbered("stopped-") || numbered("progress-") || numbered("links-") || numbered("links-", ".tmp") ||
-         numbered("error-", ".json");
+         numbered("stopped-") || numbered("progress-") || numbered("links-") || numbered("error-", ".json");
 }
 
 // Every attempt has more than logs of ranks, which others name alike.
@@ -53,9 +59,8 @@ bool is_attempt_of_run(const std::string& folder) {
 
 // Files by which the hosts of a run find one another (host_agent.cpp).
 bool is_node_file(const Entry& entry) {
-  const std::string& name = entry.path;
-  return !entry.folder && (name == "over.json" || name == "over.json.tmp" ||
-                           is_numbered(name, "node-", ".json") || is_numbered(name, "node-", ".json.tmp"));
+  const std::string name = without_draft(entry.path);
+  return !entry.folder && (name == "over.json" || is_numbered(name, "node-", ".json"));
 }
 
 bool is_own_link(const std::string& path) {
@@ -175,9 +180,8 @@ bool RunFolder::remove_unused() const {
   }
   const auto made_here = [](const Entry& entry) {
     const std::string& name = entry.path;
-    for (const char* one :
-         {"lock", "asked.json", "asked.json.tmp", "memory-id", "memory-id.tmp", "logs", "logs/nodes"})
-      if (name == one) return true;
+    for (const char* one : {"lock", "asked.json", "memory-id", "logs", "logs/nodes"})
+      if (name == one || name == draft_of(one)) return true;
     constexpr std::string_view kNodes = "logs/nodes/";
     return name.starts_with(kNodes) && is_node_file({name.substr(kNodes.size()), entry.folder});
   };

@@ -1,6 +1,8 @@
 // Masks, and a thread that waits.
 #include "launcher/supervise/signals_apart.h"
 
+#include "core/base/unfinished.h"
+
 namespace lockstep::launcher {
 
 SignalsApart::SignalsApart(std::initializer_list<int> signals) {
@@ -23,6 +25,25 @@ SignalsApart::~SignalsApart() {
   changed_.notify_all();
   ears_.join();
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void undo_on_signals() {
+  struct sigaction action{}, before{};
+  action.sa_handler = [](int signal) {  // on the thread that hears
+    undo_unfinished();
+    ::signal(signal, SIG_DFL);
+    sigset_t own;
+    sigemptyset(&own);
+    sigaddset(&own, signal);
+    pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+    ::raise(signal);
+  };
+  sigfillset(&action.sa_mask);
+  const bool hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN;
+  for (int signal : {SIGTERM, SIGINT, SIGHUP})
+    if (signal != SIGHUP || hangup) sigaction(signal, &action, nullptr);
+  static auto* apart = new SignalsApart({SIGTERM, SIGINT, SIGHUP});
+  (void)apart;
 }
 
 }  // namespace lockstep::launcher

@@ -30,4 +30,8 @@ class SignalsApart {
   std::thread ears_;
 };
 
+// SIGTERM, SIGINT and SIGHUP (unless it is ignored) end this process as ever, but first what it has not
+// finished is undone (undo_unfinished). For the rest of its life.
+void undo_on_signals();
+
 }  // namespace lockstep::launcher

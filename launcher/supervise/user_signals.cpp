@@ -26,6 +26,10 @@ void install_signals(bool restart_calls) {
   const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
   for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1})  // batch systems warn with the last
     if (signal != SIGHUP || !deaf_to_hangup) sigaction(signal, &action, nullptr);
+  sigset_t heard;  // who started this process may have blocked them
+  sigemptyset(&heard);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&heard, signal);
+  pthread_sigmask(SIG_UNBLOCK, &heard, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   if (restart_calls) return;
   action.sa_handler = [](int) {};  // so that the end of a rank ends a poll

@@ -142,6 +142,22 @@ std::optional<Fault> read_fault() {
 }  // namespace
 
 bool stop_requested() { return g_stop.load(); }
+bool stop_of_any_rank() {
+  constexpr std::chrono::milliseconds kLook(250);
+  static bool known = false;
+  static std::chrono::steady_clock::time_point looked;
+  if (known || !g_place.supervised() || g_place.world_size == 1) return known = known || stop_requested();
+  const std::string told = stop_file(g_place.log_dir);
+  if (stop_requested()) {
+    append_private(told, "");
+    return known = true;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked < kLook) return false;
+  looked = now;
+  std::error_code unknown;
+  return known = std::filesystem::exists(told, unknown);
+}
 bool regroup_requested() {
   std::error_code unknown;
   return stop_requested() && g_place.supervised() &&
@@ -174,6 +190,9 @@ const std::optional<Fault>& injected() {
   static const std::optional<Fault> fault = read_fault();
   return fault;
 }
+}  // namespace
+void check_fault() { (void)injected(); }
+namespace {
 const Fault* fault_of(const WorkerPlace& place, int64_t step) {
   const std::optional<Fault>& fault = injected();
   return fault && fault->rank == place.rank && fault->step == step && place.restart == 0 ? &*fault : nullptr;

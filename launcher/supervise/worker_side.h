@@ -39,6 +39,9 @@ WorkerPlace enter_worker(Main whose = Main::lockstep);
 // True once the worker was asked to stop. Read it at the end of a step, agree with the other ranks, save,
 // return kExitStopped.
 bool stop_requested();
+// The same, or that another rank of the same trainrun was, which it tells by a file of the attempt. Asked as
+// often as one likes.
+bool stop_of_any_rank();
 // Whether trainrun asked for it to start the ranks again at once, more or fewer of them: what they keep in
 // memory will do.
 bool regroup_requested();
@@ -60,6 +63,8 @@ std::string file_error_text(const std::filesystem::filesystem_error& error);
 // Writes worker-R.json of the attempt: the process of a rank, which hears a stop request from now on.
 void announce_worker(const WorkerPlace& place);
 
+// UserError where LOCKSTEP_FAULT is malformed.
+void check_fault();
 // Whether LOCKSTEP_FAULT names this kind, rank and step: of faults that the run itself makes (flip, burst,
 // spike, glitch); and whether it names this step or one before: of one that lasts (wrong).
 bool fault_due(const WorkerPlace& place, std::string_view kind, int64_t step);

@@ -15,7 +15,8 @@ using namespace distributed;
 RunHooks process_hooks(const RunConfig& config) {
   data::stop_reading_when(stop_requested);
   return {stop_requested,      report_step, progress_output(terminal_fd(), terminal_columns()),
-          config.train.device, {},          regroup_requested};
+          config.train.device, {},          regroup_requested,
+          stop_of_any_rank};
 }
 
 namespace {

@@ -31,6 +31,24 @@ TEST(DataConfigErrors, StreamsOfAShell) {
       0u);
 }
 
+// A key that could not be read leaves others at their defaults, of which nothing is said.
+TEST(DataConfigErrors, AMisreadKeyMakesNoSecondError) {
+  EXPECT_EQ(of(R"({"data": {"rows": ["a"]}})"), "c.json: unknown key data.rows; did you mean model.rows?");
+  EXPECT_EQ(of(R"({"data": {"path": ["a"]}})"), "c.json: unknown key data.path; did you mean data.paths?");
+  EXPECT_EQ(of(R"({"dta": {"paths": ["a"]}})").find("c.json: unknown key dta; "), 0u);
+  EXPECT_EQ(of(R"({"data": ["a"]})").find("c.json: data is [\"a\"], a list; it must be a section "), 0u);
+  EXPECT_EQ(of(R"({"data": {"sources": "a"}})").find("c.json: data.sources is \"a\", a string; "), 0u);
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "batch": {"macro": 5, "global": 6}})"),
+            "c.json: unknown key batch.macro; did you mean batch.micro?");
+  for (const char* text :
+       {R"({"dta": {"paths": ["a"]}})", R"({"data": ["a"]})", R"({"data": {"sources": "a"}})"})
+    EXPECT_EQ(of(text).find(" errors"), std::string::npos) << of(text);
+  // What is said of keys that were read is still said.
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"], "rows": 1}, "batch": {"global": 7, "micro": 2}})"),
+            "c.json: 2 errors\n  unknown key data.rows; did you mean model.rows?\n  batch.global is 7, not "
+            "a multiple of batch.micro, 2; 6 and 8 are");
+}
+
 // A name with a line end begins no line of its own.
 TEST(DataConfigErrors, KeysStayInTheirLine) {
   const std::string told = of("{\"data\": {\"paths\": [\"a\"]}, \"x\\nroot cause: y\": 1}");

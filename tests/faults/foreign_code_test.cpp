@@ -145,14 +145,19 @@ TEST_F(ForeignCode, Row52LinksUnderTemporaryNames) {
     EXPECT_TRUE(fs::is_symlink(link));
     fs::remove(link);
   }
-  for (const char* name :
-       {"config.json.tmp", "metrics.jsonl.tmp", "ckpt/latest.tmp", "ckpt/latest", "asked.json.tmp"})
-    fs::create_symlink(scratch_.path("precious"), str("runs/run/", name));
+  const std::vector<std::string> written = {"config.json", "metrics.jsonl", "ckpt/latest", "asked.json"};
+  for (const std::string& name : written) {
+    fs::create_symlink(scratch_.path("precious"), str("runs/run/", name, ".lockstep-draft"));
+    scratch_.write(str("runs/run/", name, ".tmp"), std::string("somebody's"));
+  }
+  fs::create_symlink(scratch_.path("precious"), "runs/run/ckpt/latest");
   train_tiny("run");
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
   EXPECT_EQ(file_text("precious"), "precious");
   for (const auto& entry : fs::recursive_directory_iterator("runs/run"))
     EXPECT_FALSE(entry.is_symlink()) << entry.path();
+  for (const std::string& name : written)
+    EXPECT_EQ(file_text(str("runs/run/", name, ".tmp")), "somebody's") << name;
   fs::create_directories("runs/locked/ckpt");
   fs::create_symlink(scratch_.path("precious"), "runs/locked/lock");
   const Result locked =
@@ -165,13 +170,14 @@ TEST_F(ForeignCode, Row52LinksUnderTemporaryNames) {
       trainrun({"--nproc", "1", "--train.device=cpu", "--train.steps=2", "--name=locked", "c.json"}, {}, 20);
   EXPECT_EQ(piped.code, kExitUser) << piped.output;
   EXPECT_EQ(file_text("precious"), "precious");
-  row({.fault = "links to another file under config.json.tmp, metrics.jsonl.tmp, latest.tmp, latest; under "
-                "config.json, metrics.jsonl; the run's lock a link, a FIFO",
+  row({.fault =
+           "links to another file under X.lockstep-draft of config.json, metrics.jsonl, latest, and latest; "
+           "under config.json, metrics.jsonl; files X.tmp; the run's lock a link, a FIFO",
        .seen = "nothing; runs/X/config.json is there, and no run stored it; the lock: cannot write the run's "
                "folder runs/X: Too many levels of symbolic links",
        .code = "0; 2; 2",
        .detected = "at once",
-       .recovered = "the links under the first names go, others stay, the other file is untouched",
+       .recovered = "the links under the first names go, all else stays, the other file is untouched",
        .lost = "0",
        .same_bits = "yes"});
 }

@@ -18,6 +18,35 @@ class CkptTools : public RealRun {
   }
 };
 
+// A command that is ended by a signal takes away what it made, and nothing else.
+TEST_F(CkptTools, WhatIsEndedLeavesNothingHalfMade) {
+  write_tiny();
+  train(
+      {"c.json", "--train.steps=1", "--model.width=512", "--model.depth=4", "--model.heads=8", "--name=big"});
+  scratch_.write("keeps/mine", std::string("mine"));
+  const std::vector<std::vector<std::string>> commands = {
+      {"export-hf", "runs/big", "made"},
+      {"export-hf", "runs/big", "made", "--max-shard=20MB"},
+      {"ckpt", "reshard", "runs/big", "made", "--ranks", "3"},
+      {"ckpt", "reshard", "runs/big", "keeps", "--ranks", "3"},
+      {"ckpt", "average", "runs/big", "runs/big/ckpt/step-1", "made"},
+  };
+  for (const auto& words : commands)
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+      const bool kept = words.size() > 3 && words[3] == "keeps";
+      auto process = start(words);
+      ASSERT_TRUE(until(60, [&] {
+        return std::filesystem::exists(kept ? "keeps/ckpt" : "made") || process->wait(0) >= 0;
+      })) << process->output();
+      kill(process->pid(), signal);
+      EXPECT_EQ(process->wait(20), 128 + signal) << join(words, " ") << "\n" << process->output();
+      EXPECT_FALSE(std::filesystem::exists("made")) << join(words, " ") << " and signal " << signal;
+      EXPECT_FALSE(std::filesystem::exists("keeps/ckpt")) << join(words, " ");
+      EXPECT_EQ(file_text("keeps/mine"), "mine");
+    }
+  EXPECT_EQ(trainrun(commands[0]).code, kExitOk);
+}
+
 TEST_F(CkptTools, ReshardedFilesAreThoseOfTheRanksThemselves) {
   write_tiny();
   train({"--nproc", "2", "c.json", "--train.steps=40", "--name=two"});

@@ -1,4 +1,6 @@
 // The commands around a run, on a real one: plan, show, explain, env, ckpt, generate.
+#include <array>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -134,6 +136,64 @@ TEST_F(Commands, GenerateContinuesAPrompt) {
   EXPECT_EQ(none.output,
             "trainrun: text holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N "
             "folder\n");
+}
+
+// What a flag that nobody has, or one that takes no word behind it, leaves behind it makes no second error.
+TEST_F(Commands, AMisreadFlagMakesNoSecondError) {
+  write_tiny();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"-j", "2", "c.json"},
+       "trainrun: command line: \"-j\" is neither a flag nor an override --KEY=VALUE; leave it out\n"},
+      {{"plan", "-j", "2", "c.json"},
+       "trainrun: command line: \"-j\" is neither a flag nor an override --KEY=VALUE; leave it out\n"},
+      {{"--profile", "2000", "c.json"},
+       "trainrun: --profile is \"2000\"; it must be a whole number from 1 to 1000; "},
+      {{"--dry-run", "--train.stpes", "3", "c.json"},
+       "trainrun: command line: unknown key train.stpes in --train.stpes; did you mean train.steps?\n"}};
+  for (const auto& [words, answer] : cases) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_EQ(result.output.find(answer), 0u) << result.output;
+    EXPECT_EQ(occurrences(result.output, "\n"), 1) << result.output;
+  }
+  for (const auto& words : std::vector<std::vector<std::string>>{{"--dry-run", "--profile", "3", "c.json"},
+                                                                 {"--dry-run", "true", "c.json"},
+                                                                 {"plan", "--long", "true", "c.json"}}) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitOk) << join(words, " ") << "\n" << result.output;
+  }
+}
+
+// Every variable that a run reads, with a value that is none: before a file is written.
+TEST_F(Commands, AWrongVariableIsRefusedAtTheStart) {
+  write_tiny();
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"LOCKSTEP_VERIFY", "perhaps", "environment: LOCKSTEP_VERIFY is \"perhaps\"; give 1 (on) or 0 (off)"},
+      {"LOCKSTEP_CACHE_LIMIT", "much", "environment: LOCKSTEP_CACHE_LIMIT is \"much\"; give a number of MiB"},
+      {"LOCKSTEP_LOG_LIMIT", "-1", "environment: LOCKSTEP_LOG_LIMIT is \"-1\"; give a number of MiB"},
+      {"LOCKSTEP_CACHE", "~/cache", "LOCKSTEP_CACHE is \"~/cache\"; ~ is your home in a shell alone"},
+      {"LOCKSTEP_CACHE", "s3://b/cache",
+       "LOCKSTEP_CACHE is \"s3://b/cache\", an object store, and it is written on "},
+      {"LOCKSTEP_LOGS", "fushion", "LOCKSTEP_LOGS: no topic \"fushion\"; nearest: fusion; topics: "},
+      {"LOCKSTEP_DEADLINE", "soon",
+       "LOCKSTEP_DEADLINE is \"soon\", which is not a positive number, nor two; give "},
+      {"LOCKSTEP_VERIFY_COLLECTIVES", "yes", "LOCKSTEP_VERIFY_COLLECTIVES is \"yes\"; use auto, on or off"},
+      {"LOCKSTEP_S3_PATIENCE", "1m", "LOCKSTEP_S3_PATIENCE is \"1m\"; it must be seconds, from 0 to 86400"},
+      {"LOCKSTEP_SKIP_PASSES", "fushe", "LOCKSTEP_SKIP_PASSES: no pass \"fushe\"; nearest: fuse; passes: "},
+      {"LOCKSTEP_SKIP_PASSES", "fuse", "LOCKSTEP_SKIP_PASSES: pass \"fuse\" may not be skipped: "},
+      {"LOCKSTEP_ISA", "sse",
+       "unknown instruction set \"sse\" in LOCKSTEP_ISA; known: auto, avx512, avx2, plain"},
+      {"LOCKSTEP_MEMORY", "much", "LOCKSTEP_MEMORY: "},
+      {"LOCKSTEP_FAULT", "bang",
+       "LOCKSTEP_FAULT is \"bang\"; write KIND:rank=R,step=S with KIND one of kill, "}};
+  for (const auto& [name, value, answer] : cases)
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"--nproc", "2", "c.json"}, {"--simulate", "2", "c.json"}, {"/bin/true"}}) {
+      const auto result = trainrun(words, {{name, value}});
+      EXPECT_EQ(result.code, kExitUser) << name << " " << result.output;
+      EXPECT_EQ(result.output.find("trainrun: " + answer), 0u) << result.output;
+      EXPECT_FALSE(std::filesystem::exists("runs")) << name;
+    }
 }
 
 TEST_F(Commands, ExplainAndEnv) {

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <set>
 
 #include "tests/support/real_run.h"
 
@@ -17,6 +18,50 @@ class ForeignNames : public RealRun {
     write_tiny();
   }
 };
+
+// Every option and argument that names what is written, with paths that no disk has.
+TEST_F(ForeignNames, APlaceThatNoShellReadIsRefusedByEveryCommand) {
+  train({"c.json", "--train.steps=2"});
+  struct Case {
+    std::vector<std::string> words;  // PLACE: where the path goes
+    std::string key;
+    std::string end;     // of the path
+    bool store = false;  // s3://BUCKET is a place
+  };
+  const std::vector<Case> cases = {
+      {{"c.json", "--checkpoint.dir=PLACE"}, "checkpoint.dir", "", true},
+      {{"c.json", "--log-dir", "PLACE"}, "--log-dir", ""},
+      {{"ckpt", "reshard", "runs/run", "PLACE", "--ranks", "2"}, "OUT", "", true},
+      {{"ckpt", "average", "runs/run", "runs/run", "PLACE"}, "OUT", "", true},
+      {{"ckpt", "cat", "runs/run", "token.weight", "--npy", "PLACE"}, "--npy", ".npy"},
+      {{"export-hf", "runs/run", "PLACE"}, "OUT", ""},
+      {{"report", "runs/run", "--out", "PLACE"}, "--out", ".html"},
+      {{"show", "--graph", "PLACE", "c.json"}, "--graph", ".svg"},
+  };
+  const auto there = [] {
+    std::set<std::string> out;
+    for (const auto& entry : fs::directory_iterator(".")) out.insert(entry.path().filename());
+    out.erase("out");
+    return out;
+  };
+  const auto before = there();
+  for (const Case& one : cases)
+    for (const char* place : {"~/x", "s3:/x/y", "gs://b/x", "file:///tmp/x", "s3://b/x"}) {
+      if (one.store && std::string(place) == "s3://b/x") continue;
+      const std::string path = place + one.end;
+      std::vector<std::string> words = one.words;
+      for (auto& word : words)
+        if (const size_t at = word.find("PLACE"); at != std::string::npos) word.replace(at, 5, path);
+      const auto result = trainrun(words);
+      EXPECT_EQ(result.code, kExitUser) << join(words, " ") << "\n" << result.output;
+      EXPECT_HAS(result.output, str(one.key, " is \"", path, "\""));
+      EXPECT_HAS(result.output, place[0] == '~' ? "; ~ is your home in a shell alone, which did not read it"
+                                : std::string(place) == "s3://b/x"
+                                    ? ", an object store, and it is written on a disk"
+                                    : "; an object store is s3://BUCKET/PREFIX");
+      EXPECT_EQ(there(), before) << join(words, " ");
+    }
+}
 
 // A run's own are, of any version.
 TEST_F(ForeignNames, AreNotReplaced) {

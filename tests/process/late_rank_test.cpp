@@ -1,5 +1,7 @@
 // A rank that stands still: the supervisor names it, its place and the collective long before the deadline,
 // and ends the run for it then.
+#include <sys/stat.h>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -31,6 +33,18 @@ TEST_F(LateRank, IsNamedSoonAndEndsTheRunAtTheDeadline) {
   EXPECT_HAS(flight.output, "rank 1 (pid ");
   EXPECT_HAS(flight.output, "): step 4, ");
   EXPECT_HAS(flight.output, "world[0/2] #");
+}
+
+// A program's rank that stands still before it has joined: there is nothing of it but its process.
+TEST_F(LateRank, IsNamedBeforeItHasBegun) {
+  scratch_.write("stands.sh", std::string("#!/bin/sh\n[ $RANK = 0 ] || kill -STOP $$\nexec sleep 60\n"));
+  chmod("stands.sh", 0700);
+  auto process = start({"--nproc", "2", "--deadline", "3,4", "./stands.sh"});
+  EXPECT_EQ(process->wait(30), kExitPeer) << process->output();
+  EXPECT_HAS(process->output(),
+             ") is stopped (SIGSTOP, Ctrl-Z or a debugger), before it has begun; the run ends if "
+             "it does not go on within 4 s (watch.start_deadline)\n");
+  EXPECT_HAS(process->output(), "root cause: rank 1 (process ");
 }
 
 }  // namespace

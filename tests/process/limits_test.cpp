@@ -164,29 +164,54 @@ TEST_F(Limits, StrangersAtThePortKeepNoRankAway) {
   EXPECT_EQ(process->wait(20), kExitStopped) << process->output();
 }
 
-// A stop that is asked for during a validation that outlasts --grace: the training is kept.
-TEST_F(Limits, AStopDuringALongValidationLosesNoTraining) {
+// A stop within a validation breaks it off, and the next start makes it up: the bits, the best one and the
+// rows are those of a run that nobody stopped. Asked of trainrun, or of one rank alone.
+TEST_F(Limits, AStopWithinAValidationBreaksItOffAndTheNextStartMakesItUp) {
   write_tiny();
   scratch_.write("tokens.bin", std::vector<uint16_t>(400000, 7));
-  const std::vector<std::string> words = {"--nproc",
-                                          "1",
-                                          "--grace",
-                                          "0.5",
-                                          "c.json",
-                                          "--data.validation=0.9",
-                                          "--batch.global=16",
-                                          "--batch.micro=16",
-                                          "--model.width=128",
-                                          "--train.eval_batches=100000",
-                                          "--train.steps=4"};
-  auto run = start(words);
-  ASSERT_TRUE(until(90, [] { return fs::exists("runs/run/ckpt/step-4/manifest.json"); })) << run->output();
-  EXPECT_EQ(run->output().find("validation loss"), std::string::npos) << run->output();
-  kill(run->pid(), SIGTERM);
-  EXPECT_NE(run->wait(20), -1);
-  const auto again = trainrun(words);
+  const auto words = [](const std::string& name) {
+    return std::vector<std::string>{"--nproc",
+                                    "2",
+                                    "c.json",
+                                    "--name=" + name,
+                                    "--data.validation=0.9",
+                                    "--train.steps=4",
+                                    "--train.eval_every=2",
+                                    "--train.eval_batches=1800",
+                                    "--checkpoint.best=true",
+                                    "--train.device=cpu",
+                                    "--model.width=96",
+                                    "--model.depth=4"};
+  };
+  train(words("whole"));
+  const auto stopped_in = [&](int64_t step, bool alone) {
+    auto run = start(words("run"));
+    // The row of a step is written behind its validation.
+    ASSERT_TRUE(until(60, [&] { return last_step("run") == step - 1; })) << run->output();
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    ASSERT_EQ(last_step("run"), step - 1) << "its validation is over already: " << run->output();
+    const auto asked = std::chrono::steady_clock::now();
+    kill(alone ? RunRecord("runs/run").pid(1, 2) : run->pid(), SIGTERM);
+    EXPECT_EQ(run->wait(30), kExitStopped) << run->output();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - asked;
+    EXPECT_LT(taken.count(), 3 * kSlowness) << "seconds, for a validation of " << run->output();
+    EXPECT_HAS(run->output(), str("stopped on request after step ", step, "; saved in "));
+    EXPECT_EQ(run->output().find(str("step ", step, ": validation loss")), std::string::npos)
+        << run->output();
+    EXPECT_EQ(manifest("run", step)["extra"]["validation_due"], true);
+  };
+  stopped_in(2, false);
+  stopped_in(4, true);
+  const auto again = trainrun(words("run"));
   EXPECT_EQ(again.code, kExitOk) << again.output;
-  EXPECT_HAS(again.output, "ckpt holds step 4 of 4");
+  EXPECT_HAS(again.output, "step 4: its validation is made up: the run was stopped before it was over\n");
+  EXPECT_HAS(again.output, "done: 4 steps");
+  EXPECT_FALSE(manifest("run", 4)["extra"].contains("validation_due"));
+  EXPECT_EQ(column(metrics("whole"), "val_loss").size(), 2u);
+  expect_same_run("run", "whole");
+  EXPECT_EQ(manifest("run", 4)["extra"]["best"], manifest("whole", 4)["extra"]["best"]);
+  EXPECT_EQ(manifest("run", 4)["extra"]["best"]["step"], 4);
+  EXPECT_EQ(trainrun(words("run")).output.find("made up"), std::string::npos);
 }
 
 // A million samples of a validation, which are looked at before the first step.

@@ -158,7 +158,8 @@ TEST_F(Simulate, ASecondSignalAndTheEndOfTheGraceEndTheProcess) {
   kill(process->pid(), SIGTERM);
   EXPECT_EQ(process->wait(20), 128 + SIGINT) << process->output();
   EXPECT_HAS(process->output(), "trainrun: ending the process: second signal\n");
-  EXPECT_HAS(process->output(), "trainrun: root cause: killed after SIGINT (2) before the run could save\n");
+  EXPECT_HAS(process->output(),
+             "trainrun: root cause: killed after SIGINT (2) before the run had saved and ended\n");
   process = start({"--simulate", "2", "--grace", "0", "c.json", "--checkpoint.every=0"});
   // The words of the first process stand in the file until the second has opened it.
   ASSERT_TRUE(until(60, [&] {

@@ -203,7 +203,7 @@ TEST_F(Supervise, GraceEnds) {
   EXPECT_EQ(process.wait(5), 128 + SIGTERM);
   EXPECT_TRUE(all_gone(pids, 0));
   EXPECT_HAS(process.output(), "killing all ranks: not done 0.5 s after the first signal");
-  EXPECT_HAS(process.output(), "root cause: killed after SIGTERM (15) before the run could save");
+  EXPECT_HAS(process.output(), "root cause: killed after SIGTERM (15) before the run had saved and ended");
 }
 
 TEST_F(Supervise, UserErrorIsReportedOnceAndNeverRestarted) {
@@ -296,7 +296,7 @@ TEST_F(Supervise, ALimitOfTimeStopsSavesAndKillsWhoDoesNotStop) {
       start({"2000", "deaf"}, {.nproc = 2, .grace = 0.3, .variables = {{"FAKE_TIMEOUT", "0.5"}}}, "deaf");
   EXPECT_EQ(deaf.wait(10), 128 + SIGTERM) << deaf.output();
   EXPECT_HAS(deaf.output(), "killing all ranks: not done 0.3 s after --timeout 0.5 s\n");
-  EXPECT_HAS(deaf.output(), "root cause: killed after --timeout 0.5 s before the run could save\n");
+  EXPECT_HAS(deaf.output(), "root cause: killed after --timeout 0.5 s before the run had saved and ended\n");
   EXPECT_LACKS(deaf.output(), "trainrun: restart");
 }
 

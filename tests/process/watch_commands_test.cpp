@@ -177,7 +177,44 @@ TEST_F(WatchCommands, DoctorSaysWhatToMend) {
   EXPECT_HAS(told, "; start runs in a folder that you may write and that has space\n");
   EXPECT_HAS(told, "FAIL  compiler          the compiler of kernels, \"/no/such/c++\", does not run: ");
   EXPECT_HAS(told, "; set LOCKSTEP_MEMORY to an amount, or unset it\n");
+  EXPECT_HAS(told, "FAIL  ranks             two ranks could not be started: trainrun: LOCKSTEP_MEMORY: ");
+  EXPECT_HAS(told, "; two ranks run here once that is mended\n");
   EXPECT_HAS(told, " checks fail");
+}
+
+// Its two ranks go with it.
+TEST_F(WatchCommands, DoctorThatIsEndedLeavesNothing) {
+  const std::string own = scratch_.path("tmp");
+  std::filesystem::create_directory(own);
+  const auto ranks = [&] {
+    int found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc"))
+      if (const std::string words = file_text(entry.path().string() + "/cmdline");
+          words.find("doctor-rank") != std::string::npos && words.find(own) != std::string::npos)
+        ++found;
+    return found;
+  };
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Process process({TRAINRUN, "doctor"}, scratch_.path("beside"),
+                    {{"LOCKSTEP_CACHE", KERNEL_CACHE}, {"TMPDIR", own}});
+    ASSERT_TRUE(until(60, [&] { return ranks() > 0 || process.wait(0) >= 0; })) << process.output();
+    kill(process.pid(), signal);
+    EXPECT_EQ(process.wait(10), 128 + signal) << process.output();
+    EXPECT_TRUE(until(1, [&] { return ranks() == 0; }));
+    EXPECT_TRUE(std::filesystem::is_empty(own)) << std::filesystem::directory_iterator(own)->path();
+  }
+}
+
+TEST_F(WatchCommands, DoctorSaysThatThereIsNoRoom) {
+  scratch_.write("ask.sh", str("ulimit -f 100 && exec ", TRAINRUN, " doctor\n"));
+  Process process({"/bin/bash", "ask.sh"}, scratch_.path("beside"),
+                  {{"LOCKSTEP_CACHE", KERNEL_CACHE}, {"TMPDIR", scratch_.path("")}});
+  EXPECT_EQ(process.wait(60), 1) << process.output();
+  EXPECT_HAS(process.output(),
+             "FAIL  temporary files   cannot write in " + scratch_.path("lockstep-scratch-doctor-"));
+  EXPECT_HAS(process.output(), ": File too large; make room in ");
+  EXPECT_HAS(process.output(), ", or set TMPDIR to a folder with space\n");
+  EXPECT_EQ(process.output().find("Open MPI ("), std::string::npos) << process.output();
 }
 
 #ifdef FAKE_NVML

@@ -165,7 +165,7 @@ TEST(Crash, CommittedBeforeLatestIsWritten) {
   save(folder.path("rehearsal"), 1, 20, 100, 3, rehearsal);
   const auto& journal = rehearsal.journal();
   auto found = std::find_if(journal.begin(), journal.end(), [](const std::string& line) {
-    return line.find("create") == 0 && line.find("latest.tmp") != std::string::npos;
+    return line.find("create") == 0 && line.find("latest.lockstep-draft") != std::string::npos;
   });
   ASSERT_NE(found, journal.end());
   FaultStorage storage;

@@ -75,11 +75,16 @@ TEST(Folder, StaleLeftoversAreRemovedByTheNextSave) {
   std::string dir = folder.path("ckpt");
   save(dir, 10, 1);
   folder.write("ckpt/step-15.tmp/rank-0.safetensors", "half");
-  folder.write("ckpt/latest.tmp", "x");
+  folder.write("ckpt/latest.lockstep-draft", "x");
+  folder.write("ckpt/latest.tmp", "step-10\n");  // of another version
   folder.write("ckpt/notes.tmp", "the user's own");
   fs::copy(dir + "/step-10", dir + "/step-10.old", fs::copy_options::recursive);
   save(dir, 20, 2);
   EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "notes.tmp", "step-10", "step-20"}));
+  folder.write("ckpt/latest.tmp", "the user's own");
+  save(dir, 30, 3);
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "latest.tmp", "notes.tmp", "step-10",
+                                                  "step-20", "step-30"}));
 }
 
 // step-N set aside by a save that died between its two renames: readers see it, and the next save gives its

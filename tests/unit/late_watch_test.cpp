@@ -245,6 +245,30 @@ TEST(LateWatch, ALoneRankThatIsStoppedIsSeen) {
   EXPECT_EQ(run.watch->verdict(), "");
 }
 
+// Before it has a record, as while its libraries are loaded.
+TEST(LateWatch, ARankThatIsStoppedBeforeItHasARecordIsNamed) {
+  Watched run({6, 9}, 0);
+  char state = 'T';
+  run.watch = std::make_unique<launcher::LateWatch>(run.folder.path(""), 2, Deadlines{6, 9},
+                                                    [&](int64_t pid) { return pid == 777 ? state : 'S'; });
+  run.watch->started(0, 776), run.watch->started(1, 777);
+  EXPECT_EQ(run.until(2),
+            (Texts{"rank 1 (process 777) is stopped (SIGSTOP, Ctrl-Z or a debugger), before it has "
+                   "begun; the run ends if it does not go on within 9 s (watch.start_deadline)"}));
+  state = 'S';
+  const Texts on = run.until(4);
+  ASSERT_EQ(on.size(), 1u);
+  expect_parts(on[0], {"rank 1 runs again after 2"});
+  state = 'T';
+  EXPECT_EQ(run.until(12).size(), 1u);
+  EXPECT_EQ(run.watch->verdict(), "");
+  run.until(14);
+  expect_parts(run.watch->verdict(),
+               {"rank 1 (process 777) is stopped (SIGSTOP, Ctrl-Z or a debugger), before it "
+                "has begun, for 9",
+                "; the deadline is 9 s (watch.start_deadline)"});
+}
+
 // Time in which nobody looked did not pass: trainrun was stopped with its ranks, and all go on.
 TEST(LateWatch, IsFairWhenItDidNotRunItself) {
   Watched run({6, 6});

@@ -124,7 +124,7 @@ TEST(private_file, keeps_what_exists_as_it_is) {
 TEST(private_file, writes_through_no_link) {
   ScratchFolder folder;
   folder.write("foreign", std::string("precious"));
-  for (const char* link : {"new", "log", "whole.tmp", "whole", "made"})
+  for (const char* link : {"new", "log", "whole.lockstep-draft", "whole", "made"})
     ASSERT_EQ(symlink(folder.path("foreign").c_str(), folder.path(link).c_str()), 0);
   EXPECT_TRUE(put(create_private(folder.path("new")), "mine"));  // the link goes
   EXPECT_EQ(text_of(folder.path("new")), "mine");
@@ -132,9 +132,20 @@ TEST(private_file, writes_through_no_link) {
   EXPECT_EQ(errno, ELOOP);
   EXPECT_TRUE(replace_private(folder.path("whole"), "mine"));
   EXPECT_EQ(text_of(folder.path("whole")), "mine");
-  EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(folder.path("whole.tmp"))));
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(folder.path("whole.lockstep-draft"))));
   (void)made_private(folder.path("made"));
   EXPECT_EQ(text_of(folder.path("foreign")), "precious");
+}
+
+TEST(private_file, leaves_a_file_that_is_named_as_others_name_drafts) {
+  ScratchFolder folder;
+  for (const char* name : {"whole.tmp", "whole.part", "whole~"}) folder.write(name, std::string("precious"));
+  folder.write("whole.lockstep-draft", std::string("of a process that was killed"));
+  EXPECT_TRUE(replace_private(folder.path("whole"), "mine"));
+  EXPECT_EQ(text_of(folder.path("whole")), "mine");
+  for (const char* name : {"whole.tmp", "whole.part", "whole~"})
+    EXPECT_EQ(text_of(folder.path(name)), "precious") << name;
+  EXPECT_FALSE(std::filesystem::exists(folder.path("whole.lockstep-draft")));
 }
 
 TEST(private_file, never_waits_for_a_pipe) {
@@ -149,7 +160,7 @@ TEST(private_file, never_waits_for_a_pipe) {
   }
   EXPECT_FALSE(replace_private(folder.path("pipe"), "mine"));
   EXPECT_EQ(errno, EINVAL);
-  EXPECT_FALSE(std::filesystem::exists(folder.path("pipe.tmp")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("pipe.lockstep-draft")));
   EXPECT_TRUE(std::filesystem::is_fifo(folder.path("pipe")));
   TrustedOpen opened = open_trusted_file(folder.path("pipe"));
   EXPECT_TRUE(opened.distrusted());

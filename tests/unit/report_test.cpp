@@ -69,6 +69,29 @@ TEST(Metrics, ResumeDropsLaterStepsTornLinesAndRepeats) {
             "\"certificate\": \"c\"}\n{\"step\": 30, \"loss\": 3, \"certificate\": \"c\"}\n");
 }
 
+// A validation that was made up, in the row of its step; once.
+TEST(Metrics, ARowIsAmended) {
+  ScratchFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  MetricsWriter writer(path, 0);
+  for (int64_t step : {1, 10})
+    writer.write(MetricsRow(step)
+                     .add("loss", 1.0f)
+                     .add("state_hash", std::string("aa"))
+                     .add("certificate", std::string("c")));
+  const MetricsRow more = MetricsRow(1).add("val_loss", 2.0f).add("val_mae", 3.0f);
+  writer.amend(more, "");
+  writer.amend(more, "");
+  writer.amend(MetricsRow(10).add("val_loss", 4.0f), "bb");
+  writer.amend(MetricsRow(7).add("val_loss", 4.0f), "bb");
+  writer.write(MetricsRow(11).add("certificate", std::string("c")));
+  EXPECT_EQ(read(path),
+            "{\"step\": 1, \"loss\": 1, \"val_loss\": 2, \"val_mae\": 3, \"state_hash\": \"aa\", "
+            "\"certificate\": \"c\"}\n"
+            "{\"step\": 10, \"loss\": 1, \"val_loss\": 4, \"state_hash\": \"bb\", \"certificate\": \"c\"}\n"
+            "{\"step\": 11, \"certificate\": \"c\"}\n");
+}
+
 // Of a start without a checkpoint: no row is lost.
 TEST(Metrics, AFreshStartSetsRowsAside) {
   ScratchFolder folder;
@@ -192,11 +215,11 @@ TEST(Metrics, WhatIsNoPlainFileIsRefusedAtOnce) {
   ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
   EXPECT_EQ(error_of(folder.path("fifo")),
             "cannot write " + folder.path("fifo") + ": it is a FIFO, not a plain file");
-  ASSERT_EQ(::mkfifo(folder.path("m.tmp").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(folder.path("m.lockstep-draft").c_str(), 0600), 0);
   EXPECT_EQ(error_of(folder.path("m")),
-            "cannot write " + folder.path("m.tmp") + ": it is a FIFO, not a plain file");
+            "cannot write " + folder.path("m.lockstep-draft") + ": it is a FIFO, not a plain file");
   EXPECT_EQ(error_of(folder.path("none/m")),
-            "cannot write " + folder.path("none/m.tmp") + ": No such file or directory");
+            "cannot write " + folder.path("none/m.lockstep-draft") + ": No such file or directory");
 }
 
 TEST(Progress, Text) {

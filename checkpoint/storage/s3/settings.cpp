@@ -15,8 +15,9 @@ std::string first_of(std::initializer_list<const char*> names) {
     if (const char* value = std::getenv(name); value && *value) return value;
   return "";
 }
+}  // namespace
 
-double patience() {
+double patience_of_environment() {
   const std::string text = env("LOCKSTEP_S3_PATIENCE");
   char* end = nullptr;
   const double out = std::strtod(text.c_str(), &end);
@@ -25,7 +26,6 @@ double patience() {
                         "\"; it must be seconds, from 0 to 86400"));
   return out;
 }
-}  // namespace
 
 Settings settings_of_environment() {
   Settings out;
@@ -44,7 +44,7 @@ Settings settings_of_environment() {
   out.secret_key = first_of({"AWS_SECRET_ACCESS_KEY"});
   out.session_token = first_of({"AWS_SESSION_TOKEN"});
   out.ca_bundle = first_of({"AWS_CA_BUNDLE"});
-  out.patience_s = patience();
+  out.patience_s = patience_of_environment();
   return out;
 }
 

@@ -28,6 +28,8 @@ struct Settings {
 // AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CA_BUNDLE; LOCKSTEP_S3_PATIENCE. Profiles and roles of
 // machines are not read.
 Settings settings_of_environment();
+// LOCKSTEP_S3_PATIENCE in seconds. UserError where it is no number of them.
+double patience_of_environment();
 
 struct Address {
   std::string bucket, key;

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "core/base/temporary_folder.h"
+#include "core/base/unfinished.h"
 
 extern char** environ;
 
@@ -72,6 +74,7 @@ struct Child {
   size_t command = 0;
   Descriptor output;
   std::chrono::steady_clock::time_point end;
+  std::unique_ptr<Unfinished> alive = {};  // it does not outlive this process
 };
 
 std::string first_lines(const std::string& text, int count) {
@@ -104,11 +107,14 @@ std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& 
       pid_t pid = -1;
       int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), variables.data());
       posix_spawn_file_actions_destroy(&actions);
-      if (error != 0)
+      if (error != 0) {
         out[next] = {127, std::strerror(error), false};
-      else
+      } else {
         running.push_back({pid, next, std::move(output),
-                           std::chrono::steady_clock::now() + std::chrono::seconds(deadline)});
+                           std::chrono::steady_clock::now() + std::chrono::seconds(deadline),
+                           std::make_unique<Unfinished>()});
+        running.back().alive->add_process(pid);
+      }
       ++next;
     }
     bool moved = false;
@@ -126,6 +132,7 @@ std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& 
       Finished& result = out[running[i].command];
       result.status = got < 0 ? 127 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       result.output = text_of(running[i].output);
+      running[i].alive->keep();
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
       moved = true;
     }

@@ -27,7 +27,16 @@ Isa probe_isa() { return has(Isa::avx512) ? Isa::avx512 : has(Isa::avx2) ? Isa::
 
 std::string_view name(Isa isa) { return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "plain"; }
 
+void check_isa_word(const std::string& word) {
+  if (word.empty() || word == "auto") return;
+  for (Isa isa : {Isa::avx512, Isa::avx2, Isa::plain})
+    if (word == name(isa)) return;
+  throw UserError(str("unknown instruction set \"", shortened(printable(word), 40),
+                      "\" in LOCKSTEP_ISA; known: auto, avx512, avx2, plain"));
+}
+
 Isa parse_isa(const std::string& word) {
+  check_isa_word(word);
   if (word.empty() || word == "auto") return probe_isa();
   for (Isa isa : {Isa::avx512, Isa::avx2, Isa::plain})
     if (word == name(isa)) {
@@ -36,8 +45,7 @@ Isa parse_isa(const std::string& word) {
                             name(probe_isa()), "\"; unset LOCKSTEP_ISA"));
       return isa;
     }
-  throw UserError(
-      str("unknown instruction set \"", word, "\" in LOCKSTEP_ISA; known: auto, avx512, avx2, plain"));
+  throw InternalError(str("instruction set ", word));  // it was checked
 }
 
 // The bits do not depend on these: no contraction, no fast math, no flush to zero.
