@@ -51,11 +51,13 @@ int PrintableStream::sync() {
   return 0;
 }
 
-bool output_is_whole(std::ostream& shown, std::ostream& out) {
+bool output_is_cut(std::ostream& shown, std::ostream& out, std::ostream& err) {
   shown.flush();
   out.flush();
   pollfd reader{STDOUT_FILENO, POLLOUT, 0};
-  return out || (poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR));
+  if (out || (poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR))) return false;
+  err << "trainrun: the output is cut: standard output takes no more; is its disk full?" << std::endl;
+  return true;
 }
 
 }  // namespace lockstep::launcher::cli

@@ -24,8 +24,8 @@ class PrintableStream : private std::streambuf, public std::ostream {
   std::string pending_;
 };
 
-// Whether all that was written to standard output, through `shown` into `out`, went out. True where nobody
-// reads any further, as with `| head`.
-bool output_is_whole(std::ostream& shown, std::ostream& out);
+// Whether something that was written to standard output, through `shown` into `out`, did not go out, which is
+// then told to `err`. False where nobody reads any further, as with `| head`.
+bool output_is_cut(std::ostream& shown, std::ostream& out, std::ostream& err);
 
 }  // namespace lockstep::launcher::cli

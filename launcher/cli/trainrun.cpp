@@ -386,12 +386,10 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_str
   std::ostream& out = exact ? stdout_stream : shown;
   try {
     const int code = dispatch(arguments, out, err, worker);
-    if (!worker && !output_is_whole(out, stdout_stream)) {
-      err << "trainrun: the output is cut: standard output takes no more; is its disk full?" << std::endl;
-      const bool trains = with_subcommand(arguments)[0] == "run";  // what it is asked for is no output
-      return code == kExitOk && !trains ? kExitUser : code;
-    }
-    if (!worker) return code;
+    // What a run is asked for is no output.
+    const bool cut =
+        !worker && output_is_cut(out, stdout_stream, err) && with_subcommand(arguments)[0] != "run";
+    if (!worker) return cut && code == kExitOk ? kExitUser : code;
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());
     const std::string& kind = failure.record.kind;
