@@ -31,7 +31,6 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-
 // What a rank that is a process does: a run by its config, or a replay by its task.
 using WorkerBody = std::function<int(const WorkerPlace&)>;
 
@@ -73,8 +72,9 @@ class CommandLine {
   }
 
   int run(std::vector<std::string> words) {
-    refuse_without_value(words, *app_.get_subcommand(words[0]));
-    words = with_joined_values(with_flag_values(words, *app_.get_subcommand(words[0])));
+    const CLI::App& command = *app_.get_subcommand(words[0]);
+    refuse_without_value(words, command);
+    words = with_joined_values(with_flag_values(words, command));
     before_command(words[0]);
     try {
       std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
@@ -373,7 +373,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   if (words[0] == "run") words = without_foreign_flags(words);
   return line.run(std::move(words));
 }
-
+bool trains(const std::vector<std::string>& words) { return with_subcommand(words).at(0) == "run"; }
 }  // namespace
 
 int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_stream,
@@ -386,10 +386,8 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_str
   std::ostream& out = exact ? stdout_stream : shown;
   try {
     const int code = dispatch(arguments, out, err, worker);
-    // What a run is asked for is no output.
-    const bool cut =
-        !worker && output_is_cut(out, stdout_stream, err) && with_subcommand(arguments)[0] != "run";
-    if (!worker) return cut && code == kExitOk ? kExitUser : code;
+    const bool cut = !worker && output_is_cut(out, stdout_stream, err);
+    if (!worker) return cut && code == kExitOk && !trains(arguments) ? kExitUser : code;
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());
     const std::string& kind = failure.record.kind;

@@ -31,5 +31,16 @@ TEST_F(Trainrun, ConfigsThroughPipes) {
   EXPECT_EQ(data.code, kExitUser) << data.output;
 }
 
+TEST_F(Trainrun, OutputThatDoesNotGoOutIsTold) {
+  for (const char* words : {"show --reference", "env", "plan c.json"}) {
+    const std::string command = str(TRAINRUN, " ", words, " >/dev/full 2>told");
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), kExitUser) << words;
+    EXPECT_HAS(file_text("told"),
+               "trainrun: the output is cut: standard output takes no more; is its disk full?\n");
+  }
+  EXPECT_EQ(std::system(str(TRAINRUN, " show --reference 2>told | head -1 >first").c_str()), 0);
+  EXPECT_EQ(file_text("told"), "");
+}
+
 }  // namespace
 }  // namespace lockstep

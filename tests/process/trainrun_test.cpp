@@ -171,12 +171,9 @@ TEST_F(Trainrun, WordsThatDoNotFitTheCommand) {
        "ckpt prune: --keep is required, and is not given (the newest N whole "
        "ones stay; at least 1); write trainrun ckpt prune RUN --keep N\n"},
       {{"c.json", "--timeout", ""},
-       "--timeout is empty, as where a variable is not set; give a value, or leave it out: trainrun run "
-       "--help\n"},
+       "--timeout is empty, as where a variable is not set; give a value, or leave it out: trainrun run --help\n"},
       {{"plan", "c.json", "--memory="},
        "--memory has no value behind its =; give one, or leave it out: trainrun plan --help\n"},
-      {{"report", "runs/a", "--out", ""},
-       "--out is empty, as where a variable is not set; give a value, or "},
       {{"ckpt"}, "ckpt wants one of its commands behind it:\n  ls       all checkpoints of a run\n"},
       {{"ckpt", "verfy", "a"}, "ckpt has no command \"verfy\"; did you mean trainrun ckpt verify?\n"},
       {{"ckpt", "runs/a"}, "ckpt has no command \"runs/a\"; it has:\n  ls       all checkpoints"},
@@ -260,17 +257,6 @@ TEST_F(Trainrun, SignalStopsWithItsCode) {
     kill(process.pid(), signal);
     EXPECT_EQ(process.wait(10), kExitStopped) << process.output();
   }
-}
-
-TEST_F(Trainrun, OutputThatDoesNotGoOutIsTold) {
-  for (const char* words : {"show --reference", "env", "plan c.json"}) {
-    const std::string command = str(TRAINRUN, " ", words, " >/dev/full 2>told");
-    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), kExitUser) << words;
-    EXPECT_HAS(file_text("told"),
-               "trainrun: the output is cut: standard output takes no more; is its disk full?\n");
-  }
-  EXPECT_EQ(std::system(str(TRAINRUN, " show --reference 2>told | head -1 >first").c_str()), 0);
-  EXPECT_EQ(file_text("told"), "");
 }
 
 TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {

@@ -177,12 +177,8 @@ TEST(PlanWords, Seconds) {
   EXPECT_EQ(seconds_text(0.00999), "9.99 ms");
   EXPECT_EQ(seconds_text(0.9996), "1.00 s");
   EXPECT_EQ(seconds_text(1234), "1234 s");
-  Prediction p{.roofline = "cpu",
-               .measured_on = "",
-               .beyond_node = false,
-               .traffic = {},
-               .step_s = 0.117,
-               .shares = {}};
+  Prediction p;
+  p.roofline = "cpu", p.step_s = 0.117;
   EXPECT_EQ(predicted_and_measured(p, 0.121), "predicted 117 ms, measured 121 ms a step (roofline cpu)");
   p.beyond_node = true;
   EXPECT_EQ(predicted_and_measured(p, 0.121),
