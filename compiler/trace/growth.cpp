@@ -22,7 +22,7 @@ bool same_step(const Graph& a, const Node& one, const Graph& b, const Node& othe
 }
 }  // namespace
 
-Growth::Growth(const Graph& some, const Graph& whole)
+BatchGrowth::BatchGrowth(const Graph& some, const Graph& whole)
     : some_(some), whole_(whole), samples_(samples_of(some)), all_(samples_of(whole)) {
   for (NodeId n : some.node_ids())
     if (n.index() >= whole.nodes.size() || !same_step(some, some.node(n), whole, whole.node(n))) {
@@ -32,7 +32,7 @@ Growth::Growth(const Graph& some, const Graph& whole)
   if (whole.nodes.size() > some.nodes.size() && !some.nodes.empty()) parting_ = NodeId(some.nodes.size() - 1);
 }
 
-Growth::Dims Growth::dims(ValueId v, size_t* dim) const {
+BatchGrowth::Dims BatchGrowth::dims(ValueId v, size_t* dim) const {
   const Shape &mine = some_[v].shape, &its = whole_[v].shape;
   Dims out = Dims::none;
   for (size_t d = 0; d < mine.size(); ++d) {
@@ -44,7 +44,7 @@ Growth::Dims Growth::dims(ValueId v, size_t* dim) const {
   return out;
 }
 
-std::optional<double> Growth::ratio(NodeId n, std::string_view attribute) const {
+std::optional<double> BatchGrowth::ratio(NodeId n, std::string_view attribute) const {
   const double mine = some_.node(n).attrs.number(attribute), its = whole_.node(n).attrs.number(attribute);
   if (mine == its || (std::isnan(mine) && std::isnan(its))) return 1;
   if (std::isfinite(mine / its) && mine / its > 0) return mine / its;

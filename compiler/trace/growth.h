@@ -8,10 +8,10 @@
 
 namespace lockstep::compiler {
 
-class Growth {
+class BatchGrowth {
  public:
   // Both traced from one function, of batch inputs whose dim 0 has another size in each.
-  Growth(const Graph& some, const Graph& whole);
+  BatchGrowth(const Graph& some, const Graph& whole);
 
   // The first node of `some` at which the function wrote another program.
   std::optional<NodeId> parting() const { return parting_; }

@@ -113,13 +113,14 @@ class Samples : private Shares {
     const ValueId v = node.outputs[0];
     size_t dim = 0;
     const auto dims = growth_.dims(v, &dim);
-    const bool along = node.op == ops::iota && dims == Growth::Dims::one &&
+    const bool along = node.op == ops::iota && dims == BatchGrowth::Dims::one &&
                        node.attrs.integer("dim") == static_cast<int64_t>(dim);
-    if (dims == Growth::Dims::other || along) return set(node, {.kind = Kind::place, .from = n});
+    if (dims == BatchGrowth::Dims::other || along) return set(node, {.kind = Kind::place, .from = n});
     Share out;
-    if (dims == Growth::Dims::one) out = {.kind = Kind::samples, .dim = dim, .inner = shape(v)[dim] / batch_};
-    out.same = dims == Growth::Dims::one && row.kind == OpKind::creation;
-    if (row.kind == OpKind::random && dims == Growth::Dims::none) out.drawn = n;
+    if (dims == BatchGrowth::Dims::one)
+      out = {.kind = Kind::samples, .dim = dim, .inner = shape(v)[dim] / batch_};
+    out.same = dims == BatchGrowth::Dims::one && row.kind == OpKind::creation;
+    if (row.kind == OpKind::random && dims == BatchGrowth::Dims::none) out.drawn = n;
     if (node.op == ops::full) {
       const auto ratio = growth_.ratio(n, "value");
       if (!ratio) return set(node, {.kind = Kind::place, .from = n});
@@ -154,12 +155,12 @@ class Samples : private Shares {
     }
     for (ValueId v : node.outputs) {
       const auto dims = growth_.dims(v, &out.dim);
-      if (dims == Growth::Dims::none) {
+      if (dims == BatchGrowth::Dims::none) {
         of_[v] = out;
         continue;
       }
       if (out.drawn.valid()) report(out.drawn, Change::draw);
-      if (dims == Growth::Dims::other || node.op != ops::broadcast) {
+      if (dims == BatchGrowth::Dims::other || node.op != ops::broadcast) {
         of_[v] = {.kind = Kind::place, .from = n};
         continue;
       }
@@ -258,8 +259,8 @@ class Samples : private Shares {
     if (takes_rows(node) && own_rows(node)) return;
     const int64_t period = batch_ * first.inner;
     if (node.op == ops::slice || node.op == ops::pad)
-      if (growth_.dims(node.outputs[0]) == Growth::Dims::other &&
-          growth_.dims(node.inputs[0]) == Growth::Dims::one)
+      if (growth_.dims(node.outputs[0]) == BatchGrowth::Dims::other &&
+          growth_.dims(node.inputs[0]) == BatchGrowth::Dims::one)
         return mix(node, n, Change::place);
     if (node.op == ops::slice) {
       const int64_t start = node.attrs.list("start")[first.dim], limit = node.attrs.list("limit")[first.dim],
@@ -291,14 +292,14 @@ class Samples : private Shares {
     Share out = of_[node.inputs[0]];
     const ValueId v = node.outputs[0];
     const auto dims = growth_.dims(v, &out.dim);
-    if (dims == Growth::Dims::none) return set(node, {.zero = out.zero});
+    if (dims == BatchGrowth::Dims::none) return set(node, {.zero = out.zero});
     out.inner = shape(v)[out.dim] / batch_;
     if (const auto place = node.op == ops::reshape
                                ? reshaped(of_[node.inputs[0]], shape(node.inputs[0]), shape(v), batch_)
                                : std::nullopt;
         place && shape(v)[place->dim] != shape(node.inputs[0])[of_[node.inputs[0]].dim])
       out = *place;
-    if (dims == Growth::Dims::other) return mix(node, n);
+    if (dims == BatchGrowth::Dims::other) return mix(node, n);
     set(node, out);
   }
   // By the letters of the placement rule: the batch dim has one, in all inputs that have samples. Where it

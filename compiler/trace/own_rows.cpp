@@ -7,7 +7,7 @@ namespace {
 std::optional<Share> sample_number(const Graph& graph, const Node& iota, int64_t samples) {
   const auto dim = static_cast<size_t>(iota.attrs.integer("dim"));
   if (graph[iota.outputs[0]].shape[dim] != samples) return {};
-  return Share{Kind::samples, dim, 1};
+  return Share{ShareKind::samples, dim, 1};
 }
 std::optional<double> constant(const Graph& graph, ValueId v) {
   while (graph[v].producer.valid()) {
@@ -37,7 +37,7 @@ std::optional<Share> reshaped(const Share& place, const Shape& from, const Shape
     const int64_t step = stride_of(to, d);
     if (step == 0 || stride % step || to[d] == 1) continue;
     const int64_t inner = stride / step;
-    if (to[d] % (inner * samples) == 0) return Share{Kind::samples, d, inner};
+    if (to[d] % (inner * samples) == 0) return Share{ShareKind::samples, d, inner};
   }
   return {};
 }
@@ -70,7 +70,7 @@ std::optional<Share> numbers_within(const Graph& graph, ValueId iota, ValueId v,
   const auto dim = static_cast<size_t>(number->attrs.integer("dim"));
   const int64_t inner = graph[number->outputs[0]].shape[dim] / samples;
   if (inner == 0 || inner % static_cast<int64_t>(*by)) return {};
-  return Share{Kind::samples, dim, inner};
+  return Share{ShareKind::samples, dim, inner};
 }
 
 }  // namespace lockstep::compiler

@@ -11,9 +11,9 @@ namespace lockstep::compiler {
 // alike: depends on no sample, and on their number by `ratio` alone. samples: each element belongs to one.
 // total: a sum over samples, which may be scaled. place: made of no sample, but of their number, or of what
 // differs from one place in the micro-batch to the next. mixed: anything else.
-enum class Kind { alike, samples, total, place, mixed };
+enum class ShareKind { alike, samples, total, place, mixed };
 struct Share {
-  Kind kind = Kind::alike;
+  ShareKind kind = ShareKind::alike;
   // Of samples: the element at index i of `dim` belongs to sample i / inner % B.
   size_t dim = 0;
   int64_t inner = 1;
@@ -42,16 +42,17 @@ class Shares {
       : graph_(some), growth_(some, whole), batch_(growth_.samples()), of_(some.values.size()) {}
 
  protected:
+  using Kind = ShareKind;
   const Shape& shape(ValueId v) const { return graph_[v].shape; }
-  bool is(ValueId v, Kind kind) const { return of_[v].kind == kind; }
-  bool sampled(ValueId v) const { return is(v, Kind::samples) && !of_[v].same; }
+  bool is(ValueId v, ShareKind kind) const { return of_[v].kind == kind; }
+  bool sampled(ValueId v) const { return is(v, ShareKind::samples) && !of_[v].same; }
   static bool one(double ratio);
   // Where the samples of a node's inputs lie: anywhere along a dim in one whose elements are the same.
   Share first_of(const Node& node) const;
   // By the placement rule of its row: none where it has none.
   std::optional<SplitRule> rule_of(const Node& node) const;
   // A micro-batch's value, summed over all of them, over the same on the whole batch.
-  double summed(ValueId v) const { return of_[v].ratio * (is(v, Kind::alike) ? growth_.parts() : 1); }
+  double summed(ValueId v) const { return of_[v].ratio * (is(v, ShareKind::alike) ? growth_.parts() : 1); }
   // The node by which that is not 1.
   NodeId reason(ValueId v) const;
   NodeId sized_of(NodeId n, const Node& node) const;
@@ -59,7 +60,7 @@ class Shares {
   std::optional<double> scaled(const Node& node, const Op& row, bool totals) const;
 
   const Graph& graph_;
-  const Growth growth_;
+  const BatchGrowth growth_;
   const int64_t batch_;
   PerValue<Share> of_;
 };
