@@ -202,8 +202,8 @@ TEST(Config, HelpOfAKeyHasAtMostThirtyWords) {
     if (key.kinds.empty()) own.push_back(key);
   EXPECT_GT(own.size(), 80u);
   check(own);
-  for (const Family* family : families()) check(family->keys());
-  for (const Task* task : tasks()) check(task->keys());
+  for (const models::Family* family : models::families()) check(family->keys());
+  for (const tasks::Task* task : tasks::tasks()) check(task->keys());
 }
 
 TEST(Config, DefaultsObeyTheirOwnRules) {
