@@ -167,9 +167,11 @@ class Attempt {
 
   void obey_stop() {
     if (!stop_.look([this] { return late_->slow(); })) return;
+    const bool gone = !fs::exists(log_dir_);  // and with it the word that a rank is ready
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (told_.count(i) || ranks_[i]->ended()) continue;
-      if (!fs::exists(worker_file(log_dir_, static_cast<int64_t>(i))) && !stop_.also_unready()) continue;
+      const bool ready = gone || fs::exists(worker_file(log_dir_, static_cast<int64_t>(i)));
+      if (!ready && !stop_.also_unready()) continue;
       kill(ranks_[i]->pid(), SIGUSR1);
       told_.insert(i);
     }

@@ -212,8 +212,8 @@ def train(
     at a time; 0 takes what the batch and the step say, never the ranks, so that their number changes no bit: the
     whole batch where the step mixes its samples (batch norm, negatives of the batch) or reads how many they are,
     else its largest divisor, at most 32, that leaves 4 or more for ranks to share; for that the step is traced
-    twice more, on the whole batch and on a part of it. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The
-    run goes on from the newest checkpoint of its folder, on any number of ranks; it saves every `save_every`
+    twice more, on the whole batch and on a part of it. Step i reads samples i * global_batch to (i + 1) * global_batch
+    - 1. The run goes on from the newest checkpoint of its folder, on any number of ranks; it saves every `save_every`
     steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop; with save_async the state is copied and
     written while the training goes on. Every `memory_every` steps it is kept in the host's memory, too, from
     which trainrun restarts it (0: never). validation=Validation(...) measures on

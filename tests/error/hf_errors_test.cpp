@@ -22,6 +22,8 @@ TEST(HuggingFaceErrors, ConfigsThatSayAnotherFunction) {
                 alone));
   EXPECT_EQ(with("qwen2", {{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}),
             lines("qwen2",
+                  "rope_parameters has rope_type \"default\", and rope_scaling has \"linear\": two models; mend "
+                  "one, or take it out\n  "
                   "rope_scaling is {\"type\":\"linear\",\"factor\":4.0}; trainrun's qwen computes rotary "
                   "positions of rope_type \"default\"" +
                       alone));

@@ -15,7 +15,8 @@ session = ls.Session([])
 
 def computed(function, *arrays):
     """What a traced function gives for these arrays."""
-    types = {np.dtype(np.float32): ls.f32, np.dtype(np.int32): ls.i32, np.dtype(np.uint32): ls.u32, np.dtype(bool): ls.boolean}
+    types = {np.dtype(np.float32): ls.f32, np.dtype(np.int32): ls.i32, np.dtype(np.uint32): ls.u32,
+             np.dtype(bool): ls.boolean}
     state = ls.State(session.mesh)
     state.materialize()
     fields = {f"x{i}": (types[a.dtype], a.shape) for i, a in enumerate(arrays)}

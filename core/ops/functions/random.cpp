@@ -140,7 +140,7 @@ Tensor bernoulli(Tensor p, Here at) {
   need_floats("bernoulli", {p}, at);
   need_shape("bernoulli", p, p.shape(), p.dtype(), at);
   InFunction line(p, at);
-  return where(isnan(p), p, convert(unit(p, p.shape()) < convert(p, DType::f32), p.dtype()));
+  return convert(unit(p, p.shape()) < convert(p, DType::f32), p.dtype());
 }
 Tensor bernoulli(Tensor beside, Shape shape, double p, DType dtype, Here at) {
   need_shape("bernoulli", beside, shape, dtype, at);
