@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the documentation as a site, a folder a version: build/site/VERSION, with latest as a link to it, and build/site/index.html, which
-# leads there. Folders of other versions that lie in build/site stay, and the pages' menu lists them. Needs a built trainrun; the generator
-# comes from PyPI.
+# Builds the documentation as a site, a folder a version: build/site/VERSION, with latest as a link to it, and
+# build/site/index.html, which leads there. Folders of other versions that lie in build/site stay, and the pages' menu
+# lists them. Needs a built trainrun; the generator comes from PyPI.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 trainrun="$root/build/bin/trainrun"

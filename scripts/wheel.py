@@ -12,15 +12,20 @@ import shutil
 import subprocess
 import sys
 
-# Open MPI opens its plugins by path, and they ask for its libraries by name. The kernels that a run compiles ask for libgomp by name, too,
+# Open MPI opens its plugins by path, and they ask for its libraries by name. The kernels that a run compiles ask for
+# libgomp by name, too,
 # and a process has one OpenMP.
-BY_NAME = ["libmpi.so.40", "libmpi_cxx.so.40", "libopen-rte.so.40", "libopen-pal.so.40", "libpmix.so.2", "libmca_common_sm.so.40",
+BY_NAME = ["libmpi.so.40", "libmpi_cxx.so.40", "libopen-rte.so.40", "libopen-pal.so.40", "libpmix.so.2",
+           "libmca_common_sm.so.40",
            "libgomp.so.1"]
 # What ranks of one host, and of several over TCP, open of Open MPI. mpirun and its daemons are not in a wheel.
-PLUGINS = """allocator_basic allocator_bucket bml_r2 btl_self btl_tcp btl_vader coll_basic coll_inter coll_libnbc coll_self coll_sm coll_tuned
-  ess_env ess_pmi ess_singleton errmgr_default_app grpcomm_direct mpool_hugepage oob_tcp op_avx osc_pt2pt osc_rdma osc_sm patcher_overwrite
-  pmix_ext3x pmix_isolated pml_ob1 pstat_linux rcache_grdma reachable_weighted regx_fwd regx_naive regx_reverse rml_oob routed_binomial
-  routed_direct routed_radix schizo_ompi schizo_orte shmem_mmap shmem_posix shmem_sysv state_app topo_basic""".split()
+PLUGINS = """
+  allocator_basic allocator_bucket bml_r2 btl_self btl_tcp btl_vader coll_basic coll_inter coll_libnbc coll_self
+  coll_sm coll_tuned ess_env ess_pmi ess_singleton errmgr_default_app grpcomm_direct mpool_hugepage oob_tcp op_avx
+  osc_pt2pt osc_rdma osc_sm patcher_overwrite pmix_ext3x pmix_isolated pml_ob1 pstat_linux rcache_grdma
+  reachable_weighted regx_fwd regx_naive regx_reverse rml_oob routed_binomial routed_direct routed_radix schizo_ompi
+  schizo_orte shmem_mmap shmem_posix shmem_sysv state_app topo_basic
+""".split()
 PREFIX = "lib/x86_64-linux-gnu/openmpi/lib/openmpi3"  # of Debian's Open MPI, below OPAL_PREFIX
 PLATFORM = "manylinux_2_36_x86_64"
 SHIM = '''#!python
@@ -110,8 +115,10 @@ for package, _ in packages:
 for common in ("GPL-2", "GPL-3", "LGPL-2.1", "LGPL-3"):
     shutil.copy(f"/usr/share/common-licenses/{common}", licences / common)
 sbom = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": {"component": {"type": "library", "name": "lockstep", "version": version, "licenses": [{"license": {"id": "Apache-2.0"}}]}},
-        "components": [{"type": "library", "name": package, "version": number, "purl": f"pkg:deb/debian/{package}@{number}?arch=amd64"}
+        "metadata": {"component": {"type": "library", "name": "lockstep", "version": version,
+                                   "licenses": [{"license": {"id": "Apache-2.0"}}]}},
+        "components": [{"type": "library", "name": package, "version": number,
+                        "purl": f"pkg:deb/debian/{package}@{number}?arch=amd64"}
                        for package, number in packages]}
 text = json.dumps(sbom, indent=1) + "\n"
 (info / "sboms").mkdir(exist_ok=True)
@@ -123,7 +130,8 @@ packed.mkdir()
 run("wheel", "pack", "--dest-dir", str(packed), str(tree))
 excluded = [word for name in BY_NAME for word in ("--exclude", name)]
 repaired = work / "repaired"
-run("auditwheel", "repair", "--plat", PLATFORM, "-z", "1", *excluded, "--wheel-dir", str(repaired), str(next(packed.iterdir())))
+run("auditwheel", "repair", "--plat", PLATFORM, "-z", "1", *excluded, "--wheel-dir", str(repaired),
+    str(next(packed.iterdir())))
 wheel = next(repaired.iterdir())
 run("advzip", "--recompress", "--shrink-normal", str(wheel))  # a megabyte less than zlib
 shutil.move(wheel, out)

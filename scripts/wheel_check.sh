@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Shows that a wheel installs and trains in a bare Debian 12 that has Python and g++ alone: scripts/wheel_check.sh WHEEL. Needs root and
-# debootstrap. Checks its size, how fast trainrun and `import lockstep` start, and that 1, 2 and 3 ranks have the same bits.
+# Shows that a wheel installs and trains in a bare Debian 12 that has Python and g++ alone: scripts/wheel_check.sh
+# WHEEL. Needs root and debootstrap. Checks its size, how fast trainrun and `import lockstep` start, and that 1, 2 and 3
+# ranks have the same bits.
 set -euo pipefail
 wheel=$(realpath "${1:?usage: scripts/wheel_check.sh WHEEL}")
 ((EUID == 0)) || { echo "wheel_check: root alone may make a chroot" >&2; exit 2; }

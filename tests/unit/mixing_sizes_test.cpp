@@ -5,22 +5,11 @@
 #include "compiler/trace/mixing.h"
 #include "core/nn/metric.h"
 #include "core/ops/functions.h"
+#include "tests/unit/mixing_case.h"
 
 namespace lockstep {
 namespace {
 
-using compiler::BatchField;
-
-// Of a loss of x f32 [B, 6] and ids i32 [B, 3], traced on some samples and on the whole batch.
-using OfBatch = std::function<Loss(const Tensor& x, const Tensor& ids)>;
-std::vector<compiler::Mixing> found(const OfBatch& of, int64_t samples, int64_t whole) {
-  const auto traced = [&](int64_t many) {
-    std::vector<BatchField> batch{{"x", DType::f32, {many, 6}}, {"ids", DType::i32, {many, 3}}};
-    return compiler::trace(
-        batch, [&](const std::vector<Tensor>& fields) { return of(fields[0], fields[1]); }, {}, 2);
-  };
-  return compiler::mixed_samples(traced(samples), traced(whole));
-}
 Loss whole(const Tensor& y) { return mean_loss(y); }
 
 // What micro-batches change though no sample sees another: x f32 [B, 6].

@@ -13,23 +13,14 @@
 #include "core/ops/pooling.h"
 #include "core/optim/sgd.h"
 #include "core/tasks/task.h"
+#include "tests/unit/mixing_case.h"
 
 namespace lockstep {
 namespace {
 
 using compiler::BatchField;
 
-// The ops that mix samples in a loss of x f32 [B, 6] and ids i32 [B, 3], for B of 4 and of 6 (a size of dims
-// besides).
-using OfBatch = std::function<Loss(const Tensor& x, const Tensor& ids)>;
-std::vector<compiler::Mixing> found(const OfBatch& of, int64_t samples, int64_t whole) {
-  const auto traced = [&](int64_t many) {
-    std::vector<BatchField> batch{{"x", DType::f32, {many, 6}}, {"ids", DType::i32, {many, 3}}};
-    return compiler::trace(
-        batch, [&](const std::vector<Tensor>& fields) { return of(fields[0], fields[1]); }, {}, 2);
-  };
-  return compiler::mixed_samples(traced(samples), traced(whole));
-}
+// For B of 4 and of 6 (a size of dims besides).
 std::vector<std::string> mixing(const OfBatch& of, int64_t samples = 4) {
   std::vector<std::string> out;
   for (const auto& one : found(of, samples, 3 * samples)) out.emplace_back(one.op.name());
