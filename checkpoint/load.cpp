@@ -28,13 +28,14 @@ void check_fit(const Manifest& manifest, const std::string& step_dir, const std:
   for (const auto& tensor : manifest.tensors) stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
   std::string text = misfit_text(stored, step_dir, types_of(arrays), "the model", false);
   if (!text.empty())
-    throw UserError(text +
-                    "\n  the model of this run differs from the one that was saved: use its config, or "
-                    "another --name (with "
-                    "train.init_from=STEP-FOLDER, which takes the weights alone); --load.partial takes what "
-                    "both have alike\n  in a program: give another run=, and the weights that both have alike "
-                    "by ls.load_weights(state, \"" +
-                    step_dir + "\", partial=True)");
+    throw UserError(
+        text +
+        "\n  the model of this run differs from the one that was saved: use its config, or "
+        "another --name (with "
+        "train.init_from=STEP-FOLDER, which takes the weights alone); --load.partial takes what "
+        "both have alike\n  in a program: give another run=, and the weights that both have alike "
+        "by ls.load_weights(state, \"" +
+        step_dir + "\", partial=True)");
 }
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {

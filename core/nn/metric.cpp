@@ -17,9 +17,9 @@ namespace {
 // What a row of metrics.jsonl, or the result of a called step, has beside the metrics of a step.
 bool is_the_steps_own(std::string_view name) {
   static constexpr std::array<std::string_view, 18> kNames{
-      "step",         "loss",           "tokens",      "lr",           "step_ms",       "tokens_per_s",
-      "slowest_rank", "busy_ms_median", "busy_ms_min", "busy_ms_max",  "samples_per_s", "predicted_step_ms",
-      "passed_over",  "state_hash",     "certificate", "applied",      "stop",          "measured_step_ms"};
+      "step",         "loss",           "tokens",      "lr",          "step_ms",       "tokens_per_s",
+      "slowest_rank", "busy_ms_median", "busy_ms_min", "busy_ms_max", "samples_per_s", "predicted_step_ms",
+      "passed_over",  "state_hash",     "certificate", "applied",     "stop",          "measured_step_ms"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || is_later_count(name) ||
          (name.starts_with("exposed_") && name.ends_with("_ms")) || name.starts_with("weight_norm.") ||
          (name.starts_with("val_") && !name.ends_with(".grad_norm"));  // which is of an optimizer at val_...

@@ -158,14 +158,13 @@ class Reader {
     const Json now = config_.value("rope_parameters", Json()), theta = config_.value("rope_theta", Json());
     if (is_off(now) || !now.is_object()) return;
     Json before = config_.value("rope_scaling", Json());
-    if (before.is_object() && !before.empty())
-      before["rope_type"] = rope_type(before), before.erase("type");
+    if (before.is_object() && !before.empty()) before["rope_type"] = rope_type(before), before.erase("type");
     if (!theta.is_null() && (before.is_null() || before.is_object())) before["rope_theta"] = theta;
     for (const auto& [name, part] : before.items())
       if (const Json one = name == "rope_type" ? Json(rope_type(now)) : now.value(name, part); one != part)
         wrong_.push_back(str("rope_parameters has ", name, " ", shown(one), ", and ",
-                             name == "rope_theta" ? "the key rope_theta is " : "rope_scaling has ", shown(part),
-                             ": two models; mend one, or take it out"));
+                             name == "rope_theta" ? "the key rope_theta is " : "rope_scaling has ",
+                             shown(part), ": two models; mend one, or take it out"));
   }
   // Today rope_parameters, before that rope_theta and rope_scaling. Parts become keys of their own.
   void rope() {

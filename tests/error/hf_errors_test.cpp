@@ -20,13 +20,14 @@ TEST(HuggingFaceErrors, ConfigsThatSayAnotherFunction) {
             "rope_parameters is {\"rope_type\":\"yarn\",\"factor\":8.0}; trainrun's llama computes rotary "
             "positions of rope_type \"default\", \"linear\" and \"llama3\"" +
                 alone));
-  EXPECT_EQ(with("qwen2", {{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}),
-            lines("qwen2",
-                  "rope_parameters has rope_type \"default\", and rope_scaling has \"linear\": two models; mend "
-                  "one, or take it out\n  "
-                  "rope_scaling is {\"type\":\"linear\",\"factor\":4.0}; trainrun's qwen computes rotary "
-                  "positions of rope_type \"default\"" +
-                      alone));
+  EXPECT_EQ(
+      with("qwen2", {{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}),
+      lines("qwen2",
+            "rope_parameters has rope_type \"default\", and rope_scaling has \"linear\": two models; mend "
+            "one, or take it out\n  "
+            "rope_scaling is {\"type\":\"linear\",\"factor\":4.0}; trainrun's qwen computes rotary "
+            "positions of rope_type \"default\"" +
+                alone));
   EXPECT_EQ(with("llama",
                  {{"rope_parameters", {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1}}}}),
             lines("llama",
@@ -38,15 +39,17 @@ TEST(HuggingFaceErrors, ConfigsThatSayAnotherFunction) {
       lines("llama",
             "rope_parameters has rope_type \"default\", and rope_scaling has \"linear\": two models; mend "
             "one, or take it out"));
-  EXPECT_EQ(with("llama", {{"rope_parameters", plain}, {"rope_theta", 500000}}),
-            lines("llama",
-                  "rope_parameters has rope_theta 10000.0, and the key rope_theta is 500000: two models; mend "
-                  "one, or take it out"));
-  EXPECT_EQ(with("llama", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4.0}}},
-                           {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
-            lines("llama",
-                  "rope_parameters has factor 4.0, and rope_scaling has 2.0: two models; mend one, or take it "
-                  "out"));
+  EXPECT_EQ(
+      with("llama", {{"rope_parameters", plain}, {"rope_theta", 500000}}),
+      lines("llama",
+            "rope_parameters has rope_theta 10000.0, and the key rope_theta is 500000: two models; mend "
+            "one, or take it out"));
+  EXPECT_EQ(
+      with("llama", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4.0}}},
+                     {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+      lines("llama",
+            "rope_parameters has factor 4.0, and rope_scaling has 2.0: two models; mend one, or take it "
+            "out"));
   EXPECT_EQ(with("llama", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 2}}},
                            {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
             "accepted");

@@ -171,7 +171,8 @@ TEST_F(Trainrun, WordsThatDoNotFitTheCommand) {
        "ckpt prune: --keep is required, and is not given (the newest N whole "
        "ones stay; at least 1); write trainrun ckpt prune RUN --keep N\n"},
       {{"c.json", "--timeout", ""},
-       "--timeout is empty, as where a variable is not set; give a value, or leave it out: trainrun run --help\n"},
+       "--timeout is empty, as where a variable is not set; give a value, or leave it out: trainrun run "
+       "--help\n"},
       {{"plan", "c.json", "--memory="},
        "--memory has no value behind its =; give one, or leave it out: trainrun plan --help\n"},
       {{"ckpt"}, "ckpt wants one of its commands behind it:\n  ls       all checkpoints of a run\n"},

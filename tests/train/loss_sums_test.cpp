@@ -331,8 +331,8 @@ TEST(LossSums, MetricsOfCountsAreTheStepsOwn) {
     });
     ADD_FAILURE() << "no UserError";
   } catch (const UserError& error) {
-    EXPECT_TRUE(std::string_view(error.what())
-                    .ends_with(": \"tokens.2\" is the step's own; give yours another name"))
+    EXPECT_TRUE(
+        std::string_view(error.what()).ends_with(": \"tokens.2\" is the step's own; give yours another name"))
         << error.what();
   }
 }
