@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/target.h"
+#include "compiler/constant_ids.h"
 #include "compiler/counted_scalars.h"
 #include "compiler/distribute_kernels.h"
 #include "compiler/fingerprint.h"
@@ -176,17 +177,21 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
   context.micro_batches = plan.micro_batches;
   context.gradients_travel_as_they_are = plan.order == LaneOrder::interleaved && options.invariant;
   const bool scaled = state.compute_dtype() == DType::f16;
+  Told told;
   Graph traced = trace(
       batch,
       [&](const std::vector<Tensor>& fields) {
         return scaled ? with_loss_scale(state.loss_scale(), fields, function) : function(fields);
       },
-      state.policy(), plan.micro_batches, &plan.terms);
+      state.policy(), plan.micro_batches, &told);
   check_sparse(traced, state, mesh, options);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   if (on_traced) on_traced(traced);
-  plan.ids = id_bounds(traced);
+  plan.terms = std::move(told.terms);
+  const std::vector<IdRead> reads = id_reads(traced, told.id_reads);
+  check_constant_ids(traced, reads);
+  plan.ids = id_bounds(traced, reads);
   plan.of_scalars = tensors_of_scalars(traced);
   const auto rows = step_passes();
   const size_t again =

@@ -5,6 +5,7 @@
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/codegen/target.h"
+#include "compiler/constant_ids.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/round_rows.h"
 #include "compiler/lower/simplify.h"
@@ -43,7 +44,9 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
     return function(inputs);
   }();
   add_results(builder, results, line_of(at).text());
-  ids_ = id_bounds(builder->graph);
+  const std::vector<IdRead> reads = id_reads(builder->graph, builder->id_reads);
+  check_constant_ids(builder->graph, reads);
+  ids_ = id_bounds(builder->graph, reads);
   PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); },
                       options};
   // A copy: tensors that the function kept still have their shapes.

@@ -342,9 +342,8 @@ class Partitioner {
     for (const auto& input : old_.inputs)
       if (input.kind == InputKind::batch) {
         Tensor batch = tensor(forms(input.value).level[0]);
-        std::vector<int64_t> dims;
-        for (int d = 0; d < batch.ndim(); ++d) dims.push_back(d);
-        Tensor zero = sum(convert(less(batch, batch), x.dtype()), dims);
+        if (batch.dtype() == DType::boolean) batch = convert(batch, DType::i32);
+        Tensor zero = sum(convert(less(batch, batch), x.dtype()));
         return x + broadcast_to(zero, x.shape());
       }
     throw UserError(str("[sum_lanes] ", at.text(), ": the step has no batch input to sum over"));

@@ -5,133 +5,127 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/ops/held_number.h"
 
 namespace lockstep::compiler {
 
 namespace {
-// The batch field whose elements all are those of `v`, in any shape, order and width; null where there is
-// none.
-const GraphInput* field_of(const Graph& graph, ValueId v) {
+// The number that all elements of `v` are.
+std::optional<int64_t> whole_number_of(const Graph& graph, ValueId v) {
+  for (;;) {
+    if (!graph[v].producer.valid()) return {};
+    const Node& node = graph.producer(v);
+    if (node.op == ops::full) {
+      if (!is_integer(graph[v].dtype)) return {};
+      return number_of(node.attrs, "value", graph[v].dtype).bits();
+    }
+    if (node.op != ops::broadcast && node.op != ops::reshape) return {};
+    v = node.inputs[0];
+  }
+}
+
+// The batch field that `v` is computed from element by element, in any shape, order and width, and how; null
+// where there is none.
+struct OfField {
+  const GraphInput* field = nullptr;
+  std::vector<IdChange> changes = {};
+};
+bool is_whole(const Graph& graph, const Node& node) {
+  if (node.op == ops::convert) {
+    const DType to = graph[node.outputs[0]].dtype;
+    return to == DType::i32 || to == DType::i64;
+  }
+  return node.op == ops::reshape || node.op == ops::permute || node.op == ops::broadcast ||
+         node.op == ops::stop_gradient;
+}
+OfField field_of(const Graph& graph, ValueId v) {
+  OfField out;
   for (;;) {
     const NodeId producer = graph[v].producer;
     if (!producer.valid()) break;
     const Node& node = graph.node(producer);
-    const bool whole =
-        node.op == ops::reshape || node.op == ops::permute || node.op == ops::broadcast ||
-        node.op == ops::stop_gradient ||
-        (node.op == ops::convert && (graph[v].dtype == DType::i32 || graph[v].dtype == DType::i64));
-    if (!whole || is_float(graph[node.inputs[0]].dtype) || graph[node.inputs[0]].dtype == DType::boolean)
-      return nullptr;
-    v = node.inputs[0];
+    size_t from = 0;
+    if (node.op == ops::add || node.op == ops::sub || node.op == ops::mul) {
+      auto number = whole_number_of(graph, node.inputs[1]);
+      if (!number) number = whole_number_of(graph, node.inputs[0]), from = 1;
+      if (!number) return {};
+      out.changes.push_back({node.op, *number, from == 1, graph[v].dtype});
+    } else if (!is_whole(graph, node)) {
+      return {};
+    }
+    v = node.inputs[from];
+    if (is_float(graph[v].dtype) || graph[v].dtype == DType::boolean) return {};
   }
+  std::reverse(out.changes.begin(), out.changes.end());
   for (const auto& input : graph.inputs)
-    if (input.value == v && input.kind == InputKind::batch) return &input;
-  return nullptr;
+    if (input.value == v && input.kind == InputKind::batch) out.field = &input;
+  return out;
 }
 
-// Where an op reads ids, and how many there are; count 0 for an op that reads none.
-struct Reads {
-  ValueId ids;
-  int64_t count = 0;
-  std::string of = {};
-  const char* wider = "table larger";
-};
-
-// Places in the row-major order of a tensor, as gather() and scatter() write them: ids along one dim, numbers
-// along the others, each times the stride of its dim.
-struct Places {
-  ValueId ids;
-  int64_t stride = 1;  // of the ids
-  std::vector<int64_t> all = {};
-};
-bool read_places(const Graph& graph, ValueId v, int64_t stride, Places& out) {
-  const Node* node = graph[v].producer.valid() ? &graph.producer(v) : nullptr;
-  if (node && node->op == ops::iota) return out.all.push_back(stride), true;
-  if (node && (node->op == ops::add || node->op == ops::reshape)) {
-    for (ValueId part : node->inputs)
-      if (!read_places(graph, part, stride, out)) return false;
-    return true;
-  }
-  if (node && node->op == ops::mul && stride == 1 && is_integer(graph[v].dtype) &&
-      graph[node->inputs[1]].producer.valid())
-    if (const Node& by = graph.producer(node->inputs[1]); by.op == ops::full)
-      return read_places(graph, node->inputs[0], by.attrs.integer("value"), out);
-  if (out.ids != kNoValue || !field_of(graph, v)) return false;
-  out.ids = v, out.stride = stride, out.all.push_back(stride);
-  return true;
-}
-// Of ids along a dim of a tensor of this shape, whose places `v` holds; none where it is other arithmetic.
-std::optional<Reads> along_a_dim(const Graph& graph, ValueId v, const Shape& shape) {
-  Places places;
-  if (shape.size() < 2 || !read_places(graph, v, 1, places) || places.ids == kNoValue) return {};
-  std::vector<int64_t> strides(shape.size(), 1);
-  int64_t size = 0;
-  for (size_t d = shape.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * shape[d];
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (strides[d] == places.stride) size = std::max(size, shape[d]);
-  std::sort(places.all.begin(), places.all.end());
-  std::sort(strides.begin(), strides.end());
-  if (strides != places.all) return {};
-  return Reads{places.ids, size, str("an index along a dim of ", size), "dim larger"};
-}
-// The shape of a tensor of which a node takes or makes the elements in a row.
-Shape shape_in_a_row(const Graph& graph, const Node& node) {
-  if (node.op == ops::take && graph[node.inputs[0]].producer.valid())
-    if (const Node& from = graph.producer(node.inputs[0]); from.op == ops::reshape)
-      return graph[from.inputs[0]].shape;
-  if (node.op == ops::index_add)
-    for (const Node& user : graph.nodes)
-      if (user.op == ops::reshape && user.inputs[0] == node.outputs[0]) return graph[user.outputs[0]].shape;
-  return {};
-}
-Reads reads_of(const Graph& graph, const Node& node) {
+// What a node reads by ids; count 0 for one that reads nothing by them.
+IdRead read_of(const Graph& graph, const Node& node) {
   auto type = [&](size_t input) {
     const Value& value = graph[node.inputs[input]];
     return shape_text(value.dtype, value.shape);
   };
-  if (node.op == ops::take || node.op == ops::index_add)
-    if (auto reads =
-            along_a_dim(graph, node.inputs[node.op == ops::take ? 1 : 0], shape_in_a_row(graph, node)))
-      return *reads;
-  if (node.op == ops::embedding || node.op == ops::take)
-    return {node.inputs[1], graph[node.inputs[0]].shape[0], str("a row of ", type(0))};
-  if (node.op == ops::index_add) {
-    const int64_t rows = node.attrs.integer("rows");
-    return {node.inputs[0], rows, str("one of ", rows, " rows")};
+  IdRead out;
+  out.op = node.op.name(), out.at = node.at;
+  if (node.op == ops::embedding || node.op == ops::take) {
+    out.ids = node.inputs[1], out.count = graph[node.inputs[0]].shape[0];
+    out.of = str("a row of ", type(0));
+  } else if (node.op == ops::index_add) {
+    out.ids = node.inputs[0], out.count = node.attrs.integer("rows");
+    out.of = str("one of ", out.count, " rows");
+  } else if (node.op == ops::cross_entropy) {
+    out.ids = node.inputs[1], out.count = graph[node.inputs[0]].shape.back();
+    out.of = str("a class of the logits ", type(0)), out.wider = "logits wider";
+    out.ignores = true, out.ignored = node.attrs.integer("ignore_index");
   }
-  if (node.op == ops::cross_entropy)
-    return {node.inputs[1], graph[node.inputs[0]].shape.back(), str("a class of the logits ", type(0)),
-            "logits wider"};
-  return {};
+  return out;
 }
 }  // namespace
 
-std::vector<IdBound> id_bounds(const Graph& traced) {
+std::vector<IdRead> id_reads(const Graph& traced, const std::vector<IdRead>& told) {
+  std::vector<IdRead> out = told;
+  for (const Node& node : traced.nodes) out.push_back(read_of(traced, node));
+  std::erase_if(out, [](const IdRead& read) { return read.count == 0; });
+  return out;
+}
+
+std::vector<IdBound> id_bounds(const Graph& traced, const std::vector<IdRead>& reads) {
   std::vector<IdBound> out;
-  for (const Node& node : traced.nodes) {
-    const Reads reads = reads_of(traced, node);
-    if (reads.count == 0) continue;
-    const GraphInput* field = field_of(traced, reads.ids);
-    if (!field) continue;
-    const bool ignores = node.op == ops::cross_entropy;
-    const IdBound bound{field->name, reads.count, ignores,  ignores ? node.attrs.integer("ignore_index") : 0,
-                        node.op,     node.at,     reads.of, reads.wider};
+  for (const IdRead& read : reads) {
+    const OfField from = field_of(traced, read.ids);
+    if (!from.field) continue;
     const bool known = std::any_of(out.begin(), out.end(), [&](const IdBound& other) {
-      return other.field == bound.field && other.count <= bound.count &&
-             (!other.ignores || (bound.ignores && other.ignored == bound.ignored));
+      return other.field == from.field->name && other.changes == from.changes &&
+             other.read.count <= read.count &&
+             (!other.read.ignores || (read.ignores && other.read.ignored == read.ignored));
     });
-    if (!known) out.push_back(bound);
+    if (!known) out.push_back({from.field->name, from.changes, read});
   }
   return out;
 }
 
 namespace {
+int64_t changed(int64_t id, const std::vector<IdChange>& changes) {
+  for (const IdChange& change : changes) {
+    const auto a = static_cast<uint64_t>(change.first ? change.by : id),
+               b = static_cast<uint64_t>(change.first ? id : change.by);
+    const uint64_t made = change.op == ops::add ? a + b : change.op == ops::sub ? a - b : a * b;
+    int64_t held = 0;
+    set_int(change.dtype, &held, 0, static_cast<int64_t>(made));
+    id = get_int(change.dtype, &held, 0);
+  }
+  return id;
+}
 template <class T>
 int64_t first_outside(const IdBound& bound, const T* ids, int64_t count) {
+  const IdRead& read = bound.read;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t id = ids[i];
-    if (id < 0 || id >= bound.count) [[unlikely]]
-      if (!bound.ignores || id != bound.ignored) return i;
+    const int64_t id = bound.changes.empty() ? ids[i] : changed(ids[i], bound.changes);
+    if (id < 0 || id >= read.count) [[unlikely]]
+      if (!read.ignores || id != read.ignored) return i;
   }
   return -1;
 }
@@ -145,11 +139,15 @@ void check_ids(const IdBound& bound, DType dtype, const Shape& shape, const void
   if (dtype == DType::u16) at = first_outside(bound, static_cast<const uint16_t*>(data), count);
   if (dtype == DType::u8) at = first_outside(bound, static_cast<const uint8_t*>(data), count);
   if (at < 0) return;
-  throw UserError(str("[", bound.op, "] ", bound.at.text(), ": the batch field \"", bound.field, "\" holds ",
-                      get_int(dtype, data, at), " in sample ", first + at / each, " of the step, at element ",
-                      at % each, "; each is ", bound.of, ", 0 to ", bound.count - 1,
-                      bound.ignores ? str(", or ", bound.ignored, ", which does not count") : "",
-                      ": mend the data, or make the ", bound.wider));
+  const int64_t id = get_int(dtype, data, at);
+  const IdRead& read = bound.read;
+  throw UserError(
+      str("[", read.op, "] ", read.at.text(), ": the batch field \"", bound.field, "\" holds ", id,
+          " in sample ", first + at / each, " of the step, at element ", at % each,
+          bound.changes.empty() ? "" : str(", of which the step makes ", changed(id, bound.changes)),
+          "; each is ", read.of, ", 0 to ", read.count - 1,
+          read.ignores ? str(", or ", read.ignored, ", which does not count") : "",
+          ": mend the data, or make the ", read.wider));
 }
 
 }  // namespace lockstep::compiler

@@ -36,7 +36,7 @@ void check_sparse_tables(const Builder& builder) {
 }  // namespace
 
 Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, std::optional<DType> policy,
-            int64_t micro_batches, std::vector<SourceLine>* terms) {
+            int64_t micro_batches, Told* told) {
   auto builder = std::make_shared<Builder>();
   builder->precision = policy;
   builder->micro_batches = micro_batches;
@@ -53,9 +53,9 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
   std::vector<Tensor> counts;
   for (const Loss& term : terms_of("loss", loss)) {
     const ValueId written = term.sum.id();
-    if (terms)
-      terms->push_back(builder->graph[written].producer.valid() ? builder->graph.producer(written).at
-                                                                : SourceLine());
+    if (told)
+      told->terms.push_back(builder->graph[written].producer.valid() ? builder->graph.producer(written).at
+                                                                     : SourceLine());
     const Tensor sum = apply1(ops::sum_lanes, {term.sum}), count = sum_counts(term.count);
     const Tensor mean = sum / convert(count, sum.dtype());
     value = value.defined() ? value + mean : mean;
@@ -65,6 +65,7 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
   for (size_t i = 0; i < counts.size(); ++i)
     builder->graph.add_output(OutputKind::metric, count_metric(i), counts[i].id());
   check_sparse_tables(*builder);
+  if (told) told->id_reads = builder->id_reads;
   return builder->graph;  // a copy: tensors that the function kept still have their shapes
 }
 

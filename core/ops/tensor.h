@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/ir/graph.h"
+#include "core/ops/id_read.h"
 
 namespace lockstep {
 
@@ -21,6 +22,7 @@ struct Builder {
   std::string loss_scale = {};    // the state that gradients of parameters are scaled by meanwhile; "": none
   int64_t micro_batches = 0;      // of a step, over all ranks; 0: of something else than a step
   std::set<ValueId> sparse = {};  // state inputs of which rows alone are read and replaced (Spec::sparse)
+  std::vector<IdRead> id_reads = {};  // that no one op of the graph tells: functions::reads_by_ids()
   // State input of this name, added on first use.
   ValueId state_input(const std::string& fqn, DType dtype, const Shape& shape);
   // Scalar input of this name (rank 0), added on first use.

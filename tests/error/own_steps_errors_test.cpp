@@ -1,6 +1,8 @@
 // What a program of one's own may get wrong, on the words it is told: functions, ids, scalars, updates.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -175,10 +177,11 @@ TEST(OwnSteps, IndicesOutsideTheirDim) {
     };
     EXPECT_EQ(with(0), "accepted");
     for (const int32_t id : {6, -1})
-      EXPECT_EQ(with(id),
-                str(add ? "[index_add] " : "[take] ", here(line), ": the batch field \"y\" holds ", id,
-                    " in sample 3 of the step, at element 2; each is an index along a dim of 6, 0 to 5: "
-                    "mend the data, or make the dim larger"));
+      EXPECT_EQ(
+          with(id),
+          str(add ? "[scatter_add] " : "[gather] ", here(line), ": the batch field \"y\" holds ", id,
+              " in sample 3 of the step, at element 2; each is a place along dim 1 of f32[2,6], 0 to 5: "
+              "mend the data, or make the dim larger"));
   }
 }
 
@@ -196,6 +199,83 @@ TEST(OwnSteps, IdsThatAFunctionMadeAreItsOwn) {
                       {});
   state.materialize();
   EXPECT_EQ(refusal([&] { step.run(batch([](int64_t, auto fields) { fields[0][1] = -1; })); }), "accepted");
+}
+
+// Losses say the range of their targets, whichever ops they are made of, and of what is added to a field.
+TEST(OwnSteps, TargetsThatAStepComputes) {
+  const auto told = [](const std::function<Loss(Tensor, Tensor)>& function, int32_t last) {
+    State state(solo_mesh(), 1);
+    Linear head(state / "head", 4, 10);
+    Step step = compile(state, {{"y", DType::i32, {2, 4}}}, {8, 2, 0},
+                        [&](const std::vector<Tensor>& b) {
+                          Tensor logits = broadcast_to(head(ones(b[0], {4}, DType::f32)), {2, 4, 10});
+                          return function(logits, b[0]);
+                        },
+                        {});
+    state.materialize();
+    return refusal([&] { step.run(batch([&](int64_t, auto fields) { fields[0][7] = last; })); });
+  };
+  const std::string classes =
+      "; each is a class of the logits f32[2,4,10], 0 to 9, or -100, which does not count";
+  EXPECT_EQ(told([](Tensor x, Tensor y) { return cross_entropy(x, y * 0 + 9); }, 9), "accepted");
+  EXPECT_EQ(told([](Tensor x, Tensor y) { return cross_entropy(x, 9 - y); }, 9), "accepted");
+  expect_words(told([](Tensor x, Tensor y) { return cross_entropy(x, y + 1); }, 9),
+               {"[cross_entropy] own_steps_errors_test.cpp:",
+                "\"y\" holds 9 in sample 1 of the step, at element 3, of which the step makes 10" + classes});
+  const std::string made = "at element 2, of which the step makes 10" + classes;
+  expect_words(told([](Tensor x, Tensor y) { return nll_loss(log_softmax(x), y * 5); }, 9),
+               {"[nll_loss] ", made});
+  expect_words(told([](Tensor x, Tensor y) { return cross_entropy(x, y * 5, {.smoothing = 0.1}); }, 9),
+               {"[cross_entropy] ", made});
+  expect_words(told([](Tensor x, Tensor y) { return nll_loss(log_softmax(x), y); }, 10),
+               {"[nll_loss] ", "\"y\" holds 10 in sample 1 of the step, at element 3" + classes});
+  expect_words(told([](Tensor x, Tensor y) { return multi_margin_loss(x, y - 1); }, 9),
+               {"[multi_margin_loss] ",
+                "\"y\" holds 0 in sample 0 of the step, at element 0, of which the step "
+                "makes -1; each is a class of the logits f32[2,4,10], 0 to 9: mend"});
+}
+
+TEST(OwnSteps, ConstantIdsOutsideWhatTheyRead) {
+  using Function = std::function<Tensor(Tensor x, Tensor ids)>;
+  const auto told = [](std::vector<Number> ids, const Function& function) {
+    State state(solo_mesh(), 1);
+    const auto of = [&](const std::vector<Tensor>& b) {
+      return function(b[0], constant(b[0], ids, DType::i32));
+    };
+    return refusal([&] { Forward(state, {{"x", DType::f32, {2, 3}}}, of, {}); });
+  };
+  const Function rows = [](Tensor x, Tensor i) { return index_select(x, 0, i); },
+                 columns = [](Tensor x, Tensor i) { return index_select(x, 1, i); },
+                 places = [](Tensor x, Tensor i) { return gather(x, 1, reshape(i, {2, 1})); },
+                 along = [](Tensor x, Tensor i) { return take_along_dim(x, reshape(i, {2, 1}), 1); },
+                 bags = [](Tensor x, Tensor i) { return embedding_bag(x, reshape(i, {2, 2})); },
+                 classes = [](Tensor x, Tensor i) { return cross_entropy(x, i).sum; };
+  const std::string place = "; each is a place along dim 1 of f32[2,3], 0 to 2: mend the constant";
+  expect_words(told({1, 7}, rows), {"[take] own_steps_errors_test.cpp:",
+                                    "hold 7 at element 1; each is a row of f32[2,3], 0 to 1: mend"});
+  expect_words(told({0, -1}, columns), {"hold -1 at element 1; each is a row of f32[3,2], 0 to 2: mend"});
+  expect_words(told({2, 3}, places), {"[gather] own_steps_errors_test.cpp:", "hold 3 at element 1" + place});
+  expect_words(told({-1, 2}, along), {"[gather] own_steps_errors_test.cpp:", "hold -1 at element 0" + place});
+  expect_words(
+      told({0, -1, 9, 1}, bags),
+      {"[embedding_bag] ", "hold 9 at element 2; each is a row of f32[2,3], 0 to 1, or -1, which does"});
+  expect_words(
+      told({0, 3}, classes),
+      {"[cross_entropy] ", "hold 3 at element 1; each is a class of the logits f32[2,3], 0 to 2, or -100"});
+  EXPECT_EQ(told({1, 0}, rows) + told({2, 0}, places) + told({0, -100}, classes), "acceptedacceptedaccepted");
+}
+
+// A constant count is one of each micro-batch, whatever the first field's dtype.
+TEST(OwnSteps, AFieldOfBool) {
+  State state(solo_mesh(), 1);
+  Linear head(state / "head", 4, 1);
+  const auto loss = [&](const std::vector<Tensor>& b) { return mean_loss(head(convert(b[0], DType::f32))); };
+  Step step = compile(state, {{"on", DType::boolean, {2, 4}}}, {8, 2, 0}, loss, {});
+  state.materialize();
+  const StepInput input{1, [](int64_t, int64_t count, const std::vector<void*>& fields) {
+                          std::fill_n(static_cast<bool*>(fields[0]), count * 4, false);
+                        }};
+  EXPECT_TRUE(std::isfinite(step.run(input).metrics.at("loss")));
 }
 
 TEST(OwnSteps, IdsOfAForward) {

@@ -1,4 +1,5 @@
 """Functions, layers and losses by their Python arguments, beside NumPy: names, defaults, keywords, several results."""
+import threading
 import unittest
 
 import lockstep as ls
@@ -57,6 +58,21 @@ class Functions(unittest.TestCase):
         z = np.float32([0.5, -88.5])
         np.testing.assert_allclose(computed(slope(ls.sinh), z), np.cosh(z.astype(float)), rtol=1e-5)
         np.testing.assert_allclose(computed(slope(ls.cosh), z), np.sinh(z.astype(float)), rtol=1e-5)
+
+    def test_the_sum_of_a_row_that_no_stack_holds(self):
+        """The sums of its blocks are 1 MiB, the stack of the thread is half of that."""
+        state, found = ls.State(session.mesh), []
+        state.materialize()
+        x = np.ones((1,), np.float32)
+        total = ls.forward(state, {"x": (ls.f32, [1])}, lambda x: ls.ones(x, [2**31]).sum())
+        before = threading.stack_size(2**19)
+        try:
+            thread = threading.Thread(target=lambda: found.append(total(x)))
+            thread.start()
+        finally:
+            threading.stack_size(before)
+        thread.join()
+        self.assertEqual(found, [2**31])
 
     def test_nan_stays(self):
         x = np.float32([np.nan, 0.3, -0.7, 2])

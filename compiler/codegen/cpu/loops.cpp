@@ -30,6 +30,7 @@ namespace {
 
 constexpr int64_t kParallelWork = 32768;  // elements below which threads do not pay
 constexpr int64_t kColumnTile = 2048;
+constexpr int64_t kBlocksOnStack = int64_t{1} << 16;  // of a row; results of more would not fit a stack
 constexpr int64_t kRowCache =
     16384;  // bytes up to which dear values of a row are kept for the next loop over it
 
@@ -210,8 +211,13 @@ class Nest {
       for (size_t k : sums) finish(k, str("s", k));
     } else {
       const int64_t count = (plan_.columns + kBlock - 1) / kBlock;
-      for (size_t k : sums)
-        text_.line(str(lane_type(type_of(plan_.reductions[k])), " b", k, "[", count, "];"));
+      const bool on_heap = count > kBlocksOnStack;
+      for (size_t k : sums) {
+        const std::string type(lane_type(type_of(plan_.reductions[k])));
+        text_.line(on_heap ? str(type, "* const b", k, " = (", type, "*)__builtin_malloc(", count,
+                                 " * sizeof(", type, "));")
+                           : str(type, " b", k, "[", count, "];"));
+      }
       if (here) text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
       text_.open(str("for (i64 b = 0; b < ", count, "; ++b) {"));
       text_.line(str("const i64 to = (b + 1) * ", kBlock, " < ", whole_, " ? (b + 1) * ", kBlock, " : ",
@@ -220,7 +226,10 @@ class Nest {
       column_loop(stage, str("b * ", kBlock), "to", str("b == ", count - 1));
       for (size_t k : sums) text_.line(str("b", k, "[b] = ", tree(plan_.reductions[k], str("s", k)), "[0];"));
       text_.close();
-      for (size_t k : sums) fold_blocks(k, count);
+      for (size_t k : sums) {
+        fold_blocks(k, count);
+        if (on_heap) text_.line(str("__builtin_free(b", k, ");"));
+      }
     }
     written_.insert(fresh_.begin(), fresh_.end());
   }

@@ -37,6 +37,10 @@ void need_ids(std::string_view name, const Tensor& ids, Here at) {
   if (ids.dtype() != DType::i32 && ids.dtype() != DType::i64)
     refuse(name, {ids}, at, str("ids are ", ids.text(), ", need i32 or i64; convert them?"));
 }
+void reads_by_ids(std::string_view name, const Tensor& ids, Here at, IdRead read) {
+  read.ids = ids.id(), read.op = name, read.at = source_line(*ids.builder(), at);
+  ids.builder()->id_reads.push_back(std::move(read));
+}
 Attr held(std::string_view name, const Tensor& x, const Number& number, Here at) {
   need(name, {x}, at);
   if (!number.fits(x.dtype())) refuse(name, {x}, at, not_held(number, x.dtype(), x.text()));

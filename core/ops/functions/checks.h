@@ -20,6 +20,10 @@ void need(std::string_view name, const std::vector<Tensor>& inputs, Here at);  /
 void need_floats(std::string_view name, const std::vector<Tensor>& inputs,
                  Here at);                                         // and floats of one dtype, or a policy
 void need_ids(std::string_view name, const Tensor& ids, Here at);  // i32 or i64
+// A read by `ids` that no one op tells (losses made of several, gather): `read` says of what, and its value,
+// name and line are filled in. Ids of the data are checked where a batch is filled, constants when the step is
+// compiled.
+void reads_by_ids(std::string_view name, const Tensor& ids, Here at, IdRead read);
 // The attribute of a number beside x, or of one that is made in a dtype; UserError where that does not hold
 // it.
 Attr held(std::string_view name, const Tensor& x, const Number& number, Here at);

@@ -32,6 +32,9 @@ Tensor places(std::string_view name, Tensor x, int64_t d, Tensor ids, Here at) {
                ": as many dims, and in the others no more elements"));
   if (numel(shape) > std::numeric_limits<int32_t>::max())
     refuse(name, {x}, at, str(x.text(), " has ", numel(shape), " elements, for less than 2^31"));
+  reads_by_ids(
+      name, ids, at,
+      {.count = shape[d], .of = str("a place along dim ", d, " of ", x.text()), .wider = "dim larger"});
   Tensor out;
   int64_t stride = 1;
   for (int i = static_cast<int>(shape.size()) - 1; i >= 0; stride *= shape[i], --i) {
@@ -75,6 +78,9 @@ Tensor embedding_bag(Tensor table, Tensor ids, Bag mode, int64_t padding, Tensor
     refuse("embedding_bag", {table}, at,
            str("weights are ", weights.text(), ", ids ", ids.text(),
                ": one weight for each id, and only of a sum"));
+  reads_by_ids(
+      "embedding_bag", ids, at,
+      {.count = table.size(0), .of = str("a row of ", table.text()), .ignores = true, .ignored = padding});
   InFunction line(table, at);
   Tensor counts = convert(ids != padding, rules::statistic(table.dtype()));
   Tensor inside = where(ids == padding, full_like(ids, 0), ids);

@@ -44,7 +44,7 @@ struct Rows {
   Tensor x, is_target, counts;  // logits in f32; where the target stands; which rows count
 };
 void need_targets(std::string_view name, Tensor x, Tensor targets, const CrossEntropyOptions& options,
-                  Here at) {
+                  Here at, bool ignores = true) {
   need(name, {x, targets}, at);
   need_floats(name, {x}, at);
   need_ids(name, targets, at);
@@ -59,6 +59,12 @@ void need_targets(std::string_view name, Tensor x, Tensor targets, const CrossEn
   if (const Tensor& w = options.weight;
       w.defined() && (!is_float(w.dtype()) || w.shape() != Shape{x.size(-1)}))
     refuse(name, {x}, at, str("weights are ", w.text(), ", need floats [", x.size(-1), "], one per class"));
+  reads_by_ids(name, targets, at,
+               {.count = x.size(-1),
+                .of = str("a class of the logits ", x.text()),
+                .wider = "logits wider",
+                .ignores = ignores,
+                .ignored = options.ignore_index});
 }
 Tensor spread(Tensor rows, Tensor like) {
   return broadcast_dims(rows, like.shape(), counted(0, rows.ndim()));
@@ -234,7 +240,7 @@ Loss kl_div(Tensor log_probabilities, Tensor target, bool log_target, Here at) {
 }
 
 Loss multi_margin_loss(Tensor x, Tensor targets, int p, double margin, Here at) {
-  need_targets("multi_margin_loss", x, targets, {}, at);
+  need_targets("multi_margin_loss", x, targets, {}, at, false);
   if (p != 1 && p != 2) refuse("multi_margin_loss", {x}, at, str("p is ", p, ", needs 1 or 2"));
   InFunction line(x, at);
   Rows rows = rows_of(x, targets, {});
