@@ -25,7 +25,7 @@ const NamedType* find(const std::vector<NamedType>& types, const std::string& fq
       std::find_if(types.begin(), types.end(), [&](const auto& one) { return one.fqn == fqn; });
   return found == types.end() ? nullptr : &*found;
 }
-std::string some_of(const std::vector<std::string>& names) {
+std::string first_of(const std::vector<std::string>& names) {
   constexpr size_t kShown = 12;
   std::vector<std::string> shown(names.begin(),
                                  names.begin() + static_cast<long>(std::min(names.size(), kShown)));
@@ -185,10 +185,10 @@ void InitialWeights::choose_names(const std::vector<NamedType>& stored, const St
                               : str(": the first is ", kept[0], " there and ", unread[0], " here")));
     if (!kept.empty())
       told_.push_back(str(kept.size(), " of ", whose, " keep their values, which ", where_,
-                          " does not have: ", some_of(kept)));
+                          " does not have: ", first_of(kept)));
     if (!unread.empty())
       told_.push_back(str(unread.size(), " of ", where_, " are not read, since ", whose,
-                          " does not have them: ", some_of(unread)));
+                          " does not have them: ", first_of(unread)));
     std::erase_if(wanted, lacks(stored));
   }
   if (partial || source_.step) std::erase_if(offered, lacks(wanted));  // a checkpoint holds more than weights

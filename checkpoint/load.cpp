@@ -14,15 +14,12 @@
 #include "checkpoint/plan/fit.h"
 #include "core/base/log.h"
 #include "core/base/remove_known.h"
+#include "core/base/steady_seconds.h"
 #include "core/mesh/nonfinite.h"
 
 namespace lockstep::checkpoint {
 
 namespace {
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays) {
   std::vector<NamedType> stored;
   for (const auto& tensor : manifest.tensors) stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
@@ -108,14 +105,14 @@ WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, co
                                   for (const auto& file : manifest.files)
                                     open_shard(storage, step_dir, file, manifest);
                                 }
-                                began = seconds();
+                                began = steady_seconds();
                                 read_arrays(storage, step_dir, manifest, arrays);
                               }));
-  const double read_in = seconds() - began;
+  const double read_in = steady_seconds() - began;
   if (loaded.verdict != Verdict::ok) return loaded;
   std::string hash = state_hash({arrays.begin(), arrays.end()}, mesh);
   logs::topic("checkpoint", str("read ", step_dir, " in ", read_in, " s, its state hash was made in ",
-                                seconds() - began - read_in, " s"));
+                                steady_seconds() - began - read_in, " s"));
   if (hash != manifest.state_hash && (!left || left->none()))
     return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash,
                                   ", but the tensors give ", hash, ": they are not those that were saved")};

@@ -16,6 +16,7 @@
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/place.h"
 #include "core/base/log.h"
+#include "core/base/steady_seconds.h"
 #include "core/mesh/content.h"
 #include "core/mesh/fingerprint.h"
 #include "core/mesh/nonfinite.h"
@@ -39,10 +40,6 @@ void raise_of(int64_t step, WorkOutcome outcome) {
 void stand_back() {
   omp_set_num_threads(std::clamp(omp_get_max_threads() / 4, 1, 4));
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);  // of Linux: this thread, and those it starts
-}
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Beside the one that brings them: what writes waits for the disk most of the time.
@@ -74,7 +71,7 @@ SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<con
   for (size_t rank = 1; rank < prints.size(); ++rank)
     LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ",
              prints[0], " and ", prints[rank]);
-  began_ = seconds();
+  began_ = steady_seconds();
   if (!info_.allow_nonfinite && !looks())
     if (auto bad = find_nonfinite(arrays, mesh)) refuse_nonfinite(bad->text());
   if (room_ && !take_snapshot(arrays)) {
@@ -83,7 +80,7 @@ SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<con
     if (!looked)
       if (auto bad = find_nonfinite(arrays, mesh)) refuse_nonfinite(bad->text());
   }
-  taken_ = seconds() - began_;
+  taken_ = steady_seconds() - began_;
   if (!room_) in_place_ = in_place(plan_, mesh.rank, arrays);
   source_ = room_ ? static_cast<ChunkSource*>(&room_->snapshot) : in_place_.get();
   prepare(0);
@@ -327,9 +324,10 @@ bool SaveInFlight::advance() {
     default:
       if (hosts_ && lead()) attempt([&] { remove_others(storage_, dir_, step_name(info_.step)); });
       finish();
-      logs::topic("checkpoint", str("saved ", out_.path, ": ", plan_.bytes_of(mesh_.rank),
-                                    " bytes of this rank, ", out_.bytes, " in all, state ", out_.state_hash,
-                                    ", in ", seconds() - began_, " s, of which the snapshot took ", taken_));
+      logs::topic("checkpoint",
+                  str("saved ", out_.path, ": ", plan_.bytes_of(mesh_.rank), " bytes of this rank, ",
+                      out_.bytes, " in all, state ", out_.state_hash, ", in ", steady_seconds() - began_,
+                      " s, of which the snapshot took ", taken_));
       return true;
   }
 }

@@ -98,7 +98,7 @@ FingerprintPart collectives_part(const Graph& whole) {
     int64_t bytes = 0;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value& value = whole[node.inputs[i]];
-      bytes += numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
+      bytes += bytes_of(value);
       lines.push_back({str(key, " (", node.op, ") tensor ", i),
                        str(shape_text(value.dtype, value.shape), " ", text(value.layout, whole.mesh))});
     }

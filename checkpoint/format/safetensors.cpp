@@ -40,8 +40,7 @@ std::string make_safetensors_header(std::vector<SafeTensor>& tensors,
       throw UserError("a tensor cannot be named \"__metadata__\": safetensors keeps that name for itself");
     if (!names.insert(tensor.name).second)
       throw UserError(str("two tensors are named \"", tensor.name, "\" in one safetensors file"));
-    if (tensor.other.empty())
-      tensor.bytes = numel(tensor.shape) * static_cast<int64_t>(size_of(tensor.dtype));
+    if (tensor.other.empty()) tensor.bytes = bytes_of(tensor.dtype, tensor.shape);
     tensor.offset = at;
     header[tensor.name] = {
         {"dtype", tensor.other.empty() ? std::string(safetensors_name(tensor.dtype)) : tensor.other},

@@ -5,10 +5,6 @@
 namespace lockstep::compiler {
 
 namespace {
-int64_t bytes_of(const Value& value) {
-  return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
-}
-
 struct Finder {
   const StepProgram& program;
   Access out;

@@ -14,10 +14,6 @@ bool is_start(const Node& node) {
   return node.op == ops::model_gather_start || node.op == ops::model_exchange_start;
 }
 bool is_wait(const Node& node) { return node.op == ops::model_wait; }
-int64_t bytes_of(const Value& value) {
-  return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
-}
-
 class Caller {
  public:
   Caller(const Graph& graph, const PerValue<Place>& places, const CompileOptions& options,

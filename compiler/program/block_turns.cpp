@@ -31,8 +31,7 @@ std::string BlockTurns::read(const Span& span) const {
     if (call.kind == BlockCall::Kind::start || call.kind == BlockCall::Kind::wait) continue;
     for (size_t i = call.inputs; i < call.args.size(); ++i) {
       const Value& value = seed.graph[seed.graph.node(call.node).outputs[i - call.inputs]];
-      const Span made =
-          span_of(turn.run, call.args[i], numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
+      const Span made = span_of(turn.run, call.args[i], bytes_of(value));
       if (made.region == span.region && made.offset < span.offset + span.bytes &&
           span.offset < made.offset + made.bytes)
         return str("reads what call ", c, " of the seed is yet to make");

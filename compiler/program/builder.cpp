@@ -137,7 +137,7 @@ void StepBuilder::declare_inputs() {
     }
   }
   for (const auto& field : plan_.fields) {
-    const int64_t bytes = numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+    const int64_t bytes = lockstep::bytes_of(field.dtype, field.shape);
     const int64_t stride = slot_stride(bytes);
     batch_[field.name] = {writer_.region(Kind::input, field.name, slots_ * stride), bytes, stride};
   }

@@ -15,6 +15,10 @@
 
 namespace lockstep::compiler {
 
+inline constexpr int64_t kWord = 4;  // bytes of an id, and of an element of a table's rows
+inline Span words(const Span& base, int64_t at, int64_t count) {
+  return base.part(at * kWord, count * kWord);
+}
 inline int64_t size_of_value(const Value& value) { return static_cast<int64_t>(size_of(value.dtype)); }
 
 class StepBuilder {

@@ -12,9 +12,7 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr int64_t kWord = 4;  // bytes of an id, and of an element
 const std::string kOwners = "dp_shard";
-Span words(const Span& base, int64_t at, int64_t count) { return base.part(at * kWord, count * kWord); }
 // Rows of a micro-batch begin where devices align memory to.
 int64_t padded(int64_t elements) { return slot_stride(elements * kWord) / kWord; }
 }  // namespace

@@ -132,7 +132,7 @@ const std::string& mesh_dim_of(const ProgramBlock& block, const BlockCall& start
 Transfer transfer_of(const ProgramBlock& block, const BlockCall& start, const Members& members) {
   const Node& node = block.graph.node(start.node);
   const Value& value = block.graph[node.inputs[0]];
-  const int64_t bytes = numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
+  const int64_t bytes = bytes_of(value);
   // A gather brings the whole value to each other rank, an exchange a part of it.
   const int64_t to_each = node.op == ops::model_gather_start ? bytes : bytes / members.count;
   const int64_t sent = to_each * (members.count - 1);

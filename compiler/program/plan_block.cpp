@@ -15,10 +15,6 @@
 namespace lockstep::compiler {
 
 namespace {
-int64_t bytes_of(const Value& value) {
-  return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
-}
-
 // The calls from `first` to `last` during which a value must stay.
 struct Life {
   int first = -1, last = -1;

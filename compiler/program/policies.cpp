@@ -43,12 +43,12 @@ void StepBuilder::add(const Turn& turn, size_t g) {
 }
 
 void StepBuilder::answer(const Turn& turn, size_t g) {
-  constexpr int64_t kWord = sizeof(uint64_t);
+  constexpr int64_t kSumBytes = sizeof(uint64_t);
   ChecksumSpans checked{.parts = {}, .sums = {}, .wanted = wanted_};
   for (int output : block(kBodyBlock).groups[g])
     checked.parts.push_back(output_of(kBodyBlock, output, turn.inputs, turn.arena));
   const auto count = static_cast<int64_t>(checked.parts.size());
-  checked.sums = answers_.part(answered_ * kWord, count * kWord);
+  checked.sums = answers_.part(answered_ * kSumBytes, count * kSumBytes);
   answered_ += count;
   if (count) writer_.put(std::move(checked));
 }

@@ -8,11 +8,6 @@
 
 namespace lockstep::compiler {
 
-namespace {
-constexpr int64_t kWord = 4;  // bytes of an id, and of an element
-Span words(const Span& base, int64_t at, int64_t count) { return base.part(at * kWord, count * kWord); }
-}  // namespace
-
 void StepBuilder::make_rows() {
   if (plan_.phases.rows.empty()) return;
   int64_t mine = 0;

@@ -287,7 +287,7 @@ class Walk : private Refusals {
       write(argument(run, call, i, block.graph[node.outputs[i - call.inputs]]), ByteState::plain);
   }
   Span argument(const RunBlock& run, const BlockCall& call, size_t i, const Value& value) const {
-    return span_of(run, call.args[i], numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
+    return span_of(run, call.args[i], bytes_of(value));
   }
   void check_access(const Span& span, bool written) const {
     inside(span);

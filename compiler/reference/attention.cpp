@@ -176,10 +176,10 @@ std::vector<DenseArray> sdpa_grad(const Call& call) {
   return {dq, dk, dv};
 }
 
-const FormulaRow kRows[] = {{"rope", rope}, {"sdpa", sdpa}, {"sdpa_grad", sdpa_grad}};
+const FormulaRow kAttentionRows[] = {{"rope", rope}, {"sdpa", sdpa}, {"sdpa_grad", sdpa_grad}};
 
 }  // namespace
 
-std::span<const FormulaRow> attention_formulas() { return kRows; }
+std::span<const FormulaRow> attention_formulas() { return kAttentionRows; }
 
 }  // namespace lockstep::compiler::reference

@@ -210,7 +210,7 @@ std::vector<DenseArray> dropout(const Call& call) {
   return {out};
 }
 
-const FormulaRow kRows[] = {
+const FormulaRow kCompositeRows[] = {
     {"softmax", softmax},
     {"gelu", gelu},
     {"gelu_grad", gelu_grad},
@@ -228,6 +228,6 @@ const FormulaRow kRows[] = {
 
 }  // namespace
 
-std::span<const FormulaRow> composite_formulas() { return kRows; }
+std::span<const FormulaRow> composite_formulas() { return kCompositeRows; }
 
 }  // namespace lockstep::compiler::reference

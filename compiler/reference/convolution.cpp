@@ -188,7 +188,7 @@ std::vector<DenseArray> avg_pool(const Call& call) {
   return {y};
 }
 
-const FormulaRow kRows[] = {
+const FormulaRow kConvolutionRows[] = {
     {"convolution", convolution},
     {"convolution_grad_input", convolution_grad_input},
     {"convolution_grad_weight", convolution_grad_weight},
@@ -201,6 +201,6 @@ const FormulaRow kRows[] = {
 
 }  // namespace
 
-std::span<const FormulaRow> convolution_formulas() { return kRows; }
+std::span<const FormulaRow> convolution_formulas() { return kConvolutionRows; }
 
 }  // namespace lockstep::compiler::reference

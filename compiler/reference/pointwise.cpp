@@ -239,7 +239,7 @@ std::vector<DenseArray> bitcast(const Call& call) {
           [](int64_t a, int64_t b) { return word(a) op word(b); }>
 #define INTEGER(expression) int2<[](int64_t a, int64_t b) -> int64_t { return expression; }>
 
-const FormulaRow kRows[] = {
+const FormulaRow kPointwiseRows[] = {
     {"neg", any1<[](double x) { return -x; }, [](int64_t x) { return wrapping(0 - word(x)); }>},
     {"abs", any1<[](double x) { return std::fabs(x); },
                  [](int64_t x) { return x < 0 ? wrapping(0 - word(x)) : x; }>},
@@ -289,6 +289,6 @@ const FormulaRow kRows[] = {
 
 }  // namespace
 
-std::span<const FormulaRow> pointwise_formulas() { return kRows; }
+std::span<const FormulaRow> pointwise_formulas() { return kPointwiseRows; }
 
 }  // namespace lockstep::compiler::reference

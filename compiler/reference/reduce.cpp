@@ -183,12 +183,12 @@ std::vector<DenseArray> linear(const Call& call) {
   return {out};
 }
 
-const FormulaRow kRows[] = {{"sum", sum}, {"prod", prod},          {"max", max},
-                            {"min", min}, {"argmax", arg_extreme}, {"argmin", arg_extreme},
-                            {"dot", dot}, {"linear", linear}};
+const FormulaRow kReduceRows[] = {{"sum", sum}, {"prod", prod},          {"max", max},
+                                  {"min", min}, {"argmax", arg_extreme}, {"argmin", arg_extreme},
+                                  {"dot", dot}, {"linear", linear}};
 
 }  // namespace
 
-std::span<const FormulaRow> reduce_formulas() { return kRows; }
+std::span<const FormulaRow> reduce_formulas() { return kReduceRows; }
 
 }  // namespace lockstep::compiler::reference

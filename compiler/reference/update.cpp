@@ -110,7 +110,7 @@ std::vector<DenseArray> spread_rows(const Call& call) {
   return {table};
 }
 
-const FormulaRow kRows[] = {
+const FormulaRow kUpdateRows[] = {
     {"adamw", adamw},
     {"sgd", sgd},
     {"global_norm", global_norm},
@@ -127,6 +127,6 @@ const FormulaRow kRows[] = {
 
 }  // namespace
 
-std::span<const FormulaRow> update_formulas() { return kRows; }
+std::span<const FormulaRow> update_formulas() { return kUpdateRows; }
 
 }  // namespace lockstep::compiler::reference

@@ -13,16 +13,12 @@ namespace {
 // Flops that a byte of memory traffic is worth: between a CPU (about 10) and a GPU with tensor cores (200).
 constexpr double kFlopsPerByte = 32;
 
-int64_t size_in_bytes(const Value& value) {
-  return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
-}
-
 double cost_of(const Graph& graph, const Node& node) {
   const OpKind kind = op_row(node.op).kind;
   if (kind == OpKind::view || kind == OpKind::creation) return 0;
   double work = 0;
-  for (ValueId v : node.inputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
-  for (ValueId v : node.outputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
+  for (ValueId v : node.inputs) work += kFlopsPerByte * static_cast<double>(bytes_of(graph[v]));
+  for (ValueId v : node.outputs) work += kFlopsPerByte * static_cast<double>(bytes_of(graph[v]));
   const auto out = static_cast<double>(numel(graph[node.outputs[0]].shape));
   if (node.op == ops::linear || node.op == ops::linear_float8)
     work += 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
@@ -42,12 +38,12 @@ double cost_of(const Graph& graph, const Node& node) {
 PerValue<ValueId> roots_of(const Graph& graph) {
   PerValue<int64_t> sliced(graph.values.size(), 0);
   for (const Node& node : graph.nodes)
-    if (node.op == ops::slice) sliced[node.inputs[0]] += size_in_bytes(graph[node.outputs[0]]);
+    if (node.op == ops::slice) sliced[node.inputs[0]] += bytes_of(graph[node.outputs[0]]);
   PerValue<ValueId> root(graph.values.size());
   for (ValueId v : graph.value_ids()) root[v] = v;
   for (const Node& node : graph.nodes) {
     bool view = node.op == ops::reshape || node.op == ops::permute || node.op == ops::broadcast ||
-                (node.op == ops::slice && sliced[node.inputs[0]] >= size_in_bytes(graph[node.inputs[0]]));
+                (node.op == ops::slice && sliced[node.inputs[0]] >= bytes_of(graph[node.inputs[0]]));
     if (view) root[node.outputs[0]] = root[node.inputs[0]];
   }
   return root;
@@ -90,7 +86,7 @@ Joint joint_of(const Graph& graph) {
       for (ValueId piece : node.inputs) out.whole[piece] = node.outputs[0];
   for (ValueId v : graph.value_ids()) {
     bool buffer = graph[v].producer.valid() && out.varying[v] && out.root[v] == v;
-    out.bytes.push_back(buffer ? size_in_bytes(graph[v]) : 0);
+    out.bytes.push_back(buffer ? bytes_of(graph[v]) : 0);
   }
   std::set<ValueId> saved;
   for (NodeId n : graph.node_ids())

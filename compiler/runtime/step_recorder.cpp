@@ -9,10 +9,6 @@
 
 namespace lockstep::compiler {
 
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 StepRecorder::StepRecorder(Stream& stream) : at_(steady_seconds()), begin_(stream.mark()) {}
 
 void StepRecorder::enter(int instr, Stream& stream) {

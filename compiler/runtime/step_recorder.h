@@ -10,6 +10,7 @@
 
 #include "compiler/program/program.h"
 #include "compiler/runtime/collectives.h"
+#include "core/base/steady_seconds.h"
 #include "core/device/device.h"
 
 namespace lockstep::compiler {
@@ -77,7 +78,5 @@ class StepRecorder {
   std::vector<std::pair<size_t, std::shared_ptr<Work>>> joined_;  // flights of the next launch
   std::vector<TracedStep::HostSpan> host_;
 };
-
-double steady_seconds();  // the steady clock, which TracedStep speaks by
 
 }  // namespace lockstep::compiler

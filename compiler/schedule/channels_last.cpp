@@ -34,9 +34,9 @@ L picked(const L& list, const List& order) {
   return out;
 }
 
-class Writer {
+class ChannelsLastWriter {
  public:
-  Writer(const Graph& graph, const WantsChannelsLast& wants)
+  ChannelsLastWriter(const Graph& graph, const WantsChannelsLast& wants)
       : graph_(graph),
         wants_(wants),
         rewriter_(graph),
@@ -238,7 +238,7 @@ Graph with_channels_last(const Graph& graph, const WantsChannelsLast& wants) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
                    [&](const Node& node) { return wants(graph, node); }))
     return graph;
-  Writer writer(graph, wants);
+  ChannelsLastWriter writer(graph, wants);
   Graph made = writer.write();
   return writer.permuted() * 2 > writer.convolved() ? graph : made;
 }

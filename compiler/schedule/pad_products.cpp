@@ -90,9 +90,9 @@ std::optional<Padding> padding_of(const Graph& graph, const Node& node, int64_t 
 
 using Padded = std::pair<ValueId, List>;  // an operand and what its dims get
 
-class Writer {
+class PaddedProductsWriter {
  public:
-  Writer(const Graph& graph, const std::function<ProductRows(DType)>& rule)
+  PaddedProductsWriter(const Graph& graph, const std::function<ProductRows(DType)>& rule)
       : graph_(graph), rule_(rule), rewriter_(graph) {
     for (size_t n = 0; n < graph.nodes.size(); ++n)
       if (auto padding = padding_of(graph.nodes[n])) chosen_.emplace(n, std::move(*padding));
@@ -177,7 +177,7 @@ class Writer {
 }  // namespace
 
 Graph with_padded_products(const Graph& graph, const std::function<ProductRows(DType)>& rule) {
-  return Writer(graph, rule).write();
+  return PaddedProductsWriter(graph, rule).write();
 }
 
 Graph pad_products(Graph graph, const PassContext& context) {

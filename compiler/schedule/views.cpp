@@ -126,7 +126,7 @@ class Marker {
     for (ValueId part : concat.inputs) {
       const ValueId from = maker_of(part, offset);
       if (from == kNoValue || moved_.count(from) || !made.emplace(from, offset).second) return false;
-      offset += numel(graph_[part].shape) * static_cast<int64_t>(size_of(graph_[part].dtype));
+      offset += bytes_of(graph_[part].dtype, graph_[part].shape);
     }
     moved_.merge(made);
     return true;

@@ -74,6 +74,8 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+inline int64_t bytes_of(const Value& value) { return bytes_of(value.dtype, value.shape); }
+
 struct Graph;
 
 struct Node {

@@ -37,9 +37,9 @@ struct ConvnextOptions : ImageOptions {
 };
 Init small() { return init::truncated_normal(kInitStd); }
 
-class Block {
+class ConvNextBlock {
  public:
-  Block(const Scope& at, int64_t width, double scale, double skipped)
+  ConvNextBlock(const Scope& at, int64_t width, double scale, double skipped)
       : scale_(at.parameter("layer_scale", {width, 1, 1}, init::constant(scale))),
         depthwise_(at / "block" / 0, width, width, {7}, {.padding = {3}, .groups = width}, true, small()),
         norm_(at / "block" / 2, width, 1e-6),
@@ -100,7 +100,7 @@ class Convnext {
     check_images("convnext", x, options_, at);
     for (size_t stage = 0; stage < steps_.size(); ++stage) {
       x = steps_[stage](x);
-      for (const Block& block : blocks_[stage]) x = block(x);
+      for (const ConvNextBlock& block : blocks_[stage]) x = block(x);
     }
     return head_(head_norm_(global_avg_pool(x)));
   }
@@ -108,7 +108,7 @@ class Convnext {
  private:
   ConvnextOptions options_;
   std::vector<Step> steps_;
-  std::vector<std::vector<Block>> blocks_;
+  std::vector<std::vector<ConvNextBlock>> blocks_;
   LayerNorm head_norm_;
   Linear head_;
 };

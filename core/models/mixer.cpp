@@ -53,9 +53,9 @@ class Mlp {
 
 int64_t patches(const MixerOptions& o) { return (o.size / o.patch) * (o.size / o.patch); }
 
-class Block {
+class MixerBlock {
  public:
-  Block(const Scope& at, const MixerOptions& o)
+  MixerBlock(const Scope& at, const MixerOptions& o)
       : norm1_(at / "norm1", o.width, 1e-6),
         tokens_(at / "mlp_tokens", patches(o),
                 o.token_hidden ? o.token_hidden : std::max<int64_t>(o.width / 2, 1), o.dropout),
@@ -90,7 +90,7 @@ class Mixer {
  private:
   MixerOptions options_;
   Conv2d stem_;
-  Stack<Block> blocks_;
+  Stack<MixerBlock> blocks_;
   LayerNorm norm_;
   Linear head_;
 };

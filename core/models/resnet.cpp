@@ -52,9 +52,9 @@ class Normed {
   BatchNorm2d norm_;
 };
 
-class Block {
+class ResidualBlock {
  public:
-  Block(const Scope& at, int64_t in, int64_t inner, int64_t stride, bool narrow) {
+  ResidualBlock(const Scope& at, int64_t in, int64_t inner, int64_t stride, bool narrow) {
     const int64_t out = narrow ? 4 * inner : inner;
     auto add = [&](int64_t from, int64_t to, int64_t kernel, int64_t step) {
       const size_t number = path_.size() + 1;
@@ -95,14 +95,14 @@ class Resnet {
   Tensor operator()(Tensor x, Here at = Here::current()) const {
     check_images("resnet", x, options_, at);
     x = max_pool(relu(stem_(x)), {3}, {.stride = {2}, .padding = {1}});
-    for (const Block& block : blocks_) x = block(x);
+    for (const ResidualBlock& block : blocks_) x = block(x);
     return head_[0](global_avg_pool(x));
   }
 
  private:
   ResnetOptions options_;
   Normed stem_;
-  std::vector<Block> blocks_;
+  std::vector<ResidualBlock> blocks_;
   std::vector<Linear> head_;
 };
 

@@ -126,9 +126,9 @@ class Attention {
 };
 
 // x + part(norm(x)) for attention, in a decoder attention to the source, and an MLP of relu.
-class Block {
+class T5Block {
  public:
-  Block(const Scope& at, const T5Options& o, bool decoder)
+  T5Block(const Scope& at, const T5Options& o, bool decoder)
       : self_(at / "layer" / 0 / "SelfAttention", o),
         self_norm_(at / "layer" / 0 / "layer_norm", o.width, o.eps) {
     if (decoder) {
@@ -171,13 +171,13 @@ class Side {
   Tensor operator()(Tensor x, Tensor source) const {
     Tensor bias = bias_(x, x.size(1));
     x = dropout_(x);
-    for (const Block& block : blocks_) x = block(x, source, bias);
+    for (const T5Block& block : blocks_) x = block(x, source, bias);
     return dropout_(norm_(x));
   }
 
  private:
   DistanceBias bias_;
-  std::vector<Block> blocks_;
+  std::vector<T5Block> blocks_;
   RmsNorm norm_;
   Dropout dropout_;
 };

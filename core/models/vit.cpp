@@ -48,9 +48,9 @@ int64_t patches(const VitOptions& o) {
 }
 LinearInit mlp_init() { return {init::xavier_uniform(), init::normal(1e-6)}; }
 
-class Block {
+class VitBlock {
  public:
-  Block(const Scope& at, const VitOptions& o)
+  VitBlock(const Scope& at, const VitOptions& o)
       : heads_(o.heads),
         norm1_(at / "ln_1", o.width, o.eps),
         in_weight_((at / "self_attention")
@@ -104,7 +104,7 @@ class Vit {
     Tensor first = broadcast_to(class_token_.computed(x), one);
     Tensor places = broadcast_to(position_.computed(x), all);
     x = dropout_(concat({first, x}, 1) + places);
-    for (const Block& block : blocks_) x = block(x);
+    for (const VitBlock& block : blocks_) x = block(x);
     return norm_(x);
   }
 
@@ -118,7 +118,7 @@ class Vit {
   Conv2d patch_;
   Parameter position_;
   Dropout dropout_;
-  std::vector<Block> blocks_;
+  std::vector<VitBlock> blocks_;
   LayerNorm norm_;
   Linear head_;
 };

@@ -1,11 +1,11 @@
 // Contract rows: dot (batch dims, lhs free dims, rhs free dims) and linear; joined with attention.
 // Accumulation is f32, f64 for f64.
 #include <algorithm>
-#include <numeric>
 
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
+#include "core/ops/functions/checks.h"
 #include "core/ops/rules.h"
 
 namespace lockstep {
@@ -18,11 +18,6 @@ using List = std::vector<int64_t>;
 List both(List a, const List& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
-}
-List range(int64_t from, int64_t to) {
-  List out(to - from);
-  std::iota(out.begin(), out.end(), from);
-  return out;
 }
 Attrs dot_attrs(List lhs_batch, List rhs_batch, List lhs_contract, List rhs_contract) {
   return {{"lhs_batch", lhs_batch},
@@ -92,7 +87,8 @@ Grads dot_vjp(const VjpContext& c) {
        b_end = a_end + static_cast<int64_t>(b_free.size());
   Grads out(2);
   if (c.wants[0]) {
-    Tensor da = apply1(ops::dot, {dy, b}, dot_attrs(range(0, batch), rb, range(a_end, b_end), b_free));
+    Tensor da = apply1(ops::dot, {dy, b},
+                       dot_attrs(functions::counted(0, batch), rb, functions::counted(a_end, b_end), b_free));
     List order(a.shape().size()), place = ranks(rc);
     for (size_t i = 0; i < lb.size(); ++i) order[lb[i]] = static_cast<int64_t>(i);
     for (size_t i = 0; i < a_free.size(); ++i) order[a_free[i]] = batch + static_cast<int64_t>(i);
@@ -100,7 +96,8 @@ Grads dot_vjp(const VjpContext& c) {
     out[0] = permute(da, order);
   }
   if (c.wants[1]) {  // dims come as (batch, b's contracted in a's order, b's free)
-    Tensor db = apply1(ops::dot, {a, dy}, dot_attrs(lb, range(0, batch), a_free, range(batch, a_end)));
+    Tensor db = apply1(ops::dot, {a, dy},
+                       dot_attrs(lb, functions::counted(0, batch), a_free, functions::counted(batch, a_end)));
     List order(b.shape().size()), place = ranks(lc);
     for (size_t i = 0; i < rb.size(); ++i) order[rb[i]] = static_cast<int64_t>(i);
     for (size_t i = 0; i < rc.size(); ++i) order[rc[i]] = batch + place[i];
@@ -139,7 +136,7 @@ std::string split_linear(const InferContext& c) {
 Grads linear_vjp(const VjpContext& c) {
   Tensor x = c.in[0], w = c.in[1], dy = c.grad[0];
   int64_t last = x.ndim() - 1;
-  List leading = range(0, last);
+  List leading = functions::counted(0, last);
   Grads out(c.in.size());
   if (c.wants[0]) out[0] = apply1(ops::dot, {dy, w}, dot_attrs({}, {}, {last}, {0}));
   if (c.wants[1]) out[1] = apply1(ops::dot, {dy, x}, dot_attrs({}, {}, leading, leading));

@@ -3,11 +3,10 @@
 // f64.
 #include "core/ops/convolution.h"
 
-#include <numeric>
-
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
+#include "core/ops/functions/checks.h"
 #include "core/ops/rules.h"
 #include "core/ops/window.h"
 
@@ -21,11 +20,6 @@ List tail(const Shape& shape) { return {shape.begin() + 2, shape.end()}; }
 Shape joined(int64_t a, int64_t b, const List& rest) {
   Shape out{a, b};
   out.insert(out.end(), rest.begin(), rest.end());
-  return out;
-}
-List range(int64_t from, int64_t to) {
-  List out(to - from);
-  std::iota(out.begin(), out.end(), from);
   return out;
 }
 
@@ -144,7 +138,7 @@ std::vector<Tensor> convolution_vjp(const VjpContext& c) {
   if (c.wants[0]) out[0] = apply1(ops::convolution_grad_input, {dy, w}, with_spatial(c.attrs, x.shape()));
   if (c.wants[1]) out[1] = apply1(ops::convolution_grad_weight, {x, dy}, with_spatial(c.attrs, w.shape()));
   if (c.in.size() == 3 && c.wants[2]) {
-    List dims = range(2, dy.ndim());
+    List dims = functions::counted(2, dy.ndim());
     dims.insert(dims.begin(), 0);
     out[2] = convert(sum(wide(dy), dims), dy.dtype());
   }
@@ -194,7 +188,8 @@ std::vector<Tensor> convolution_expand(const ExpandContext& c) {
   Tensor x = c.in[0], w = c.in[1];
   const int64_t groups = c.attrs.integer("groups"), dims = x.ndim() - 2;
   Tensor cols = columns(x, window_of(c.attrs, tail(w.shape())), groups);
-  Tensor y = dot(grouped(w, groups, 0), cols, 0, 0, range(2, 3 + dims), range(2 + dims, 3 + 2 * dims));
+  Tensor y = dot(grouped(w, groups, 0), cols, 0, 0, functions::counted(2, 3 + dims),
+                 functions::counted(2 + dims, 3 + 2 * dims));
   List order{2, 0, 1};  // [groups, O / groups, N, o...]
   for (int64_t d = 0; d < dims; ++d) order.push_back(3 + d);
   const Shape made = y.shape();
@@ -219,9 +214,10 @@ std::vector<Tensor> grad_weight_expand(const ExpandContext& c) {
   Tensor x = c.in[0], dy = c.in[1];
   const int64_t groups = c.attrs.integer("groups"), dims = x.ndim() - 2;
   const Window window = window_of(c.attrs, c.attrs.list("spatial"));
-  List positions = range(3, 3 + dims);
+  List positions = functions::counted(3, 3 + dims);
   positions.insert(positions.begin(), 0);
-  Tensor dw = dot(grouped(dy, groups, 1), columns(x, window, groups), 1, 0, positions, range(1, 2 + dims));
+  Tensor dw = dot(grouped(dy, groups, 1), columns(x, window, groups), 1, 0, positions,
+                  functions::counted(1, 2 + dims));
   return {reshape(dw, joined(dy.size(1), x.size(1) / groups, c.attrs.list("spatial")))};
 }
 

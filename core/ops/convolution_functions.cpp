@@ -5,17 +5,17 @@
 #include "core/base/error.h"
 #include "core/ops/convolution.h"
 #include "core/ops/functions.h"
+#include "core/ops/functions/checks.h"
 #include "core/ops/precision.h"
 #include "core/ops/window.h"
 
 namespace lockstep {
 
+using functions::refuse;
+
 namespace {
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(std::string_view op, const SourceLine& line, const std::string& what) {
-  throw UserError(str("[", op, "] ", line.text(), ": ", what));
-}
 SourceLine checked_line(std::string_view op, const std::vector<std::pair<Tensor, std::string_view>>& given,
                         Here at) {
   for (const auto& [tensor, role] : given)

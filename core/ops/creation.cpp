@@ -46,7 +46,6 @@ std::string split_made(const InferContext& c) {
     out += c.attrs.has("dim") && c.attrs.integer("dim") == static_cast<int64_t>(d) ? '#' : letters.next();
   return "->" + out;
 }
-std::vector<Tensor> no_gradient(const VjpContext& c) { return std::vector<Tensor>(c.in.size()); }
 }  // namespace
 
 std::span<const Op> creation_ops() {

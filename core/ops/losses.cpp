@@ -37,14 +37,6 @@ Types infer_cross_entropy_grad(const InferContext& c) {  // dsum, logits, target
   return {c.in[1]};
 }
 
-List leading(const Tensor& x) {
-  List dims;
-  for (int64_t d = 0; d + 1 < x.ndim(); ++d) dims.push_back(d);
-  return dims;
-}
-Tensor over_rows(Tensor statistic, Tensor like) {
-  return broadcast_dims(statistic, like.shape(), leading(like));
-}
 Tensor is_target(Tensor targets, Tensor x) { return equal(iota_like(x, -1), over_rows(targets, x)); }
 Tensor counted(Tensor targets, const Attrs& attrs) {
   return not_equal(targets, full_like(targets, attrs.integer("ignore_index")));

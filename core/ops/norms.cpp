@@ -69,14 +69,6 @@ Types infer_rms_norm_grad(const InferContext& c) {  // dy, x, w, rstd -> dx, dw
   return {c.in[1], c.in[2]};
 }
 
-List leading(const Tensor& x) {
-  List dims;
-  for (int64_t d = 0; d + 1 < x.ndim(); ++d) dims.push_back(d);
-  return dims;
-}
-Tensor over_rows(Tensor statistic, Tensor like) {
-  return broadcast_dims(statistic, like.shape(), leading(like));
-}
 Tensor over_columns(Tensor weight, Tensor like) {
   return broadcast_dims(weight, like.shape(), {like.ndim() - 1});
 }

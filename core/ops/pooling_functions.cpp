@@ -4,18 +4,18 @@
 
 #include "core/base/error.h"
 #include "core/ops/functions.h"
+#include "core/ops/functions/checks.h"
 #include "core/ops/pooling.h"
 #include "core/ops/rules.h"
 #include "core/ops/window.h"
 
 namespace lockstep {
 
+using functions::refuse;
+
 namespace {
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(std::string_view op, const SourceLine& line, const std::string& what) {
-  throw UserError(str("[", op, "] ", line.text(), ": ", what));
-}
 SourceLine checked_line(std::string_view op, const Tensor& x, Here at) {
   if (!x.defined()) refuse(op, line_of(at), "the input is an empty Tensor");
   SourceLine line = source_line(*x.builder(), at);

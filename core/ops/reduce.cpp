@@ -97,7 +97,6 @@ Grads extreme_vjp(const VjpContext& c) {  // equal shares among ties, as PyTorch
   Tensor count = sum(convert(hit, x.dtype()), c.attrs.list("dims"));
   return {where(hit, spread(c, c.grad[0] / count), full_like(x, 0))};
 }
-Grads no_gradient(const VjpContext&) { return Grads(1); }
 
 Attrs over(std::vector<int64_t> dims) { return {{"dims", dims}}; }
 Attrs along(int64_t dim) { return {{"dim", dim}}; }

@@ -11,7 +11,6 @@ struct AutoencodingOptions {
   double beta =
       key(&beta, "beta", 1.0, "times the divergence from the prior: Higgins et al., 2017", at_least(0));
 };
-struct NoOptions {};
 
 std::vector<Field> inputs(const Model& model) { return model.inputs; }
 

@@ -14,7 +14,6 @@ struct RegressionOptions {
   std::string loss =
       key(&loss, "loss", "mse", "what is minimised of the differences", one_of({"mse", "l1", "huber"}));
 };
-struct NoOptions {};
 
 std::vector<Field> with(const Model& model, Field targets) {
   std::vector<Field> out = model.inputs;

@@ -48,6 +48,8 @@ struct Task {
       objectives;
 };
 
+struct NoOptions {};
+
 // A task of typed options: what a file of this folder writes.
 template <class Options>
 struct TaskOf {

@@ -10,6 +10,9 @@ int64_t numel(const Shape& shape) {
   for (int64_t size : shape) n *= size;
   return n;
 }
+int64_t bytes_of(DType dtype, const Shape& shape) {
+  return numel(shape) * static_cast<int64_t>(size_of(dtype));
+}
 std::vector<int64_t> row_major_strides(const Shape& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];

@@ -11,7 +11,8 @@ namespace lockstep {
 
 using Shape = std::vector<int64_t>;
 
-int64_t numel(const Shape& shape);                           // 1 for a scalar (rank 0)
+int64_t numel(const Shape& shape);  // 1 for a scalar (rank 0)
+int64_t bytes_of(DType dtype, const Shape& shape);
 std::vector<int64_t> row_major_strides(const Shape& shape);  // in elements
 std::string shape_text(DType dtype, const Shape& shape);     // "f32[64,768]"
 

@@ -9,7 +9,7 @@
 namespace lockstep::distributed {
 
 namespace {
-struct Place {
+struct CallPlace {
   int rank, size;
   ncclComm_t comm;
   cudaStream_t stream;
@@ -72,12 +72,12 @@ struct Results {
   }
 };
 
-void make(const AllReduce& c, const Place& p, Results& results) {
+void make(const AllReduce& c, const CallPlace& p, Results& results) {
   results(
       nccl().AllReduce(c.in, c.out, n(c.count), type_of(c.dtype), op_of(c.dtype, c.op), p.comm, p.stream));
 }
 
-void make(const AllGather& c, const Place& p, Results& results) {
+void make(const AllGather& c, const CallPlace& p, Results& results) {
   if (all_equal(c.counts))
     return results(nccl().AllGather(c.in, c.out, n(c.counts[0]), type_of(c.dtype), p.comm, p.stream));
   int64_t offset = 0;
@@ -90,7 +90,7 @@ void make(const AllGather& c, const Place& p, Results& results) {
   }
 }
 
-void make(const ReduceScatter& c, const Place& p, Results& results) {
+void make(const ReduceScatter& c, const CallPlace& p, Results& results) {
   auto type = type_of(c.dtype);
   auto op = op_of(c.dtype, c.op);
   if (all_equal(c.counts))
@@ -104,7 +104,7 @@ void make(const ReduceScatter& c, const Place& p, Results& results) {
   }
 }
 
-void make(const AllToAll& c, const Place& p, Results& results) {
+void make(const AllToAll& c, const CallPlace& p, Results& results) {
   int64_t sent = 0, received = 0;
   for (int r = 0; r < p.size; ++r) {
     if (r != p.rank && c.send_counts[r] > 0)
@@ -118,16 +118,16 @@ void make(const AllToAll& c, const Place& p, Results& results) {
   }
 }
 
-void make(const Broadcast& c, const Place& p, Results& results) {
+void make(const Broadcast& c, const CallPlace& p, Results& results) {
   results(nccl().Broadcast(c.data, c.data, n(c.count), type_of(c.dtype), c.root, p.comm, p.stream));
 }
-void make(const Send& c, const Place& p, Results& results) {
+void make(const Send& c, const CallPlace& p, Results& results) {
   results(nccl().Send(c.data, n(c.count), type_of(c.dtype), c.to, p.comm, p.stream));
 }
-void make(const Recv& c, const Place& p, Results& results) {
+void make(const Recv& c, const CallPlace& p, Results& results) {
   results(nccl().Recv(c.data, n(c.count), type_of(c.dtype), c.from, p.comm, p.stream));
 }
-void make(const Barrier&, const Place& p, Results& results) {
+void make(const Barrier&, const CallPlace& p, Results& results) {
   results(nccl().AllReduce(p.scratch, p.scratch, 1, ncclInt32, ncclSum, p.comm, p.stream));
 }
 
@@ -163,7 +163,7 @@ bool is_empty(const Collective& what) {
 ncclResult_t nccl_calls(const Collective& what, int rank, int size, ncclComm_t comm, cudaStream_t stream,
                         void* scratch) {
   Results results;
-  std::visit([&](const auto& c) { make(c, Place{rank, size, comm, stream, scratch}, results); }, what);
+  std::visit([&](const auto& c) { make(c, CallPlace{rank, size, comm, stream, scratch}, results); }, what);
   return results.first;
 }
 

@@ -250,16 +250,16 @@ int64_t total(const std::vector<int64_t>& counts) {
   for (int64_t count : counts) sum += count;
   return sum;
 }
-Detail detail(const AllReduce& c) { return {c.count, static_cast<int>(c.dtype), static_cast<int>(c.op)}; }
-Detail detail(const AllGather& c) { return {total(c.counts), static_cast<int>(c.dtype)}; }
-Detail detail(const ReduceScatter& c) {
+Detail seen_of(const AllReduce& c) { return {c.count, static_cast<int>(c.dtype), static_cast<int>(c.op)}; }
+Detail seen_of(const AllGather& c) { return {total(c.counts), static_cast<int>(c.dtype)}; }
+Detail seen_of(const ReduceScatter& c) {
   return {total(c.counts), static_cast<int>(c.dtype), static_cast<int>(c.op)};
 }
-Detail detail(const AllToAll& c) { return {total(c.send_counts), static_cast<int>(c.dtype)}; }
-Detail detail(const Broadcast& c) { return {c.count, static_cast<int>(c.dtype)}; }
-Detail detail(const Send& c) { return {c.count, static_cast<int>(c.dtype)}; }
-Detail detail(const Recv& c) { return {c.count, static_cast<int>(c.dtype)}; }
-Detail detail(const Barrier&) { return {}; }
+Detail seen_of(const AllToAll& c) { return {total(c.send_counts), static_cast<int>(c.dtype)}; }
+Detail seen_of(const Broadcast& c) { return {c.count, static_cast<int>(c.dtype)}; }
+Detail seen_of(const Send& c) { return {c.count, static_cast<int>(c.dtype)}; }
+Detail seen_of(const Recv& c) { return {c.count, static_cast<int>(c.dtype)}; }
+Detail seen_of(const Barrier&) { return {}; }
 
 uint64_t counts_hash(const std::vector<int64_t>& counts, uint64_t seed) {
   return hash64(counts.data(), counts.size() * sizeof(int64_t), seed);
@@ -280,7 +280,7 @@ uint64_t common(const Barrier&, uint64_t seed) { return seed; }
 }  // namespace
 
 SitePlace SiteTrail::next(const Collective& what, const std::string& label) {
-  const Detail seen = std::visit([](const auto& c) { return detail(c); }, what);
+  const Detail seen = std::visit([](const auto& c) { return seen_of(c); }, what);
   const int words[] = {static_cast<int>(what.index()), seen.dtype, seen.op};
   uint64_t site = hash64(label, hash64(words, sizeof words));
   site = std::visit([&](const auto& c) { return common(c, site); }, what) | 1;
@@ -291,7 +291,7 @@ SitePlace SiteTrail::next(const Collective& what, const std::string& label) {
 
 uint64_t FlightRecorder::started(const GroupIdentity& group, const SitePlace& place, const Collective& what,
                                  std::string_view label) {
-  const Detail seen = std::visit([](const auto& c) { return detail(c); }, what);
+  const Detail seen = std::visit([](const auto& c) { return seen_of(c); }, what);
   return mapped_->start({.group = group,
                          .group_seq = place.number,
                          .verb = lockstep::name(what),

@@ -117,7 +117,7 @@ void MadeFolder::refuse_files_in(const std::string& folder) {
 std::vector<Shard> shards_of(const std::vector<Outgoing>& tensors, int64_t most) {
   std::vector<Shard> out;
   for (const auto& tensor : tensors) {
-    const int64_t bytes = numel(tensor.header.shape) * static_cast<int64_t>(size_of(tensor.header.dtype));
+    const int64_t bytes = bytes_of(tensor.header.dtype, tensor.header.shape);
     if (out.empty() || out.back().bytes + bytes > most) out.emplace_back();
     out.back().tensors.push_back(tensor);
     out.back().bytes += bytes;

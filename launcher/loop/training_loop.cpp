@@ -14,6 +14,7 @@
 #include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/steady_seconds.h"
 #include "core/mesh/together.h"
 #include "core/ops/count_metric.h"
 #include "distributed/watch/flight_record.h"
@@ -32,11 +33,7 @@ using namespace checkpoint;
 using namespace compiler;
 using namespace distributed;
 
-namespace {
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-}  // namespace
+namespace {}  // namespace
 
 TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
                            const RunHooks& hooks, std::string run_dir)
@@ -55,11 +52,11 @@ TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const Worker
       memory_(config.checkpoint, work.mesh(), at, room_for_snapshots(work, at)) {}
 
 TrainingLoop::Outcome TrainingLoop::run() {
-  const double start = now();
+  const double start = steady_seconds();
   work_.check();
   Step step = work_.compile_training();
   std::unique_ptr<Step> evaluation = work_.compile_evaluation(step);
-  const double compiled = now() - start;
+  const double compiled = steady_seconds() - start;
   if (evaluation) best_.check(measured_by(*evaluation));
   lock();
   const int64_t done = resume(step, evaluation);
@@ -92,7 +89,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     hooks_.report_step(i);
     const bool traced = profile.wants(i);
     if (traced) profile.begin(i);
-    const double began = now();
+    const double began = steady_seconds();
     const bool stop = hooks_.stop_requested(),
                regroup = stop && hooks_.regroup_requested && hooks_.regroup_requested();
     StepInput fed = work_.input(i, i < config_.train.steps, stop && !regroup);
@@ -105,7 +102,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const StepResult result = step.run(fed);
     if (traced) profile.add(result, step);
     replicas_.hear(i, result, step);
-    const double seconds = now() - began;
+    const double seconds = steady_seconds() - began;
     const std::string foretold = rows.note(seconds, result, step);
     enter_pace(Pace::steps);
     int64_t stops = RunSaves::stops(result.votes), regroups = RunSaves::regroups(result.votes);

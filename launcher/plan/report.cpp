@@ -182,7 +182,7 @@ std::string whole_updates(const Graph& graph, const Phases& phases) {
       if (std::none_of(of.begin(), of.end(),
                        [&](NodeId n) { return graph.node(n).op != ops::all_gather_start; }))
         continue;
-      ++tensors, bytes += numel(graph[v].shape) * static_cast<int64_t>(size_of(graph[v].dtype));
+      ++tensors, bytes += bytes_of(graph[v].dtype, graph[v].shape);
       dims.insert(start.attrs.word("mesh_dim"));
     }
   }
@@ -202,7 +202,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.ranks = mesh.size();
   out.mesh = mesh;
   for (const auto& spec : state.specs()) {
-    out.state_bytes_once += numel(spec.shape) * static_cast<int64_t>(size_of(spec.dtype));
+    out.state_bytes_once += bytes_of(spec.dtype, spec.shape);
     if (spec.role != Role::parameter) continue;
     out.parameters += numel(spec.shape);
     if (!spec.trainable) out.frozen += numel(spec.shape);

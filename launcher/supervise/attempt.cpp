@@ -15,12 +15,12 @@
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
+#include "core/base/steady_seconds.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/rank_server.h"
-#include "launcher/supervise/steady_seconds.h"
 #include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
@@ -113,7 +113,7 @@ class Attempt {
     std::string line = text;
     if (auto record = parse_error_record_line(text, &line)) {  // of a rank that cannot write its record
       told_records_.push_back(*record);
-      if (error_since_ == 0) error_since_ = now_s();
+      if (error_since_ == 0) error_since_ = steady_seconds();
       if (line.empty()) return;
     }
     if (std::any_of(line.begin(), line.end(),
@@ -135,16 +135,16 @@ class Attempt {
       if (hard)
         kill_ranks();  // its peers cannot know, and would wait for it
       else if (status != 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == kExitStopped))
-        sooner(end_at_, now_s() + kAfterExit);
+        sooner(end_at_, steady_seconds() + kAfterExit);
       else if (server_ && !server_->left(rank))
-        early_.push_back({facts_.ends.size() - 1, now_s()});
+        early_.push_back({facts_.ends.size() - 1, steady_seconds()});
     }
   }
   static void sooner(double& when, double then) { when = when == 0 ? then : std::min(when, then); }
 
   void end_survivors() {
     if (facts_.ends.size() == ranks_.size()) return;
-    const double now = now_s();
+    const double now = steady_seconds();
     if (end_at_ != 0 && now > end_at_) return kill_ranks();
     if (!early_.empty() && now - early_[0].since > kAfterEarly && anyone_in_mpi()) {
       for (const auto& [end, since] : early_) facts_.ends[end].early = true;

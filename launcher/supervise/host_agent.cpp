@@ -20,6 +20,7 @@
 #include "core/base/json.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/steady_seconds.h"
 #include "core/reading/json_text.h"
 #include "core/reading/whole_number.h"
 #include "launcher/supervise/attempt.h"
@@ -28,7 +29,6 @@
 #include "launcher/supervise/leftovers.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/steady_seconds.h"
 
 namespace lockstep::launcher {
 
@@ -149,7 +149,7 @@ class Agent {
   }
 
   int serve() {
-    for (double heard = now_s(); now_s() - heard < seconds_;) {
+    for (double heard = steady_seconds(); steady_seconds() - heard < seconds_;) {
       if (signals_seen() > 0) return 128 + first_signal();
       if (const Json over = read_own(over_file(run_dir_)); over.is_object() && over != over_)
         return static_cast<int>(over.value("exit_code", int64_t{kExitPeer}));
@@ -157,7 +157,7 @@ class Agent {
       if (!call.empty() && call != done_) {
         run_daemon(call);
         done_ = call;
-        heard = now_s();
+        heard = steady_seconds();
         if (signals_seen() > 1) return 128 + first_signal();
       }
       show_life();
@@ -170,8 +170,8 @@ class Agent {
 
  private:
   void show_life() {
-    if (sign_ != 0 && now_s() - signed_ < kSign) return;
-    signed_ = now_s();
+    if (sign_ != 0 && steady_seconds() - signed_ < kSign) return;
+    signed_ = steady_seconds();
     write_own(node_file(run_dir_, options_.hosts.node),
               {{"host", host_}, {"ranks", options_.hosts.ranks()}, {"pid", getpid()}, {"sign", ++sign_}});
   }
@@ -188,7 +188,7 @@ class Agent {
       show_life();
       for (const auto& piece : daemon.words().err) console_.line(piece.text);
       if (signals_seen() > 1) daemon.kill_group();
-      if (signals_seen() > 0 && now_s() - told > 1) told = now_s(), ask_to_stop(log_dir);
+      if (signals_seen() > 0 && steady_seconds() - told > 1) told = steady_seconds(), ask_to_stop(log_dir);
     }
     leftovers.end_all();
   }
@@ -240,7 +240,7 @@ void await_agents(LaunchOptions& options, const std::string& run_dir, Console& c
   std::set<int64_t> there;
   options.hosts.list[0].name = this_host();
   bool said = false;
-  const double begin = now_s();
+  const double begin = steady_seconds();
   for (; static_cast<int64_t>(there.size()) < nodes - 1; nap()) {
     std::vector<std::string> missing;
     for (int64_t node = 1; node < nodes; ++node) {
@@ -262,10 +262,10 @@ void await_agents(LaunchOptions& options, const std::string& run_dir, Console& c
           str(signal_text(first_signal()),
               ": nothing has begun, and the other nodes are waited for no more; the same command "
               "begins again"));
-    if (!missing.empty() && now_s() - begin > 3 && !std::exchange(said, true))
+    if (!missing.empty() && steady_seconds() - begin > 3 && !std::exchange(said, true))
       console.notice(
           str("waits for node ", join(missing, ", "), ": start the same command there, with --node-rank"));
-    if (!missing.empty() && now_s() - begin > seconds)
+    if (!missing.empty() && steady_seconds() - begin > seconds)
       throw UserError(str("node ", join(missing, ", "), " did not come within ", number_text(seconds),
                           " s; start the same command on each host, with --node-rank 1 to ", nodes - 1,
                           " and the same folder runs (watch.start_deadline is how long it waits)"));

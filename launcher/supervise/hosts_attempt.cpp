@@ -14,13 +14,13 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/steady_seconds.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
 #include "launcher/supervise/link_watch.h"
 #include "launcher/supervise/mpirun_words.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/steady_seconds.h"
 #include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
@@ -133,7 +133,7 @@ class HostsAttempt {
     }
     launcher_log_ << line << std::endl;
     if (words_.take(line)) {
-      if (lost_since_ == 0 && !words_.meaning().lost_hosts.empty()) lost_since_ = now_s();
+      if (lost_since_ == 0 && !words_.meaning().lost_hosts.empty()) lost_since_ = steady_seconds();
       return;
     }
     if (!trim(line).empty()) last_line_ = trim(line);
@@ -141,7 +141,7 @@ class HostsAttempt {
   }
 
   void watch_links() {
-    const double now = now_s();
+    const double now = steady_seconds();
     if (now - links_looked_ < kLinks) return;
     links_looked_ = now;
     std::vector<Links> words(command_.nproc);
@@ -169,7 +169,7 @@ class HostsAttempt {
   }
 
   void end_survivors() {
-    const double now = now_s();
+    const double now = steady_seconds();
     if (killed_since_ != 0) {
       if (now - killed_since_ > kToEnd) mpirun_->kill_group();
       return;
@@ -187,7 +187,7 @@ class HostsAttempt {
   void kill_all(const std::string& why) {
     console_.notice(str("killing all ranks: ", why));
     facts_.killed = true;
-    if (killed_since_ == 0) killed_since_ = now_s();
+    if (killed_since_ == 0) killed_since_ = steady_seconds();
     kill(mpirun_->pid(), SIGTERM);
   }
 

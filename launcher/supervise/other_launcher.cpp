@@ -19,9 +19,9 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/steady_seconds.h"
 #include "core/mesh/deadline.h"
 #include "launcher/supervise/command.h"
-#include "launcher/supervise/steady_seconds.h"
 
 namespace lockstep::launcher {
 
@@ -123,7 +123,7 @@ void wait_for_first(const OtherLauncher& other) {
   for (int each : {SIGTERM, SIGINT, SIGHUP}) std::signal(each, SIG_IGN);
   socklen_t bytes = 0;
   const sockaddr_un name = name_of(other, bytes);
-  for (const double until = now_s() + seconds; now_s() < until;) {
+  for (const double until = steady_seconds() + seconds; steady_seconds() < until;) {
     const Descriptor there(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (connect(there.get(), reinterpret_cast<const sockaddr*>(&name), bytes) == 0 &&
         of_this_user(there.get())) {

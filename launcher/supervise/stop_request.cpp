@@ -2,8 +2,8 @@
 #include "launcher/supervise/stop_request.h"
 
 #include "core/base/error.h"
+#include "core/base/steady_seconds.h"
 #include "launcher/supervise/cause.h"
-#include "launcher/supervise/steady_seconds.h"
 #include "launcher/supervise/user_signals.h"
 
 namespace lockstep::launcher {
@@ -15,15 +15,15 @@ constexpr double kNeverReady = 5, kAskedFor = 0.25;  // seconds
 
 bool StopRequest::look(const std::function<SlowRanks()>& slow) {
   if (signals_seen() > 0 && (since_ == 0 || !wish_.reason.empty())) {
-    since_ = now_s();
+    since_ = steady_seconds();
     wish_ = {};
     console_.notice(
         str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
-  } else if (since_ == 0 && wanted_ && now_s() - asked_ > kAskedFor) {
-    asked_ = now_s();
+  } else if (since_ == 0 && wanted_ && steady_seconds() - asked_ > kAskedFor) {
+    asked_ = steady_seconds();
     wish_ = wanted_(slow());
     if (!wish_.reason.empty()) {
-      since_ = now_s();
+      since_ = steady_seconds();
       console_.notice(str(wish_.reason, ": finishing the step and saving", wish_.then));
     }
   }
@@ -32,12 +32,12 @@ bool StopRequest::look(const std::function<SlowRanks()>& slow) {
 
 bool StopRequest::insists() const { return since_ != 0 && (wish_.reason.empty() || wish_.insists); }
 
-bool StopRequest::also_unready() const { return insists() && now_s() - since_ > kNeverReady; }
+bool StopRequest::also_unready() const { return insists() && steady_seconds() - since_ > kNeverReady; }
 
 std::string StopRequest::kill_reason() const {
   if (!insists()) return "";
   if (signals_seen() > 1) return "second signal";
-  if (now_s() - since_ <= grace_) return "";
+  if (steady_seconds() - since_ <= grace_) return "";
   return str("not done ", number_text(grace_), " s after ",
              wish_.reason.empty() ? "the first signal" : wish_.reason);
 }

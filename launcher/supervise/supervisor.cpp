@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
+#include "core/base/steady_seconds.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/cause.h"
 #include "launcher/supervise/growth.h"
@@ -16,7 +17,6 @@
 #include "launcher/supervise/hosts_attempt.h"
 #include "launcher/supervise/memory_folder.h"
 #include "launcher/supervise/restarts.h"
-#include "launcher/supervise/steady_seconds.h"
 #include "launcher/supervise/stop_request.h"
 
 namespace lockstep::launcher {
@@ -32,7 +32,7 @@ std::string newest_text(const std::string& memory_dir, int64_t on_disk) {
 
 // Sleeps, unless the user asks to stop. True when the time is over.
 bool wait_unless_stopped(double seconds) {
-  for (const double until = now_s() + seconds; now_s() < until;) {
+  for (const double until = steady_seconds() + seconds; steady_seconds() < until;) {
     if (signals_seen() > 0) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -81,7 +81,7 @@ class Supervision {
     const auto command =
         launch_command(options, members_.nproc(), folder_.path(), log_dir_, start, console_.columns());
     change_ = Change::none;
-    growth_.begin(grown_, now_s());
+    growth_.begin(grown_, steady_seconds());
     grown_ = false;
     StopRequest stop(options.grace, [this](const SlowRanks& slow) { return wish(slow); }, console_);
     return options.hosts.several() ? run_hosts_attempt(command, log_dir_, stop, console_)
@@ -89,9 +89,9 @@ class Supervision {
   }
 
   StopWish wish(const SlowRanks& slow) {
-    if (asked_.timeout > 0 && now_s() - began_ > asked_.timeout)
+    if (asked_.timeout > 0 && steady_seconds() - began_ > asked_.timeout)
       return {str("--timeout ", duration_text(asked_.timeout)), "", true};
-    if (growth_.due(members_, now_s())) {
+    if (growth_.due(members_, steady_seconds())) {
       stops_for(Change::grow);
       Membership with = members_;
       with.take_back(growth_.back());
@@ -157,14 +157,14 @@ class Supervision {
     fruitless_ = further || restarts_ == 0 ? 0 : fruitless_ + 1;
     if (outcome.wrong && signals_seen() == 0) return leaves_out(*outcome.wrong);
     if (!outcome.restartable || signals_seen() > 0) return false;
-    const bool grown_too_soon = growth_.failed(now_s());
-    if (!grown_too_soon && !budget_.take(now_s())) return false;
+    const bool grown_too_soon = growth_.failed(steady_seconds());
+    if (!grown_too_soon && !budget_.take(steady_seconds())) return false;
     ++restarts_;
     const int64_t before = members_.nproc();
     members_.lose(facts.lost_hosts, outcome.dead);
     const double delay = restart_delay(asked_, fruitless_);
     console_.notice(
-        str(grown_too_soon ? "what was taken back is lost again: restart" : budget_.words(now_s()),
+        str(grown_too_soon ? "what was taken back is lost again: restart" : budget_.words(steady_seconds()),
             delay > 0 ? str(" in ", number_text(delay), " s, ") : " at once, ",
             newest_text(asked_.memory_dir, progress_.checkpoint), ", with ", ranks_text(members_.nproc()),
             members_.nproc() < before ? str(" (", before, " before)") : ""));
@@ -220,7 +220,7 @@ class Supervision {
   Growth growth_;
   RestartBudget budget_;
   Progress progress_;
-  const double began_ = now_s();
+  const double began_ = steady_seconds();
   int64_t restarts_ = 0, fruitless_ = 0;
   bool stopped_waiting_ = false;
   bool grown_ = false;  // the next attempt has ranks that were taken back

@@ -102,8 +102,7 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
     for (size_t i = 0; i < sends.size(); ++i) sent[i] = std::max(sent[i], sends[i]);
     if (data_rank != 0) blocks = blocks_of(std::move(program.blocks));
   }
-  for (const auto& field : plan.fields)
-    batches += lanes.slots(0) * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+  for (const auto& field : plan.fields) batches += lanes.slots(0) * bytes_of(field.dtype, field.shape);
 }
 
 StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank) {
@@ -153,8 +152,7 @@ void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& stat
                            snapshots * state.bytes_per_rank(), true});
   if (saves.memory_every > 0) {
     int64_t once = 0;
-    for (const auto& spec : state.specs())
-      once += numel(spec.shape) * static_cast<int64_t>(size_of(spec.dtype));
+    for (const auto& spec : state.specs()) once += bytes_of(spec.dtype, spec.shape);
     const int64_t ranks = state.mesh().words.size();
     needs.parts.push_back({"checkpoints in memory", 2 * ((once + ranks - 1) / ranks), true});
   }

@@ -58,8 +58,7 @@ const models::Field* Training::masked_field() const {
 void Training::check_validation() {
   constexpr int64_t kBytes = int64_t{1} << 20;  // of a block of samples
   int64_t sample = 1;
-  for (const auto& field : trainer_.sample())
-    sample += numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+  for (const auto& field : trainer_.sample()) sample += bytes_of(field.dtype, field.shape);
   const int64_t all = validation_sequences(),
                 block = std::clamp<int64_t>(kBytes / sample, 1, std::max<int64_t>(1, all));
   bool stopped = false;

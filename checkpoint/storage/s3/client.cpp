@@ -13,6 +13,7 @@
 
 #include "checkpoint/storage/s3/words.h"
 #include "core/base/log.h"
+#include "core/base/steady_seconds.h"
 #include "core/reading/one_line.h"
 
 namespace lockstep::checkpoint::s3 {
@@ -29,10 +30,6 @@ constexpr size_t kLeastRate = 16 << 10;  // bytes a second over the whole of wha
 
 // CompleteMultipartUpload.
 bool completes(const Request& request) { return request.method == "POST" && request.query.count("uploadId"); }
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string sha256(std::string_view body) {
   unsigned char hash[crypto_hash_sha256_BYTES];
@@ -202,7 +199,7 @@ Client::Attempt Client::once(const Request& request) {
 
 Response Client::send(const Request& request) {
   if (settings_.access_key.empty() || settings_.secret_key.empty()) throw no_credentials(request, settings_);
-  const double start = now();
+  const double start = steady_seconds();
   double rest = 0.1;
   for (int tries = 1;; ++tries) {
     Attempt tried = once(request);
@@ -218,8 +215,8 @@ Response Client::send(const Request& request) {
       tried.cause = str("it answers ", status, code.empty() ? "" : " ", shortened(one_line(code), 60));
     }
     const bool never = tried.unreached && !met_ && tries >= 3;
-    if (never || now() - start + rest > settings_.patience_s)
-      throw unanswered(request, tried.cause, tries, now() - start, settings_);
+    if (never || steady_seconds() - start + rest > settings_.patience_s)
+      throw unanswered(request, tried.cause, tries, steady_seconds() - start, settings_);
     logs::topic("checkpoint", str("cannot ", request.what, " ", path_of(request.at), " (", tried.cause,
                                   "); try ", tries + 1, " follows in ", number_text(rest), " s"));
     std::this_thread::sleep_for(std::chrono::duration<double>(rest));

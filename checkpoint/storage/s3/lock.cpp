@@ -17,14 +17,11 @@
 
 #include "checkpoint/storage/s3/words.h"
 #include "core/base/log.h"
+#include "core/base/steady_seconds.h"
 
 namespace lockstep::checkpoint::s3 {
 
 namespace {
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // When a process of this machine started, in ticks; "" where there is none of this id.
 std::string start_of(int64_t pid) {
   std::ifstream file(str("/proc/", pid, "/stat"));
@@ -77,7 +74,11 @@ double age_of(const Response& got) {
 class HeldObject : public FolderLock {
  public:
   HeldObject(Client& client, Address at, std::string text, std::string etag)
-      : client_(client), at_(std::move(at)), text_(std::move(text)), etag_(std::move(etag)), renewed_(now()) {
+      : client_(client),
+        at_(std::move(at)),
+        text_(std::move(text)),
+        etag_(std::move(etag)),
+        renewed_(steady_seconds()) {
     thread_ = std::thread([this] { renew(); });
   }
   ~HeldObject() override {
@@ -94,7 +95,7 @@ class HeldObject : public FolderLock {
   }
   void check() const override {
     const double lease = client_.settings().lease_s;
-    if (!lost_ && now() - renewed_ < lease) return;
+    if (!lost_ && steady_seconds() - renewed_ < lease) return;
     throw StorageError(
         str("the lock ", path_of(at_), " is no longer this run's: ",
             lost_ ? "another process took it" : str("it could not be renewed for ", number_text(lease), " s"),
@@ -114,7 +115,7 @@ class HeldObject : public FolderLock {
         const Response put = client_.send(
             {.what = "renew", .method = "PUT", .at = at_, .headers = {"if-match: " + etag_}, .body = text});
         if (put.good())
-          etag_ = put.header("etag"), renewed_ = now();
+          etag_ = put.header("etag"), renewed_ = steady_seconds();
         else if ((put.status == 412 || put.status == 404) && !still_mine())
           lost_ = true;
       } catch (const StorageError&) {}  // check() says when it is too old
@@ -126,7 +127,7 @@ class HeldObject : public FolderLock {
   bool still_mine() {
     const Response got = client_.send({.what = "read", .method = "GET", .at = at_});
     if (!got.good() || !got.body.starts_with(text_)) return false;
-    etag_ = got.header("etag"), renewed_ = now();
+    etag_ = got.header("etag"), renewed_ = steady_seconds();
     return true;
   }
 

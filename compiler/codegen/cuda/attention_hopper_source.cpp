@@ -218,7 +218,7 @@ __device__ __forceinline__ void consume(const Args& p, const Tile& tile, u32 bas
 }
 )";
 
-const char* const kTiles = R"(
+const char* const kHopperTiles = R"(
 extern "C" __global__ void __launch_bounds__(384, 1) sdpa_tiles(const __grid_constant__ Args p) {
   extern __shared__ __align__(1024) unsigned char memory[];
   const u32 base = shared_of(memory), bars = base + kAtBarriers;
@@ -250,8 +250,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) sdpa_tiles(const __grid_con
 }  // namespace
 
 std::string hopper_attention_source(int64_t size, int lanes) {
-  return str("#define LANES ", lanes, "\n", hopper_attention_instructions(size), kTile, kConsume, kTiles,
-             hopper_attention_ends());
+  return str("#define LANES ", lanes, "\n", hopper_attention_instructions(size), kTile, kConsume,
+             kHopperTiles, hopper_attention_ends());
 }
 
 std::vector<std::string> hopper_attention_flags() { return {"--device-as-default-execution-space"}; }

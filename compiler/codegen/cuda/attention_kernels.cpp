@@ -58,7 +58,7 @@ __device__ static Real row_sum(Real x) {
 }
 )";
 
-const char* const kTiles = R"(
+const char* const kRowTiles = R"(
 #define R (TILE / 16)
 #define DP ((D + 15) / 16 * 16)
 #define C (DP / 16)
@@ -339,7 +339,7 @@ std::string attention_prelude(const AttentionShape& shape) {
 
 std::string attention_source(const AttentionShape& shape, int tile_rows) {
   return str(attention_prelude(shape), "#define D ", shape.size, "\n#define TILE ", tile_rows, kSharedMemory,
-             kRowSum, kTiles, shape.backward ? str(kDelta, kBackward) : kForward);
+             kRowSum, kRowTiles, shape.backward ? str(kDelta, kBackward) : kForward);
 }
 std::string attention_delta_source() { return str(kSharedMemory, kRowSum, kDelta); }
 

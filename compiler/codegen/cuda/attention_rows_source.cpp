@@ -8,7 +8,7 @@ namespace lockstep::compiler::cuda {
 namespace {
 constexpr int64_t kKept = 32;  // columns of a lane that stay in registers, at most
 
-const char* const kRows = R"(
+const char* const kAttentionRows = R"(
 // A piece of the call: batches [batch, batch + batches), heads [head, ...), rows of all of them. Its scores are
 // [heads, batches, queries, LD].
 struct Piece { long long batch, batches, head, rows; };
@@ -106,7 +106,7 @@ std::string attention_rows_source(const AttentionShape& shape) {
   const int64_t ld = (shape.keys + 7) / 8 * 8, steps = (shape.keys + 31) / 32;
   return str(attention_prelude(shape), "#define LD ", ld, "\n#define STEPS ", steps, "\n#define KEPT ",
              steps <= kKept ? 1 : 0, "\n#define UNROLL _Pragma(\"unroll", steps <= kKept ? "" : " 4", "\")\n",
-             kRows, shape.backward ? kGradients : kWeights);
+             kAttentionRows, shape.backward ? kGradients : kWeights);
 }
 
 }  // namespace lockstep::compiler::cuda

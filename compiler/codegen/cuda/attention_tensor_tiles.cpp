@@ -33,7 +33,7 @@ __device__ __forceinline__ static void wait_for_copies() { asm volatile("cp.asyn
 // 16; of a tile's columns t and 4 + (t ^ 2) of each 8, which is both what a product of scores gives it and
 // what the product with them takes; of results' columns 8 t to 8 t + 7 of each 32. PITCH is 8 more than a
 // multiple of 32, so that every read is of 16 bytes and of banks that no other lane reads at once.
-const char* const kTiles = R"(
+const char* const kTensorTiles = R"(
 #define PITCH (DP + 8)
 #define KD (DP / 8)
 #define NT (N / 8)
@@ -260,6 +260,6 @@ __device__ static int last_key(const Args& a, long long b, int q0, int rows) {
 )";
 }  // namespace
 
-std::string tensor_tiles_source() { return str(kTensorCores, kTiles); }
+std::string tensor_tiles_source() { return str(kTensorCores, kTensorTiles); }
 
 }  // namespace lockstep::compiler::cuda

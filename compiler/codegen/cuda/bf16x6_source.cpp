@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(256) sum_pieces(const float* pieces
 // multiprocessors; two consumer warpgroups own 64 rows each, or, of 64 rows, 64 columns. A stage is 64
 // numbers of what is summed over, three parts of both operands; an operand whose rows are what is summed over
 // lies in halves of 64 columns.
-const char* const kTiles = R"(
+const char* const kProductTiles = R"(
 constexpr int M = ROWS, N = COLUMNS, K = 64, kStages = STAGES, kColumns = M == 64 ? N / 2 : N;  // of a warpgroup
 constexpr int kPartA = TURNED_A ? 8192 : 128 * M, kPartB = TURNED_B ? 8192 : 128 * N;
 constexpr int kHalfA = TURNED_A ? 3 * kPartA : 8192, kHalfB = TURNED_B ? 3 * kPartB : 8192;
@@ -287,7 +287,7 @@ std::string bf16x6_tiles_source(const TileForm& form) {
              define("PIXELS_B", form.pixels == TileForm::Pixels::b), "#define ROWS ", form.rows,
              "\n#define COLUMNS ", form.columns, "\n#define STAGES ", form.stages(), "\n#define ARGS_BYTES ",
              kTileArgsBytes, "\n#define SHARED_BYTES ", form.shared_bytes(), "\n", hopper_instructions(),
-             hopper_product(form.rows == 64 ? form.columns / 2 : form.columns, false), kTiles);
+             hopper_product(form.rows == 64 ? form.columns / 2 : form.columns, false), kProductTiles);
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/cuda/form.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 
@@ -16,7 +17,6 @@ constexpr int64_t kMostPieceBytes = int64_t{512} << 20;
 constexpr double kStepSeconds = 2.4e-6, kSmallStepSeconds = 1.3e-6, kTileSeconds = 2e-6,
                  kLaunchSeconds = 3e-6, kBytes = 3e12;
 
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 TileRun run_of(const TileForm& form, int64_t m, int64_t n, int64_t steps, int64_t batch) {

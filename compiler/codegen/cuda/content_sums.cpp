@@ -86,7 +86,7 @@ void add(ContentSum& sum, const ContentPart& part) {
 }
 
 namespace {
-constexpr unsigned kBlocksOfAMultiprocessor = 8;
+constexpr unsigned kSumBlocks = 8;
 
 class CudaContentSums : public ContentSums {
  public:
@@ -107,7 +107,7 @@ class CudaContentSums : public ContentSums {
  private:
   void prepare() {
     stream_ = device_.make_stream();
-    most_blocks_ = kBlocksOfAMultiprocessor * static_cast<unsigned>(device_.properties().multiprocessors);
+    most_blocks_ = kSumBlocks * static_cast<unsigned>(device_.properties().multiprocessors);
     parts_ = Buffer(most_blocks_ * sizeof(ContentPart), device_.memory());
     staged_parts_ = Buffer(parts_.bytes(), device_.staging());
     module_ = source_module(device_, content_source(), cache_dir_);

@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/cuda/bf16x6_tiles.h"
 #include "compiler/codegen/cuda/convolution.h"
+#include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "core/base/error.h"
 
@@ -22,7 +23,6 @@ double direct_rate(const ConvolutionShape& s) {
 }
 constexpr int64_t kMostCorner = 127, kMostStride = 8;  // of a tensor map
 
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t aligned(int64_t bytes) { return static_cast<size_t>(over(bytes, 256) * 256); }
 int64_t reach(const ConvolutionShape& s, size_t d) { return s.dilation[d] * (s.sizes[d] - 1); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/convolution.h"
+#include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -11,8 +12,6 @@ namespace lockstep::compiler::cuda {
 
 namespace {
 using Which = ConvolutionShape::Which;
-
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How threads share it: a function of the shape alone.
 struct Spread {
@@ -120,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS) depthwise(const T_t
 )";
 // A thread sums the places of one row of the weight over its rows of windows; partial sums are added in
 // order.
-constexpr const char* kWeight = R"(
+constexpr const char* kDepthwiseWeight = R"(
 extern "C" __global__ void __launch_bounds__(LANES * KH * GROUPS) depthwise(const T_t* x, const T_t* dy,
                                                                           float* sums) {
   const int tile = blockIdx.x % TILES, block = blockIdx.x / TILES;
@@ -181,7 +180,7 @@ std::string source_of(const ConvolutionShape& s, const Spread& spread) {
   else
     define("STRIP", spread.strip), define("STRIPS", spread.places), define("TURNED", s.which == Which::input);
   return str(out, "struct __align__(", spread.vec * size_of(s.dtype), ") Vec { T_t v[V]; };\n",
-             weight ? kWeight : kSlide);
+             weight ? kDepthwiseWeight : kSlide);
 }
 
 class Depthwise : public LibraryCall {

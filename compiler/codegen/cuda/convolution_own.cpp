@@ -47,7 +47,7 @@ constexpr const char* kInput = R"(
     }
   x[i] = store_T(sum);
 )";
-constexpr const char* kWeight = R"(
+constexpr const char* kOwnWeight = R"(
   SPLIT(i, o, c, PER_GROUP, p, PLACES)
   long long c0 = o / (OUTPUTS / GROUPS) * PER_GROUP;
   for (long long n = 0; n < SAMPLES; ++n)
@@ -162,7 +162,7 @@ std::string convolution_source(const ConvolutionShape& s) {
   auto three = [](const char* name, const int64_t(&list)[3]) {
     return str("#define ", name, " {", list[0], "LL, ", list[1], "LL, ", list[2], "LL}\n");
   };
-  const char* body = s.which == Which::forward ? kForward : s.which == Which::input ? kInput : kWeight;
+  const char* body = s.which == Which::forward ? kForward : s.which == Which::input ? kInput : kOwnWeight;
   return str(
       element_text("T", s.dtype), "typedef ", sum_type(s.dtype), " Sum;\n#define FMA(a, b, c) ",
       s.dtype == DType::f64 ? "fma(a, b, c)\n" : "fmaf(a, b, c)\n", define("SAMPLES", s.n),

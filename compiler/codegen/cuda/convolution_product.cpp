@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "compiler/codegen/cuda/convolution.h"
+#include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
@@ -15,7 +16,6 @@ using Which = ConvolutionShape::Which;
 constexpr int64_t kFloat = 4;   // bytes
 constexpr int64_t kVector = 4;  // floats of 16 bytes
 
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool all(const std::vector<int64_t>& list, int64_t value) {
   return std::all_of(list.begin(), list.end(), [&](int64_t n) { return n == value; });
 }

@@ -109,7 +109,7 @@ std::vector<DrawRun> spans_of(const std::vector<DrawRun>& runs) {
 
 namespace {
 constexpr size_t kSpansOfALaunch = size_t{1} << 16;
-constexpr unsigned kBlocksOfAMultiprocessor = 8;
+constexpr unsigned kDrawBlocks = 8;
 
 class CudaDraws : public Draws {
  public:
@@ -137,7 +137,7 @@ class CudaDraws : public Draws {
     float most = draw.most;
     int normal = draw.kind == Draw::Kind::normal;
     void* args[] = {&table, &number, &seed, &stream, &base, &scale, &most, &normal};
-    const auto blocks = kBlocksOfAMultiprocessor * static_cast<size_t>(device_.properties().multiprocessors);
+    const auto blocks = kDrawBlocks * static_cast<size_t>(device_.properties().multiprocessors);
     cuda::launch(kernel_, static_cast<unsigned>(std::min(count, blocks)), 1, 1, kDrawThreads, 0, *stream_,
                  args, "draws");
     stream_->synchronize();

@@ -6,7 +6,6 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t kMostLanes =
     512;  // several blocks of them fit a multiprocessor, so that one computes while another loads
 constexpr int64_t kManySteps = 64;      // of very long rows, which are few

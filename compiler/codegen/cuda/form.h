@@ -6,6 +6,8 @@
 
 namespace lockstep::compiler::cuda {
 
+inline int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }  // rounded up
+
 // A team of `lanes` threads owns a row at a time. Lane l holds the chunks l, l + lanes, l + 2 lanes, ... of
 // `width` neighbouring columns.
 //

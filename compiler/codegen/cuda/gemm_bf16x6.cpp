@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/bf16x6_tiles.h"
+#include "compiler/codegen/cuda/form.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {
@@ -12,7 +13,6 @@ namespace {
 // Of an H200: operations a second of cuBLASLt's f32; around all launches.
 constexpr double kPlain = 4.8e13, kAroundSeconds = 3e-6;
 
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t aligned(int64_t bytes) { return static_cast<size_t>(over(bytes, 256) * 256); }
 
 // An operand's stored rows, of which `kept` (m or n) of one piece lie by rows or by columns.

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "compiler/codegen/cuda/form.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {
@@ -33,7 +34,6 @@ namespace {
 constexpr int kFlatThreads = 256;
 constexpr int64_t kBusyThreads = 132 * 2048;  // that keep a device busy
 constexpr int64_t kMostTurns = 8;
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 KernelText Nest::write() {

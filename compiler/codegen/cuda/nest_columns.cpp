@@ -1,4 +1,5 @@
 // Column sums: teams of a block, tiles of columns, and the kernel that combines the blocks.
+#include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
@@ -13,7 +14,6 @@ namespace {
 constexpr int kTileThreads = 256;
 constexpr int kTileAhead = 8;              // rows that are on their way while one is computed, at most
 constexpr int64_t kTileShared = 32 << 10;  // bytes of shared memory for them
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 // Teams are added in order; the block's sums go to the workspace.

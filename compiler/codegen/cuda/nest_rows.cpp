@@ -1,5 +1,6 @@
 // Rows by teams of threads: a loop over the row for each stage of row reductions, in which lanes and then
 // warps meet.
+#include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
@@ -19,7 +20,6 @@ constexpr int64_t kTwoRows = 112 << 10;   // where two blocks fit a multiprocess
 constexpr int64_t kRowsAhead = 80 << 10;  // for the next rows of a block that keeps column sums
 constexpr int64_t kWideBlocks = 132;      // of wide rows, each time as many as fit a multiprocessor
 constexpr int kVeryDear = 100;  // cost from which a value of a row is kept for the next loop over it
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 void Nest::row_kernel(bool column_sums) {

@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(1024) number(const int* ids, const 
 }
 )";
 
-constexpr const char* kRows = R"(
+constexpr const char* kTableRows = R"(
 // 16 threads for a distinct id: each adds U columns of its rows, in the order of their places; up to 16 U loads are in flight. Squares go to 16
 // accumulators, which are added by halves, in blocks of 2048 columns: the CPU's order.
 template <int U>
@@ -220,6 +220,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) put_rows(float* table, co
 )";
 }  // namespace
 
-std::string table_rows_source() { return str(kReductionTables, "\n", row_sort_source(), kNumber, kRows); }
+std::string table_rows_source() {
+  return str(kReductionTables, "\n", row_sort_source(), kNumber, kTableRows);
+}
 
 }  // namespace lockstep::compiler::cuda

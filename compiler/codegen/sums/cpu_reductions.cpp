@@ -14,11 +14,6 @@
 namespace lockstep::compiler {
 
 namespace {
-// Elements handled at once: small enough for the first cache together with a few temporaries. Squares are
-// blocked by it, so it is part of the bits.
-constexpr int64_t kBlock = 2048;
-// Below this many elements a parallel region costs more than it saves.
-constexpr int64_t kParallel = 16 * kBlock;
 // From this many elements on, a copy leaves the caches before it is read again.
 constexpr int64_t kPast = int64_t{1} << 22;
 

@@ -7,6 +7,12 @@
 
 namespace lockstep::compiler {
 
+// Elements handled at once: small enough for the first cache together with a few temporaries. Squares are added
+// in blocks of so many, so it is part of the bits.
+inline constexpr int64_t kBlock = 2048;
+// Elements from which threads are worth their start.
+inline constexpr int64_t kParallel = 16 * kBlock;
+
 struct LaneKernels {
   void (*add)(float* sum, const float* left, const float* right,
               int64_t count);  // sum[i] = left[i] + right[i]; sum may be left or right

@@ -12,10 +12,8 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr int kDigitBits = 11;
-constexpr int64_t kDigits = int64_t{1} << kDigitBits;
-constexpr int64_t kParallel = 1 << 15;  // elements from which threads are worth their start
-constexpr int64_t kBlock = 2048;        // squares are added in blocks of so many, as those of other gradients
+constexpr int kSortBits = 11;
+constexpr int64_t kSortValues = int64_t{1} << kSortBits;
 void check(int32_t id, int64_t position, int64_t table_rows) {
   if (id < 0 || id >= table_rows)
     throw UserError(
@@ -32,11 +30,11 @@ void RowSums::sort(const Reductions::Rows& all) {
       sorted_.push_back({static_cast<int32_t>(all.ids[i] - all.first), static_cast<int32_t>(i)});
   }
   other_.resize(sorted_.size());
-  for (int shift = 0; shift < 31 && (owned - 1) >> shift > 0; shift += kDigitBits) {
-    std::array<int64_t, kDigits + 1> at{};
-    auto digit = [shift](const Entry& entry) { return (entry.id >> shift) & (kDigits - 1); };
+  for (int shift = 0; shift < 31 && (owned - 1) >> shift > 0; shift += kSortBits) {
+    std::array<int64_t, kSortValues + 1> at{};
+    auto digit = [shift](const Entry& entry) { return (entry.id >> shift) & (kSortValues - 1); };
     for (const Entry& entry : sorted_) ++at[digit(entry) + 1];
-    for (size_t d = 0; d < kDigits; ++d) at[d + 1] += at[d];
+    for (size_t d = 0; d < kSortValues; ++d) at[d + 1] += at[d];
     for (const Entry& entry : sorted_) other_[at[digit(entry)]++] = entry;
     sorted_.swap(other_);
   }

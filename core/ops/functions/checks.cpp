@@ -12,6 +12,9 @@ namespace lockstep::functions {
 void refuse(std::string_view name, const std::vector<Tensor>& inputs, Here at, const std::string& what) {
   SourceLine line =
       !inputs.empty() && inputs[0].defined() ? source_line(*inputs[0].builder(), at) : line_of(at);
+  refuse(name, line, what);
+}
+void refuse(std::string_view name, const SourceLine& line, const std::string& what) {
   throw UserError(str("[", name, "] ", line.text(), ": ", what));
 }
 void need(std::string_view name, const std::vector<Tensor>& inputs, Here at) {

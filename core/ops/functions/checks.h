@@ -16,6 +16,7 @@ namespace lockstep::functions {
 // UserError "[name] file:line (layer): what".
 [[noreturn]] void refuse(std::string_view name, const std::vector<Tensor>& inputs, Here at,
                          const std::string& what);
+[[noreturn]] void refuse(std::string_view name, const SourceLine& line, const std::string& what);
 void need(std::string_view name, const std::vector<Tensor>& inputs, Here at);  // no empty Tensor
 void need_floats(std::string_view name, const std::vector<Tensor>& inputs,
                  Here at);                                         // and floats of one dtype, or a policy

@@ -57,8 +57,7 @@ class MixedSamples : public Samples {
   MixedSamples(const DataOptions& options, const std::vector<SampleField>& fields,
                const OpenSamples& open_source)
       : mixture_(weights_of(options)) {
-    for (const auto& field : fields)
-      bytes_.push_back(numel(field.shape) * static_cast<int64_t>(size_of(field.dtype)));
+    for (const auto& field : fields) bytes_.push_back(bytes_of(field.dtype, field.shape));
     std::string all, read;
     for (size_t i = 0; i < options.sources.size(); ++i) {
       open(options, i, fields, open_source);

@@ -3,10 +3,10 @@
 
 #include <chrono>
 
-namespace lockstep::launcher {
+namespace lockstep {
 
-inline double now_s() {
+inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace lockstep::launcher
+}  // namespace lockstep
