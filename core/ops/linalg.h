@@ -44,7 +44,8 @@ Tensor solve_triangular(Tensor a, Tensor b, bool upper, Here at = Here::current(
 Tensor solve(Tensor a, Tensor b, Here at = Here::current());
 // x^-1; infinite or NaN where x is singular. Gradient: -y^T dy y^T. As PyTorch's linalg.inv.
 Tensor inverse(Tensor x, Here at = Here::current());
-// The determinant [...], 0 where x is singular. Gradient: dy y x^-T, which is NaN there. As PyTorch.
+// The determinant [...], 0 where x is singular. Gradient: dy times the cofactors, finite there, too; its own
+// gradient is right where x has rank n - 1 or n. As PyTorch.
 Tensor det(Tensor x, Here at = Here::current());
 
 // The determinant as its sign and the logarithm of its size.

@@ -58,6 +58,40 @@ Tensor inverse_of(const Tensor& x) {
   return eliminate(x, broadcast_to(eye(x, x.size(-1), -1, x.dtype()), x.shape())).solution;
 }
 
+// The derivative of det, finite where a is singular: elimination beside eye, the largest of all rows and
+// columns left first. So the last pivot alone is 0 where the cofactors are not all 0, and it divides nothing.
+Tensor cofactors(const Tensor& a) {
+  const int64_t n = a.size(-1);
+  const Tensor rows = row_numbers(a), columns = turned(rows);
+  Shape flat = a.shape();
+  flat.end()[-2] = 1, flat.back() = n * n;
+  Tensor m = concat({a, broadcast_to(eye(a, n, -1, a.dtype()), a.shape())}, -1), done, scale;
+  for (int64_t k = 0; k < n; ++k) {
+    const Tensor left = slice(m, -1, 0, n);
+    const Tensor size = k == 0 ? abs(left) : masked_fill(abs(left), done || turned(done), -1);
+    const Tensor place = argmax(reshape(size, flat), -1, true), row = place / n, column = place % n;
+    const auto picked = [&](const Tensor& x, const Tensor& here, int64_t dim) {
+      return sum(where(here, x, zero_of(x)), {dim}, true);
+    };
+    const Tensor is_chosen = rows == row, is_target = rows == column, is_column = columns == column;
+    const Tensor pivot_row = picked(m, is_chosen, -2);
+    const Tensor pivot = picked(slice(pivot_row, -1, 0, n), is_column, -1);
+    const Tensor exchanged = where(is_chosen, picked(m, is_target, -2), m);
+    const Tensor factors = picked(slice(exchanged, -1, 0, n), is_column, -1);
+    const Tensor one = full_like(pivot, 1), turn = where(row == column, one, -one);
+    if (k + 1 < n) {
+      const Tensor scaled = pivot_row / masked_fill(pivot, pivot == 0.0, 1);
+      m = where(is_target, scaled, exchanged - factors * scaled);
+      done = done.defined() ? done || is_target : is_target;
+    } else {
+      m = where(is_target, pivot_row, exchanged * pivot - factors * pivot_row);
+    }
+    const Tensor by = k + 1 < n ? turn * pivot : turn;
+    scale = scale.defined() ? scale * by : by;
+  }
+  return turned(scale * slice(m, -1, n, 2 * n));
+}
+
 Tensor triangular(const Tensor& a, const Tensor& b, bool upper) {
   const int64_t n = a.size(-1);
   std::vector<Tensor> found(n);
@@ -190,10 +224,10 @@ Tensor det(Tensor x, Here at) {
           Tensor y = made.sign;
           for (const Tensor& pivot : made.pivots) y = y * pivot;
           y = select(select(y, -1, 0), -1, 0);
-          return Computed{{y}, {in[0], y}};
+          return Computed{{y}, {in[0]}};
         },
         [](const std::vector<Tensor>& saved, const std::vector<Tensor>& dy) -> std::vector<Tensor> {
-          return {as_matrix(dy[0] * saved[1]) * turned(inverse_of(saved[0]))};
+          return {as_matrix(dy[0]) * cofactors(saved[0])};
         })({v})[0];
   });
 }

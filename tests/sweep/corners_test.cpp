@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/reference/evaluate.h"
 #include "core/ops/functions.h"
+#include "core/ops/linalg.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/backends.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 using compiler::HostTensor;
 using Tensors = std::vector<Tensor>;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The outputs of a function of these inputs: of native kernels, beside those of the reference.
 std::vector<HostTensor> outputs_of(const std::function<Tensors(const Tensors&)>& function,
@@ -87,6 +90,49 @@ TEST(Corners, ProdHasAllDerivativesAtZeros) {
   const std::vector<std::vector<double>> right{
       {0, 0}, {6, 0, 0, 0, 0, 0}, {14, 3, 2, 10, 5, 0}, {16, 8, 4, 16, 8, 4}};
   for (size_t i = 0; i < right.size(); ++i) EXPECT_EQ(compiler::to_doubles(out[i]), right[i]) << i;
+}
+
+// The gradient of det is the cofactors, of a singular matrix, too; a rank below n - 1 has none but 0.
+TEST(Corners, DetHasAGradientWhereItIsZero) {
+  const auto slopes = [](const Tensors& x) {
+    const Tensor y = det(x[0]);
+    return Tensors{y, grad(y, {x[0]})[0]};
+  };
+  const auto out = outputs_of(slopes, {floats({4, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9,  // rank 2
+                                                          0, 2, 0, 0, 0, 3, 0, 0, 0,  // its first pivot is 0
+                                                          1, 1, 1, 1, 1, 1, 1, 1, 1,  // rank 1
+                                                          2, 0, 0, 0, 3, 0, 0, 0, 4})});
+  const std::vector<double> values{0, 0, 0, 24},
+      right{-3, 6, -3, 6, -12, 6, -3, 6, -3, 0,  0, 0, 0, 0, 0, 6, 0, 0,
+            0,  0, 0,  0, 0,   0, 0,  0, 0,  12, 0, 0, 0, 8, 0, 0, 0, 6};
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(out[0].at(static_cast<int64_t>(i)), values[i], 1e-4) << i;
+  for (size_t i = 0; i < right.size(); ++i)
+    EXPECT_NEAR(out[1].at(static_cast<int64_t>(i)), right[i], 1e-4) << i;
+  const auto one = outputs_of(slopes, {floats({1, 1}, {0})});
+  EXPECT_EQ(one[1].at(0), 1);
+  const auto twice =
+      outputs_of([](const Tensors& x) { return Tensors{grad(grad(det(x[0]), {x[0]})[0], {x[0]}, x[1])[0]}; },
+                 {floats({2, 2}, {0, 1, 0, 0}), floats({2, 2}, {1, 2, 3, 4})});
+  EXPECT_EQ(compiler::to_doubles(twice[0]), (std::vector<double>{4, -3, -2, 1}));
+}
+
+// Elements that are 0 add nothing to the gradient of a norm, nor make it NaN.
+TEST(Corners, NormsHaveAGradientAtZeros) {
+  for (const double p : {-kInfinity, -2.0, -0.5, 0.5, 1.0, 2.0, 3.0, kInfinity}) {
+    const auto out = outputs_of(
+        [p](const Tensors& x) {
+          const Tensor y = norm(x[0], p, {1});
+          return Tensors{y, grad(y, {x[0]})[0]};
+        },
+        {floats({3, 2}, {0, 0, 0, 4, 3, 3})});
+    EXPECT_EQ(out[0].at(0), 0) << p;
+    EXPECT_NEAR(out[0].at(1), p > 0 ? 4 : 0, 1e-5) << p;
+    const double both = std::pow(2, 1 / p);  // the norm of two equal elements over one of them
+    EXPECT_NEAR(out[0].at(2), 3 * both, 1e-5 * both) << p;
+    const double right[] = {0, 0, 0, p > 0 ? 1.0 : 0.0, both / 2, both / 2};
+    for (int64_t i = 0; i < 6; ++i) EXPECT_NEAR(out[1].at(i), right[i], 1e-5) << p << ": " << i;
+  }
 }
 
 // An integer divided by itself is 1, and 0 where it is 0, whatever follows.

@@ -2,6 +2,7 @@
 #include "core/ops/functions/reduce.h"
 
 #include <cmath>
+#include <limits>
 
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/creation.h"
@@ -15,6 +16,7 @@ using namespace functions;
 
 namespace {
 using Dims = std::vector<int64_t>;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Shape kept(const Tensor& x, const Dims& dims) {
   Shape shape = x.shape();
@@ -112,7 +114,7 @@ Tensor norm(Tensor x, double p, Dims dims, bool keep, Here at) {
     if (p == 1) return sum(a, dims, keep);
     if (std::isinf(p)) return p > 0 ? max(a, dims, keep) : min(a, dims, keep);
     Tensor some = a != 0, powers = pow(where(some, a, full_like(a, 1)), p);
-    Tensor total = sum(p > 0 ? where(some, powers, full_like(a, 0)) : pow(a, p), dims, keep);
+    Tensor total = sum(where(some, powers, full_like(a, p > 0 ? 0 : kInfinity)), dims, keep);
     Tensor none = total == 0;
     return where(none, total, pow(where(none, full_like(total, 1), total), 1 / p));
   });

@@ -43,7 +43,7 @@ Tensor stddev(Tensor x, std::vector<int64_t> dims, double correction = 1, bool k
               Here at = Here::current());
 Tensor stddev(TensorAt x);
 // (sum |x|^p)^(1 / p); p = infinity is the largest, -infinity the smallest |x|, and 0 counts what is not 0.
-// The gradient is 0 where the norm is 0. As PyTorch's linalg.vector_norm.
+// The gradient is 0 where the norm is 0, and of an element that is 0. As PyTorch's linalg.vector_norm.
 Tensor norm(Tensor x, double p, std::vector<int64_t> dims, bool keep = false, Here at = Here::current());
 Tensor norm(Tensor x, double p, Here at = Here::current());
 // log(sum(e^x)) without overflow: -infinity of a row of -infinity. Gradient: dy softmax(x). As PyTorch.
