@@ -9,6 +9,7 @@
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/gradients_by_rows.h"
 #include "compiler/lower/join.h"
+#include "compiler/lower/number_rows.h"
 #include "compiler/lower/outline_updates.h"
 #include "compiler/lower/record_amax.h"
 #include "compiler/lower/round_rows.h"
@@ -57,6 +58,8 @@ const PassRow kStepPasses[] = {
      "name their histories"},
     {"simplify", simplify, true, Typed::lanes, "simplify",
      "before expansion, so that equal composites expand once"},
+    {"number_rows", number_rows, false, Typed::lanes, "lower",
+     "behind differentiation, whose draws are those of the forward pass again; on global shapes"},
     {"share_scales", share_scales, true, Typed::lanes, "lower",
      "behind simplify, which leaves one convert of a tensor for all its readers; while products are whole"},
     {"cut_products", cut_products, true, Typed::lanes, "partition",

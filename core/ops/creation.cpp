@@ -72,7 +72,7 @@ std::span<const Op> creation_ops() {
                    {{}, {{"shape", Shape{7, 1, 2}}, {"dim", 0}, {"dtype", DType::f32}}},
                    {{}, {{"shape", Shape{9}}, {"dim", 0}, {"dtype", DType::i64}}}}},
       // Element i, row-major, has the global index sample * numel(shape[1:]) + i and the bits
-      // philox::bits(seed, stream, step, index).
+      // philox::bits(seed, stream, step, index). `sample`: the first row of the tensor in the step.
       {.id = ops::rng_bits,
        .kind = OpKind::random,
        .attrs = {{"shape", AttrType::list}, {"stream", AttrType::integer}},

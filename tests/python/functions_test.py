@@ -195,5 +195,50 @@ class Functions(unittest.TestCase):
         self.assertEqual(ls.warmup_stable_decay(1, 0, steps=100, decay=10).at(100), 0)
 
 
+class Draws(unittest.TestCase):
+    """Random numbers of a step of 8 samples with 3 rows each, as gradients of the rows: each is multiplied once."""
+
+    def drawn(self, micro, function):
+        state = ls.State(session.mesh, seed=3)
+        rows = state.root.parameter("rows", [24, 4], ls.init.zeros())
+        sgd = ls.Sgd(state / "optim", lr=1)
+
+        def step(ids):
+            y = function(ls.embedding(rows(ids), ids))  # [micro, 3, 4]
+            loss = ls.Loss(y.sum(), ls.full(y, [], micro, ls.i64))
+            sgd.update(ls.grad(loss, state.parameters()))
+            return loss
+
+        one = ls.compile(state, {"ids": (ls.i32, [3])}, step, global_batch=8, micro_batch=micro)
+        state.materialize()
+        one(np.arange(24, dtype=np.int32).reshape(8, 3))
+        return state.array("rows")
+
+    def test_rows_of_samples_have_their_own_numbers(self):
+        """Batch and rows merged, too: those of [B, 3, 4], on micro-batches of any size."""
+        merged = lambda x: x.reshape([x.shape[0] * 3, 4])
+        for draw in (lambda x: ls.dropout(x, 0.5), lambda x: x * ls.uniform(x, x.shape)):
+            want = self.drawn(8, draw)
+            self.assertGreater(len(np.unique(want)), 1)
+            for micro in (1, 2, 4, 8):
+                np.testing.assert_array_equal(self.drawn(micro, draw), want, f"{micro}")
+                np.testing.assert_array_equal(self.drawn(micro, lambda x: draw(merged(x))), want, f"{micro} merged")
+
+    def test_attention_of_merged_windows(self):
+        def windows(x):
+            v = x.reshape([x.shape[0] * 3, 4, 1, 1])
+            return ls.sdpa(v * 0, v * 0, v, causal=False, dropout=0.5)
+
+        want = self.drawn(8, windows)
+        self.assertGreater(len(np.unique(want)), 1)
+        for micro in (1, 2, 4):
+            np.testing.assert_array_equal(self.drawn(micro, windows), want, f"{micro}")
+
+    def test_no_two_micro_batches_share_numbers(self):
+        """Of a tensor whose rows are not so many for each sample."""
+        first = self.drawn(2, lambda x: x[0] * ls.uniform(x, [3, 4]))[[0, 1, 2, 6, 7, 8, 12, 13, 14, 18, 19, 20]]
+        self.assertEqual(len(np.unique(first)), first.size)
+
+
 if __name__ == "__main__":
     unittest.main()
