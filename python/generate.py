@@ -215,6 +215,12 @@ def bind_struct(types, c, out):
     items = ", ".join(f"self.{f.name}" for f in c.fields)
     out.append(f'{c.name}_class.def("__iter__", [](const {c.name}& self) '
                f'{{ return nb::iter(nb::make_tuple({items})); }}, "For y, z = ...");')
+    count = len(c.fields)
+    out.append(f'{c.name}_class.def("__len__", [](const {c.name}&) {{ return {count}; }});')
+    out.append(f'{c.name}_class.def("__getitem__", [](const {c.name}& self, int i) {{ '
+               f'if (i < -{count} || i >= {count}) throw nb::index_error("there are {count} results"); '
+               f'const Tensor results[] = {{{items}}}; return results[i < 0 ? i + {count} : i]; }}, nb::arg("i"), '
+               f'"In the order in which they unpack.");')
 
 
 def bind_class(types, c, out):

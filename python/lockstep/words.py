@@ -40,6 +40,8 @@ ATTRIBUTES = {
         "device": "the device is the session's: --train.device",
         "is_cuda": "the device is the session's: --train.device",
         "dim": "write x.ndim",
+        "values": "max and min give the values alone: values, indices = ls.max_with_index(x, dim), or min_with_index",
+        "indices": "max and min give the values alone: values, indices = ls.max_with_index(x, dim), or min_with_index",
         "T": "write x.transpose(0, 1)",
         "mT": "write x.transpose(-1, -2)",
         "H": "write x.transpose(-1, -2)",

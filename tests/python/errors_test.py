@@ -104,6 +104,7 @@ class Errors(Programs):
                 "'Tensor' object has no attribute 'item' (f32[4,8]): it has no value while a step is traced",
             ),
             ("x.view(2, 16)", "AttributeError", "write x.reshape(...)"),
+            ("x.max(1).values", "AttributeError", "values, indices = ls.max_with_index(x, dim), or min_with_index"),
             ("x.nothing", "AttributeError", "'Tensor' object has no attribute 'nothing'"),
             (
                 "np.exp(x)",

@@ -124,6 +124,19 @@ class Functions(unittest.TestCase):
             return values
 
         self.same(top, np.sort(A, -1)[..., ::-1][..., :2], A)
+        self.same(lambda x: ls.sort(x)[0], np.sort(A, -1), A)
+        self.same(lambda x: x.topk(1, 1)[-1], A.argmax(1)[:, None], A)
+        self.same(lambda x: ls.slogdet(x)[1], np.zeros(3, np.float32), np.stack([np.eye(4, dtype=np.float32)] * 3))
+
+        def beyond(x):
+            pair = ls.median(x, 1)
+            self.assertEqual(len(pair), 2)
+            for i in (2, -3):
+                with self.assertRaisesRegex(IndexError, "there are 2 results"):
+                    pair[i]
+            return pair[-2]
+
+        self.same(beyond, np.sort(A, 1)[:, 1], A)
         self.same(lambda x: ls.sort(x, descending=True).values, np.sort(A, -1)[..., ::-1], A)
 
     def test_choices(self):
