@@ -55,9 +55,10 @@ class Functions(unittest.TestCase):
         y = np.float32([0.5, 1e10, 1e20])
         np.testing.assert_allclose(computed(slope(ls.asinh), y), 1 / np.hypot(1, y.astype(float)), rtol=1e-5)
         np.testing.assert_allclose(computed(slope(ls.acosh), y[1:]), 1 / y[1:].astype(float), rtol=1e-5)
-        z = np.float32([0.5, -88.5])
+        z = np.float32([0.5, -88.5, 88.75, -89.4, 89.4, np.inf])
         np.testing.assert_allclose(computed(slope(ls.sinh), z), np.cosh(z.astype(float)), rtol=1e-5)
         np.testing.assert_allclose(computed(slope(ls.cosh), z), np.sinh(z.astype(float)), rtol=1e-5)
+        np.testing.assert_allclose(computed(slope(slope(ls.sinh)), z), np.sinh(z.astype(float)), rtol=1e-5)
 
     def test_the_sum_of_a_row_that_no_stack_holds(self):
         """The sums of its blocks are 1 MiB, the stack of the thread is half of that."""

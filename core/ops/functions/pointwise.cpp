@@ -66,11 +66,15 @@ Tensor acos(Tensor x, Here at) {
 }
 namespace {
 // Where e^|x| is near the largest number, and e^-|x| is nothing beside it.
-Tensor is_far(Tensor x) { return abs(x) > (x.dtype() == DType::f64 ? 708 : 87); }
-// e^|x| / 2 where it is far, from two factors: e^|x| alone may be infinite where its half is not.
+Tensor is_far(Tensor x) {
+  const Tensor a = abs(x);
+  return a > (x.dtype() == DType::f64 ? 708 : 87) && a < std::numeric_limits<double>::infinity();
+}
+// e^|x| / 2 where it is far, from two factors: e^|x| alone may be infinite where its half is not. So may the
+// gradients of the factors: the last one, which is 1, has that of all.
 Tensor half_exp(Tensor x, Tensor far) {
-  Tensor root = exp(0.5 * where(far, abs(x), full_like(x, 0)));
-  return 0.5 * root * root;
+  const Tensor a = where(far, abs(x), full_like(x, 0)), root = stop_gradient(exp(0.5 * a));
+  return 0.5 * root * root * exp(a - stop_gradient(a));
 }
 // From here on x^2 + 1 and x^2 - 1 are x^2, which may be infinite where x is not.
 constexpr double kSquareAlone = 0x1p28;
