@@ -150,6 +150,25 @@ class Functions(unittest.TestCase):
         self.same(lambda t, i: ls.embedding_bag(t, i, mode="max"), table[IDS].max(1), table, IDS)
         self.same(lambda x: ls.tril(x), np.tril(A), A)
 
+    def test_computed_ids_outside(self):
+        """No check follows them: what index.h says is read."""
+        x = np.arange(9, dtype=np.float32).reshape(3, 3)
+
+        def ids(x, *given):
+            return (x[0, :len(given)] * 0 + ls.constant(x, given)).to(ls.i32)
+
+        self.same(lambda x: ls.take(x, ids(x, 4, -1, 99)), x[[2, 0, 2]], x)
+        self.same(lambda x: ls.embedding(x, ids(x, -5, 3)), x[[0, 2]], x)
+        self.same(lambda x: x.index_select(1, ids(x, 4, -1)), x[:, [2, 0]], x)
+        self.same(lambda x: ls.gather(x, 1, ids(x, 4, -1, 99).reshape(3, 1)), np.float32([[4], [2], [8]]), x)
+        want = x.copy()
+        want[1, 1] += 7
+        self.same(lambda x: ls.scatter_add(x, 1, ids(x, 4).reshape(1, 1), ls.full(x, [1, 1], 7.0, ls.f32)), want, x)
+        for function in (lambda x: ls.grad(ls.take(x, ids(x, 1, 4)).sum(), [x])[0],
+                         lambda x: ls.index_add(ids(x, 1, 4), x[:2], 3), lambda x: ls.bincount(ids(x, 1, 4), 3)):
+            with self.assertRaisesRegex(ls.UserError, "index 4 at position 1 is outside the table of 3 rows"):
+                computed(function, x)
+
     def test_contractions(self):
         self.same(lambda x, y: ls.einsum("bij,bkj->bik", [x, y]), np.einsum("bij,bkj->bik", A, B), A, B)
         weight = B.reshape(12, 5)

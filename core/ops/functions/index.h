@@ -1,8 +1,13 @@
-// Elements chosen by integers. Ids lie inside the dim that they count; data sets check their tokens. Kernels
-// do not: they read the nearest element, and a gradient leaves the id out on CUDA and is a UserError on the
-// CPU. The reference backend refuses it. Ids are i32, or i64, which are converted. Gradients of a table are
-// rows of dy added in the order of ids (on CUDA in fixed pieces of them), without atomics; bf16 and f16 in
-// f32, rounded once.
+// Elements chosen by integers. Ids lie inside the dim that they count, from 0; data sets check their tokens.
+// An id outside is a UserError where it is constant, or stands in a batch field that is read as it is or
+// after sums and products with numbers. Other ids that a function computes are not looked at: clamp those
+// that may lie outside. One outside reads the nearest row in take, embedding, embedding_bag and index_select.
+// In gather, take_along_dim and the scatters it stands for a place in x's row-major order, in another row;
+// beyond x, gather reads its first or last element. What adds rows by ids (gradients, index_add, bincount,
+// scatters) leaves out a row that is not there on CUDA; on the CPU it is a UserError. The reference backend
+// refuses all.
+// Ids are i32, or i64, which are converted. Gradients of a table are rows of dy added in the order of ids (on
+// CUDA in fixed pieces of them), without atomics; bf16 and f16 in f32, rounded once.
 #pragma once
 
 #include "core/ops/apply.h"
