@@ -140,6 +140,12 @@ TEST(RandomFunctions, ProbabilitiesThatAreNone) {
   for (int64_t i = 0; i < zeros.size(); ++i) ASSERT_EQ(zeros.at(i), i % 2) << i;
   const HostTensor again = drawn({0, 0, 0}, [](Tensor p) { return multinomial(p, 2, true); });
   for (int64_t i = 0; i < again.size(); ++i) ASSERT_EQ(again.at(i), 0) << i;
+  const std::vector<double> spoilt{1, -2, 3, 4, std::nan("")};
+  expect_shares(shares(drawn(spoilt, [](Tensor p) { return multinomial(p, 1); }), 5),
+                {0.125, 0, 0.375, 0.5, 0}, kSamples);
+  const HostTensor all = drawn(spoilt, [](Tensor p) { return multinomial(p, 5); });
+  for (int64_t i = 0; i < kSamples; ++i)
+    ASSERT_EQ(std::pair(all.at(5 * i + 3), all.at(5 * i + 4)), std::pair(1.0, 4.0)) << i;
 }
 
 TEST(RandomFunctions, SlopesOfRreluAreUniform) {

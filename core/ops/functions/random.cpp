@@ -1,6 +1,7 @@
 // Distributions from uniform numbers.
 #include "core/ops/functions/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -181,6 +182,22 @@ namespace {
 Tensor gumbel(Tensor beside, const Shape& shape) {
   return -log(-log(clamp(unit(beside, shape), 0x1p-25, 1)));
 }
+// The numbers of a tensor that is made of constants alone; empty for another.
+std::vector<double> constants_of(const Graph& graph, ValueId v) {
+  if (!graph[v].producer.valid()) return {};
+  const Node& node = graph.producer(v);
+  if (node.op == ops::full) return {number_of(node.attrs, "value", graph[v].dtype).real()};
+  if (node.op != ops::concat && node.op != ops::reshape && node.op != ops::broadcast &&
+      node.op != ops::permute && node.op != ops::convert)
+    return {};
+  std::vector<double> out;
+  for (ValueId input : node.inputs) {
+    const std::vector<double> part = constants_of(graph, input);
+    if (part.empty()) return {};
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  return out;
+}
 }  // namespace
 Tensor multinomial(Tensor p, int64_t count, bool again, Here at) {
   need_floats("multinomial", {p}, at);
@@ -188,8 +205,17 @@ Tensor multinomial(Tensor p, int64_t count, bool again, Here at) {
   if (p.ndim() < 2 || count < 1 || (!again && count > p.size(-1)))
     refuse("multinomial", {p}, at,
            str(count, " of ", p.text(), ": needs [samples, ..., n], and 1 to n places, or `again`"));
+  const std::vector<double> weights = constants_of(p.builder()->graph, p.id());
+  for (const double weight : weights)
+    if (!(weight >= 0 && std::isfinite(weight)))
+      refuse("multinomial", {p}, at,
+             str("a constant weight of ", p.text(), " is ", number_text(weight),
+                 ", needs a finite number, 0 or more"));
+  if (!weights.empty() && std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
+    refuse("multinomial", {p}, at,
+           str("all weights of ", p.text(), " are the constant 0; one of a row at least is above 0"));
   InFunction line(p, at);
-  Tensor chances = log(convert(p, DType::f32));
+  Tensor v = convert(p, DType::f32), chances = log(where(v > 0, v, full_like(v, 0)));
   if (!again) return topk(chances + gumbel(p, p.shape()), count, -1).indices;
   Shape each = p.shape();
   each.insert(each.end() - 1, count);

@@ -1,7 +1,7 @@
 // Random numbers by Philox4x32-10 (Salmon et al., 2011) from (seed, stream, step, global index of the
-// element): dim 0 of the result counts samples of the global batch, or rows of them, as many for each, so that
-// what a sample gets does not depend on the rank or the micro-batch that has it. The stream is a hash of the
-// layer and of the call's number in the graph. They are drawn anew every step, in evaluation, too. No
+// element): dim 0 of the result counts samples of the global batch, or rows of them, as many for each, so
+// that what a sample gets does not depend on the rank or the micro-batch that has it. The stream is a hash of
+// the layer and of the call's number in the graph. They are drawn anew every step, in evaluation, too. No
 // gradient, but for dropout's.
 #pragma once
 
@@ -45,8 +45,9 @@ Tensor rrelu(Tensor x, double lo = 1.0 / 8, double hi = 1.0 / 3, Here at = Here:
 // `count` of the places along the last dim, drawn with probabilities in proportion to p >= 0, which need not
 // add up to 1: floats [samples, ..., n] -> i32 [samples, ..., count]. A place comes once, in the order drawn,
 // or with `again` anew each time; where fewer than `count` are not 0, others follow in their order; in a row
-// of zeros it is place 0 again and again. A negative number or NaN comes first. No gradient. As PyTorch,
-// which refuses such rows.
+// of zeros it is place 0 again and again. Elements of p are not known while a step is traced: a negative
+// number and NaN count as 0, infinity comes first. UserError for such constants, and for zeros alone. No
+// gradient. As PyTorch, which refuses all such rows.
 Tensor multinomial(Tensor p, int64_t count, bool again = false, Here at = Here::current());
 // softmax((x + noise) / temperature) along `dim` with noise -log(-log(u)); with `hard` the largest one is 1
 // and the rest 0, and the gradient is that of the soft ones. [samples, ...] of floats. As PyTorch; Jang et
