@@ -43,6 +43,14 @@ const std::vector<Refusal> kRefusals{
     {"arange", "step is 0", [](auto& t) { arange(t(F, {2}), 0, 1, 0); }},
     {"arange", "from 3 to 1 by 1 there is nothing", [](auto& t) { arange(t(F, {2}), 3, 1); }},
     {"linspace", "count is 0, needs 1 or more", [](auto& t) { linspace(t(F, {2}), 0, 1, 0); }},
+    {"linspace", "1e+300 as f32: it is beyond f32", [](auto& t) { linspace(t(F, {2}), 0, 1e300, 3); }},
+    {"linspace", "1e-09 as f16: it becomes 0 in f16",
+     [](auto& t) { linspace(t(F, {2}), 1e-9, 1, 3, DType::f16); }},
+    {"sdpa", "1e-60 as f32: it becomes 0 in f32",
+     [](auto& t) {
+       const Tensor x = t(H, {1, 2, 1, 2});
+       sdpa(x, x, x, AttentionOptions{.causal = true, .scale = 1e-60});
+     }},
     {"linspace", "dtype is i32, needs floats", [](auto& t) { linspace(t(F, {2}), 0, 1, 3, I); }},
     {"one_hot", "ids are f32[2], need i32 or i64; convert them?", [](auto& t) { one_hot(t(F, {2}), 3); }},
     {"one_hot", "classes is 0, needs 1 or more", [](auto& t) { one_hot(t(I, {2}), 0); }},

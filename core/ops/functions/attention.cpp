@@ -277,6 +277,8 @@ Tensor sdpa(Tensor q, Tensor k, Tensor v, const AttentionOptions& given, Here at
   AttentionOptions options = given;
   if (options.mask.defined() && shaped) options = with_mask(std::move(options), q, k, at);
   Attrs attrs{{"causal", options.causal}};
+  if (const DType scores = rules::statistic(heads[0].dtype()); options.scale && is_float(scores))
+    (void)held("sdpa", q, *options.scale, scores, at);
   attrs.set("scale", options.scale ? *options.scale
                                    : 1 / std::sqrt(q.ndim() == 4 ? static_cast<double>(q.size(-1)) : 1));
   std::vector<Tensor> in = heads;

@@ -72,6 +72,7 @@ Tensor linspace(Tensor beside, double first, double last, int64_t count, DType d
   need("linspace", {beside}, at);
   if (!is_float(dtype)) refuse("linspace", {beside}, at, str("dtype is ", name(dtype), ", needs floats"));
   if (count < 1) refuse("linspace", {beside}, at, str("count is ", count, ", needs 1 or more"));
+  for (const double end : {first, last}) (void)held("linspace", beside, end, dtype, at);
   InFunction line(beside, at);
   Tensor index = iota(beside, {count}, 0, DType::f64);
   return convert(index * (count > 1 ? (last - first) / static_cast<double>(count - 1) : 0) + first, dtype);

@@ -11,7 +11,8 @@ namespace lockstep {
 // and where the dtype does not hold start, step or the last number.
 Tensor arange(Tensor beside, Number start, Number end, Number step = 1, DType dtype = DType::i32,
               Here at = Here::current());
-// `count` numbers from `first` to `last`, both included, equally far apart; of floats. As PyTorch.
+// `count` numbers from `first` to `last`, both included, equally far apart; of floats, which hold both. As
+// PyTorch.
 Tensor linspace(Tensor beside, double first, double last, int64_t count, DType dtype = DType::f32,
                 Here at = Here::current());
 // 1 on the diagonal, else 0: [rows, columns]; as many columns as rows where they are not given.
