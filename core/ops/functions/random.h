@@ -1,8 +1,7 @@
 // Random numbers by Philox4x32-10 (Salmon et al., 2011) from (seed, stream, step, global index of the
-// element): dim 0 of the result counts samples of the global batch, or rows of them, as many for each, so
-// that what a sample gets does not depend on the rank or the micro-batch that has it. The stream is a hash of
-// the layer and of the call's number in the graph. They are drawn anew every step, in evaluation, too. No
-// gradient, but for dropout's.
+// element). Dim 0 of the result counts samples of the global batch, or rows of them, as many for each: what a
+// sample gets does not depend on its rank or micro-batch. The stream is a hash of the layer and of the call's
+// number in the graph. They are drawn anew every step, in evaluation, too. No gradient, but for dropout's.
 #pragma once
 
 #include "core/ops/apply.h"
