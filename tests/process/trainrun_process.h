@@ -23,12 +23,7 @@
 
 namespace lockstep {
 
-inline std::string file_text(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream out;
-  out << file.rdbuf();
-  return out.str();
-}
+std::string file_text(const std::string& path);
 
 // Polls until `done` or the deadline, which is later under a sanitizer; returns whether it came.
 template <class Done>
@@ -42,43 +37,17 @@ bool until(double seconds, Done done) {
 }
 
 // A process that runs; a zombie has ended.
-inline bool alive(int pid) {
-  std::string stat = file_text(str("/proc/", pid, "/stat"));
-  auto paren = stat.rfind(')');
-  return paren != std::string::npos && paren + 2 < stat.size() && stat[paren + 2] != 'Z' &&
-         stat[paren + 2] != 'X';
-}
+bool alive(int pid);
 
 class Process {
  public:
   Process(const std::vector<std::string>& argv, const std::string& output,
-          const std::map<std::string, std::string>& variables = {})
-      : output_(output) {
-    pid_ = fork();
-    if (pid_ == 0) {
-      for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-      int fd = open(output.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);
-      dup2(fd, 1), dup2(fd, 2);
-      setpgid(0, 0);
-      std::vector<char*> words;
-      for (const auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-      words.push_back(nullptr);
-      execv(words[0], words.data());
-      _exit(127);
-    }
-  }
-  ~Process() {
-    if (code_ < 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
-  }
+          const std::map<std::string, std::string>& variables = {});
+  ~Process();
   int pid() const { return pid_; }
   std::string output() const { return file_text(output_); }
   // Exit code, 128 + signal, or -1 when it still runs after `seconds`.
-  int wait(double seconds) {
-    int status = 0;
-    if (code_ < 0 && until(seconds, [&] { return waitpid(pid_, &status, WNOHANG) == pid_; }))
-      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return code_;
-  }
+  int wait(double seconds);
 
  private:
   std::string output_;
@@ -94,16 +63,7 @@ class RunRecord {
     return file_text(str(log_dir(attempt), "/rank-", rank, ".log"));
   }
   // pid of a rank; 0 when it has not announced itself in time.
-  int pid(int rank, int attempt = 1) const {
-    std::string path = str(log_dir(attempt), "/worker-", rank, ".json");
-    int pid = 0;
-    until(10, [&] {
-      Json json = Json::parse(file_text(path), nullptr, false);
-      if (json.is_object()) pid = json["pid"].get<int>();
-      return pid != 0;
-    });
-    return pid;
-  }
+  int pid(int rank, int attempt = 1) const;
   std::vector<int> pids(int nproc, int attempt = 1) const {
     std::vector<int> out;
     for (int rank = 0; rank < nproc; ++rank) out.push_back(pid(rank, attempt));
@@ -114,12 +74,6 @@ class RunRecord {
   std::string folder_;
 };
 
-inline bool all_gone(const std::vector<int>& pids, double seconds) {
-  return until(seconds, [&] {
-    for (int pid : pids)
-      if (alive(pid)) return false;
-    return true;
-  });
-}
+bool all_gone(const std::vector<int>& pids, double seconds);
 
 }  // namespace lockstep
