@@ -93,14 +93,23 @@ Manifest load_manifest(Storage& storage, const std::string& step_dir) {
   return read_manifest_text(load_manifest_text(storage, step_dir), step_dir);
 }
 
-std::string stranger_in(Storage& storage, const std::string& step_dir) {
+std::function<bool(const FolderEntry&)> own_files(Storage& storage, const std::string& step_dir) {
   std::shared_ptr<const Manifest> manifest;
   try {
     manifest = std::make_shared<const Manifest>(load_manifest(storage, step_dir));
   } catch (const UserError&) {}  // the names alone tell
+  const bool all_listed = manifest && storage.commit(step_dir) == Commit::rename;
+  return [manifest, all_listed](const FolderEntry& entry) {
+    if (entry.folder) return false;
+    if (manifest && manifest->find_file(entry.name)) return true;
+    return is_checkpoint_file(entry.name) && !(all_listed && ends_with(entry.name, ".safetensors"));
+  };
+}
+
+std::string stranger_in(Storage& storage, const std::string& step_dir) {
+  const auto own = own_files(storage, step_dir);
   for (const FolderEntry& entry : storage.list(step_dir))
-    if (entry.folder || !(is_checkpoint_file(entry.name) || (manifest && manifest->find_file(entry.name))))
-      return entry.name;
+    if (!own(entry)) return entry.name;
   return "";
 }
 

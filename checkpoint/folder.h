@@ -2,6 +2,7 @@
 // the name; step-N.old.K where that name is taken), latest, .lock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -27,9 +28,12 @@ struct StepFolder {
 std::string step_name(int64_t step);                      // "step-20"
 std::optional<int64_t> step_of(const std::string& name);  // of "step-20"; nullopt for other names
 
-// The first entry of a step folder that is no checkpoint's by its name (core/base/checkpoint_names.h) and
-// that its manifest does not list either; "" where there is none. Nobody knows what it is for, so that no
-// tool removes it.
+// Whether an entry of a step folder is the checkpoint's: its manifest lists it, or it has a name that a save
+// gives (core/base/checkpoint_names.h). Where folders are renamed, a manifest that is there lists every file
+// of ranks. Asked before anything of the folder is removed.
+std::function<bool(const FolderEntry&)> own_files(Storage& storage, const std::string& step_dir);
+// The first entry that is not; "" where there is none. Nobody knows what it is for, so that no tool removes
+// it.
 std::string stranger_in(Storage& storage, const std::string& step_dir);
 
 // The manifest of a step folder. VanishedError when the folder is not there, DamagedError when it has no

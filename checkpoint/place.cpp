@@ -160,16 +160,19 @@ void remove_step(Storage& storage, const std::string& step_dir) {
     if (error.code != ENOTDIR) throw;
     return warn_once(str(step_dir, " is left: it is no folder of a checkpoint; move it away"));
   }
-  std::set<std::string> listed;
-  try {
-    for (const auto& file : load_manifest(storage, step_dir).files) listed.insert(file.name);
-  } catch (const UserError&) {}  // the names alone tell
+  const auto own = own_files(storage, step_dir);
   std::string left;
   for (const auto& entry : entries)
-    if (!entry.folder && (is_checkpoint_file(entry.name) || listed.count(entry.name)))
-      storage.remove(step_dir + "/" + entry.name);
-    else
+    if (const std::string path = step_dir + "/" + entry.name; own(entry)) {
+      storage.remove(path);
+    } else {
       left = entry.name;
+      if (!entry.folder && is_checkpoint_file(left)) {  // nothing will list its neighbours any more
+        const std::string other = free_name(storage, path + ".foreign");
+        storage.rename(path, other);
+        left = last_part(other);
+      }
+    }
   if (left.empty()) return storage.remove(step_dir);
   warn_once(str(step_dir, " is left: it holds ", printable(left),
                 ", which is no file of a checkpoint; move it away"));

@@ -25,13 +25,15 @@
 
 namespace lockstep::launcher::hf {
 
+namespace fs = std::filesystem;
+
 namespace {
 // A rotary model takes any context; the longest of today's would not fit beside its gradients.
 constexpr int64_t kContext = 2048;
 
 HfFolder folder_of(const std::string& path) {
   std::error_code unknown;
-  if (!std::filesystem::exists(path, unknown))
+  if (!fs::exists(path, unknown))
     throw UserError(str("no file or folder ", path,
                         "; import-hf reads what is on this machine and downloads nothing: name the folder of "
                         "a model, as `hf download` or save_pretrained leaves it"));
@@ -91,11 +93,26 @@ int64_t hidden_of(const HfFamily& family, const std::vector<Array*>& parameters)
   return 0;
 }
 
+// What an import may write beside the weights.
+std::vector<std::string> carried_paths(const std::string& run) {
+  std::vector<std::string> out = {carried_in(run) + "/config.json"};
+  for (std::string_view file : carried_files()) out.push_back(str(carried_in(run), "/", file));
+  return out;
+}
+
 void refuse_begun(const std::string& run) {
   for (const auto& found : checkpoint::list_checkpoints(run + "/ckpt"))
     throw UserError(
         str(run, " has checkpoints already (", found.path, "); choose another --name, or remove the folder"));
   refuse_foreign_config(run + "/config.json", "choose another --name");
+  if (const std::string carried = carried_in(run); is_link(carried))
+    throw UserError(
+        str(carried, " is a link, and nothing is written behind one; remove it, or choose another --name"));
+  for (const std::string& path : carried_paths(run))
+    if (std::error_code unknown; fs::exists(fs::symlink_status(path, unknown)))
+      throw UserError(str(path,
+                          " is there already, and the import would write it: it is left as it is; move ",
+                          carried_in(run), " away, or choose another --name"));
 }
 
 // What an override says of a key, "" where none does.
@@ -112,8 +129,8 @@ RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const 
   const std::string name = said_of(request, "name");
   if (name.empty())
     throw UserError("import-hf: no name is given; --name=NAME names the run, which is written to runs/NAME");
-  const bool reads_text = std::filesystem::exists(folder.folder + "/tokenizer.json") ||
-                          std::filesystem::exists(folder.folder + "/tokenizer.model");
+  const bool reads_text =
+      fs::exists(folder.folder + "/tokenizer.json") || fs::exists(folder.folder + "/tokenizer.model");
   const std::string carried = carried_in("runs/" + name);
   return parse_config(first_config(model, reads_text ? carried : "", out).dump(), folder.config_path,
                       request.overrides, DataPaths::may_be_empty);
@@ -123,7 +140,7 @@ RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const 
 void refuse_missing(const std::string& path) {
   std::error_code unknown;
   if (checkpoint::any_storage().commit(path) != checkpoint::Commit::rename ||
-      std::filesystem::exists(std::filesystem::symlink_status(path, unknown)))
+      fs::exists(fs::symlink_status(path, unknown)))
     return;
   throw UserError(str("train.init_from is \"", path,
                       "\", which is neither a file nor a folder, nor a run in the folder runs",
@@ -149,15 +166,14 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   const auto told = load_weights(*model.family, folder.tensors, parameters, state.mesh(), request.choices);
 
   std::error_code unknown;
-  const bool there = std::filesystem::exists(run, unknown);
+  const bool there = fs::exists(run, unknown);
   const RunFolder held(run);
   refuse_begun(run);  // again, now that no other import is at work
   Unfinished made;
   if (!there) made.add(Unfinished::Kind::tree, run);
   const std::string carried = carried_in(run);
-  if (is_link(carried))
-    throw UserError(
-        str(carried, " is a link, and nothing is written behind one; remove it, or choose another --name"));
+  if (!fs::exists(carried, unknown)) made.add(Unfinished::Kind::entry, carried);
+  for (const std::string& path : carried_paths(run)) made.add(Unfinished::Kind::entry, path);
   make_private_folders(carried);  // that it failed is told by the write
   write_whole(carried + "/config.json", folder.config.dump(2) + "\n");
   carry_files(folder.folder, carried);
@@ -184,7 +200,7 @@ void load_initial(const std::string& path, const RunConfig& config, State& state
     if (!step.empty()) return {};
     refuse_missing(path);
     std::error_code unknown;
-    auto folder = std::filesystem::is_directory(path, unknown) ? open_folder(path) : std::nullopt;
+    auto folder = fs::is_directory(path, unknown) ? open_folder(path) : std::nullopt;
     if (!folder) return {};
     HfModel model = model_of(folder->config, folder->config_path, {}, config.model.kind);
     check_same(model, config, folder->config_path, hidden_of(*model.family, parameters));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "compiler/program/folds.h"
 #include "core/base/error.h"
@@ -25,6 +26,16 @@ std::string place_of(const LiveMesh& mesh) {
     parts.push_back(str(mesh.words.dim_names[d], " ", rank / below % mesh.words.shape[d]));
   }
   return str("rank ", rank, parts.empty() ? "" : ": ", join(parts, ", "));
+}
+
+// BEGINNING.json, or BEGINNING.K.json where that is there already: whose it is, no trace tells.
+std::string free_trace(const std::string& beginning) {
+  std::string out = beginning + ".json";
+  std::error_code unknown;
+  for (int k = 1;
+       std::filesystem::symlink_status(out, unknown).type() != std::filesystem::file_type::not_found; ++k)
+    out = str(beginning, ".", k, ".json");
+  return out;
 }
 
 Json args_of(const TracedStep::Span& span) {
@@ -136,7 +147,7 @@ std::string Profile::end(int64_t step, bool last) {
   const int64_t from = from_;
   from_ = 1, to_ = 0;
   if (mesh_.world->rank() != 0) return "";
-  const std::string path = str(options_.dir, "/trace-", from, "-", step, ".json");
+  const std::string path = free_trace(str(options_.dir, "/trace-", from, "-", step));
   write_whole(path, ChromeTrace::document(events, {{"run", options_.name},
                                                    {"mesh", text(mesh_.words)},
                                                    {"ranks", mesh_.words.size()},

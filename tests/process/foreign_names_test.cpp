@@ -134,6 +134,16 @@ TEST_F(ForeignNames, AreNotReplaced) {
   refused({"report", "mine"}, "runs/mine/report.html", "report: runs/mine/report.html is there");
 }
 
+TEST_F(ForeignNames, OfATraceAreNotReplaced) {
+  for (const char* file : {"trace-3-4.json", "trace-3-4.1.json"})
+    scratch_.write(str("runs/run/", file), std::string("thesis"));
+  train({"--nproc", "2", "c.json", "--profile=2", "--train.steps=8"});
+  for (const char* file : {"trace-3-4.json", "trace-3-4.1.json"})
+    EXPECT_EQ(file_text(str("runs/run/", file)), "thesis");
+  EXPECT_HAS(file_text("runs/run/trace-3-4.2.json"), "traceEvents");
+  EXPECT_HAS(RunRecord("runs/run").log(0), "/runs/run/trace-3-4.2.json; ui.perfetto.dev");
+}
+
 // A start that goes on from no checkpoint of before, or from others, sets the rows aside.
 TEST_F(ForeignNames, RowsOfOtherCheckpointsAreKept) {
   const auto start_to = [&](const char* steps, const std::vector<std::string>& more = {}) {

@@ -81,6 +81,17 @@ TEST_F(HuggingFaceRuns, AnImportedModelIsTrainedOnRanksResumedAndExported) {
   EXPECT_HAS(result.output,
              "runs/led/hf is a link, and nothing is written behind one; remove it, or choose another --name");
   EXPECT_EQ(file_text("precious/config.json"), "precious");
+  for (const char* file : {"config.json", "tokenizer.json"}) {
+    const std::string path = str("runs/theirs/hf/", file);
+    scratch_.write(path, std::string("precious"));
+    result = trainrun({"import-hf", HF "/llama", "--name=theirs"});
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, str(path,
+                                  " is there already, and the import would write it: it is left as it is; "
+                                  "move runs/theirs/hf away, or choose another --name"));
+    EXPECT_EQ(file_text(path), "precious");
+    std::filesystem::remove(path);
+  }
   result = trainrun({"import-hf", HF "/llama", "--name=tuned"});
   EXPECT_EQ(result.code, kExitUser);
   EXPECT_HAS(result.output, "runs/tuned has checkpoints already (runs/tuned/ckpt/step-");

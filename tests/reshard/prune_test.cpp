@@ -73,6 +73,23 @@ TEST(Prune, DamagedOnesDoNotCountAndStay) {
       << none;
 }
 
+// A name like a rank's is none that the manifest lists.
+TEST(Prune, AFileThatNoManifestListsIsAStrangers) {
+  ScratchFolder folder;
+  const std::string dir = folder.path("ckpt");
+  for (int64_t step : {10, 20, 30}) save(dir, step, 1);
+  folder.write("ckpt/step-10/rank-7.safetensors", std::string("precious"));
+  EXPECT_EQ(told(prune_checkpoints(dir, {})),
+            "30 stays: the newest whole one\n20 removed\n"
+            "10 stays: it holds rank-7.safetensors, which is no file of a checkpoint\n");
+  EXPECT_EQ(text_of(dir + "/step-10/rank-7.safetensors"), "precious");
+  // Nor does it go with its folder where the step is saved anew, or with a later save.
+  for (int64_t step : {10, 40}) save(dir, step, 2, 1);
+  EXPECT_EQ(text_of(dir + "/step-10.old/rank-7.safetensors.foreign"), "precious");
+  EXPECT_EQ(names(dir + "/step-10.old").size(), 1u);
+  EXPECT_EQ(load(dir), (Found{40, 2}));
+}
+
 TEST(Prune, Refusals) {
   ScratchFolder folder;
   const std::string dir = folder.path("ckpt");
