@@ -22,12 +22,18 @@ class JsonBuilder : public nlohmann::json_sax<Value> {
   size_t wrong_at = 0;               // where nothing could be read on, behind `token`
   std::string wrong, token;          // what nlohmann says; "": nothing is wrong
   bool overflow = false;             // a number beyond the largest
+  bool underflow = false;            // `token` is one that nlohmann reads as 0, and is not
 
   bool null() override { return put(nullptr); }
   bool boolean(bool one) override { return put(one); }
   bool number_integer(typename Value::number_integer_t one) override { return put(one); }
   bool number_unsigned(typename Value::number_unsigned_t one) override { return put(one); }
-  bool number_float(typename Value::number_float_t one, const std::string&) override { return put(one); }
+  bool number_float(typename Value::number_float_t one, const std::string& text) override {
+    const auto digit = text.find_first_of("123456789");
+    underflow = one == 0 && digit < text.find_first_of("eE");
+    if (underflow) token = text;
+    return !underflow && put(one);
+  }
   bool string(std::string& one) override { return put(std::move(one)); }
   bool binary(typename Value::binary_t&) override { return false; }  // no text holds one
   bool start_object(size_t) override { return open_.emplace_back(Open{true, {}, {}}), true; }

@@ -131,6 +131,11 @@ JsonTextOf<Value> read(std::string_view text, Comments comments, const JsonBound
   if (!problem.empty()) return fail(problem, true);
   JsonBuilder<Value> builder(bounds.members);
   if (!Value::sax_parse(plain, &builder)) {
+    if (builder.underflow)
+      return fail(
+          at_place(text, text.find(builder.token),
+                   builder.token + " is below the smallest number, 4.9e-324; write 0 if that is meant"),
+          true);
     if (builder.overflow)
       return fail(at_place(text, builder.wrong_at - std::min(builder.wrong_at, builder.token.size()),
                            builder.token + " is beyond the largest number, 1.8e308"),

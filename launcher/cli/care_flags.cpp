@@ -3,26 +3,24 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher::cli {
 
 namespace {
 constexpr int64_t kLongestSeconds = 1000000000;
 
-// All of the text as a number of 0 or more; -1 for anything else.
-int64_t whole_number(const std::string& text) {
-  const bool digits =
-      !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? std::atoll(text.c_str()) : -1;
-}
+// All of the text as a number of 0 or more, of 9 digits at most; -1 for anything else.
+int64_t count_in(const std::string& text) { return text.size() < 10 ? whole_number(text).value_or(-1) : -1; }
 
 void read_restarts(const std::string& text, LaunchOptions& launch) {
   const size_t slash = text.find('/');
-  launch.max_restarts = whole_number(text.substr(0, slash));
+  launch.max_restarts = count_in(text.substr(0, slash));
   if (launch.max_restarts < 0)
     throw UserError(str("--max-restarts is \"", shortened(text, 60),
                         "\"; give a number, 0 or more, or a number within a time, as in 3/1h"));
@@ -33,7 +31,7 @@ void read_restarts(const std::string& text, LaunchOptions& launch) {
 std::vector<int64_t> read_ranks(const std::string& text, const std::string& flag, int64_t nproc) {
   std::vector<int64_t> out;
   for (const auto& word : split(text, ',')) {
-    const int64_t rank = whole_number(trim(word));
+    const int64_t rank = count_in(trim(word));
     if (rank < 0 || rank >= nproc)
       throw UserError(str(flag, " names rank \"", shortened(word, 40), "\"; the ranks are 0 to ", nproc - 1));
     out.push_back(rank);
@@ -111,10 +109,23 @@ CLI::Validator number_within(double least, int64_t most) {
   const std::string range = str("FLOAT in [", least, " - ", most, "]");
   return {[least, most, range](std::string& text) {
             char* end = nullptr;
+            errno = 0;  // ERANGE: one that no double holds, which would be read as 0
             const double value = std::strtod(text.c_str(), &end);
-            const bool taken =
-                end != text.c_str() && *end == '\0' && value >= least && value <= static_cast<double>(most);
+            const bool taken = end != text.c_str() && *end == '\0' && errno != ERANGE && value >= least &&
+                               value <= static_cast<double>(most);
             return taken ? std::string() : str("Value ", text, " not in range ", range);
+          },
+          range};
+}
+
+CLI::Validator whole_number_within(int64_t least, int64_t most) {
+  const std::string range = str("INT in [", least, " - ", most, "]");
+  return {[least, most, range](std::string& text) {
+            const auto value = whole_number(text);
+            if (!value || *value < least || *value > most)
+              return str("Value ", text, " not in range ", range);
+            text = str(*value);  // without zeros in front
+            return std::string();
           },
           range};
 }
@@ -140,7 +151,7 @@ NprocRange split_nproc(const std::string& text) {
 }
 
 void read_nproc_range(const NprocRange& range, LaunchOptions& launch) {
-  const int64_t least = whole_number(range.least);
+  const int64_t least = count_in(range.least);
   if (least < 1 || least > launch.nproc)
     throw UserError(str("--nproc is \"", shortened(range.least + ":" + range.most, 60),
                         "\"; give MIN:MAX with 1 <= MIN <= MAX, as in 2:8"));
@@ -161,7 +172,7 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
       ->type_name("N[/TIME]");
   app.add_option("--min-nproc,--min_nproc", launch.min_nproc,
                  "restart without the ranks that died, down to N; default: always --nproc")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number_within(1))
       ->type_name("N");
   app.add_option("--grow-after,--grow_after", launch.grow_after,
                  "seconds without some of the ranks until they are taken back, at a step boundary; 0: never; "
@@ -193,7 +204,7 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
       ->type_name("DIR");
   app.add_option("--keep-attempts,--keep_attempts", launch.keep_attempts,
                  "folders of logs that are kept, the newest; 0: all; default 100")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number_within(0))
       ->type_name("N");
   app.add_option(
          "--tee", flags.tee,

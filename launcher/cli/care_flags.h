@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,12 @@ NprocRange split_nproc(const std::string& text);
 // hosts.
 void read_nproc_range(const NprocRange& range, LaunchOptions& launch);
 
-// What a flag of a number takes: one from `least` to `most`, and not NaN, which CLI::Range and
-// CLI::NonNegativeNumber let pass.
+// What a flag of a number takes: one from `least` to `most`, and neither NaN nor one that a double has not,
+// which CLI::Range and CLI::NonNegativeNumber let pass.
 CLI::Validator number_within(double least, int64_t most);
+// The same of a whole number. It is decimal: CLI11 alone would read 010 as 8, and cut one beyond 64 bits.
+CLI::Validator whole_number_within(int64_t least = std::numeric_limits<int64_t>::min(),
+                                   int64_t most = std::numeric_limits<int64_t>::max());
 
 // "90", "90s", "15m", "1.5h", "2d" as seconds. UserError naming the flag.
 double read_duration(const std::string& text, const std::string& flag);

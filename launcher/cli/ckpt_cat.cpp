@@ -48,15 +48,23 @@ std::pair<int64_t, int64_t> range_of(const std::string& part, size_t dim, int64_
   return {from, 1};
 }
 
-Box box_of(const std::string& index, const TensorRecord& tensor) {
-  Box out = whole(tensor.shape);
-  if (trim(index).empty()) return out;
+// What an index names, and its shape: without the dims that have one index, as numpy has it.
+struct Indexed {
+  Box box;
+  Shape shape;
+};
+Indexed indexed(const std::string& index, const TensorRecord& tensor) {
+  Indexed out{whole(tensor.shape), {}};
+  if (trim(index).empty()) return {out.box, tensor.shape};
   const auto parts = split(index, ',');
   if (parts.size() > tensor.shape.size())
     throw UserError(str("--index \"", index, "\" has ", parts.size(), " parts, and ", tensor.fqn, " is ",
                         shape_text(tensor.dtype, tensor.shape), ", of ", tensor.shape.size(), " dims"));
-  for (size_t d = 0; d < parts.size(); ++d)
-    std::tie(out.offset[d], out.size[d]) = range_of(trim(parts[d]), d, tensor.shape[d], index);
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    const std::string part = d < parts.size() ? trim(parts[d]) : ":";
+    std::tie(out.box.offset[d], out.box.size[d]) = range_of(part, d, tensor.shape[d], index);
+    if (part.find(':') != std::string::npos) out.shape.push_back(out.box.size[d]);
+  }
   return out;
 }
 
@@ -70,15 +78,17 @@ const TensorRecord& record_of(const HeldStep& step, const std::string& fqn) {
                                    : str("; did you mean ", near, "?")));
 }
 
-// The elements of a box, under the checksums of the chunks that hold them.
-Array part_of(const HeldStep& step, const TensorRecord& tensor, const Box& box) {
+// The elements of a part, under the checksums of the chunks that hold them.
+Array part_of(const HeldStep& step, const TensorRecord& tensor, const Indexed& part) {
   Array out;
   out.fqn = tensor.fqn, out.dtype = tensor.dtype, out.shape = tensor.shape;
-  out.local_shape = box.size;
-  if (numel(box) == 0) return out;
-  out.pieces = {Piece{box, whole(box.size)}};
-  out.data = Buffer(out.local_bytes());
-  read_arrays(*step.files, step.path, step.manifest, {&out});
+  out.local_shape = part.box.size;
+  if (numel(part.box) > 0) {
+    out.pieces = {Piece{part.box, whole(part.box.size)}};
+    out.data = Buffer(out.local_bytes());
+    read_arrays(*step.files, step.path, step.manifest, {&out});
+  }
+  out.local_shape = part.shape;
   return out;
 }
 
@@ -160,7 +170,7 @@ int ckpt_cat(const CkptCatArguments& arguments, std::ostream& out) {
   refuse_no_local_path(arguments.npy, "--npy");
   const HeldStep step = hold_step(arguments.path);
   const TensorRecord& tensor = record_of(step, arguments.tensor);
-  const Array part = part_of(step, tensor, box_of(arguments.index, tensor));
+  const Array part = part_of(step, tensor, indexed(arguments.index, tensor));
   if (arguments.npy.empty()) {
     print(part, out);
     return kExitOk;

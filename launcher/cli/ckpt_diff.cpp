@@ -85,8 +85,6 @@ void print_first(const CheckpointDifference& found, const HeldStep& a, const Hel
 }  // namespace
 
 int ckpt_diff(const CkptDiffArguments& arguments, std::ostream& out) {
-  if (!(arguments.tolerance >= 0))
-    throw UserError(str("--tolerance is ", arguments.tolerance, "; it must be 0 (bits) or more"));
   const Chosen pair = chosen(arguments.a, arguments.b);
   const HeldStep a = hold_sound_step(pair.a), b = hold_sound_step(pair.b);
   const CheckpointDifference found =

@@ -1,4 +1,5 @@
 // The verbs of trainrun ckpt, as words of the command line.
+#include "launcher/cli/care_flags.h"
 #include "launcher/cli/ckpt_commands.h"
 #include "launcher/cli/commands.h"
 
@@ -33,6 +34,7 @@ void add_diff(CLI::App& app, CkptFlags& flags, const Act& act) {
   diff->add_option("b", flags.diff.b, "the same")->required()->type_name("B");
   diff->add_option("--tolerance", flags.diff.tolerance,
                    "floats are equal where |a - b| <= T max(1, |a|, |b|); default 0: bits")
+      ->check(number_within(0, 1000000))
       ->type_name("T");
   diff->add_flag("--all", flags.diff.all, "all rows of the tables");
   diff->footer(
@@ -61,8 +63,10 @@ void add_prune(CLI::App& app, CkptFlags& flags, const Act& act) {
       ->type_name("RUN");
   prune->add_option("--keep", flags.prune.keep, "the newest N whole ones stay; at least 1")
       ->required()
+      ->check(whole_number_within(1))
       ->type_name("N");
   prune->add_option("--keep-every,--keep_every", flags.prune.every, "and each whose step is a multiple of K")
+      ->check(whole_number_within(1))
       ->type_name("K");
   prune->add_flag("--dry-run,--dry_run", flags.prune.dry_run, "tells, and removes nothing");
   prune->callback(
@@ -76,7 +80,7 @@ void add_makers(CLI::App& app, CkptFlags& flags, const Act& act) {
       ->required()
       ->type_name("OUT");
   auto* ranks = reshard->add_option("--ranks,--nproc", flags.reshard.ranks, "how many ranks")
-                    ->check(CLI::PositiveNumber)
+                    ->check(whole_number_within(1))
                     ->type_name("N");
   reshard->add_option("--mesh", flags.reshard.mesh, "their mesh, as in '{\"dp_shard\": 2, \"tp\": 2}'")
       ->excludes(ranks)

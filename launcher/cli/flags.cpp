@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/reading/whole_number.h"
+#include "launcher/machine/roofline.h"
 
 namespace lockstep::launcher::cli {
 
@@ -29,7 +30,7 @@ void add_nproc(CLI::App& app, Flags& flags) {
 }
 
 void add_rank(CLI::App& app, Flags& flags, const std::string& help) {
-  app.add_option("--rank", flags.rank, help)->check(CLI::NonNegativeNumber)->type_name("R");
+  app.add_option("--rank", flags.rank, help)->check(whole_number_within(0))->type_name("R");
 }
 void add_roofline(CLI::App& app, Flags& flags) {
   app.add_option("--roofline", flags.roofline,
@@ -119,6 +120,42 @@ void add_plan_flags(CLI::App& app, Flags& flags) {
       ->type_name("CONFIG|PROGRAM");
 }
 
+void add_generate_flags(CLI::App& app, Flags& flags) {
+  GenerateArguments& g = flags.generate;
+  app.add_option("path", g.path, "runs/NAME, its ckpt folder, or one step-N folder")
+      ->required()
+      ->type_name("PATH");
+  app.add_option("--prompt", g.prompt, "the text to go on from")->type_name("TEXT");
+  auto* chat = app.add_flag("--chat", g.chat,
+                            "the prompt is a user's message, in the run's data.template; the answer alone "
+                            "is printed, up to its end");
+  app.add_option("--system", g.system, "with --chat: the system's message before it")
+      ->type_name("TEXT")
+      ->needs(chat);
+  app.add_option("--tokens", g.tokens, "how many tokens to add; default 200")
+      ->check(whole_number_within(0))
+      ->type_name("N");
+  app.add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
+      ->check(number_within(0, 1000))
+      ->type_name("T");
+  app.add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
+      ->check(whole_number_within(0, 1 << 30))
+      ->type_name("K");
+  app.add_option("--data.tokenizer", g.tokenizer,
+                 "tokenizer.json of the run's tokens; default: the one of its config")
+      ->type_name("FILE");
+  app.add_option("--train.device", g.device,
+                 "where to compute; default: where the run did, or the CPU. A plugin is named here, with "
+                 "its absolute path")
+      ->type_name("DEVICE");
+  app.add_option("--compile.load_ops", g.load_ops,
+                 "the libraries of ops that the run was trained with, named here with their absolute paths")
+      ->type_name("[PATH,...]");
+  app.add_option("--seed", g.seed, "of the choice; default 1337")
+      ->check(whole_number_within())
+      ->type_name("N");
+}
+
 void add_replay_flags(CLI::App& app, Flags& flags) {
   app.add_option("run", flags.replay.run, "the run: a name below runs/, or a path")
       ->required()
@@ -126,6 +163,7 @@ void add_replay_flags(CLI::App& app, Flags& flags) {
   app.add_option("--step", flags.replay.step,
                  "the step to compute again; it is compared with its line of metrics.jsonl")
       ->required()
+      ->check(whole_number_within())
       ->type_name("K");
   add_nproc(app, flags);
   add_simulate(app, flags);
@@ -185,7 +223,7 @@ void add_export_flags(CLI::App& app, Flags& flags) {
       ->required()
       ->type_name("OUT");
   app.add_option("--step", request.step, "of the checkpoint; default: the newest")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number_within(0))
       ->type_name("N");
   app.add_option("--max-shard,--max_shard", flags.max_shard, "bytes of tensors in a file; default 5GB")
       ->type_name("BYTES");
@@ -219,7 +257,7 @@ std::vector<std::string> names_of(const CLI::App& app) {
 }
 
 namespace {
-// "N" of "N:NONNEGATIVE": behind the last ':' stands what is checked, where something is.
+// "N" of "N:INT in [0 - 9]": behind the last ':' stands what is checked, where something is.
 std::string value_words(CLI::Option& option) {
   const std::string text = option.get_type_name();
   try {

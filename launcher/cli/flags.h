@@ -46,6 +46,8 @@ void add_run_flags(CLI::App& app, Flags& flags);
 void add_simulate(CLI::App& app, Flags& flags);
 // Adds every flag of plan, and the config or program.
 void add_plan_flags(CLI::App& app, Flags& flags);
+// Adds every flag of generate, and the path.
+void add_generate_flags(CLI::App& app, Flags& flags);
 // Adds every flag of replay, and the run.
 void add_replay_flags(CLI::App& app, Flags& flags);
 // Adds every flag of bisect, and the runs.

@@ -22,7 +22,7 @@ std::string words_of(const CLI::App& command) {
 }
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_min() > 0; }
-// "N" of "N:NONNEGATIVE", or "N:INT in [0 - 9]": behind the last ':' stands what is checked, where something
+// "N" of "N:INT in [0 - 9]": behind the last ':' stands what is checked, where something
 // is.
 std::string value_name(CLI::Option& option) {
   const std::string text = option.get_type_name();
@@ -117,14 +117,12 @@ std::string mismatch(CLI::Option& option) {
   return str(name, " has no value behind it; write ", typed(option), " (", option.get_description(), ")");
 }
 
-// What a check wants, in words: "NONNEGATIVE", "POSITIVE", "INT in [1 - 1000]".
+// What a check wants, in words: "INT in [1 - 1000]", "FLOAT in [0 - 1000]".
 std::string wanted(CLI::Option& option) {
   std::string check;
   try {
     check = option.get_validator(0)->get_description();
   } catch (const CLI::OptionNotFound&) { return value_name(option); }
-  if (check == "NONNEGATIVE") return "a number, 0 or more";
-  if (check == "POSITIVE") return "a number above 0";
   const size_t open = check.find(" in ["), dash = check.find(" - ");
   if (open == std::string::npos || dash == std::string::npos) return value_name(option);
   return str(check.starts_with("FLOAT") ? "a number" : "a whole number", " from ",

@@ -216,38 +216,7 @@ class CommandLine {
 
   void add_generate() {
     auto* app = app_.add_subcommand("generate", "text from a checkpoint");
-    auto& g = flags_.generate;
-    app->add_option("path", g.path, "runs/NAME, its ckpt folder, or one step-N folder")
-        ->required()
-        ->type_name("PATH");
-    app->add_option("--prompt", g.prompt, "the text to go on from")->type_name("TEXT");
-    auto* chat = app->add_flag("--chat", g.chat,
-                               "the prompt is a user's message, in the run's data.template; the answer alone "
-                               "is printed, up to its end");
-    app->add_option("--system", g.system, "with --chat: the system's message before it")
-        ->type_name("TEXT")
-        ->needs(chat);
-    app->add_option("--tokens", g.tokens, "how many tokens to add; default 200")
-        ->check(CLI::NonNegativeNumber)
-        ->type_name("N");
-    app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
-        ->check(number_within(0, 1000))
-        ->type_name("T");
-    app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
-        ->check(CLI::Range(0, 1 << 30))
-        ->type_name("K");
-    app->add_option("--data.tokenizer", g.tokenizer,
-                    "tokenizer.json of the run's tokens; default: the one of its config")
-        ->type_name("FILE");
-    app->add_option("--train.device", g.device,
-                    "where to compute; default: where the run did, or the CPU. A plugin is named here, with "
-                    "its absolute path")
-        ->type_name("DEVICE");
-    app->add_option(
-           "--compile.load_ops", g.load_ops,
-           "the libraries of ops that the run was trained with, named here with their absolute paths")
-        ->type_name("[PATH,...]");
-    app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
+    add_generate_flags(*app, flags_);
     app->callback([this] { act_ = [this] { return generate(flags_.generate, out_); }; });
   }
 

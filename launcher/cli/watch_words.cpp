@@ -1,4 +1,5 @@
 // autopsy, top and doctor, as words of the command line.
+#include "launcher/cli/care_flags.h"
 #include "launcher/cli/doctor.h"
 #include "launcher/cli/watch_commands.h"
 
@@ -19,7 +20,7 @@ void add_watch_commands(CLI::App& app, WatchFlags& flags, const Act& act) {
       ->required()
       ->type_name("RUN");
   after->add_option("--attempt", flags.autopsy.attempt, "which start of it; default: the newest")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number_within(1))
       ->type_name("K");
   after->callback(
       [&flags, act] { act([&flags](std::ostream& out) { return autopsy(flags.autopsy, out); }); });

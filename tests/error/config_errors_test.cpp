@@ -206,7 +206,7 @@ TEST(ConfigErrors, CommentsAndWhatEditorsWrite) {
 TEST(ConfigErrors, Bounds) {
   const auto start = std::chrono::steady_clock::now();
   auto starts = [](const std::string& text, const std::string& words) {
-    EXPECT_EQ(text.substr(0, words.size()), words);
+    EXPECT_EQ(text.find(words), 0u) << text;
   };
   const std::string deep(100000, '['), sound = "{\"data\": {\"paths\": [\"a\"]}, ";
   for (const char* path : {"model", "placements", "name"})
@@ -215,10 +215,11 @@ TEST(ConfigErrors, Bounds) {
                                                    ": nested deeper than 64 lists and sections\n");
   starts(with({"--mesh.shape=" + deep}),
          "c.json: --mesh.shape: line 1, column 65: nested deeper than 64 lists and sections\n");
-  starts(of(sound + "\"optim\": {\"lr\": 1e400}}"),
-         "c.json: line 1, column 44: 1e400 is beyond the largest number, 1.8e308\n");
-  starts(with({"--optim.lr=1e400"}),
-         "c.json: --optim.lr: line 1, column 1: 1e400 is beyond the largest number, 1.8e308\n");
+  for (const std::string said : {"1e400 is beyond the largest number, 1.8", "1e-400 is below the smallest"}) {
+    const std::string number = said.substr(0, said.find(' '));
+    starts(of(sound + "\"optim\": {\"lr\": " + number + "}}"), "c.json: line 1, column 44: " + said);
+    starts(with({"--optim.lr=" + number}), "c.json: --optim.lr: line 1, column 1: " + said);
+  }
   EXPECT_EQ(with({"--model.depth=1099511627776"}),
             "c.json: model.depth is 1099511627776; it must be at least 1 and at most 1024");
   EXPECT_EQ(with({"--batch.global=1099511627776"}),

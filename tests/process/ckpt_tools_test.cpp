@@ -1,4 +1,6 @@
 // trainrun ckpt diff, cat, prune, reshard, average on real runs.
+#include <array>
+
 #include "core/base/json.h"
 #include "tests/support/real_run.h"
 
@@ -129,6 +131,17 @@ TEST_F(CkptTools, CatPrintsWhatNumpyWouldIndex) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(part[i], cells(all[62 + i])[30] + " " + cells(all[62 + i])[31]);
   EXPECT_EQ(trim(said({"cat", "runs/run/ckpt/step-20", tensor, "--index=-1,3"})), cells(all[127])[3]);
   EXPECT_EQ(said({"cat", "runs/run", tensor, "--index=5:5"}), "");
+  // One index takes its dim away, a range of one keeps it.
+  EXPECT_EQ(split(trim(said({"cat", "runs/run", tensor, "--index=62"})), '\n'), cells(all[62]));
+  EXPECT_EQ(trim(said({"cat", "runs/run", tensor, "--index=62:63"})), all[62]);
+  for (const auto& [index, shape, header] :
+       std::vector<std::array<const char*, 3>>{{"0,0", "[]", "'shape': (), "},
+                                               {"62", "[32]", "'shape': (32,), "},
+                                               {":,-1:", "[128,1]", "(128,1,), "}}) {
+    EXPECT_HAS(said({"cat", "runs/run", tensor, str("--index=", index), "--npy=one.npy"}),
+               str("wrote one.npy: f32", shape, " of "));
+    EXPECT_HAS(file_text("one.npy"), header);
+  }
   EXPECT_EQ(said({"cat", "runs/run", tensor, "--index=62:66", "--npy=part.npy"}),
             "wrote part.npy: f32[4,32] of " + tensor + ", step 20\n");
   const std::string npy = file_text("part.npy");
@@ -186,7 +199,14 @@ TEST_F(CkptTools, PruneTellsAndRemoves) {
   for (const char* made : {"/ckpt", "ckpt"}) EXPECT_FALSE(std::filesystem::exists(made)) << made;
   refused({"prune", "runs/run/ckpt/step-40", "--keep", "1"},
           "prune: runs/run/ckpt/step-40 is one checkpoint; name its run, and say how many stay");
-  refused({"prune", "runs/run", "--keep", "0"}, "--keep is 0; it must be at least 1");
+  for (const char* none : {"0", "-1", "1.5", "9223372036854775808"}) {
+    const auto words = [&](const char* flag) {
+      return str(flag, " is \"", none, "\"; it must be a whole number from 1 to 9223372036854775807; ");
+    };
+    refused({"prune", "runs/run", str("--keep=", none)}, words("--keep"));
+    refused({"prune", "runs/run", "--keep=1", str("--keep-every=", none)}, words("--keep-every"));
+    refused({"reshard", "runs/run", "runs/out", str("--ranks=", none)}, words("--ranks"));
+  }
   refused({"prune", "runs/run"}, "--keep is required");
 }
 

@@ -138,6 +138,30 @@ TEST_F(Commands, GenerateContinuesAPrompt) {
             "folder\n");
 }
 
+// A number that its type does not hold is no other number, and 010 is ten.
+TEST_F(Commands, NumbersAreReadWholeOrRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"generate", "a", "--seed=99999999999999999999"},
+       "--seed is \"99999999999999999999\"; it must be a whole number from -9223372036854775808 to "
+       "9223372036854775807; "},
+      {{"generate", "a", "--tokens=2.5"}, "--tokens is \"2.5\"; it must be a whole number from 0 to "},
+      {{"generate", "a", "--temperature=1e-400"},
+       "--temperature is \"1e-400\"; it must be a number from 0 to 1000; "},
+      {{"ckpt", "diff", "a", "b", "--tolerance=1e-400"},
+       "--tolerance is \"1e-400\"; it must be a number from 0 to 1000000; "},
+      {{"ckpt", "diff", "a", "b", "--tolerance=-1"}, "--tolerance is \"-1\"; it must be a number from 0 to "},
+      {{"replay", "a", "--step=0x10"}, "--step is \"0x10\"; it must be a whole number from "},
+      {{"autopsy", "a", "--attempt=0"}, "--attempt is \"0\"; it must be a whole number from 1 to "}};
+  for (const auto& [words, answer] : cases) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_EQ(result.output.find("trainrun: " + answer), 0u) << result.output;
+  }
+  write_tiny();
+  train({"c.json", "--train.steps=12"});
+  EXPECT_HAS(trainrun({"replay", "run", "--step=010", "--from-start"}).output, "step 10 of runs/run");
+}
+
 // What a flag that nobody has, or one that takes no word behind it, leaves behind it makes no second error.
 TEST_F(Commands, AMisreadFlagMakesNoSecondError) {
   write_tiny();

@@ -44,7 +44,13 @@ TEST(JsonReading, Bounds) {
   EXPECT_EQ(
       read_json("{\"a\": 1, \"b\": [2], \"c\": {\"d\": 1}}", Comments::refused, {.members = 1}).value.dump(),
       "{\"a\":1}");
-  EXPECT_EQ(bounded_json("1e-999").get<double>(), 0.0);
+  for (const char* small : {"1e-999", "-0.5E-400"})
+    EXPECT_EQ(first(str("[1, ", small, "]")),
+              str("line 1, column 5: ", small,
+                  " is below the smallest number, 4.9e-324; write 0 if that is meant"));
+  for (const char* zero : {"0e-999", "-0.0", "0.000e5"})
+    EXPECT_EQ(bounded_json(zero).get<double>(), 0.0) << zero;
+  EXPECT_EQ(bounded_json("5e-324").get<double>(), 5e-324);
 }
 
 // 300,000 members: seconds where each were looked for among the others, hours where one is copied with its
