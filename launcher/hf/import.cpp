@@ -135,6 +135,12 @@ RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const 
   return parse_config(first_config(model, reads_text ? carried : "", out).dump(), folder.config_path,
                       request.overrides, DataPaths::may_be_empty);
 }
+// A disk that is full is no peer's failure, which a launcher would start again.
+checkpoint::SavedInfo save(const std::string& folder, const RunConfig& config, const State& state) try {
+  return checkpoint::save_checkpoint(folder, {0, config_json(config), "", Json::object()}, state.arrays(),
+                                     state.mesh(), 1);
+} catch (const checkpoint::NotSaved& error) { throw UserError(error.what()); }
+
 // A name is that of a run only with runs/ before it: said, so that nobody waits for "NAME" to be found there.
 // An object store says itself what it has.
 void refuse_missing(const std::string& path) {
@@ -177,8 +183,7 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   make_private_folders(carried);  // that it failed is told by the write
   write_whole(carried + "/config.json", folder.config.dump(2) + "\n");
   carry_files(folder.folder, carried);
-  const auto saved = checkpoint::save_checkpoint(run + "/ckpt", {0, config_json(config), "", Json::object()},
-                                                 std::as_const(state).arrays(), state.mesh(), 1);
+  const auto saved = save(run + "/ckpt", config, state);
   write_whole(run + "/config.json", config_text(config));
   made.keep();
 

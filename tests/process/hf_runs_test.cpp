@@ -103,6 +103,20 @@ TEST_F(HuggingFaceRuns, AnImportedModelIsTrainedOnRanksResumedAndExported) {
   EXPECT_EQ(trainrun({"ckpt", "verify", "runs/both"}).code, kExitOk);
 }
 
+TEST_F(HuggingFaceRuns, AFullDiskIsToldAndNothingIsLeft) {
+  if (std::system("unshare -m true 2>/dev/null") != 0) GTEST_SKIP() << "a small disk of its own needs root";
+  std::filesystem::create_directory("runs");
+  Process process({"/usr/bin/unshare", "-m", "/bin/bash", "-c",
+                   str("mount -t tmpfs -o size=64k none runs && ", TRAINRUN, " import-hf ", HF,
+                       "/llama --name=full; code=$?; echo left: $(ls -A runs); exit $code")},
+                  scratch_.path("out"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+  EXPECT_EQ(process.wait(60), kExitUser) << process.output();
+  EXPECT_HAS(process.output(),
+             "cannot write runs/full/ckpt/step-0.tmp/rank-0.safetensors: No space left on device");
+  EXPECT_HAS(process.output(), " are free there; free some space or save elsewhere\n");
+  EXPECT_HAS(process.output(), "left:\n");
+}
+
 // A packed tensor and transposed ones, over ranks that split weights.
 TEST_F(HuggingFaceRuns, InitialWeightsByRulesOnAnyMesh) {
   train({"import-hf", HF "/gpt2", "--name=whole", "--model.dropout=0"});
