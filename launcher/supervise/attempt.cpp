@@ -14,8 +14,10 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "core/base/steady_seconds.h"
+#include "core/reading/whole_number.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
@@ -225,8 +227,10 @@ void read_what_ranks_left(AttemptFacts& facts, const std::string& log_dir,
   for (const auto& record : facts.records)
     append_private(rank_log_file(log_dir, record.rank), str(record.kind, ": ", record.message, "\n"));
   for (int64_t rank = 0; rank < facts.nproc; ++rank) {
-    facts.stopped_ranks += fs::exists(stopped_file(log_dir, rank));
-    facts.furthest_step = std::max(facts.furthest_step, last_step(log_dir, rank));
+    std::string stopped, none;
+    facts.stopped_ranks += read_plain(stopped_file(log_dir, rank), stopped, none);
+    facts.furthest_step =
+        std::max({facts.furthest_step, last_step(log_dir, rank), whole_number(trim(stopped)).value_or(-1)});
   }
   facts.stop_reason = stop.wish();
   facts.stop_signal = first_signal() == 0 && stop.insists() ? SIGTERM : first_signal();

@@ -204,6 +204,7 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
     out.cause = facts.not_started;
   } else {
     out.exit_code = ends.stopped ? kExitStopped : kExitOk;
+    out.unbegun = facts.stopped_ranks > 0 && facts.furthest_step < 0;
   }
   return nullptr;
 }
@@ -228,6 +229,13 @@ AttemptOutcome diagnose(const AttemptFacts& facts) {
     out.others.push_back(first_line(record_text(record, facts)));
   }
   return out;
+}
+
+std::string stopped_text(const AttemptOutcome& outcome, const std::string& reason) {
+  return str("stopped ", reason.empty() ? "on request" : "by " + reason,
+             outcome.unbegun
+                 ? " before its first step, with nothing new to save; the same command starts it again"
+                 : ", saved; the same command continues the run");
 }
 
 }  // namespace lockstep::launcher

@@ -24,7 +24,7 @@ struct AttemptFacts {
   int64_t nproc = 1;
   std::vector<RankEnd> ends;  // in the order in which they were met; empty where ranks are threads
   std::vector<ErrorRecord> records;
-  int64_t stopped_ranks = 0;  // ranks that stopped on request, their state saved
+  int64_t stopped_ranks = 0;  // ranks that stopped on request, their state saved where they began a step
   int stop_signal = 0;        // what the user sent to trainrun, SIGTERM where its own limit of time was over;
                               // 0 for nothing
   std::string stop_reason;    // of trainrun's own (StopRequest::wish); "" for none
@@ -46,6 +46,7 @@ struct AttemptOutcome {
   bool restartable = false;
   std::optional<WrongRanks> wrong;  // who computed wrong: what follows is not a restart of all
   std::vector<int64_t> dead;        // ranks that died by a signal
+  bool unbegun = false;             // stopped on request before any step: nothing is new to save
   std::string cause;                // "" when all is well
   std::vector<std::string> others;  // later failures, one line each
 };
@@ -54,6 +55,9 @@ struct AttemptOutcome {
 // PeerError (lowest ticket; the peers of a lost rank report it, so the loss outranks them); an exit code
 // without a record. Codes that are not documented become kExitProgram.
 AttemptOutcome diagnose(const AttemptFacts& facts);
+
+// That a run has stopped, by `reason` of trainrun's own, or "" on request; and what goes on with it.
+std::string stopped_text(const AttemptOutcome& outcome, const std::string& reason = "");
 
 // The message of a record, or a part of it, for who tells the record's step before it: without "step 9: " in
 // front, where that is the record's step.

@@ -56,7 +56,7 @@ class Supervision {
       const AttemptFacts facts = attempt(start);
       const AttemptOutcome outcome = diagnose(facts);
       if (outcome.cause.empty()) {
-        if (outcome.exit_code != kExitStopped || !changes_ranks()) return ended(outcome.exit_code, facts);
+        if (outcome.exit_code != kExitStopped || !changes_ranks()) return ended(outcome, facts);
         change_ranks();
         continue;
       }
@@ -135,11 +135,9 @@ class Supervision {
     console_.notice(str("goes on with ", ranks_text(members_.nproc()), " (", before, " before)"));
   }
 
-  int ended(int exit_code, const AttemptFacts& facts) {
-    if (exit_code == kExitStopped)
-      console_.notice(str("stopped ", facts.stop_reason.empty() ? "on request" : "by " + facts.stop_reason,
-                          ", saved; the same command continues the run"));
-    return exit_code;
+  int ended(const AttemptOutcome& outcome, const AttemptFacts& facts) {
+    if (outcome.exit_code == kExitStopped) console_.notice(stopped_text(outcome, facts.stop_reason));
+    return outcome.exit_code;
   }
 
   void tell(const AttemptOutcome& outcome) {

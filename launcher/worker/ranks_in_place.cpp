@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <fstream>
@@ -139,6 +140,7 @@ class Ranks {
     out.nproc = options_.nproc;
     out.records = records_;
     out.stopped_ranks = stopped_;
+    for (const auto& step : steps_) out.furthest_step = std::max(out.furthest_step, step.load());
     out.stop_signal = first_signal();
     return out;
   }

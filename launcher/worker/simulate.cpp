@@ -29,7 +29,7 @@ int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, do
           "--simulate leaves no rank out: they are threads of this process; --nproc starts others");
     if (outcome.restartable) console.notice("the same command continues from the last checkpoint");
   } else if (outcome.exit_code == kExitStopped) {
-    console.notice("stopped on request, saved; the same command continues the run");
+    console.notice(stopped_text(outcome));
   }
   return outcome.exit_code;
 }

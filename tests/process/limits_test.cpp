@@ -218,11 +218,19 @@ TEST_F(Limits, AStopWithinAValidationBreaksItOffAndTheNextStartMakesItUp) {
 TEST_F(Limits, AStopWhileTheValidationIsReadEndsTheStart) {
   write_tiny();
   scratch_.write("tokens.bin", std::vector<uint16_t>(60000000, 7));
-  auto run = start({"--nproc", "2", "c.json", "--data.validation=0.9", "--train.eval_batches=1000000"});
-  ASSERT_TRUE(until(60, [&] { return run->output().find("validation tokens") != std::string::npos; }))
-      << run->output();
-  kill(run->pid(), SIGTERM);
-  EXPECT_EQ(run->wait(25), kExitStopped) << run->output();
+  for (const char* ranks : {"--nproc", "--simulate"}) {
+    auto run = start({ranks, "2", "c.json", "--data.validation=0.9", "--train.eval_batches=1000000"});
+    ASSERT_TRUE(until(60, [&] { return run->output().find("validation tokens") != std::string::npos; }))
+        << run->output();
+    kill(run->pid(), SIGTERM);
+    EXPECT_EQ(run->wait(25), kExitStopped) << run->output();
+    EXPECT_HAS(
+        run->output(),
+        "trainrun: stopped on request before its first step, with nothing new to save; the same command "
+        "starts it again\n");
+    EXPECT_EQ(run->output().find(", saved"), std::string::npos) << run->output();
+    EXPECT_TRUE(steps_saved("run").empty());
+  }
 }
 
 }  // namespace

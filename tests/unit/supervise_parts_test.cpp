@@ -191,6 +191,12 @@ TEST(Cause, Stops) {
   EXPECT_EQ(diagnose(stopped).exit_code, kExitOk);  // the run was over when the signal came
   stopped.stopped_ranks = 4;
   EXPECT_EQ(diagnose(stopped).exit_code, kExitStopped);
+  EXPECT_EQ(
+      stopped_text(diagnose(stopped), "--timeout 1h"),
+      "stopped by --timeout 1h before its first step, with nothing new to save; the same command starts it "
+      "again");
+  stopped.furthest_step = 1;
+  EXPECT_EQ(stopped_text(diagnose(stopped)), "stopped on request, saved; the same command continues the run");
   auto killed = facts({kTakenAlong});
   killed.stop_signal = SIGINT, killed.killed = true;
   EXPECT_EQ(diagnose(killed).exit_code, 130);
