@@ -113,6 +113,7 @@ std::string run_with_logs(const std::string& word) {
   const std::string clean = word.substr(0, word.find_last_not_of('/') + 1);
   if (clean.find('/') == std::string::npos && has_logs("runs/" + clean)) return "runs/" + clean;
   if (!clean.empty() && has_logs(clean)) return clean;
+  for (const std::string& folder : {"runs/" + clean, clean}) refuse_unlisted(folder + "/logs");
   std::vector<std::string> known;
   for (const auto& entry : fs::directory_iterator("runs", none))
     if (has_logs(entry.path())) known.push_back(entry.path().filename());
@@ -127,6 +128,7 @@ AttemptRecords read_attempt(const std::string& word, int64_t number) {
   out.run = run_with_logs(word);
   const auto elsewhere = logs_of_program(out.run);
   out.files = elsewhere ? std::exchange(out.run, elsewhere->folder) : files_of_program(out.run);
+  refuse_unlisted(out.run + "/logs");
   const auto there = attempts_there(out.run);
   if (there.empty()) throw UserError(str(out.run, "/logs holds no attempt; no rank of the run was started"));
   out.attempts = there.back(), out.oldest = there[0], out.kept = static_cast<int64_t>(there.size());
@@ -140,6 +142,7 @@ AttemptRecords read_attempt(const std::string& word, int64_t number) {
                         there.size() == 1 ? str("attempt ", there[0], " alone")
                                           : str("attempts ", there[0], " to ", there.back())));
   out.folder = attempt_folder(out.run, out.number);
+  refuse_unlisted(out.folder);
   for (int64_t rank = 0, n = ranks_of(out.folder); rank < n; ++rank) {
     out.ranks.push_back(read_rank(out.folder, rank));
     out.newest_ns = std::max(out.newest_ns, out.ranks.back().last_ns);

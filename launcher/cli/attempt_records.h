@@ -39,7 +39,7 @@ struct AttemptRecords {
 // nearest run.
 std::string run_with_logs(const std::string& word);
 // Attempt `number` (0: the newest; of a folder of a program's own, the newest that wrote into it). UserError
-// where there is none.
+// where there is none, and where its logs cannot be read.
 AttemptRecords read_attempt(const std::string& word, int64_t number = 0);
 
 // Where a rank is, or was: "in all_reduce "count" of world, #12", "behind all_gather "x" of world, #4".

@@ -114,7 +114,9 @@ class Attempt {
 
 RunAttempts attempts_of(const std::string& run_dir) {
   RunAttempts out;
+  refuse_unlisted(run_dir + "/logs");
   for (int64_t k : attempts_there(run_dir)) {
+    refuse_unlisted(attempt_folder(run_dir, k));
     Attempt(attempt_folder(run_dir, k), out);
     ++out.attempts;
   }

@@ -9,6 +9,7 @@
 #include "core/reading/json_text.h"
 #include "launcher/config/run_names.h"
 #include "launcher/supervise/command.h"
+#include "launcher/supervise/console.h"
 
 namespace lockstep::launcher::cli {
 
@@ -45,14 +46,31 @@ std::string text_of(const std::string& name, const Json& value) {
 }  // namespace
 
 RunRecord::RunRecord(const std::string& word) : folder_(folder_of(word)) {
-  std::string text, none;  // a run without the file has no lines
-  read_plain(folder_ + "/metrics.jsonl", text, none);
-  for (const auto& line : split(text, '\n')) {
-    Json row = bounded_json(line);
-    if (row.is_object() && row.contains("step") && row["step"].is_number_integer())
-      lines_[row["step"].get<int64_t>()] = row;
-  }
+  read_rows(folder_ + "/metrics.jsonl");
   checkpoints_ = list_checkpoints(checkpoints_of_run(folder_));
+}
+
+// A run without the file has no rows. The last one may be half written.
+void RunRecord::read_rows(const std::string& path) {
+  std::string text, why;
+  std::error_code unknown;
+  if (!read_plain(path, text, why) && fs::symlink_status(path, unknown).type() != fs::file_type::not_found)
+    throw UserError(str(path, " cannot be read: ", why, "; it must be a file that you may read"));
+  const auto lines = split(text, '\n');
+  size_t damaged = 0, first = 0, all = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].empty()) continue;
+    Json row = bounded_json(lines[i]);
+    const bool sound = row.is_object() && row.contains("step") && row["step"].is_number_integer();
+    if (sound)
+      lines_[row["step"].get<int64_t>()] = std::move(row);
+    else if (i + 1 < lines.size() && ++damaged == 1)
+      first = i + 1;
+    all += sound || i + 1 < lines.size();
+  }
+  if (damaged)
+    warn_user(str(path, ": ", damaged, " of ", all, all == 1 ? " row is" : " rows are",
+                  " damaged and passed over, the first in line ", first));
 }
 
 int64_t RunRecord::last_step() const {

@@ -15,7 +15,7 @@ namespace lockstep::launcher::cli {
 class RunRecord {
  public:
   // Reads the folder that `word` names: runs/WORD, or a path. UserError when there is none, naming the
-  // nearest run, and when it holds no run.
+  // nearest run, when it holds no run, and when its rows cannot be read. Warns of damaged rows.
   explicit RunRecord(const std::string& word);
 
   const std::string& folder() const { return folder_; }
@@ -50,6 +50,7 @@ class RunRecord {
   Command command() const;
 
  private:
+  void read_rows(const std::string& path);
   std::string folder_;
   std::map<int64_t, Json> lines_;
   std::vector<checkpoint::CheckpointSummary> checkpoints_;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -39,14 +40,18 @@ struct Numbers {
   std::map<std::string, int64_t> of_step;  // the step that it is of
   int64_t step = 0, steps = 0;             // the newest row; train.steps, 0: not known
   double step_ms = 0;                      // median of the newest rows
+  std::string unread;                      // why there are no rows; "": there may be none yet
 
   bool has(const std::string& name) const { return newest.count(name); }
   double at(const std::string& name) const { return newest.at(name); }
 };
 
-std::vector<std::string> last_lines(const std::string& path) {
+std::vector<std::string> last_lines(const std::string& path, std::string& unread) {
   const PlainFile file = open_plain(path);
-  if (!file.fd) return {};
+  if (!file.fd) {
+    if (file.code != ENOENT) unread = str("metrics.jsonl cannot be read: ", file.why);
+    return {};
+  }
   const int64_t from = std::max<int64_t>(0, file.bytes - kTail);
   std::string text(static_cast<size_t>(file.bytes - from), '\0');
   text.resize(std::max<int64_t>(0, read_fully(file.fd.get(), text.data(), text.size(), from)));
@@ -58,7 +63,7 @@ std::vector<std::string> last_lines(const std::string& path) {
 Numbers numbers_of(const std::string& run) {
   Numbers out;
   std::vector<double> times;
-  for (const auto& line : last_lines(run + "/metrics.jsonl")) {
+  for (const auto& line : last_lines(run + "/metrics.jsonl", out.unread)) {
     const Json row = bounded_json(line);
     if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) continue;
     out.step = row["step"].get<int64_t>();
@@ -152,7 +157,8 @@ class Screen {
             str(name, " ", figure(numbers_.at(name)),
                 numbers_.of_step.at(name) == numbers_.step ? "" : str(" at ", numbers_.of_step.at(name))));
     if (numbers_.has("passed_over")) add(line, str("passed over ", figure(numbers_.at("passed_over"))));
-    out_ << (line.empty() ? "no row in metrics.jsonl yet" : line) << "\n";
+    if (line.empty()) line = numbers_.unread.empty() ? "no row in metrics.jsonl yet" : numbers_.unread;
+    out_ << line << "\n";
   }
   void pace() {
     std::string line;

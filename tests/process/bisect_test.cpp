@@ -31,6 +31,28 @@ TEST_F(Bisect, EqualRunsAreEqual) {
   EXPECT_HAS(none.output, "no run c: ");
 }
 
+// What cannot be read of the rows is told, and the others are compared.
+TEST_F(Bisect, DamagedRowsAreCounted) {
+  write_tiny();
+  for (const char* name : {"a", "b"}) train({"c.json", "--train.steps=6", str("--name=", name)});
+  std::string rows = file_text("runs/b/metrics.jsonl");
+  rows.insert(rows.find("{\"step\": 3"), "{\"step\": 3, \"lo\n[1]\n");
+  scratch_.write("runs/b/metrics.jsonl", rows + "{\"step\": 7, \"lo");  // as a run is just writing it
+  const Result told = bisect({"a", "b"});
+  EXPECT_EQ(told.code, kExitOk) << told.output;
+  EXPECT_HAS(told.output,
+             "trainrun: warning: runs/b/metrics.jsonl: 2 of 8 rows are damaged and passed over, the first in "
+             "line 3\n");
+  EXPECT_HAS(told.output, "equal: 6 steps that both recorded, from step 1 to step 6\n");
+  std::filesystem::remove("runs/b/metrics.jsonl");
+  std::filesystem::create_directory("runs/b/metrics.jsonl");
+  const Result unread = bisect({"a", "b"});
+  EXPECT_EQ(unread.code, kExitUser) << unread.output;
+  EXPECT_HAS(unread.output,
+             "runs/b/metrics.jsonl cannot be read: it is a folder, not a plain file; it must be a file that "
+             "you may read");
+}
+
 // One weight decay more: the first row that differs, the key, and the tensors of the first checkpoint.
 TEST_F(Bisect, RowsNameTheStepAndKeysTheCause) {
   write_tiny();

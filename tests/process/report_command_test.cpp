@@ -103,6 +103,19 @@ TEST_F(ReportCommand, Refusals) {
           "report: runs/run/metrics.jsonl has no rows yet; a run writes one at its first step, and every "
           "log.every "
           "steps");
+  std::filesystem::create_directory("runs/run/metrics.jsonl");
+  refused({"report", "run"},
+          "runs/run/metrics.jsonl cannot be read: it is a folder, not a plain file; it must be a file that "
+          "you may read");
+  EXPECT_HAS(trainrun({"top", "run", "--once"}).output,
+             "\nmetrics.jsonl cannot be read: it is a folder, not a plain file\n");
+  std::filesystem::remove("runs/run/metrics.jsonl");
+  scratch_.write("runs/run/metrics.jsonl", std::string("{\"step\": 1, \"loss\": 2}\n"));
+  std::filesystem::remove_all("runs/run/logs");
+  scratch_.write("runs/run/logs", std::string("mine"));
+  for (const char* command : {"report", "top", "autopsy"})
+    refused({command, "run"},
+            "runs/run/logs cannot be read: Not a directory; it must be a folder that you may read");
 }
 
 }  // namespace
