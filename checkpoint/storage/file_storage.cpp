@@ -278,6 +278,9 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
         folder, ELOOP);
   std::string path = folder + "/.lock";
   Descriptor fd = open_private(path, O_RDWR);
+  if (!fd && errno == ELOOP)
+    throw StorageError(str(path, " is a link, behind which nothing is locked or written; remove it"), path,
+                       ELOOP);
   if (!fd && errno == EINVAL) throw StorageError(str(path, " is not a plain file; remove it"), path, EINVAL);
   if (!fd) fail(str("cannot create ", path), path, errno);
   struct stat at;

@@ -62,7 +62,7 @@ std::string cause_of(const std::string& folder) {
 // own.
 bool is_held(const std::string& run) {
   struct stat at{};
-  if (stat((run + "/lock").c_str(), &at) != 0) return false;
+  if (lstat((run + "/lock").c_str(), &at) != 0) return false;
   const std::string inode = str(":", at.st_ino);
   std::ifstream locks("/proc/locks");  // "1: FLOCK  ADVISORY  WRITE 31804 fe:00:5335290 0 EOF"
   for (std::string line; std::getline(locks, line);) {

@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/remove_known.h"
 #include "launcher/supervise/console.h"
 
 namespace lockstep::launcher {
@@ -84,12 +85,18 @@ void HeldFolder::open(const Words& words) {
   std::error_code unknown;
   made_ = !fs::exists(path_, unknown);
   made_lock_ = made_ || !fs::exists(fs::symlink_status(path_ + "/lock", unknown));
-  if (make_private_folders(path_) == 0) fd_ = open_private(path_ + "/lock", O_RDWR).take();
-  if (fd_ < 0)
+  const std::string lock = path_ + "/lock";
+  if (make_private_folders(path_) == 0) fd_ = open_private(lock, O_RDWR).take();
+  if (fd_ < 0) {
+    const int reason = errno;
+    const char* foreign = reason == EINVAL                   ? "no plain file"
+                          : reason == ELOOP && is_link(lock) ? "a link"
+                                                             : nullptr;
     throw UserError(str(words.cannot, ": ",
-                        errno == EINVAL ? path_ + "/lock is no plain file, and is left as it is; move it away"
-                                        : str(std::strerror(errno), "; start where you may write"),
+                        foreign ? str(lock, " is ", foreign, ", and is left as it is; move it away")
+                                : str(std::strerror(reason), "; start where you may write"),
                         ", or ", words.other));
+  }
   fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
 }
 

@@ -144,6 +144,11 @@ TEST(FileStorage, WhatIsNoPlainFileIsRefusedAtOnce) {
   ASSERT_EQ(::mkfifo(folder.path(".lock").c_str(), 0600), 0);
   EXPECT_EQ(error_of([&] { file_storage().lock(folder.path("")); }),
             folder.path(".lock") + " is not a plain file; remove it");
+  std::filesystem::remove(folder.path(".lock"));
+  folder.write("theirs", std::string());  // an empty file would do for a lock
+  std::filesystem::create_symlink("theirs", folder.path(".lock"));
+  EXPECT_EQ(error_of([&] { file_storage().lock(folder.path("")); }),
+            folder.path(".lock") + " is a link, behind which nothing is locked or written; remove it");
 }
 
 // A real limit in the middle of a file: the write that crosses it is short, the next one fails.
