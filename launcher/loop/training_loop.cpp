@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/steady_seconds.h"
+#include "core/base/remove_known.h"
 #include "core/mesh/together.h"
 #include "core/ops/count_metric.h"
 #include "distributed/watch/flight_record.h"
@@ -166,11 +167,20 @@ void TrainingLoop::lock() {
     try {
       before_ = checkpoints_of_run(dir_);
       lock_ = lock_in_time(checkpoints(), hooks_.stop_requested);
+      look_at_best();
       claim(config_, dir_);
       name_each_other(place_, dir_);
     } catch (const UserError& error) { refused = error.what(); }
   }
   agree(*work_.mesh().world, refused);
+}
+
+// What stands in the way of the best one is met now, not by the first validation. An object store has nothing
+// that does.
+void TrainingLoop::look_at_best() const {
+  const std::string best = best_checkpoints();
+  if (!config_.checkpoint.best || any_storage().commit(best) != Commit::rename) return;
+  if (any_storage().exists(best) || is_link(best)) (void)lock_in_time(best, hooks_.stop_requested);
 }
 
 SaveInfo TrainingLoop::save_info(int64_t i, const Step& step) {

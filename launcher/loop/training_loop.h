@@ -58,6 +58,7 @@ class TrainingLoop {
   std::string checkpoints() const { return kept_ + "/ckpt"; }
   std::string best_checkpoints() const { return kept_ + "/best"; }
   void lock();
+  void look_at_best() const;
   void part_from_others(int64_t done) const;
   int64_t resume(compiler::Step& step, std::unique_ptr<compiler::Step>& evaluation);
   void introduce(const compiler::Step& step, double compiled, int64_t done);

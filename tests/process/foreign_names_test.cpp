@@ -249,6 +249,29 @@ TEST_F(ForeignNames, ThatAreNoFilesStay) {
              "away, or choose --name=OTHER");
 }
 
+// Where the best one is to be kept: found before a step is computed.
+TEST_F(ForeignNames, InThePlaceOfTheBestAreFoundAtTheStart) {
+  scratch_.write("runs/file/best", std::string("thesis"));
+  fs::create_directories("runs/link");
+  fs::create_symlink(scratch_.path("runs/file"), "runs/link/best");
+  fs::create_directories("runs/dangling");
+  fs::create_symlink("nowhere", "runs/dangling/best");
+  scratch_.write("runs/locked/best/.lock", std::string("combination"));
+  const std::string no_folder = "/best: something that is no folder has its name; move it away";
+  for (const auto& [name, said] : std::vector<std::pair<std::string, std::string>>{
+           {"file", no_folder},
+           {"dangling", no_folder},
+           {"link", "/best is a link, and nothing is written or removed behind one"},
+           {"locked", "/best/.lock is there and is no lock of a run, and is left as it is; move it away"}}) {
+    const auto result = trainrun({"--nproc", "2", "c.json", "--name=" + name, "--train.steps=4",
+                                  "--train.eval_every=2", "--checkpoint.best=true"});
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, scratch_.path("runs/" + name) + said);
+    EXPECT_FALSE(fs::exists(str("runs/", name, "/metrics.jsonl"))) << "a step was computed";
+  }
+  EXPECT_EQ(file_text("runs/file/best"), "thesis");
+}
+
 // Schemes that no storage has, and what a shell did not read, make no folders.
 TEST_F(ForeignNames, OfFoldersThatNobodyMeantAreRefused) {
   const std::string scheme =
