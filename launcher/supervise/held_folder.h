@@ -29,13 +29,14 @@ class HeldFolder {
   const std::string& path() const { return path_; }
   bool made() const { return made_; }            // the folder was not there before
   bool made_lock() const { return made_lock_; }  // nor was its lock
+  // Whether the path still leads to it; false where it was moved or removed.
+  bool is_its_own() const;
   // The run that held it last, before this object; "" where none did.
   const std::string& run_before() const { return run_before_; }
 
  private:
   void open(const Words& words);
   void warn_of_others() const;
-  bool is_its_own() const;
   std::string path_, run_, run_before_;
   bool made_ = false, made_lock_ = false;
   int fd_ = -1;

@@ -85,6 +85,14 @@ RunFolder::~RunFolder() {
   if (asked_) remove_file(asked_config(path()));
 }
 
+std::string RunFolder::moved() const {
+  return held_.is_its_own()
+             ? ""
+             : str(path(),
+                   " is gone: it was moved or removed while the run went on; move it back, and the "
+                   "same command continues from the last checkpoint");
+}
+
 std::string RunFolder::ask(const std::string& config) {
   write_whole(asked_config(path()), config);
   asked_ = true;

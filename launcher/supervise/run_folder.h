@@ -20,6 +20,8 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return held_.path(); }
+  // "" while the path leads to the folder that is held; else what became of it, and the way out.
+  std::string moved() const;
   // The config that the workers read, beside the lock: it becomes config.json when the ranks have found that
   // it can be run, and goes with this object. Written 0600; UserError where it cannot be.
   std::string ask(const std::string& config);

@@ -77,6 +77,7 @@ class Supervision {
       await_agents(options, folder_.path(), console_);
       members_.name_hosts(options.hosts);
     }
+    if (const std::string moved = folder_.moved(); !moved.empty()) throw UserError(moved);
     log_dir_ = folder_.new_attempt(asked_.keep_attempts);
     const auto command =
         launch_command(options, members_.nproc(), folder_.path(), log_dir_, start, console_.columns());
@@ -153,6 +154,7 @@ class Supervision {
   bool goes_on(const AttemptFacts& facts, const AttemptOutcome& outcome) {
     const bool further = progress_.advance(facts.furthest_step, newest_checkpoint(folder_.path()));
     fruitless_ = further || restarts_ == 0 ? 0 : fruitless_ + 1;
+    if (!folder_.moved().empty()) return false;
     if (outcome.wrong && signals_seen() == 0) return leaves_out(*outcome.wrong);
     if (!outcome.restartable || signals_seen() > 0) return false;
     const bool grown_too_soon = growth_.failed(steady_seconds());
@@ -197,7 +199,9 @@ class Supervision {
   }
 
   int gave_up(const AttemptOutcome& outcome) {
-    if (stopped_waiting_) {
+    if (const std::string moved = folder_.moved(); !moved.empty()) {
+      console_.notice(moved);
+    } else if (stopped_waiting_) {
       console_.notice(str(signal_text(first_signal()),
                           ": this restart is not made; the same command continues from the last checkpoint"));
     } else if (restarts_ > 0) {

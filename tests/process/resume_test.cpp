@@ -127,6 +127,26 @@ TEST_F(Resume, AStopIsOneThoughTheLogsAreGone) {
   EXPECT_LT(last_step("run"), 100);
 }
 
+// Ranks that die are started again where their run is, and nowhere else.
+TEST_F(Resume, ARunThatWasMovedIsNotStartedAgainInItsPlace) {
+  write_tiny(48);
+  auto process = start({"--nproc", "2", "c.json", "--max-restarts=1"});
+  ASSERT_TRUE(reaches("run", 25)) << process->output();
+  std::filesystem::rename("runs/run", "runs/moved");
+  kill(RunRecord("runs/moved").pid(1), SIGKILL);
+  EXPECT_EQ(process->wait(30), kExitPeer) << process->output();
+  EXPECT_HAS(process->output(), "root cause: rank 1 died: SIGKILL (9)");
+  EXPECT_HAS(
+      process->output(),
+      "trainrun: runs/run is gone: it was moved or removed while the run went on; move it back, and the "
+      "same command continues from the last checkpoint\n");
+  EXPECT_EQ(process->output().find("restart 1 of 1"), std::string::npos) << process->output();
+  EXPECT_FALSE(std::filesystem::exists("runs/run"));
+  std::filesystem::rename("runs/moved", "runs/run");
+  train({"--nproc", "2", "c.json"});
+  EXPECT_EQ(last_step("run"), 100);
+}
+
 // A stop while nothing runs: before a restart, and before the other nodes have come.
 TEST_F(Resume, AStopThatComesInAWaitIsToldAsOne) {
   scratch_.write("die.sh", std::string("#!/bin/sh\nkill -9 $$\n"));
