@@ -265,6 +265,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
             << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
         return kExitOk;
       }
+      require_memory_limits();
       host_rates();
       RunFolder folder(run_dir);
       prepare(folder, launch.log_dir, "", true, other);
@@ -296,7 +297,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     return kExitOk;
   }
   if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
-  if (launch.nproc > 1 && !launch.hosts.several()) require_limits(launch.nproc);  // before a file is written
+  require_memory_limits();  // before a file is written
+  if (launch.nproc > 1 && !launch.hosts.several()) require_limits(launch.nproc);
   if (on_cpu) host_rates();  // for the prediction of rank 0, which has no quiet moment for it
   RunFolder folder(run_dir, other);
   prepare(folder, launch.log_dir, config, !config.empty(), other);

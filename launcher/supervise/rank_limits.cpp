@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -18,12 +20,35 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kOwnFiles = 16, kRankFiles = 6;
 // What a soft limit is raised to where it may be: ranks inherit it, and open kernels and data of their own.
 constexpr int64_t kUsualFiles = 1024;
-// Address space of a process that has MPI open, without a model; and a segment of each rank, which it maps.
-constexpr int64_t kAddresses = 240 * kMiB, kSegment = 4 * kMiB, kPage = 4096;
+// Address space of a process that has MPI open, without a model (measured: 269 MiB); and a segment of each
+// rank, which it maps.
+constexpr int64_t kAddresses = 288 * kMiB, kSegment = 4 * kMiB, kPage = 4096;
+// Data of a process that compiles, without a model (measured: 78 MiB), and stack of a thread (240 KiB).
+constexpr int64_t kData = 80 * kMiB, kStack = kMiB / 2;
+
+// The soft limit where it is less than `least`; nothing where it is not.
+std::optional<int64_t> below(decltype(RLIMIT_AS) resource, int64_t least) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      limit.rlim_cur >= static_cast<rlim_t>(least))
+    return {};
+  return static_cast<int64_t>(limit.rlim_cur);
+}
+std::string in_words(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 }  // namespace
 
+void require_memory_limits() {
+  constexpr const char* kNeeds = ", and a rank needs ";
+  if (const auto data = below(RLIMIT_DATA, kData))
+    throw UserError(str("ulimit -d gives each process ", in_words(*data), " of data", kNeeds, in_words(kData),
+                        " before it has a model; raise ulimit -d"));
+  if (const auto stack = below(RLIMIT_STACK, kStack))
+    throw UserError(str("ulimit -s gives each thread ", in_words(*stack), " of stack", kNeeds,
+                        in_words(kStack), " before it has a model; raise ulimit -s"));
+}
+
 void require_limits(int64_t nproc) {
-  rlimit files{}, addresses{}, size{};
+  rlimit files{};
   const int64_t needed = kOwnFiles + kRankFiles * nproc;
   const auto usual = static_cast<rlim_t>(std::max(needed, kUsualFiles));
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < usual) {
@@ -33,18 +58,15 @@ void require_limits(int64_t nproc) {
       throw UserError(str("ulimit -n is ", most, ", and trainrun opens ", needed, " files for ", nproc,
                           " ranks; raise ulimit -n, or start fewer ranks, or --simulate ", nproc));
   }
-  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY &&
-      size.rlim_cur < static_cast<rlim_t>(kSegment + kPage))
-    throw UserError(
-        str("ulimit -f gives a file ", bytes_text(static_cast<double>(size.rlim_cur)), ", and each of ",
-            nproc, " ranks has one of ", bytes_text(static_cast<double>(kSegment)),
-            " in the memory that they share; raise ulimit -f, or use --nproc 1 or --simulate ", nproc));
+  if (const auto size = below(RLIMIT_FSIZE, kSegment + kPage))
+    throw UserError(str("ulimit -f gives a file ", in_words(*size), ", and each of ", nproc,
+                        " ranks has one of ", in_words(kSegment),
+                        " in the memory that they share; raise ulimit -f, or use --nproc 1 or --simulate ",
+                        nproc));
   const int64_t space = kAddresses + nproc * kSegment;
-  if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY &&
-      addresses.rlim_cur < static_cast<rlim_t>(space))
-    throw UserError(str("ulimit -v gives each process ", bytes_text(static_cast<double>(addresses.rlim_cur)),
-                        " of addresses, and a rank of ", nproc, " needs ",
-                        bytes_text(static_cast<double>(space)),
+  if (const auto addresses = below(RLIMIT_AS, space))
+    throw UserError(str("ulimit -v gives each process ", in_words(*addresses),
+                        " of addresses, and a rank of ", nproc, " needs ", in_words(space),
                         " before it has a model; raise ulimit -v, or use --nproc 1 or --simulate ", nproc));
 }
 

@@ -7,6 +7,8 @@
 
 namespace lockstep::launcher {
 
+// UserError where `ulimit -d` or `-s` cannot hold a rank, be it a process or a thread.
+void require_memory_limits();
 // UserError where `ulimit -n`, `-v` or `-f` cannot hold `nproc` ranks and their launcher; a soft limit of
 // files is raised as far as it takes. For 2 ranks and more.
 void require_limits(int64_t nproc);

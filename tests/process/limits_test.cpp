@@ -34,7 +34,7 @@ class Limits : public RealRun {
 TEST_F(Limits, AreComparedBeforeARankStarts) {
   const std::string words = "--nproc 2 c.json --train.steps=2";
   refused("ulimit -v 200000", words,
-          "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 248.00 MiB before it "
+          "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 296.00 MiB before it "
           "has a "
           "model; raise ulimit -v, or use --nproc 1 or --simulate 2");
   for (const char* files : {"6", "20", "27"})
@@ -42,6 +42,23 @@ TEST_F(Limits, AreComparedBeforeARankStarts) {
             str("ulimit -n is ", files,
                 ", and trainrun opens 28 files for 2 ranks; raise ulimit -n, or start fewer ranks, or "
                 "--simulate 2"));
+  for (const char* ranks : {"--nproc 2", "--nproc 1", "--simulate 2"}) {
+    const std::string any = str(ranks, " c.json --train.steps=2");
+    refused(
+        "ulimit -d 50000", any,
+        "ulimit -d gives each process 48.83 MiB of data, and a rank needs 80.00 MiB before it has a model; "
+        "raise ulimit -d");
+    refused(
+        "ulimit -s 64", any,
+        "ulimit -s gives each thread 64.00 KiB of stack, and a rank needs 512.00 KiB before it has a model; "
+        "raise ulimit -s");
+  }
+  EXPECT_FALSE(fs::exists("runs")) << "nothing is written";
+  for (const char* least : {"-v 303104", "-d 81920", "-s 512"}) {
+    if (kSlowness > 1) break;  // a sanitizer takes more
+    auto enough = behind(str("ulimit ", least), words + " --name=enough");
+    EXPECT_EQ(enough->wait(60), kExitOk) << least << enough->output();
+  }
   auto soft = behind("ulimit -Sn 12", words);  // raised, since it may be
   EXPECT_EQ(soft->wait(60), kExitOk) << soft->output();
 }
