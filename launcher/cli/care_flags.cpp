@@ -119,15 +119,17 @@ CLI::Validator number_within(double least, int64_t most) {
 }
 
 CLI::Validator whole_number_within(int64_t least, int64_t most) {
-  const std::string range = str("INT in [", least, " - ", most, "]");
-  return {[least, most, range](std::string& text) {
+  using Bounds = std::numeric_limits<int64_t>;
+  const std::string words = most < Bounds::max()    ? str("INT in [", least, " - ", most, "]")
+                            : least > Bounds::min() ? str("INT >= ", least)
+                                                    : "INT";
+  return {[least, most, words](std::string& text) {
             const auto value = whole_number(text);
-            if (!value || *value < least || *value > most)
-              return str("Value ", text, " not in range ", range);
+            if (!value || *value < least || *value > most) return str("Value ", text, " is not ", words);
             text = str(*value);  // without zeros in front
             return std::string();
           },
-          range};
+          words};
 }
 
 double read_duration(const std::string& text, const std::string& flag) {
@@ -172,7 +174,7 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
       ->type_name("N[/TIME]");
   app.add_option("--min-nproc,--min_nproc", launch.min_nproc,
                  "restart without the ranks that died, down to N; default: always --nproc")
-      ->check(whole_number_within(1))
+      ->transform(whole_number_within(1))
       ->type_name("N");
   app.add_option("--grow-after,--grow_after", launch.grow_after,
                  "seconds without some of the ranks until they are taken back, at a step boundary; 0: never; "
@@ -204,7 +206,7 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
       ->type_name("DIR");
   app.add_option("--keep-attempts,--keep_attempts", launch.keep_attempts,
                  "folders of logs that are kept, the newest; 0: all; default 100")
-      ->check(whole_number_within(0))
+      ->transform(whole_number_within(0))
       ->type_name("N");
   app.add_option(
          "--tee", flags.tee,

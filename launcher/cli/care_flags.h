@@ -34,7 +34,8 @@ void read_nproc_range(const NprocRange& range, LaunchOptions& launch);
 // What a flag of a number takes: one from `least` to `most`, and neither NaN nor one that a double has not,
 // which CLI::Range and CLI::NonNegativeNumber let pass.
 CLI::Validator number_within(double least, int64_t most);
-// The same of a whole number. It is decimal: CLI11 alone would read 010 as 8, and cut one beyond 64 bits.
+// The same of a whole number, for transform(). It is decimal: CLI11 alone would read 010 as 8, and cut one
+// beyond 64 bits.
 CLI::Validator whole_number_within(int64_t least = std::numeric_limits<int64_t>::min(),
                                    int64_t most = std::numeric_limits<int64_t>::max());
 

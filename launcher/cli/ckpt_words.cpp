@@ -63,10 +63,10 @@ void add_prune(CLI::App& app, CkptFlags& flags, const Act& act) {
       ->type_name("RUN");
   prune->add_option("--keep", flags.prune.keep, "the newest N whole ones stay; at least 1")
       ->required()
-      ->check(whole_number_within(1))
+      ->transform(whole_number_within(1))
       ->type_name("N");
   prune->add_option("--keep-every,--keep_every", flags.prune.every, "and each whose step is a multiple of K")
-      ->check(whole_number_within(1))
+      ->transform(whole_number_within(1))
       ->type_name("K");
   prune->add_flag("--dry-run,--dry_run", flags.prune.dry_run, "tells, and removes nothing");
   prune->callback(
@@ -80,7 +80,7 @@ void add_makers(CLI::App& app, CkptFlags& flags, const Act& act) {
       ->required()
       ->type_name("OUT");
   auto* ranks = reshard->add_option("--ranks,--nproc", flags.reshard.ranks, "how many ranks")
-                    ->check(whole_number_within(1))
+                    ->transform(whole_number_within(1))
                     ->type_name("N");
   reshard->add_option("--mesh", flags.reshard.mesh, "their mesh, as in '{\"dp_shard\": 2, \"tp\": 2}'")
       ->excludes(ranks)

@@ -30,7 +30,7 @@ void add_nproc(CLI::App& app, Flags& flags) {
 }
 
 void add_rank(CLI::App& app, Flags& flags, const std::string& help) {
-  app.add_option("--rank", flags.rank, help)->check(whole_number_within(0))->type_name("R");
+  app.add_option("--rank", flags.rank, help)->transform(whole_number_within(0))->type_name("R");
 }
 void add_roofline(CLI::App& app, Flags& flags) {
   app.add_option("--roofline", flags.roofline,
@@ -133,13 +133,13 @@ void add_generate_flags(CLI::App& app, Flags& flags) {
       ->type_name("TEXT")
       ->needs(chat);
   app.add_option("--tokens", g.tokens, "how many tokens to add; default 200")
-      ->check(whole_number_within(0))
+      ->transform(whole_number_within(0))
       ->type_name("N");
   app.add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
       ->check(number_within(0, 1000))
       ->type_name("T");
   app.add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
-      ->check(whole_number_within(0, 1 << 30))
+      ->transform(whole_number_within(0, 1 << 30))
       ->type_name("K");
   app.add_option("--data.tokenizer", g.tokenizer,
                  "tokenizer.json of the run's tokens; default: the one of its config")
@@ -152,7 +152,7 @@ void add_generate_flags(CLI::App& app, Flags& flags) {
                  "the libraries of ops that the run was trained with, named here with their absolute paths")
       ->type_name("[PATH,...]");
   app.add_option("--seed", g.seed, "of the choice; default 1337")
-      ->check(whole_number_within())
+      ->transform(whole_number_within())
       ->type_name("N");
 }
 
@@ -163,7 +163,7 @@ void add_replay_flags(CLI::App& app, Flags& flags) {
   app.add_option("--step", flags.replay.step,
                  "the step to compute again; it is compared with its line of metrics.jsonl")
       ->required()
-      ->check(whole_number_within())
+      ->transform(whole_number_within())
       ->type_name("K");
   add_nproc(app, flags);
   add_simulate(app, flags);
@@ -223,7 +223,7 @@ void add_export_flags(CLI::App& app, Flags& flags) {
       ->required()
       ->type_name("OUT");
   app.add_option("--step", request.step, "of the checkpoint; default: the newest")
-      ->check(whole_number_within(0))
+      ->transform(whole_number_within(0))
       ->type_name("N");
   app.add_option("--max-shard,--max_shard", flags.max_shard, "bytes of tensors in a file; default 5GB")
       ->type_name("BYTES");

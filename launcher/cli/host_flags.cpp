@@ -119,12 +119,12 @@ void add_host_flags(CLI::App& app, HostFlags& flags) {
       ->type_name("FILE");
   app.add_option("--node-rank,--node_rank", flags.node_rank,
                  "this host's number, where the same command is given on each host; the others need no ssh")
-      ->check(whole_number_within(0))
+      ->transform(whole_number_within(0))
       ->type_name("K");
   app.add_option("--master-addr,--master_addr", flags.address, "where node 0 is reached, with --node-rank")
       ->type_name("HOST");
   app.add_option("--master-port,--master_port", flags.port, "its port; default 29500")
-      ->check(whole_number_within(1, 65535))
+      ->transform(whole_number_within(1, 65535))
       ->type_name("PORT");
   app.add_option("--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "both in one")->type_name("HOST[:PORT]");
   app.add_option("--network", flags.network,

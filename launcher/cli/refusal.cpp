@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/base/near_word.h"
@@ -117,12 +118,16 @@ std::string mismatch(CLI::Option& option) {
   return str(name, " has no value behind it; write ", typed(option), " (", option.get_description(), ")");
 }
 
-// What a check wants, in words: "INT in [1 - 1000]", "FLOAT in [0 - 1000]".
+// What a check wants, in words: "INT in [1 - 1000]", "INT >= 1", "INT", "FLOAT in [0 - 1000]".
 std::string wanted(CLI::Option& option) {
   std::string check;
   try {
     check = option.get_validator(0)->get_description();
   } catch (const CLI::OptionNotFound&) { return value_name(option); }
+  using Bounds = std::numeric_limits<int64_t>;
+  if (check == "INT" || check.starts_with("INT >= "))
+    return str("a whole number from ", check == "INT" ? str(Bounds::min()) : check.substr(7), " to ",
+               Bounds::max());
   const size_t open = check.find(" in ["), dash = check.find(" - ");
   if (open == std::string::npos || dash == std::string::npos) return value_name(option);
   return str(check.starts_with("FLOAT") ? "a number" : "a whole number", " from ",

@@ -20,7 +20,7 @@ void add_watch_commands(CLI::App& app, WatchFlags& flags, const Act& act) {
       ->required()
       ->type_name("RUN");
   after->add_option("--attempt", flags.autopsy.attempt, "which start of it; default: the newest")
-      ->check(whole_number_within(1))
+      ->transform(whole_number_within(1))
       ->type_name("K");
   after->callback(
       [&flags, act] { act([&flags](std::ostream& out) { return autopsy(flags.autopsy, out); }); });
