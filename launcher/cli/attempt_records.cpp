@@ -58,6 +58,10 @@ std::string cause_of(const std::string& folder) {
   return at == std::string::npos ? "" : text.substr(at + tag.size(), text.find('\n', at) - at - tag.size());
 }
 
+void refuse_unlisted(const std::string& folder) {
+  if (const std::string why = unlisted_text(folder); !why.empty()) throw UserError(why);
+}
+
 // Whether a process holds the run's lock, as the kernel lists it; taking it to see could refuse a run its
 // own.
 bool is_held(const std::string& run) {

@@ -10,6 +10,7 @@
 #include "core/reading/json_text.h"
 #include "core/reading/sentence.h"
 #include "core/reading/whole_number.h"
+#include "launcher/supervise/console.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::cli {
@@ -114,9 +115,10 @@ class Attempt {
 
 RunAttempts attempts_of(const std::string& run_dir) {
   RunAttempts out;
-  refuse_unlisted(run_dir + "/logs");
+  const auto warn = [](const std::string& text) { text.empty() ? void() : warn_user(text); };
+  warn(unlisted_text(run_dir + "/logs"));
   for (int64_t k : attempts_there(run_dir)) {
-    refuse_unlisted(attempt_folder(run_dir, k));
+    warn(unlisted_text(attempt_folder(run_dir, k)));
     Attempt(attempt_folder(run_dir, k), out);
     ++out.attempts;
   }

@@ -24,7 +24,7 @@ struct RunAttempts {
     return 0;
   }
 };
-// Of runs/NAME/logs. A folder without logs has none.
+// Of runs/NAME/logs. A folder without logs has none; what cannot be read is warned of.
 RunAttempts attempts_of(const std::string& run_dir);
 
 }  // namespace lockstep::launcher::cli

@@ -218,12 +218,12 @@ std::vector<int64_t> attempts_there(const std::string& run_dir) {
   return out;
 }
 
-void refuse_unlisted(const std::string& folder) {
+std::string unlisted_text(const std::string& folder) {
   std::error_code failed, unknown;
   const fs::directory_iterator listed(folder, failed);
-  if (failed && fs::symlink_status(folder, unknown).type() != fs::file_type::not_found)
-    throw UserError(str(printable(folder), " cannot be read: ", failed.message(),
-                        "; it must be a folder that you may read"));
+  if (!failed || fs::symlink_status(folder, unknown).type() == fs::file_type::not_found) return "";
+  return str(printable(folder), " cannot be read: ", failed.message(),
+             "; it must be a folder that you may read");
 }
 
 std::string next_attempt(const std::string& run_dir) {

@@ -54,8 +54,8 @@ class RunFolder {
 std::string asked_config(const std::string& run_dir);
 // The K of RUN_DIR/logs/attempt-K, ascending.
 std::vector<int64_t> attempts_there(const std::string& run_dir);
-// UserError where what has the name of a folder cannot be listed; nothing where nothing has it.
-void refuse_unlisted(const std::string& folder);
+// That what has the name of a folder cannot be read, and why; "" where it can, and where nothing has it.
+std::string unlisted_text(const std::string& folder);
 // RUN_DIR/logs/attempt-K.
 std::string attempt_folder(const std::string& run_dir, int64_t k);
 // logs/attempt-K that new_attempt would create, without creating it.

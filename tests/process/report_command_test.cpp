@@ -98,6 +98,7 @@ TEST_F(ReportCommand, Refusals) {
       {"report", "run", "--out", "none/page.html"},
       "report: \"none/page.html\" cannot be written: No such file or directory; name a file in a folder that "
       "you may write to");
+  const std::string rows = file_text("runs/run/metrics.jsonl");
   std::filesystem::remove("runs/run/metrics.jsonl");
   refused({"report", "run"},
           "report: runs/run/metrics.jsonl has no rows yet; a run writes one at its first step, and every "
@@ -110,12 +111,15 @@ TEST_F(ReportCommand, Refusals) {
   EXPECT_HAS(trainrun({"top", "run", "--once"}).output,
              "\nmetrics.jsonl cannot be read: it is a folder, not a plain file\n");
   std::filesystem::remove("runs/run/metrics.jsonl");
-  scratch_.write("runs/run/metrics.jsonl", std::string("{\"step\": 1, \"loss\": 2}\n"));
+  scratch_.write("runs/run/metrics.jsonl", rows);
   std::filesystem::remove_all("runs/run/logs");
   scratch_.write("runs/run/logs", std::string("mine"));
-  for (const char* command : {"report", "top", "autopsy"})
-    refused({command, "run"},
-            "runs/run/logs cannot be read: Not a directory; it must be a folder that you may read");
+  const std::string unread =
+      "runs/run/logs cannot be read: Not a directory; it must be a folder that you may read\n";
+  for (const char* command : {"top", "autopsy"}) refused({command, "run"}, "trainrun: " + unread);
+  const auto page = trainrun({"report", "run"});  // which has the rows all the same
+  EXPECT_EQ(page.code, kExitOk) << page.output;
+  EXPECT_HAS(page.output, "trainrun: warning: " + unread);
 }
 
 }  // namespace
