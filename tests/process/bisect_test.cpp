@@ -1,4 +1,6 @@
 // trainrun bisect: where two runs part, from their records, and between records by replay.
+#include <regex>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {

@@ -1,5 +1,6 @@
 // trainrun ckpt diff, cat, prune, reshard, average on real runs.
 #include <array>
+#include <regex>
 
 #include "core/base/json.h"
 #include "tests/support/real_run.h"

@@ -1,5 +1,6 @@
 // The commands around a run, on a real one: plan, show, explain, env, ckpt, generate.
 #include <array>
+#include <regex>
 
 #include "tests/support/real_run.h"
 

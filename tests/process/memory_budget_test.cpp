@@ -1,5 +1,7 @@
 // compile.memory_budget through the real trainrun: plan says what it costs, the run says the same and ends
 // with the same bits.
+#include <regex>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {

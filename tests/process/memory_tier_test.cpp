@@ -1,5 +1,7 @@
 // Checkpoints in the host's memory: a run that loses a rank, its trainrun or both goes on from them with the
 // same bits, and nothing of them is left when it ends.
+#include <regex>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {

@@ -1,4 +1,6 @@
 // Norms of each parameter and gradient, and what families that read samples call their pace.
+#include <regex>
+
 #include "tests/support/npy.h"
 #include "tests/support/real_run.h"
 

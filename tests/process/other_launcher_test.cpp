@@ -1,5 +1,7 @@
 // Ranks that another launcher starts by RANK, WORLD_SIZE and MASTER_ADDR, as torchrun does, for a config and
 // for a program of a user's own: one run, with the bits of trainrun's own.
+#include <regex>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {

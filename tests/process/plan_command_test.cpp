@@ -2,6 +2,7 @@
 // within its bounds, and what is refused.
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <regex>
 
 #include "core/base/json.h"
 #include "tests/support/real_run.h"

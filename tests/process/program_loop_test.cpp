@@ -1,5 +1,7 @@
 // What trainrun gives its own runs, programs have by train(): early stop, best checkpoint, policies, event
 // files, traces, exit code 80, plans, reports.
+#include <regex>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {

@@ -1,5 +1,7 @@
 // trainrun replay of a program of one's own: its steps come out as recorded on any ranks, what was changed is
 // found, nothing is written, and what cannot be replayed is refused.
+#include <regex>
+
 #include "launcher/cli/commands.h"
 #include "tests/support/real_run.h"
 

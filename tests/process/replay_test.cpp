@@ -1,5 +1,7 @@
 // trainrun replay: a step computed again on any ranks comes out as recorded; what was changed is found, and
 // nothing is written.
+#include <regex>
+
 #include "launcher/cli/commands.h"
 #include "tests/support/real_run.h"
 

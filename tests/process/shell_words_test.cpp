@@ -1,4 +1,6 @@
 // What shells, man and editors are given: completion, the manual page, the JSON Schema of configs.
+#include <regex>
+
 #include "core/base/json.h"
 #include "launcher/config/config.h"
 #include "tests/support/real_run.h"

@@ -1,5 +1,6 @@
 // trainrun show --graph as a process: the file, what is said of it, and what is refused.
 #include <gtest/gtest.h>
+#include <regex>
 
 #include "tests/support/real_run.h"
 

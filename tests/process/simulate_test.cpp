@@ -1,5 +1,7 @@
 // trainrun --simulate N: the bits, the run folder, the exit codes and the messages of N ranks that are
 // processes.
+#include <regex>
+
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {

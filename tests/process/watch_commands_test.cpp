@@ -1,5 +1,6 @@
 // trainrun top, autopsy and doctor on real runs and on this machine.
 #include <chrono>
+#include <regex>
 
 #include "tests/support/real_run.h"
 
