@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
+#include "core/ops/over_rows.h"
 #include "core/ops/rules.h"
 
 namespace lockstep {

@@ -5,8 +5,6 @@
 
 #include "core/base/error.h"
 #include "core/ops/apply.h"
-#include "core/ops/functions.h"
-#include "core/ops/functions/checks.h"
 
 namespace lockstep::rules {
 
@@ -87,8 +85,6 @@ std::vector<TypedShape> parse_types(std::string_view text) {
   return out;
 }
 
-std::vector<int64_t> leading(const Tensor& x) { return functions::counted(0, x.ndim() - 1); }
-Tensor over_rows(Tensor numbers, Tensor like) { return broadcast_dims(numbers, like.shape(), leading(like)); }
 std::vector<Tensor> no_gradient(const VjpContext& c) { return std::vector<Tensor>(c.in.size()); }
 
 Tensor wide(Tensor x) {

@@ -48,9 +48,6 @@ std::string same_dims(
     const InferContext& c);  // all inputs of the first input's rank, one output: "...,...->..."
 std::string unsplit(const InferContext& c);  // ""
 
-// All dims but the last, and a number of each row repeated along it.
-std::vector<int64_t> leading(const Tensor& x);
-Tensor over_rows(Tensor numbers, Tensor like);
 // The rule of a row whose inputs have no gradient.
 std::vector<Tensor> no_gradient(const VjpContext& c);
 
