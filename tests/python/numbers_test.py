@@ -198,6 +198,17 @@ class Numbers(unittest.TestCase):
                 self.assertEqual(str(refused.exception), f'[data] field "x" has {number} (u64) in row 2, and the step '
                                                          f'reads {name}, {low} to {high}')
 
+    def test_whole_numbers_wrap_within_one_expression(self):
+        """A compiler may take x + 1 > x for true of C's signed integers; here it is what NumPy says."""
+        functions = [lambda x: x + 1 > x, lambda x: x - 1 < x, lambda x: x * 2 // 2, lambda x: -x < 0,
+                     lambda x: abs(x) >= 0, lambda x: abs(x * 3) < x, lambda x: (x + 5) * 2 - 10 == x * 2]
+        for like in (np.int32, np.int64):
+            most = np.iinfo(like).max
+            x = np.array([most, most - 1, most // 2 + 1, 7, 0, -1, -most, -most - 1] * 3, like)
+            for at, function in enumerate(functions):
+                with self.subTest(dtype=like.__name__, function=at), np.errstate(over="ignore"):
+                    np.testing.assert_array_equal(computed(function, x), function(x))
+
     def test_extremes(self):
         low, high = -2**31, 2**31 - 1
         a, b = np.int32([high, high, low, low, 5, 100, low]), np.int32([-2, low, high, 3, 0, -7, -1])

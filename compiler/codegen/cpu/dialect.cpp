@@ -31,7 +31,7 @@ class VectorDialect : public codegen::Dialect {
   std::string full(DType dtype, const std::string& element) const override {
     return str("ls_full_", name(dtype), "(", element, ")");
   }
-  // Sums and products wrap, as the compiler is told.
+  // Sums and products wrap: compile_flags().
   bool undefined_for_integers(ScalarVerb verb) const override {
     return verb == ScalarVerb::div || verb == ScalarVerb::shl || verb == ScalarVerb::shr;
   }

@@ -48,11 +48,11 @@ Isa parse_isa(const std::string& word) {
   throw InternalError(str("instruction set ", word));  // it was checked
 }
 
-// The bits do not depend on these: no contraction, no fast math, no flush to zero.
+// The bits do not depend on these: no contraction, no fast math, no flush to zero; integers wrap.
 std::string compile_flags(Isa isa) {
   std::string flags =
       "-x c++ -std=c++20 -O3 -w -fPIC -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math "
-      "-fno-exceptions -fno-rtti -fno-plt "
+      "-fwrapv -fno-exceptions -fno-rtti -fno-plt "
       "-fno-asynchronous-unwind-tables";
 #if defined(__x86_64__)
   flags += isa == Isa::avx512 ? " -march=x86-64-v4 -mtune=icelake-server -mprefer-vector-width=512"
