@@ -127,7 +127,7 @@ std::vector<NamedType> InitialWeights::stored_types(const State& state) {
   if (!source_.step) {
     const TensorFiles files(source_.path, storage_);
     where_ = files.path(), told_ = files.told();
-    for (NamedType& type : files.types()) out.push_back({own(type.fqn), type.dtype, type.shape});
+    for (NamedType& type : files.types()) out.push_back({own(type.fqn), type.dtype, type.shape, type.other});
     return out;
   }
   manifest_ = read_manifest(source_.path, storage_);

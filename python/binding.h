@@ -145,6 +145,14 @@ void answer_calls(nb::module_& m);  // last: of all that is bound
 
 }  // namespace lockstep::python
 
+// A list of tensors; a tensor alone would be taken apart for its rows.
+template <>
+struct nanobind::detail::type_caster<std::vector<lockstep::Tensor>>
+    : list_caster<std::vector<lockstep::Tensor>, lockstep::Tensor> {
+  bool from_python(handle from, uint8_t flags, cleanup_list* cleanup) noexcept {
+    return !isinstance<lockstep::Tensor>(from) && list_caster::from_python(from, flags, cleanup);
+  }
+};
 template <>
 struct nanobind::detail::type_caster<lockstep::python::Ints> {
   NB_TYPE_CASTER(lockstep::python::Ints, const_name("int | Sequence[int]"))

@@ -103,8 +103,7 @@ std::vector<Tensor> list_of(nb::object given, const char* what) {
 
 // forward(*inputs) -> outputs, or (outputs, saved); backward(saved, gradients) -> a gradient per input, or
 // None.
-std::vector<Tensor> with_gradient(nb::callable forward, nb::callable backward,
-                                  const std::vector<Tensor>& inputs) {
+std::vector<Tensor> with_gradient(nb::callable forward, nb::callable backward, nb::object inputs) {
   CallingLine line;
   return custom_gradient(
       [&](const std::vector<Tensor>& in) -> Computed {
@@ -119,7 +118,7 @@ std::vector<Tensor> with_gradient(nb::callable forward, nb::callable backward,
       [&](const std::vector<Tensor>& saved, const std::vector<Tensor>& gradients) {
         TracedStep traced(gradients);
         return list_of(backward(saved, gradients), "custom_gradient");
-      })(inputs);
+      })(list_of(std::move(inputs), "custom_gradient"));
 }
 }  // namespace
 

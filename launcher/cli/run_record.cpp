@@ -62,10 +62,12 @@ void RunRecord::read_rows(const std::string& path) {
     if (lines[i].empty()) continue;
     Json row = bounded_json(lines[i]);
     const bool sound = row.is_object() && row.contains("step") && row["step"].is_number_integer();
-    if (sound)
-      lines_[row["step"].get<int64_t>()] = std::move(row);
-    else if (i + 1 < lines.size() && ++damaged == 1)
+    if (sound) {
+      const auto step = row["step"].get<int64_t>();  // before the row is moved away
+      lines_[step] = std::move(row);
+    } else if (i + 1 < lines.size() && ++damaged == 1) {
       first = i + 1;
+    }
     all += sound || i + 1 < lines.size();
   }
   if (damaged)

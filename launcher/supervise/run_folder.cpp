@@ -86,7 +86,7 @@ RunFolder::~RunFolder() {
 }
 
 std::string RunFolder::moved() const {
-  return held_.is_its_own()
+  return removed_ || held_.is_its_own()
              ? ""
              : str(path(),
                    " is gone: it was moved or removed while the run went on; move it back, and the "
@@ -179,7 +179,7 @@ bool RunFolder::remove_logs() const {
   return gone;
 }
 
-bool RunFolder::remove_unused() const {
+bool RunFolder::remove_unused() {
   if (!held_.made()) {
     if (!attempts_.empty()) return false;
     remove_logs();
@@ -198,7 +198,8 @@ bool RunFolder::remove_unused() const {
     if (!made_here({at->path().filename().string(), false})) return false;
   if (failed) return false;
   const bool gone = remove_logs();
-  return remove_known(path(), made_here) && gone;
+  removed_ = remove_known(path(), made_here);
+  return removed_ && gone;
 }
 
 std::string attempt_folder(const std::string& run_dir, int64_t k) {

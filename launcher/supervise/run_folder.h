@@ -20,14 +20,15 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return held_.path(); }
-  // "" while the path leads to the folder that is held; else what became of it, and the way out.
+  // "" while the path leads to the folder that is held, and where this object removed it; else what became of
+  // it, and the way out.
   std::string moved() const;
   // The config that the workers read, beside the lock: it becomes config.json when the ranks have found that
   // it can be run, and goes with this object. Written 0600; UserError where it cannot be.
   std::string ask(const std::string& config);
   // Where no run began in the folder: removes what this object made, and nothing else. True where the folder
   // is gone and so are the logs; false where it was there before, and then an attempt stays with its logs.
-  bool remove_unused() const;
+  bool remove_unused();
   // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": where they are. UserError where
   // the run has its logs elsewhere already; where DIR/NAME is the link of another user, holds the logs of
   // another run, or is written by one that runs; and for a link that does not lead to logs of this run:
@@ -46,7 +47,7 @@ class RunFolder {
   const double patience_;
   HeldFolder held_;
   std::unique_ptr<HeldFolder> logs_;  // where they lie elsewhere
-  bool asked_ = false, made_link_ = false;
+  bool asked_ = false, made_link_ = false, removed_ = false;
   mutable std::vector<std::string> attempts_;  // that this object made
 };
 

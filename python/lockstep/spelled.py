@@ -80,6 +80,8 @@ def _spelled_otherwise(name, signature, args, kwargs):
             size = args[0].shape[dim] if -args[0].ndim <= dim < args[0].ndim else of
             of = [of] * (size // of) + [size % of] * bool(size % of)
         return ([args[0], dim, of], kwargs) if isinstance(of, (list, tuple)) else None
+    if name == "grad" and len(args) > 1 and isinstance(args[1], (_core.Tensor, _core.Parameter)):
+        return [args[0], [args[1]], *args[2:]], kwargs
     if name == "einsum" and len(args) > 1 and tensors(args[1:]):
         return [args[0], args[1:]], kwargs
     if name == "randint" and len(args) == 4 and not is_number(args[3]) and is_number(args[1]):

@@ -181,7 +181,8 @@ TEST_F(JsonlRun, TrainsAClassifierOfTexts) {
   EXPECT_EQ(refused.code, kExitUser);
   EXPECT_HAS(refused.output, "texts.jsonl, line 121: the record has no \"label\"; it has: text");
   EXPECT_EQ(refused.output.find("logs: "), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists("runs/d"));  // nothing of it is left
+  EXPECT_EQ(refused.output.find(" is gone"), std::string::npos) << refused.output;  // it was removed
+  EXPECT_FALSE(std::filesystem::exists("runs/d"));                                  // nothing of it is left
   refused = trainrun({"--simulate", "2", "classes.json", "--name=d"});
   EXPECT_EQ(refused.code, kExitUser);
   EXPECT_FALSE(std::filesystem::exists("runs/d"));

@@ -60,6 +60,19 @@ class Functions(unittest.TestCase):
         np.testing.assert_allclose(computed(slope(ls.cosh), z), np.sinh(z.astype(float)), rtol=1e-5)
         np.testing.assert_allclose(computed(slope(slope(ls.sinh)), z), np.sinh(z.astype(float)), rtol=1e-5)
 
+    def test_a_tensor_is_no_list_of_its_rows(self):
+        """Where tensors are wanted, one stands for itself, as in PyTorch, or is refused."""
+        x = np.arange(12, dtype=np.float32).reshape(3, 4)
+        self.same(lambda x: ls.grad((x * x).sum(), x)[0], 2 * x, x)
+        self.same(lambda x: ls.grad((x * x).sum(), [x])[0], 2 * x, x)
+        self.same(lambda x: ls.einsum("ij->ji", x), x.T, x)
+        self.same(lambda x: ls.einsum("ij->i", x), x.sum(1), x)
+        twice = lambda x: ls.custom_gradient(lambda x: x * 2, lambda saved, g: g[0] * 2, x)[0]
+        self.same(twice, 2 * x, x)
+        for name in ("concat", "stack"):
+            with self.assertRaisesRegex(ls.UserError, rf"^\[{name}\] functions_test.py:\d+: "):
+                computed(lambda x: getattr(ls, name)(x, 0), x)
+
     def test_the_sum_of_a_row_that_no_stack_holds(self):
         """The sums of its blocks are 1 MiB, the stack of the thread is half of that."""
         state, found = ls.State(session.mesh), []
