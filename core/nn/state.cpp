@@ -143,6 +143,10 @@ Parameter State::record(Spec spec) {
       throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": ",
                           shape_text(spec.dtype, spec.shape), " has a size of ", size,
                           "; every size must be at least 1"));
+  if (!is_countable(spec.dtype, spec.shape))
+    throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": ",
+                        shape_text(spec.dtype, spec.shape),
+                        " has more bytes than 64 bits can count; make it smaller"));
   if (const std::string why = misfit(spec.init, spec.shape, spec.dtype); !why.empty())
     throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), " ", why));
   if (auto found = index_.find(spec.fqn); found != index_.end()) {

@@ -132,20 +132,13 @@ void check_attrs(const Op& row, const InferContext& c) {
     if (!field.optional && !c.attrs.has(field.name))
       c.fail(str("needs the attribute \"", field.name, "\", ", words(field.type)));
 }
-// Whether it has 2^63 bytes or more, which products of sizes would wrap past.
-bool is_uncountable(const TypedShape& type) {
-  if (std::find(type.shape.begin(), type.shape.end(), 0) != type.shape.end()) return false;
-  auto bytes = static_cast<int64_t>(size_of(type.dtype));
-  return std::any_of(type.shape.begin(), type.shape.end(),
-                     [&](int64_t size) { return __builtin_mul_overflow(bytes, size, &bytes); });
-}
 }  // namespace
 
 std::vector<TypedShape> infer(const Op& row, const InferContext& context) {
   check_attrs(row, context);
   std::vector<TypedShape> out = row.infer(context);
   for (const TypedShape& type : out)
-    if (is_uncountable(type))
+    if (!is_countable(type.dtype, type.shape))
       context.fail(str("gives ", types_text({type}), ", which has more bytes than 64 bits can count"));
   return out;
 }

@@ -1,6 +1,7 @@
 // Shapes: counts, strides, text.
 #include "core/types/shape.h"
 
+#include <algorithm>
 #include <string>
 
 namespace lockstep {
@@ -12,6 +13,12 @@ int64_t numel(const Shape& shape) {
 }
 int64_t bytes_of(DType dtype, const Shape& shape) {
   return numel(shape) * static_cast<int64_t>(size_of(dtype));
+}
+bool is_countable(DType dtype, const Shape& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
+  auto bytes = static_cast<int64_t>(size_of(dtype));
+  return std::none_of(shape.begin(), shape.end(),
+                      [&](int64_t size) { return __builtin_mul_overflow(bytes, size, &bytes); });
 }
 std::vector<int64_t> row_major_strides(const Shape& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
