@@ -1,4 +1,4 @@
-// Names that a save gives: what is removed as its own, and what is left as somebody else's.
+// Recognises the file and folder names that a save creates, so that cleanup never removes foreign files.
 #pragma once
 
 #include <string>
@@ -6,15 +6,16 @@
 
 namespace lockstep {
 
-// What a checkpoint has in its step folder: the manifest and the files of ranks ("rank-3.safetensors",
-// "rank-3.12.safetensors"), by their names.
+// Whether a checkpoint stores a file of this name in its step folder: the manifest, or a rank's file
+// ("rank-3.safetensors", "rank-3.12.safetensors").
 bool is_checkpoint_file(std::string_view name);
 
-// "step-5" of a folder that was set aside while its successor took the name: "step-5.old", and
-// "step-5.old.2" where somebody else's file kept the first. Any other name as it is.
+// Returns "step-5" for the name of a folder that was set aside while its successor took its name:
+// "step-5.old", or "step-5.old.2" if a foreign file had the first name. Returns any other name unchanged.
 std::string without_old(const std::string& name);
 
-// step-N, and those that are set aside, written or removed (".tmp").
+// Whether the name is step-N, or that of a step folder that is set aside (".old") or being written or removed
+// (".tmp").
 bool is_step_folder(const std::string& name);
 
 }  // namespace lockstep

@@ -1,9 +1,9 @@
-// LS_CLONES: a function that exists once per instruction set of x86-64, of which the processor's is called.
-// Since nothing is contracted (-ffp-contract=off), each gives the same bits.
+// LS_CLONES compiles a function once per x86-64 instruction set; at run time the best one for the processor
+// is called. All give the same bits, since no multiply-add is contracted (-ffp-contract=off).
 #pragma once
 
-// What chooses among the clones runs before a sanitizer starts, and is built with it: the program would end
-// there.
+// Sanitizer builds have no clones: the resolver that chooses one is instrumented, too, and would run before
+// the sanitizer has started, which ends the program.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define LS_SANITIZED

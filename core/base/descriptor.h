@@ -1,4 +1,5 @@
-// An open file descriptor, closed on every way out; and calls on one, again where a signal interrupts them.
+// An owned file descriptor (closed by its destructor), and system calls that are retried when a signal
+// interrupts them.
 #pragma once
 
 #include <unistd.h>
@@ -24,7 +25,7 @@ class Descriptor {
   int get() const { return fd_; }
   int take() { return std::exchange(fd_, -1); }  // the caller closes it
   explicit operator bool() const { return fd_ >= 0; }
-  // Keeps errno: what failed before the close stays readable.
+  // Keeps errno, so that the error of an earlier call can still be read after the close.
   void reset(int fd = -1) {
     const int reason = errno;
     if (fd_ >= 0) ::close(fd_);
@@ -36,18 +37,18 @@ class Descriptor {
   int fd_;
 };
 
-// open(2), again where a signal interrupts it, with O_CLOEXEC. -1 and errno.
+// open(2) with O_CLOEXEC, retried when a signal interrupts it. Returns -1 and sets errno on failure.
 int open_again(const std::string& path, int flags, unsigned mode = 0);
-// All of it, however often the call is interrupted or cut short. 0, or the errno. `written` counts what was
-// taken.
+// Writes all bytes, however often a write is interrupted or cut short. Returns 0 or the errno. `written`
+// counts the bytes written, also on failure.
 int write_fully(int fd, const void* data, size_t bytes, size_t* written = nullptr);
 inline int write_fully(int fd, std::string_view text, size_t* written = nullptr) {
   return write_fully(fd, text.data(), text.size(), written);
 }
-// Up to `bytes` at `offset`: fewer only where the file ends. -1 and errno.
+// Reads up to `bytes` at `offset`; fewer only at the end of the file. Returns -1 and sets errno on failure.
 int64_t read_fully(int fd, void* out, size_t bytes, int64_t offset);
-// fsync(2), again where a signal interrupts it. 0, or the errno. Any other failure is final: the kernel may
-// have dropped the bytes.
+// fsync(2), retried when a signal interrupts it. Returns 0 or the errno. Any other failure is final: the
+// kernel may have dropped the bytes.
 int sync_fully(int fd);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ std::span<const EnvVar> env_vars();
 // Value of a variable of the table (its fallback when unset). Throws InternalError for a name that is not in
 // the table.
 std::string env(const std::string& name);
-// Of 1, on, true, yes; 0, off, false, no and "". UserError for another word.
+// True for 1, on, true and yes; false for 0, off, false, no and "". Throws UserError for any other word.
 bool env_flag(const std::string& name);
 
 }  // namespace lockstep

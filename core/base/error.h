@@ -1,4 +1,5 @@
-// Three kinds of error, by whose turn it is: the user, the world, or us. The exit code follows the kind.
+// Three kinds of error, by who has to act: the user (UserError), the environment (PeerError) or Lockstep's
+// developers (InternalError). Each kind has its exit code.
 #pragma once
 
 #include <stdexcept>
@@ -40,7 +41,7 @@ class PeerError : public Error {
   int exit_code() const override { return kExitPeer; }
 };
 
-// A condition of ours does not hold.
+// An internal condition does not hold: a defect of Lockstep.
 class InternalError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,5 @@
-// JSON as the project uses it: keys keep their order, so that files read as they were written.
+// JSON as the project uses it: keys keep their order, so that files can be written back in the order they
+// had.
 #pragma once
 
 #include <nlohmann/json.hpp>

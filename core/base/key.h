@@ -1,5 +1,5 @@
-// A key is one field of a struct of options: its initializer states name, default, help and rule, and the
-// table of keys is read off the struct.
+// Config keys as fields of an options struct: a field's initializer states its name, default, help and rule,
+// and the table of keys is generated from the struct.
 //
 //   struct MixerOptions {
 //     int64_t width = key(&width, "width", 256, "features per patch", between(1, 0x1p20));
@@ -26,8 +26,8 @@ namespace lockstep {
 
 // What a value may be, beyond its type. Bounds hold for each element of a list.
 struct Rule {
-  std::vector<std::string> choices{};  // empty: any; "word:N" stands for word: and a whole number,
-                                       // "word:PATH" for word: and any text
+  // Empty: any. "word:N" means word: and a whole number, "word:PATH" word: and any text.
+  std::vector<std::string> choices{};
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;   // low itself is refused
@@ -41,15 +41,14 @@ inline Rule at_most_values(size_t most) { return {.most = most}; }
 inline Rule at_least(double low) { return {.low = low}; }
 inline Rule above(double low) { return {.low = low, .low_open = true}; }
 inline Rule between(double low, double high) { return {.low = low, .high = high}; }
-inline Rule from_below(double low, double high) {
-  return {.low = low, .high = high, .high_open = true};
-}  // low <= value < high
+// low <= value < high
+inline Rule from_below(double low, double high) { return {.low = low, .high = high, .high_open = true}; }
 
-// "" when `value` is a multiple of `divisor` (or one of the two is below 1, which is another error); else
-// what is wrong, and the two nearest values that are: "model.heads is 4, not a multiple of the mesh's tp
-// size, 3; 3 and 6 are".
+// Returns "" if `value` is a multiple of `divisor`, or if either is below 1, which another check reports.
+// Otherwise returns the error with the two nearest multiples: "model.heads is 4, not a multiple of the mesh's
+// tp size, 3; 3 and 6 are".
 std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor);
-// Adds that, unless it is "".
+// Appends multiple_error's text to `errors`, unless it is "".
 void add_multiple(std::vector<std::string>& errors, const std::string& what, int64_t value,
                   const std::string& of, int64_t divisor);
 
@@ -62,23 +61,25 @@ struct ConfigKey {
   size_t offset;  // of the field in the struct
   Json fallback;  // the default
   std::function<Json(const void* options)> get;
-  // False when the value has another type; the field is then unchanged.
+  // Returns false, and leaves the field unchanged, if the value has another type.
   std::function<bool(void* options, const Json& value)> set;
-  // The value as the field's type writes it (1e6 is 1000000); nothing when it has another type.
+  // The value as the field's type writes it (1e6 becomes 1000000); nullopt if it has another type.
   std::optional<Json> (*written)(const Json& value);
-  std::vector<std::string> kinds = {};  // a key of some kinds of models or tasks: which; else empty
+  // The kinds of model or task that have this key; empty: it is common to all
+  std::vector<std::string> kinds = {};
 };
 
-// The first key that both tables have with different types, as each has it; nothing where there is none.
+// Returns the first key that both tables have with different types, as a pair of both rows; nullopt if there
+// is none.
 std::optional<std::pair<ConfigKey, ConfigKey>> type_conflict(std::span<const ConfigKey> keys,
                                                              std::span<const ConfigKey> others);
 
-// "" when the numbers of a value lie within the bounds of its key, else what is wrong: "width is 0; it must
+// Returns "" if all numbers of a value are within the bounds of its key, else the error: "width is 0; it must
 // be at least 1".
 std::string range_error(const ConfigKey& row, const Json& value);
 
 namespace key_detail {
-// While the table is being read off an object, its address and the rows so far; otherwise null.
+// The object whose table is being built, and the rows so far; `reading` is null at all other times.
 struct Reading {
   const char* base;
   std::vector<ConfigKey> rows;
@@ -89,7 +90,7 @@ template <class T>
 struct Kind;  // name of the type, get, set
 }  // namespace key_detail
 
-// The initializer of a field. Returns the default; adds a row when the table is being read.
+// The initializer of a field. Returns the default; adds a row if a table is being built.
 template <class T>
 T key(T* field, const char* path, std::type_identity_t<T> fallback, const char* help, Rule rule = {}) {
   if (auto* reading = key_detail::reading) {
@@ -111,7 +112,7 @@ T key(T* field, const char* path, std::type_identity_t<T> fallback, const char* 
 
 namespace key_detail {
 
-// Plain values and lists of them: JSON knows how; only the test of the type is ours.
+// Plain values and lists of them: nlohmann converts them, we only test the type.
 template <class T>
 struct PlainKind {
   static Json get(const void* field) { return Json(*static_cast<const T*>(field)); }
@@ -121,7 +122,7 @@ struct PlainKind {
     return true;
   }
 };
-// A type of one's own, which JSON converts, names itself and says how it is written.
+// A user-defined type has its own JSON conversion and supplies its type name and its written form.
 template <class T>
 struct Kind : PlainKind<T> {
   static constexpr const char* name = T::kKeyType;
@@ -186,8 +187,8 @@ std::span<const ConfigKey> keys_of() {
   return table;
 }
 
-// Options of which some are given, by their names; the others keep their defaults. UserError for a name that
-// is no key (with the nearest), and a value of another type. Bounds are not looked at: range_error.
+// Builds options from the named values; the others keep their defaults. Throws UserError for an unknown name
+// (with the nearest known one) and for a value of another type. Does not check bounds: range_error does.
 template <class Options>
 Options options_from(const Json& given, const std::string& who) {
   Options out;

@@ -1,16 +1,18 @@
-// Files that lie in a folder of somebody else's: a link in it may point at anything of the reader's own.
+// Detects symbolic links that lead out of a foreign folder: such a link could point at any file of the
+// reader.
 #pragma once
 
 #include <string>
 
 namespace lockstep {
 
-// Where a file below `folder` really lies, if its name or that of a folder on the way is a link out of
-// `folder`: "" for no link, for one within the folder, and for one of a Hugging Face cache,
-// snapshots/REVISION/NAME -> ../../blobs/HASH. `folder` is what the user named, and may be a link itself.
+// Returns the real path of a file below `folder` if its name, or that of a folder on the way, is a link out
+// of `folder`. Returns "" for no link, for a link within the folder, and for a link of a Hugging Face cache,
+// snapshots/REVISION/NAME -> ../../blobs/HASH. `folder` is the path that the user named; it may be a link
+// itself.
 std::string linked_away(const std::string& path, const std::string& folder);
-// UserError that names both and the way out, where a file is linked away: it is not read, since what is read
-// is copied on.
+// Throws UserError, naming both paths and the way out, if a link leads the file out of `folder`. Such a file
+// is not read, since its content would be copied into outputs.
 void refuse_linked_away(const std::string& path, const std::string& folder);
 
 }  // namespace lockstep

@@ -1,12 +1,12 @@
-// Text within HTML, SVG and XML.
+// Escapes text for HTML, SVG and XML.
 #pragma once
 
 #include <string>
 
 namespace lockstep {
 
-// Between tags, and in an attribute within double quotes: what markup reads as marks is escaped (& < > "),
-// and what it forbids is printed as numbers (printable of text.h).
+// For text between tags and in an attribute within double quotes. Escapes & < > " and writes forbidden
+// characters as numbers (printable in text.h).
 std::string escaped_markup(const std::string& text);
 
 }  // namespace lockstep

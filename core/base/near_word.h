@@ -1,4 +1,4 @@
-// What a word that is not known may have been meant as, where something is near enough to be meant.
+// Suggests the known word that an unknown word was probably meant to be.
 #pragma once
 
 #include <string>
@@ -7,13 +7,12 @@
 
 namespace lockstep {
 
-// How many letters are to be changed, put in, taken out, or swapped with the next one, to make one word of
-// the other.
+// The number of letters to change, insert, delete, or swap with the next one, to turn one word into the other
+// (Damerau-Levenshtein, optimal string alignment).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The known word that a slip of the fingers makes of `word`: at most one letter in three is another one, is
-// missing, is superfluous or has changed places with the next. "" where none is so near; `nearest` (text.h)
-// takes what is further.
+// The nearest known word that differs from `word` by a typing error: at most one edit for every three letters
+// of `word`. Returns "" if no word is that near; `nearest` (text.h) accepts larger distances.
 std::string near_word(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// Two standard normals from two random words by Box and Muller (1958). Elementary functions are polynomials
-// of our own: of additions, products, quotients and roots, which IEEE 754 rounds alike on every machine and
-// in wide registers, so that numbers depend on no library's log.
+// Two standard normals from two random words by Box and Muller (1958). The elementary functions are our own
+// polynomials. They use only additions, products, quotients and roots, which IEEE 754 rounds equally on every
+// machine and in vector registers. The numbers depend on no library's log.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,8 @@ struct NormalPair {
   const auto bits = std::bit_cast<uint64_t>(u);
   const auto e = static_cast<int64_t>(bits - 0x3FE6A09E667F3BCDull) >> 52;
   const double m = std::bit_cast<double>(bits - (static_cast<uint64_t>(e) << 52));
-  // A whole number below 2^51, added to the bits of 1.5 * 2^52, is that many more.
+  // Converts e to double: adding a whole number below 2^51 to the bits of 1.5 * 2^52 adds that number to its
+  // value.
   const double whole = std::bit_cast<double>(0x4338000000000000ull + static_cast<uint64_t>(e)) - 0x1.8p52;
   const double s = (m - 1) / (m + 1), z = s * s;
   double p = 1.0 / 23;

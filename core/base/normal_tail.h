@@ -1,14 +1,13 @@
-// The normal distribution between two bounds on one side of its mean, without a difference of nearly equal
-// numbers.
+// The normal distribution between two bounds on one side of its mean, computed without cancellation.
 #pragma once
 
 #include <vector>
 
 namespace lockstep {
 
-// The standard normal distribution on [from, to], 0 <= from < to <= infinity. A number of it is from +
-// past(s) with s = -log(1 - u inside()) and u uniform in [0, 1): s says how much rarer a number beyond it is
-// than one beyond `from`.
+// The standard normal distribution on [from, to], 0 <= from < to <= infinity. A sample is from + past(s) with
+// s = -log(1 - u inside()) and u uniform in [0, 1). e^-s is the probability of the tail beyond the sample
+// over that of the tail beyond `from`.
 class NormalTail {
  public:
   NormalTail(double from, double to);

@@ -26,8 +26,8 @@ using Block = std::array<uint32_t, 4>;
 }
 
 // The four words of elements 4 quad .. 4 quad + 3: key = (seed, stream) folded to 64 bits, counter = (quad,
-// step). `stream` is a 64-bit hash of an FQN or a static op id. Layout, rank and order of evaluation play no
-// part.
+// step). `stream` is a 64-bit hash of an FQN or a static op id. The result does not depend on layout, rank or
+// order of evaluation.
 [[gnu::always_inline]] inline Block words(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad) {
   uint64_t key = seed * 0x9E3779B97F4A7C15ull ^ stream;
   return block({static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), static_cast<uint32_t>(step),
@@ -51,7 +51,7 @@ inline float normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t inde
   return index & 1 ? made.second : made.first;
 }
 
-// The same of elements 4 quad .. 4 (quad + count) - 1, in wide registers.
+// The same for elements 4 quad .. 4 (quad + count) - 1, in vector registers.
 void normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad, int64_t count, float* out);
 
 }  // namespace lockstep::philox

@@ -1,4 +1,5 @@
-// Plain files: opened without ever blocking, and read whole. What is no plain file is refused unread.
+// Opens plain files without ever blocking and reads them whole. Anything that is not a plain file is refused
+// unread.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,18 @@ namespace lockstep {
 struct PlainFile {
   Descriptor fd;
   int64_t bytes = 0;  // when it was opened
-  int code =
-      0;  // errno of the refusal: EISDIR for a folder, EINVAL for what is neither a folder nor a plain file
-  std::string why;  // "Permission denied", "it is a FIFO, not a plain file"; "" when it is open
+  int code = 0;       // errno of the refusal: EISDIR for a folder, EINVAL for other files that are not plain
+  std::string why;    // "Permission denied", "it is a FIFO, not a plain file"; "" when it is open
 };
-// For reading. A link is followed. Returns at once also where the path is a FIFO that nobody writes, a device
-// or a socket: these, and folders, are refused.
+// Opens for reading and follows a link. Refuses folders, FIFOs, devices and sockets, and returns at once even
+// for a FIFO without a writer.
 PlainFile open_plain(const std::string& path);
-// For writing: create_private (private_file.h), a new file in the place of a file or a link. What is neither
-// is refused.
+// Opens for writing as create_private (private_file.h) does: a new file replaces a file or a link. Refuses
+// anything else of this name.
 PlainFile create_plain(const std::string& path);
 
-// The whole text of a plain file of at most `limit` bytes; false, and why, when it cannot be read.
+// Reads the whole text of a plain file of at most `limit` bytes. Returns false, with the reason in `why`, if
+// it cannot be read.
 bool read_plain(const std::string& path, std::string& text, std::string& why,
                 int64_t limit = int64_t{1} << 30);
 

@@ -1,5 +1,5 @@
-// Removing what this program made: by names of an exact form, never through a link, and never what is
-// foreign.
+// Removes files that this program created, which it recognises by names of an exact form; never follows a
+// link, never removes a foreign file.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,19 @@ struct Entry {
 };
 using IsOurs = std::function<bool(const Entry&)>;
 
-// Removes the entries of `folder` that `ours` names: files, and links as links; sub-folders by the same rule.
-// Then the folder itself, if nothing is left in it. A link in the folder's own place is left alone. True
-// where the folder is gone.
+// Removes the entries of `folder` that `ours` accepts: files, links (not their targets), and subfolders by
+// the same rule. Then removes the folder itself if it is empty. Leaves `folder` alone if it is a link.
+// Returns whether the folder is gone.
 bool remove_known(const std::string& folder, const IsOurs& ours);
 
-// The first entry that `ours` does not name, as above; "" where there is none, or no such folder.
+// Returns the first entry that `ours` does not accept; "" if there is none, or no such folder.
 std::string foreign_in(const std::string& folder, const IsOurs& ours);
 
-// Whether the path is a symbolic link. False where nothing is there, and for a path of an object store.
+// Whether the path is a symbolic link. False if nothing has this path, and for a path in an object store.
 bool is_link(const std::string& path);
 
-// Whether `text` is `before`, a whole number without leading zeros, and `behind`: a name that a counter made.
+// Whether `text` is the prefix `before`, a whole number without leading zeros, and the suffix `behind`: a
+// numbered name.
 bool is_numbered(std::string_view text, std::string_view before, std::string_view behind = "");
 
 }  // namespace lockstep

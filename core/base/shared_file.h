@@ -1,5 +1,5 @@
-// Files and folders made for others, as exports and reports are: their modes follow the umask. Never made
-// through a symbolic link, as private files are not.
+// Creates files and folders that others may read, such as exports and reports: their modes follow the umask.
+// Like private files, they are never created through a symbolic link.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,14 @@ namespace lockstep {
 
 struct PlainFile;  // core/base/plain_file.h
 
-// A new file in the place of a file or a link, for writing: 0666 less the umask. What is neither is refused:
-// with errno, or in words.
+// Creates a file for writing, mode 0666 less the umask; it replaces a file or a link. Refuses anything else
+// of this name: the first function by errno, the second in words.
 Descriptor create_shared_descriptor(const std::string& path);
 PlainFile create_shared(const std::string& path);
-// The same, whole or as it was: `put` writes beside it, and gives errno, or 0. "", or why it is not there.
+// Replaces a file atomically: `put` writes a draft next to it and returns 0 or the errno. Returns "", or the
+// reason of the failure; the old file is then unchanged.
 std::string write_shared(const std::string& path, const std::function<int(const Descriptor& file)>& put);
-// A new folder, 0777 less the umask; -1 and EEXIST where anything has the name.
+// Creates a folder, mode 0777 less the umask; -1 and EEXIST if the name is taken.
 int make_shared_folder(const std::string& path);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Seconds of a clock that only goes forward.
+// Returns the seconds of a monotonic clock.
 #pragma once
 
 #include <chrono>

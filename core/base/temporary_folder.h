@@ -1,5 +1,5 @@
-// A private folder for files that nobody needs after this object. What a killed process left is removed by
-// the next one that makes one.
+// A private folder that is removed with this object. The next process that creates one also removes the
+// folders that killed processes left.
 #pragma once
 
 #include <string>
@@ -11,22 +11,21 @@ namespace lockstep {
 
 class TemporaryFolder {
  public:
-  // TMPDIR/lockstep-scratch-KIND-XXXXXX, 0700. Removes folders of this kind and user whose process has gone
-  // and that were not written to in the last minute. UserError when none can be made, or TMPDIR is one in
-  // which others could put another in its place.
+  // Creates TMPDIR/lockstep-scratch-KIND-XXXXXX, mode 0700. Removes folders of this kind and user whose
+  // process has ended and that were not written to in the last minute. Throws UserError if none can be
+  // created, or if other users could replace the folder in TMPDIR.
   explicit TemporaryFolder(const std::string& kind);
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  const Descriptor& folder() const {
-    return folder_;
-  }  // the same, open: what is opened relative to it is in it
+  // The same folder, open: a file that is opened relative to it is inside it.
+  const Descriptor& folder() const { return folder_; }
 
  private:
   std::string path_;
-  Descriptor folder_;  // locked (flock) while its process lives
-  Unfinished all_;     // what cannot be removed stays in a folder for temporary files
+  Descriptor folder_;  // locked (flock) as long as the process lives
+  Unfinished all_;     // a file that cannot be removed stays in TMPDIR
 };
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Unfinished: what a command is making, undone where it ends before all is whole: by an exception, or by a
-// signal.
+// Unfinished removes the files that a command was writing, and ends its processes, if an exception or a
+// signal stops the command before it completes.
 #pragma once
 
 #include <string>
@@ -9,27 +9,27 @@ namespace lockstep {
 
 class Unfinished {
  public:
-  // entry: a file, or a folder if nothing is in it; tree: a folder and all that is in it.
+  // entry: a file or an empty folder; tree: a folder with its content.
   enum class Kind { entry, tree };
   Unfinished() = default;
   Unfinished(Kind kind, const std::string& what) { add(kind, what); }
-  ~Unfinished();  // undoes what was added, the last one first
+  ~Unfinished();  // undoes all added items, the last one first
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  // Before it is made. The name that a file is written under is one of its own (draft_of).
+  // Call before the item is created. A file that is written as a draft has a name of its own (draft_of).
   void add(Kind kind, const std::string& what);
-  // A process, which is asked to end, then killed.
+  // A process, which is asked to end and then killed.
   void add_process(int pid);
-  void keep();  // all is whole
+  void keep();  // everything is complete: undoes nothing any more
 
  private:
   std::vector<int> numbers_;  // in the list of the process
 };
 
-// Undoes all that is unfinished in this process, the last one first, and lets nobody begin more: before the
-// process ends. It may take seconds where a process does not end. Not for a signal handler that interrupts a
-// thread which works.
+// Undoes everything unfinished in this process, the last item first, and blocks further add() calls; for use
+// before the process ends. It may take seconds if a child process does not end. Do not call it from a signal
+// handler that interrupts a working thread.
 void undo_unfinished();
 
 }  // namespace lockstep

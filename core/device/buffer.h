@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-// Where a buffer comes from. The CPU's is cpu_allocator(); other devices bring their own.
+// Allocates buffers. The CPU's allocator is cpu_allocator(); other devices bring their own.
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  virtual void* allocate(
-      size_t bytes) = 0;  // 256-byte aligned, zeroed; throws UserError with the size when memory is out
+  // 256-byte aligned and zeroed. Throws UserError, with the size, if memory is exhausted.
+  virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* data, size_t bytes) noexcept = 0;
 };
 Allocator& cpu_allocator();
@@ -28,8 +28,8 @@ class Buffer {
     return reinterpret_cast<T*>(data_.get());
   }
   explicit operator bool() const { return data_ != nullptr; }
-  // Gives the pages of a large buffer of the CPU back: it reads as zeros until it is written again. False
-  // where it keeps what it holds: a small one, and any of another memory.
+  // Returns the pages of a large CPU buffer to the system; it reads as zeros until it is written again.
+  // Returns false, and keeps the content, for a small buffer and for other memory.
   bool forget() const;
 
  private:

@@ -1,6 +1,5 @@
-// Device: what hardware gives to the program. Memory, streams, copies, and captured work that is launched as
-// one. A device from outside the tree implements this, a codegen Target and, where it has links of its own, a
-// Group.
+// Device: the interface to hardware. Memory, streams, copies, and captured work that is launched as one. A
+// device from outside the tree implements this, a codegen Target and, where it has links of its own, a Group.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace lockstep {
 
-// Work that was enqueued once and can be launched again with the same pointers (CUDA: a graph).
+// Work that was recorded once and can be launched repeatedly with the same pointers (CUDA: a graph).
 class CapturedWork {
  public:
   virtual ~CapturedWork() = default;
@@ -30,29 +29,30 @@ struct DeviceMemory {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string kind()
-      const = 0;  // "cpu", "cuda", "plugin:NAME": devices of one kind run the same kernels
-  virtual std::string describe() const = 0;  // "NVIDIA H200, compute capability 9.0, 132 multiprocessors,
-                                             // driver 13.0": for people and the log
-  // Whether the host may read and write the device's memory. Where not, everything goes through copy().
+  // "cpu", "cuda", "plugin:NAME": devices of one kind run the same kernels
+  virtual std::string kind() const = 0;
+  // For people and the log: "NVIDIA H200, compute capability 9.0, 132 multiprocessors, driver 13.0".
+  virtual std::string describe() const = 0;
+  // Whether the host may read and write the device's memory. If not, all access goes through copy().
   virtual bool addressable() const = 0;
-  virtual Allocator&
-  memory() = 0;  // of the device: 256-byte aligned, zeroed; UserError with sizes when it is full
-  virtual Allocator& staging() = 0;  // of the host, from and to which copies are fast (CUDA: pinned)
+  // Device memory: 256-byte aligned, zeroed. Allocation throws UserError with sizes if it is full.
+  virtual Allocator& memory() = 0;
+  // Host memory that is fast to copy to and from the device (CUDA: pinned).
+  virtual Allocator& staging() = 0;
   virtual DeviceMemory memory_info() = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   // Enqueues copies and fills. `to` and `from` are each of this device or of the host. A copy that touches
   // host memory from another allocator than staging() may block the calling thread until it is done.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual void zero(void* data, size_t bytes, Stream& stream) = 0;
-  // Records what `enqueue` enqueues on `stream` (and on streams that wait for it and are waited for again)
-  // without running it. Null when the device cannot; `enqueue` has then not been called.
+  // Records, without running it, the work that `enqueue` enqueues on `stream` and on streams that fork from
+  // it and join it again. Returns null, without calling `enqueue`, if the device cannot capture.
   virtual std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& enqueue) = 0;
   // Called on every thread before it uses the device (CUDA: makes its context current).
   virtual void enter() {}
-  // Null: what is asked of bytes in its memory is found on the host, where they pass in blocks.
+  // Null: the host computes the sums; it copies the bytes over in blocks.
   virtual ContentSums* content_sums() { return nullptr; }
-  // Null: random initial values are made on the host and brought there.
+  // Null: the host generates random initial values and copies them to the device.
   virtual Draws* draws() { return nullptr; }
 };
 

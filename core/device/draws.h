@@ -1,4 +1,4 @@
-// Draws: random numbers that a device makes in its own memory, with the bits of core/base/philox.h.
+// Draws: a device generates random numbers in its own memory, with the bits of core/base/philox.h.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-// What element i of a tensor is, as float: base + scale * (a standard normal of (seed, stream, step 0, i), or
-// a uniform number of [0, 1) by its bits), in double; at most `most`, which rounding to float would pass.
+// Element i of a tensor is float(base + scale * z), computed in double. z is a standard normal of (seed,
+// stream, step 0, i), or a uniform number in [0, 1) from its bits. The result is limited to `most`, since
+// rounding to float could exceed it.
 struct Draw {
   enum class Kind { normal, uniform };
   Kind kind = Kind::normal;
@@ -17,11 +18,11 @@ struct Draw {
   double base = 0, scale = 1;
   float most = std::numeric_limits<float>::infinity();
 };
-// Elements that follow each other, in the device's memory and in the whole tensor that they are of.
+// Elements that are contiguous both in the device's memory and in the whole tensor.
 struct DrawRun {
   float* data = nullptr;
   int64_t count = 0;
-  uint64_t index = 0;  // of the first one, its row-major place in the whole tensor
+  uint64_t index = 0;  // row-major index of the first one in the whole tensor
 };
 
 class Draws {

@@ -1,5 +1,5 @@
-// The graph: flat, functional SSA. Values and nodes are ids into two vectors; nodes stand in a valid order
-// (inputs before users). State enters as inputs and leaves as outputs of the same name, which donate the
+// The graph: flat, functional SSA. Values and nodes are ids into two vectors; nodes are in a valid order
+// (inputs before users). State enters as inputs and leaves as outputs of the same name, which reuse the
 // input's storage.
 #pragma once
 
@@ -36,14 +36,14 @@ struct SourceLine {
 
 using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
 
-// Named constants of a node, in the order of insertion.
-// An attribute that is absent or of another type: "needs the attribute \"hi\", a number". A defect of whoever
+// An attribute is absent or of another type: "needs the attribute \"hi\", a number". A defect of the code that
 // wrote the node.
 class AttrError : public InternalError {
  public:
   using InternalError::InternalError;
 };
 
+// Named constants of a node, in the order of insertion.
 class Attrs {
  public:
   Attrs() = default;
@@ -117,9 +117,8 @@ struct Graph {
   Value& operator[](ValueId id) { return values[id.index()]; }
   const Node& node(NodeId id) const { return nodes[id.index()]; }
   Node& node(NodeId id) { return nodes[id.index()]; }
-  const Node& producer(ValueId id) const {
-    return node((*this)[id].producer);
-  }  // of a value that a node makes
+  // Of a value that a node produces.
+  const Node& producer(ValueId id) const { return node((*this)[id].producer); }
   IdRange<ValueId> value_ids() const { return IdRange<ValueId>(values.size()); }
   IdRange<NodeId> node_ids() const { return IdRange<NodeId>(nodes.size()); }
 

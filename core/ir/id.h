@@ -1,5 +1,5 @@
-// Ids that do not mix: an index that knows what it counts, the vectors that take that kind of id alone, and
-// the walk over all ids of a kind.
+// Ids that do not mix: a typed index, vectors that only this type of id indexes, and a range over all ids of
+// a type.
 #pragma once
 
 #include <compare>
@@ -22,7 +22,7 @@ class Id {
   constexpr bool valid() const { return index_ >= 0; }
   constexpr size_t index() const { return index_; }
   constexpr auto operator<=>(const Id&) const = default;                      // none is before all others
-  friend constexpr int operator-(Id a, Id b) { return a.index_ - b.index_; }  // how far apart they stand
+  friend constexpr int operator-(Id a, Id b) { return a.index_ - b.index_; }  // their distance
   friend std::ostream& operator<<(std::ostream& out, Id id) { return out << id.index_; }  // -1 for none
 
  private:

@@ -1,5 +1,5 @@
-// An op as a handle: one small integer per name, compared as such. The ops of the tree are constants, which
-// the compiler knows (ops::wait); a name that is met later is interned.
+// An op as a handle: one small integer per name. The built-in ops are compile-time constants (ops::wait);
+// other names are interned when they are first met.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <iosfwd>
 #include <string_view>
 
-// Every op of the tree. The second list has those whose names are words of C++: their constants end in '_'.
+// Every built-in op. The second list has those whose names are C++ keywords: their constants end in '_'.
 // clang-format off
 #define LOCKSTEP_OPS(X) \
   /* pointwise */ X(abs) X(add) X(atan) X(bitcast) X(ceil) X(clamp) X(convert) X(cos) X(div) X(eq) X(erf) X(exp) \
@@ -53,7 +53,7 @@ consteval uint32_t place_of(std::string_view name) {
 class OpId {
  public:
   constexpr OpId() = default;  // no op
-  // A literal that names an op of the tree; any other does not compile.
+  // From a literal that names a built-in op; any other does not compile.
   template <size_t N>
   consteval OpId(const char (&name)[N]) : index_(op_detail::place_of({name, N - 1})) {}
 
@@ -67,7 +67,7 @@ class OpId {
   uint32_t index_ = ~uint32_t{0};
 };
 
-// The handle of a name, one for all time: a new name gets the next place. Safe from any thread.
+// Returns the handle of a name, always the same one; a new name gets the next index. Thread-safe.
 OpId intern(std::string_view name);
 
 std::ostream& operator<<(std::ostream& out, OpId op);  // its name

@@ -1,4 +1,4 @@
-// Text to graph: the inverse of print.
+// Parses a graph from its printed text: the inverse of print.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// UserError naming line and column when the text is not a graph.
+// Throws UserError, naming line and column, if the text is not a graph.
 Graph parse_graph(std::string_view text);
 
 }  // namespace lockstep

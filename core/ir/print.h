@@ -1,4 +1,4 @@
-// The graph as text that parses back.
+// Prints a graph as text that parse_graph reads back.
 //
 //   graph [dp_replicate=2] {
 //     in state "token.weight" %0 f32[256,128]

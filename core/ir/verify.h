@@ -1,5 +1,5 @@
-// Structure of a graph: every id is valid, made once and before it is read; producers and outputs agree.
-// Types are core/ops' business.
+// Verifies the structure of a graph: every id is valid, defined once and before it is read; producers and
+// outputs agree. core/ops verifies types.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Walks over a graph: users, liveness of nodes, order, renumbering. What passes are written with.
+// Graph walks that passes are built from: users, liveness of nodes, order, renumbering.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@ PerValue<std::vector<NodeId>> users_of(const Graph& graph);  // nodes that read 
 PerNode<bool> needed_nodes(const Graph& graph);              // reached from an output
 PerValue<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roots);  // computed from any root
 
-// Copies a graph while a pass rewrites it. Values of the old graph are looked up with `at`; a node is copied
-// as it is, or replaced.
+// Copies a graph while a pass rewrites it. `at` maps a value of the old graph to the new one; each node is
+// copied unchanged or replaced.
 class Rewriter {
  public:
   // Copies inputs (kinds, names, types, layouts) and the mesh.
@@ -22,9 +22,9 @@ class Rewriter {
   ValueId at(ValueId old) const;  // new id; InternalError when not yet mapped
   bool mapped(ValueId old) const { return map_[old] != kNoValue; }
   void map(ValueId old, ValueId made) { map_[old] = made; }
-  std::vector<ValueId> copy(
-      const Node& node);  // same op on the mapped inputs, same output types and layouts; maps its outputs
-  Graph finish();         // copies the outputs and returns the graph
+  // Copies the op onto the mapped inputs, with the same output types and layouts; maps the outputs.
+  std::vector<ValueId> copy(const Node& node);
+  Graph finish();  // copies the outputs and returns the graph
 
  private:
   const Graph& old_;
@@ -32,11 +32,12 @@ class Rewriter {
   PerValue<ValueId> map_;
 };
 
-// Without nodes that no output needs (inputs stay), values renumbered densely in order of appearance.
+// Removes the nodes that no output needs (inputs stay) and renumbers values densely in order of appearance.
 Graph prune(const Graph& graph);
-// Nodes in the given order (a permutation of node ids that respects dependencies: InternalError otherwise).
+// Puts the nodes in the given order. Throws InternalError unless it is a permutation of node ids that
+// respects dependencies.
 Graph reorder(const Graph& graph, const std::vector<NodeId>& order);
-// Content hash of the printed graph without source lines: equal structure, equal text.
+// Content hash of the printed graph without source lines: equal graphs have equal hashes.
 std::string structure_hash(const Graph& graph);
 
 }  // namespace lockstep

@@ -1,5 +1,4 @@
-// Array: this rank's part of a named tensor; LiveMesh: the mesh words with a Group per dim, which a Session
-// fills.
+// Array: this rank's part of a named tensor. LiveMesh: the mesh with a Group per dim, which a Session fills.
 #pragma once
 
 #include <memory>
@@ -19,20 +18,21 @@ struct LiveMesh {
   std::shared_ptr<Group> world;
   std::vector<std::shared_ptr<Group>> groups;  // one per mesh dim; a size-1 dim has a group of one
   std::shared_ptr<Group> data;  // all data dims together, in data_rank order; buffers in host memory
-  // The same ranks, buffers in the device's memory; null and empty where the host addresses it.
+  // The same ranks with buffers in device memory; null and empty if the host addresses that memory.
   std::shared_ptr<Group> device_data;
   std::vector<std::shared_ptr<Group>> device_groups;
-  int64_t ranks_per_node = 0;  // of the world, neighbours on a host; 0: one host, or not known
-  // Where gradients are exchanged inside hosts of `seats` data ranks first, then across: those of this host,
-  // and those at this rank's place of each host, both in data_rank order. Else 0 and null.
+  int64_t ranks_per_node = 0;  // ranks of the world per host, neighbours in order; 0: one host, or unknown
+  // Set if gradients are exchanged inside hosts first and then across hosts: `seats` is the number of data
+  // ranks per host. `inside` has the data ranks of this host. `across` has the ranks at this rank's index on
+  // each host. Both are in data_rank order. Otherwise 0 and null.
   int seats = 0;
   std::shared_ptr<Group> inside, across, device_inside, device_across;
 
   std::vector<int64_t> coordinate() const { return words.coordinate(rank); }
   Group& group(std::string_view dim_name) const { return *groups[words.dim(dim_name)]; }
-  // The group of a mesh dim, or of all data dims together (kDataDims, and a data dim that the mesh lacks
-  // beside others), for buffers in the memory of `device`. UserError for an unknown name, InternalError when
-  // the mesh has no groups on a device that needs them.
+  // The group of a mesh dim for buffers in the memory of `device`. kDataDims means all data dims together,
+  // and so does a data dim that the mesh lacks. Throws UserError for an unknown name, InternalError if the
+  // mesh has no groups on a device that needs them.
   Group& group_on(const Device& device, std::string_view dim_name) const;
   Group* inside_on(const Device& device) const {
     return (device.addressable() ? inside : device_inside).get();
@@ -44,11 +44,11 @@ struct LiveMesh {
 // The mesh of one rank: [dp_replicate=1].
 LiveMesh solo_mesh();
 
-// A named tensor on a mesh: the global type, how it is laid out, and the bytes of this rank (dense,
-// row-major, of local_shape). Where the host cannot address the device that computes, there is a second copy
-// on the device, and the two follow each other: fetch() before the host reads `data` or writes a part of it,
-// host_wrote() after it wrote; on() gives the device's copy, device_wrote() after work of that device that
-// changes it was enqueued. What is to stay out of the device's memory lives on the host: on_host().
+// A named tensor on a mesh: its global type, its layout, and the bytes of this rank (dense, row-major, of
+// local_shape). If the host cannot address the device that computes, the device has a second copy, and these
+// calls keep the two equal. Call fetch() (copy from the device) before the host reads `data` or writes a part
+// of it, and host_wrote() after it wrote. on() returns the device's copy; call device_wrote() after enqueuing
+// device work that changes it. on_host() keeps a tensor out of device memory.
 struct Array {
   std::string fqn;
   DType dtype = DType::f32;
@@ -57,22 +57,23 @@ struct Array {
   Shape local_shape;  // this rank's
   std::vector<Piece> pieces;
   Buffer data;  // numel(local_shape) elements, on the host; empty until materialised
-  // Steps that wrote it and were applied, since its initial value. A checkpoint keeps it. Equal on all ranks.
+  // The number of applied steps that wrote this tensor since its initial value. Checkpoints save it. Equal on
+  // all ranks.
   int64_t updates = 0;
 
   void fetch() const;
   void host_wrote();
-  // What was written on the host is brought to the device, and the memory of the host's copy is given back.
+  // Copies host writes to the device and frees the host's copy.
   std::byte* on(Device& device);
-  // The host's copy, from then on in memory from and to which copies of the device are fast; a copy on the
-  // device, where there was one, is given up. After work that changes it was enqueued: host_wrote().
+  // Returns the host's copy, which is from then on in staging memory (fast to copy to and from the device).
+  // Drops a copy on the device. Call host_wrote() after enqueuing work that changes it.
   std::byte* on_host(Device& device);
   bool lives_on_host() const { return staged_for_ != nullptr; }
   void device_wrote(Device& device);
-  void device_wrote();  // the device that holds the second copy did, where there is one
+  void device_wrote();  // on the device that holds the second copy, if there is one
 
-  Device* device() const { return remote_ ? remote_->device : nullptr; }  // of the second copy
-  // Bytes that are as they were last written: in the memory of `device`, or in the host's (null).
+  Device* device() const { return remote_ ? remote_->device : nullptr; }  // the device of the second copy
+  // The most recently written copy: in the memory of `device`, or in host memory (null).
   struct Newest {
     Device* device = nullptr;
     const std::byte* data = nullptr;
@@ -90,10 +91,10 @@ struct Array {
     bool old = true, host_old = false;
   };
   std::shared_ptr<Remote> remote_;
-  Device* staged_for_ = nullptr;  // whose staging memory `data` is of
+  Device* staged_for_ = nullptr;  // the device whose staging memory holds `data`
   uint64_t version_ = 0;
 };
-// Fills local_shape and pieces for a rank, and allocates (zeroed) when `allocate`.
+// Computes local_shape and pieces for a rank; allocates zeroed memory if `allocate`.
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank,
                  bool allocate = true);
 
@@ -102,11 +103,11 @@ Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank);
 
 StateHash hash_elements(const Array& array);  // of this rank's elements
-// Of a box of a tensor of this global shape, dense in `data`: what hash_elements gives for a rank that holds
-// it alone.
+// The hash of a box of a tensor of this global shape, dense in `data`: the same as hash_elements for a rank
+// that holds only this box.
 StateHash hash_box(const std::string& fqn, DType dtype, const Shape& shape, const Box& box,
                    const std::byte* data);
-// The text of the sum over the ranks. Collective.
+// The text of the sum over all ranks. Collective.
 std::string hash_of_ranks(const StateHash& mine, Group& world);
 // Sum over all arrays and ranks, each element once: the same text on every layout. Collective over
 // `mesh.world`.

@@ -1,5 +1,5 @@
-// Deadlines: how long a wait for peers may last. Two numbers, equal for all ranks and their supervisor, and
-// which of them holds now.
+// Deadlines: how long a wait for peers may last. There are two numbers, equal for all ranks and their
+// supervisor; the pace of the process selects one.
 #pragma once
 
 #include <string>
@@ -7,31 +7,33 @@
 namespace lockstep {
 
 struct Deadlines {
-  double step_s = 60;    // while steps follow one another
-  double start_s = 600;  // until the first step has ended; while a checkpoint is read or written, and until
-                         // the step after it has ended
+  double step_s = 60;  // while steps follow one another
+  // Until the first step has ended. Also while a checkpoint is read or written, and until the next step has
+  // ended.
+  double start_s = 600;
   bool operator==(const Deadlines&) const = default;
 };
-// "60,600", or one number for both. UserError naming `source` when it is no positive number, or no pair of
-// them.
+// Parses "60,600", or one number for both. Throws UserError, naming `source`, for anything but one or two
+// positive numbers.
 Deadlines read_deadlines(const std::string& text, const std::string& source = "LOCKSTEP_DEADLINE");
 std::string text(const Deadlines& deadlines);  // reads back as the same
 
-// Takes LOCKSTEP_DEADLINE as it is now for every wait of this process that has no deadline of its own.
-// UserError when it is malformed.
+// Reads LOCKSTEP_DEADLINE; its value holds for every wait of this process that has no deadline of its own.
+// Throws UserError if it is malformed.
 void take_deadlines();
-// The same for given numbers, unless LOCKSTEP_DEADLINE is set: then that holds.
+// Sets the deadlines to these numbers, unless LOCKSTEP_DEADLINE is set, which takes precedence.
 void set_deadlines(const Deadlines& deadlines);
 
-// What the process does now. Ranks that are threads of one process share it.
+// The current phase of the process, which selects the deadline. Ranks that are threads of one process share
+// it.
 enum class Pace { start, steps };
 void set_pace(Pace pace);
 Pace pace();
-// A supervisor that knows all ranks ends what waits too long, and names who kept it waiting: the ranks give
-// it time to do so first.
+// Under a supervisor, a rank's own deadline is longer. So the supervisor, which sees all ranks, acts first:
+// it ends a wait that takes too long and names the late rank.
 void set_supervised(bool supervised);
 
-// Seconds that a wait which begins now may last.
+// The seconds that a wait starting now may last.
 double current_deadline();
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// ExposedTime: how long a stream's own work stands still for collectives, group by group. Communication that
-// is hidden behind work costs nothing here; a peer that comes late counts, since the stream waits for it too.
+// ExposedTime: how long a stream waits for collectives, per group. Communication that overlaps with work does
+// not count; waiting for a late peer does.
 #pragma once
 
 #include <map>
@@ -16,18 +16,18 @@ class ExposedTime {
  public:
   ExposedTime();
   ~ExposedTime();
-  // The mesh with groups that do the same work on the same ranks, and whose waits are measured: along one dim
-  // under its name, over all data dims together under kDataDims where there are several, inside and across
-  // hosts as such. Groups of one rank are left as they are. `device`: whose groups are meant.
+  // Returns the mesh with groups that do the same work on the same ranks and whose waits are measured. Waits
+  // along one dim count under its name, over several data dims together under kDataDims, inside and across
+  // hosts under those names. Groups of one rank stay unwrapped. `device`: the device whose groups are
+  // measured.
   LiveMesh measured(const LiveMesh& mesh, const Device& device);
-  // Work that is enqueued from now on is measured; what was enqueued before is forgotten. Captured work is
-  // measured at each of its launches until the next begin().
+  // Measures work that is enqueued from now on; earlier measurements are dropped. Captured work is measured
+  // at each launch until the next begin().
   void begin();
-  // Seconds per name, of what the stream has passed since begin() or, of captured work, in its last launch;
-  // the stream is idle now. Every measured name is there, with 0 where nothing was waited for.
+  // Seconds per name since begin(), or of the last launch for captured work. The stream must be idle. The
+  // result has every measured name, with 0 if nothing waited.
   std::map<std::string, double> seconds() const;
-  // The same wait by wait, in the order in which they were enqueued: what it waited for (the collective's
-  // label), and its seconds.
+  // The same per wait, in the order in which they were enqueued: the collective's label and the seconds.
   std::vector<std::pair<std::string, double>> waits() const;
 
  private:

@@ -1,5 +1,6 @@
-// Fingerprint: what all ranks must have in common, as named parts of named lines. Compared in one message of
-// fixed size; only a difference costs more, and is told with its key, both values, the rank and the way out.
+// Fingerprint: the settings that must be equal on all ranks, as named parts with named lines. Ranks compare
+// them in one message of fixed size. Only a difference costs more messages; the error names its key, both
+// values, the rank and the way out.
 #pragma once
 
 #include <string>
@@ -20,17 +21,16 @@ struct FingerprintPart {
   bool input = true;    // a difference is a UserError; false: a PeerError, which a restart may cure
 };
 
-// Compares the parts of all ranks in their order. Every rank gives parts of the same names, at most
-// kFingerprintParts. `when` says where in the program this is ("before step 1"); it is compared first, so
-// that ranks that meet here on different ways are told so. On a difference every rank throws the same words,
-// of the first part that differs: the lowest rank that has not what the majority has (without a majority:
-// what rank 0 has), its first line that differs, both values, how many lines and ranks differ besides.
-// UserError or PeerError, as the part says. Collective over `world`; returns or throws on all ranks as soon
-// as all have come.
+// Compares the parts of all ranks in order. Every rank passes parts of the same names, at most
+// kFingerprintParts. `when` is the place in the program ("before step 1"). It is compared first, so that
+// ranks that call compare() from different places get an error that says so. On a difference every rank
+// throws the same message about the first part that differs. It names the lowest rank that differs from the
+// majority (without one, from rank 0), its first line that differs, both values, and how many other lines and
+// ranks differ. The part decides between UserError and PeerError. Collective over `world`: returns or throws
+// on all ranks once all have called.
 void compare(Group& world, const std::string& when, const std::vector<FingerprintPart>& parts);
 
-// What the groups of this rank were asked to do so far: per group the number of collectives, their hash, and
-// the last one.
+// The collectives that this rank has started so far: per group their number, their hash, and the last one.
 FingerprintPart issued_part(const LiveMesh& mesh);
 
 }  // namespace lockstep

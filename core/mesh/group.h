@@ -1,6 +1,6 @@
-// Group: ranks that talk. An interface with rank, size and a few verbs; MPI, NCCL and threads implement it
-// above. A collective is an options struct and one call; start returns at once, wait makes the result
-// readable. Every wait has a deadline.
+// Group: a set of ranks that communicate. It is an interface with rank, size and a few verbs, which the
+// distributed wing implements by MPI, NCCL and threads. A collective is an options struct and one call; start
+// returns at once, wait makes the result readable. Every wait has a deadline.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ struct AllReduce {  // out[i] = op over ranks of in[i]; in place allowed
   DType dtype;
   ReduceOp op = ReduceOp::sum;
 };
-struct AllGather {  // out = in of rank 0, then of rank 1, ...; counts[r] elements from rank r. In place: in
-                    // == out + own offset
+// out = in of rank 0, then of rank 1, ...; counts[r] elements from rank r. In place: in == out + own offset.
+struct AllGather {
   const void* in;
   void* out;
   std::vector<int64_t> counts;
   DType dtype;
-  // The group's next collective is a gather, too, and starts before anybody waits or asks whether this one is
-  // done; so say all ranks. NCCL launches both as one; other groups need not.
+  // True, on all ranks, if the group's next collective is also a gather and starts before anyone waits for
+  // this one or polls it. NCCL launches both together; other groups may ignore it.
   bool more = false;
 };
 struct ReduceScatter {  // rank r gets the op over ranks of part r of `in`; counts[r] elements per part
@@ -44,8 +44,9 @@ struct ReduceScatter {  // rank r gets the op over ranks of part r of `in`; coun
   DType dtype;
   ReduceOp op = ReduceOp::sum;
 };
-struct AllToAll {  // in: part for rank 0, then rank 1, ... (send_counts); out: part from rank 0, then rank 1,
-                   // ... (recv_counts)
+// in: the part for rank 0, then rank 1, ... (send_counts). out: the part from rank 0, then rank 1, ...
+// (recv_counts).
+struct AllToAll {
   const void* in;
   void* out;
   std::vector<int64_t> send_counts, recv_counts;
@@ -76,24 +77,25 @@ struct Barrier {};
 using Collective =
     std::variant<AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Send, Recv, Barrier>;
 std::string_view name(const Collective& what);  // "all_reduce", ...
-int64_t sent_bytes(const Collective& what);     // bytes that this rank hands over (its `in`)
+int64_t sent_bytes(const Collective& what);     // bytes that this rank sends (its `in`)
 
 // A collective in flight.
 class Work {
  public:
   virtual ~Work() = default;
   virtual bool done() = 0;  // never blocks
-  // Work enqueued on `stream` afterwards sees the result. PeerError naming group, label and seconds when the
-  // deadline passes.
+  // Work that is enqueued on `stream` afterwards sees the result. Throws PeerError, naming group, label and
+  // seconds, when the deadline passes.
   virtual void wait(Stream& stream) = 0;
 };
 
-// What a group was asked to do so far, by this rank. Sends and receives are not counted: they differ between
-// ranks.
+// The collectives that this rank has started on a group so far. Sends and receives do not count: they differ
+// between ranks.
 struct Issued {
   int64_t count = 0;
-  uint64_t hash =
-      0;  // of verbs, dtypes, reductions, roots and labels, in order; of no count, since shards may be uneven
+  // Hash of verbs, dtypes, reductions, roots and labels, in order; without counts, since shards may be
+  // uneven.
+  uint64_t hash = 0;
   std::string last;  // "all_reduce "count""; "" when count is 0
 };
 
@@ -108,23 +110,23 @@ class Group {
   // for counts that do not fit the group.
   virtual std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) = 0;
   virtual bool capturable() const { return false; }  // may be part of a captured device graph
-  // Called every few milliseconds by a thread that waits on the host for work in which this group's
-  // collectives take part. PeerError naming group, label and seconds when a peer is lost, or when what is in
-  // flight has passed its deadline; the group has then been torn down, so that what the device runs ends.
-  // Groups whose waits keep the deadline themselves have nothing to do here.
+  // A host thread that waits for work with collectives of this group calls check() every few milliseconds.
+  // Throws PeerError, naming group, label and seconds, if a peer is lost or a started collective has passed
+  // its deadline. The group has then been torn down, so that its device work ends. Groups whose waits enforce
+  // the deadline themselves do nothing here.
   virtual void check() {}
-  // Says that captured work with collectives of this group was just launched on `stream`: check() keeps its
-  // deadline, and the flight record shows the launch as one line. All ranks launch the same captured work in
-  // the same order.
+  // Reports that captured work with collectives of this group was just launched on `stream`. check() enforces
+  // its deadline, and the flight record shows the launch as one line. All ranks launch the same captured work
+  // in the same order.
   virtual void note_launch(const std::string& label, Stream& stream) { (void)label, (void)stream; }
-  // Seconds that a wait which begins now may last: the group's own, or what LOCKSTEP_DEADLINE says for now
-  // (core/mesh/deadline.h).
+  // The seconds that a wait starting now may last: the group's own deadline, or the current one of the
+  // process (core/mesh/deadline.h).
   virtual double deadline() const { return deadline_s_ > 0 ? deadline_s_ : current_deadline(); }
   void set_deadline(double seconds) { deadline_s_ = seconds; }
   // The group's own deadline; 0: none.
   virtual double own_deadline() const { return deadline_s_; }
-  // Equal on all ranks of the group between two collectives. Zero for groups of one rank, and for those that
-  // only pass on to another.
+  // Equal on all ranks of the group between two collectives. Zero for groups of one rank and for groups that
+  // only forward to another.
   Issued issued() const;
 
  protected:
@@ -135,7 +137,7 @@ class Group {
 
  private:
   mutable std::mutex issued_mutex_;
-  Issued issued_;  // last: its label alone
+  Issued issued_;  // `last` has only the label here
   std::string last_verb_;
 };
 
@@ -149,11 +151,11 @@ void send(Group& group, const Send& what, const std::string& label = "send");
 void recv(Group& group, const Recv& what, const std::string& label = "recv");
 void barrier(Group& group, const std::string& label = "barrier");
 
-// Words over the verbs. All ranks must call them.
+// Helpers built on the verbs. All ranks must call them.
 std::vector<std::string> all_gather_text(Group& group, const std::string& mine);  // one text per rank
 std::string broadcast_text(Group& group, const std::string& text, int root = 0);
-// If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the
-// first rank that has one unless all say the same. The way all ranks agree before they go on.
+// Ranks agree on whether to continue. If any rank passes a non-empty error text, every rank throws: UserError
+// if `user`, else PeerError. The message names the first rank with an error, unless all texts are equal.
 void agree(Group& group, const std::string& error, bool user = true);
 
 // Blocks the calling thread until `event` is done, and checks the groups meanwhile. Rethrows what the event

@@ -18,13 +18,13 @@ struct Layout {
   void set(int mesh_dim, Placement placement);  // replaces in place, else appends; Replicate removes
   bool operator==(const Layout&) const = default;
 };
-std::string text(const Layout& layout,
-                 const Mesh& mesh);  // "{tp: Shard(0), dp_shard: Shard(0)}"; "{}" when replicated
+// "{tp: Shard(0), dp_shard: Shard(0)}"; "{}" if replicated
+std::string text(const Layout& layout, const Mesh& mesh);
 
 // Balanced split: part `index` of `parts` of `size`; sizes differ by at most 1, the larger ones first.
 std::pair<int64_t, int64_t> balanced(int64_t size, int64_t parts, int64_t index);  // {offset, size}
 
-// One contiguous box that a rank holds, and where it stands in the rank's dense local tensor.
+// One contiguous box that a rank holds, and its position in the rank's dense local tensor.
 struct Piece {
   Box global;
   Box local;
@@ -32,13 +32,13 @@ struct Piece {
   Box frame(const Shape& local_shape) const;
 };
 
-// Pieces of `shape` that the rank at `coordinate` holds: one, or several where a split is grouped. Empty
-// shards have none. UserError when a grouped split does not divide.
+// The pieces of `shape` that the rank at `coordinate` holds: one, or several for a grouped split; none for an
+// empty shard. Throws UserError if a grouped split does not divide the dim.
 std::vector<Piece> local_pieces(const Layout& layout, const Mesh& mesh, const Shape& shape,
                                 const std::vector<int64_t>& coordinate);
 Shape local_shape(const Layout& layout, const Mesh& mesh, const Shape& shape,
                   const std::vector<int64_t>& coordinate);
-Shape padded_local_shape(const Layout& layout, const Mesh& mesh,
-                         const Shape& shape);  // the largest over ranks, per dim
+// The largest local size over all ranks, per dim.
+Shape padded_local_shape(const Layout& layout, const Mesh& mesh, const Shape& shape);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// A mesh is names and sizes: how ranks are arranged. Row-major, last dim fastest, as PyTorch's
-// init_device_mesh lays them out.
+// A mesh arranges ranks in named dims with sizes. Row-major, last dim fastest, like PyTorch's
+// init_device_mesh.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-// Names that carry a meaning; the name says the strategy.
+// Dim names with a meaning: the name selects the parallelism strategy.
 inline constexpr std::string_view kMeshDims[] = {"pp", "dp_replicate", "dp_shard", "cp", "tp"};
-// Both data dims together, where a collective acts on all data ranks of a mesh that has both.
+// The name of both data dims together, for a collective over all data ranks of a mesh that has both.
 inline constexpr std::string_view kDataDims = "data";
 bool is_data_dim(std::string_view mesh_dim);  // dp_replicate, dp_shard
 
@@ -27,29 +27,30 @@ struct Mesh {
   int64_t size(std::string_view dim_name) const;        // 1 when the mesh has no such dim
   std::vector<int64_t> coordinate(int64_t rank) const;  // position of a rank in the mesh
   int64_t rank_of(const std::vector<int64_t>& coordinate) const;
-  std::vector<int64_t> ranks_along(int mesh_dim,
-                                   int64_t rank) const;  // the group of `rank` along a mesh dim, in order
-  int64_t data_size() const;                             // product of the data dims
-  int64_t data_rank(int64_t rank) const;                 // position among the data dims, row-major
+  // the group of `rank` along a mesh dim, in order
+  std::vector<int64_t> ranks_along(int mesh_dim, int64_t rank) const;
+  int64_t data_size() const;              // product of the data dims
+  int64_t data_rank(int64_t rank) const;  // position among the data dims, row-major
   bool operator==(const Mesh&) const = default;
 };
 
-// Data ranks of a host, where a mesh lies on several hosts of `ranks_per_node` ranks in order, every host has
-// as many data ranks of each group of them, and they are neighbours in data_rank order; 0: there is one host,
-// or it is not so, or a host has one.
+// The number of data ranks per host, for several hosts of `ranks_per_node` consecutive ranks each. It is
+// defined if every host has the same number of ranks of each data group, and these are neighbours in
+// data_rank order. Returns 0 otherwise, if all data ranks of a group are on one host, and if a host has only
+// one of them.
 int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node);
 
-// The world ranks of this rank's host, and those at its place of each host, both of its data group and in
-// data_rank order, for hosts of `seats` data ranks.
+// Two lists of world ranks of this rank's data group, in data_rank order, for hosts of `seats` data ranks:
+// the ranks on this rank's host, and the ranks at its index on each host.
 struct NodeRanks {
   std::vector<int64_t> inside, across;
 };
 NodeRanks node_ranks(const Mesh& mesh, int64_t rank, int seats);
-int dim_of(const Mesh& mesh, int64_t rank,
-           const std::vector<int64_t>& ranks);  // the dim whose group of `rank` they are; -1: none
+// The mesh dim whose group of `rank` has these ranks; -1: none.
+int dim_of(const Mesh& mesh, int64_t rank, const std::vector<int64_t>& ranks);
 
-// Fills at most one -1, checks names (known, unique, one per size) and that the product is the world size.
-// UserError with the product, the world size and the two nearest shapes that fit.
+// Replaces at most one -1, checks names (known, unique, one per size) and that the product is the world size.
+// Otherwise throws UserError with the product, the world size and the two nearest shapes that fit.
 Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size);
 std::string text(const Mesh& mesh);  // "[dp_replicate=2, tp=4]"
 

@@ -1,4 +1,4 @@
-// Placement: how one value lies along one mesh dim. Every value has one per mesh dim.
+// Placement: how one value is distributed along one mesh dim. Every value has one per mesh dim.
 #pragma once
 
 #include <string>
@@ -11,13 +11,17 @@ std::string_view name(ReduceOp op);
 
 struct Placement {
   enum class Kind {
-    replicate,  // every rank holds the whole value
-    shard,  // tensor dim `dim` is split over the ranks; `groups` > 1: each of `groups` equal ranges is split
-            // (q, k, v in one weight)
-    partial,   // each rank holds a term of the `op` over ranks; only a reduction may read it
-    per_lane,  // differs between data ranks because it belongs to a micro-batch. dim < 0: whole, for the
-               // rank's own lanes; dim >= 0: after the exchange, this rank's rows of `dim` for every lane.
-               // Only the sum over lanes ends it.
+    // Every rank holds the whole value.
+    replicate,
+    // Tensor dim `dim` is split over the ranks. groups > 1: each of `groups` equal ranges is split (q, k and v
+    // in one weight).
+    shard,
+    // Each rank holds a term of the `op` over ranks. Only a reduction may read it.
+    partial,
+    // The value belongs to a micro-batch, so it differs between data ranks. dim < 0: it is whole, for the rank's
+    // own lanes. dim >= 0: after the exchange, it is this rank's rows of `dim` for every lane. Only the sum over
+    // lanes turns it into another placement.
+    per_lane,
   };
   Kind kind = Kind::replicate;
   int dim = -1;
@@ -33,8 +37,8 @@ inline Placement Shard(int dim, int groups = 1) {
 inline Placement Partial(ReduceOp op = ReduceOp::sum) { return {Placement::Kind::partial, -1, 1, op}; }
 inline Placement PerLane(int dim = -1) { return {Placement::Kind::per_lane, dim, 1, ReduceOp::sum}; }
 
-std::string text(const Placement& placement);      // "Replicate", "Shard(0)", "Shard(0,groups=3)",
-                                                   // "Partial(sum)", "PerLane", "PerLane(0)"
+// "Replicate", "Shard(0)", "Shard(0,groups=3)", "Partial(sum)", "PerLane", "PerLane(0)"
+std::string text(const Placement& placement);
 Placement parse_placement(std::string_view text);  // the same words, any case; UserError listing them
 
 }  // namespace lockstep

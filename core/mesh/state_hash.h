@@ -1,4 +1,4 @@
-// StateHash: 128 bits of order-free content hash, and how elements of a tensor are added to it.
+// StateHash: a content hash of 128 bits that does not depend on the order in which elements are added.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,13 @@ struct StateHash {
   bool operator==(const StateHash&) const = default;
 };
 
-// What stands for the tensor in the hash of each of its elements.
+// The tensor's part in the hash of each of its elements.
 uint64_t hash_key(const std::string& fqn, DType dtype);
-// Of `count` elements of so many bytes in host memory, of which the first has the row-major place `index` in
-// the whole tensor. On the threads of the caller.
+// The hash of `count` elements of `element` bytes in host memory; the first has the row-major index `index`
+// in the whole tensor. Runs on the threads of the caller.
 StateHash hash_run(size_t element, const std::byte* data, int64_t count, uint64_t index, uint64_t key);
 
-// The ways of one thread to the same sum, by the instructions that it takes; hash_run takes the fastest that
-// this machine has.
+// Implementations of the same sum by instruction set; hash_run uses the fastest that this machine supports.
 enum class HashWay { scalar, avx2, avx512 };
 bool has(HashWay way);
 StateHash hash_span(HashWay way, size_t element, const std::byte* data, int64_t count, uint64_t index,

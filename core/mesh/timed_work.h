@@ -1,4 +1,4 @@
-// TimedWork: a collective in flight whose end a queue of the device can be asked for.
+// TimedWork: a started collective whose end the device can timestamp.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,9 @@ namespace lockstep {
 
 class TimedWork : public Work {
  public:
-  // When it ends, by the clock of the stream that it was started on. To be called right after its start;
-  // of gathers of one launch (AllGather::more), after that of the last. Null: the queue does not say.
+  // Marks the end of the collective, by the clock of the stream that it was started on. Call it right after
+  // the start; for gathers of one launch (AllGather::more), after the start of the last. Null if the device
+  // records no mark.
   virtual std::shared_ptr<Mark> mark_end() = 0;
 };
 

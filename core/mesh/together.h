@@ -1,4 +1,5 @@
-// together(): local work that every rank does and that may fail on one of them. All go on, or all throw.
+// together(): local work that every rank does and that may fail on one of them. All ranks continue, or all
+// throw.
 #pragma once
 
 #include <exception>
@@ -11,15 +12,15 @@
 
 namespace lockstep {
 
-// After the work: agrees on the text of a UserError, then on that of any other failure; `defect` is rethrown
-// where it is this rank's own. Collective. For together().
+// Second half of together(): the ranks agree on the text of a UserError, then on that of any other failure. A
+// rank rethrows its own `defect`. Collective.
 void settle_together(Group& group, const std::string& refused, const std::string& broken,
                      std::exception_ptr defect);
 
-// Runs `work` and returns its result when it went well on all ranks. Else all throw, before one of them can
-// wait for another: UserError with the text of the first rank that has one (as agree); for any other failure
-// the rank's own exception, which is a PeerError to the others. A PeerError inside `work` leaves at once: the
-// world is gone. No collective belongs inside. Collective over `group`.
+// Runs `work` and returns its result if it succeeded on all ranks. Otherwise all ranks throw, before one
+// could wait for another. A UserError has the text of the first rank that has one (as agree). Any other
+// failure is rethrown on its rank and is a PeerError on the others. A PeerError inside `work` is rethrown at
+// once, since peers are lost. `work` must not call collectives. Collective over `group`.
 template <class Work>
 auto together(Group& group, Work work) {
   using Result = decltype(work());

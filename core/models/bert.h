@@ -1,5 +1,5 @@
-// BERT's encoder: tokens that see all others, learned positions, norms behind the residual sums. What bert
-// and bert_classifier are made of. Devlin et al., arXiv 1810.04805.
+// BERT's encoder, shared by bert and bert_classifier: tokens see all others, positions are learned, norms
+// follow the residual sums. Devlin et al., arXiv 1810.04805.
 //
 // Shapes: B sequences of a micro-batch, T tokens (at most `context`), C = width, F = hidden, V = vocab. FQNs
 // are those of Hugging Face.
@@ -22,7 +22,7 @@
 
 namespace lockstep::models {
 
-// The keys that the families share. A family adds its own behind them.
+// The keys that the families share. A family adds its own after them.
 struct BertKeys {
   int64_t vocab =
       key(&vocab, "vocab", 256, "number of token ids; text as bytes has 256", between(1, 0x1p31 - 1));
@@ -42,7 +42,7 @@ struct BertKeys {
 class BertBlock {
  public:
   BertBlock(const Scope& at, const BertKeys& keys);
-  // [B,T,C] -> same. `lengths`: i32 [B], tokens lengths[b] and after are not seen; empty: all are.
+  // [B,T,C] -> same. `lengths`: i32 [B], tokens from lengths[b] on are masked; empty: none is.
   Tensor operator()(Tensor x, const Tensor& lengths) const;
 
  private:
@@ -56,7 +56,7 @@ class BertBlock {
 
 class BertEncoder {
  public:
-  // `at` is the scope "bert"; `who` is named where ids do not fit.
+  // `at` is the scope "bert"; `who` is the name in errors about ids.
   BertEncoder(std::string_view who, const Scope& at, const BertKeys& keys, Here line);
   // i32 [B,T] -> [B,T,C]; `lengths` as in a block. `segments`: i32 [B,T], 0 for a token of the first text and
   // 1 for one of the second; empty: all are 0.
@@ -73,7 +73,8 @@ class BertEncoder {
   std::vector<BertBlock> blocks_;
 };
 
-// What the families say of one: the tp rows, what no rule of a single key can say, what tp has to divide.
+// What the families share of their Family rows: placement rules for tp, checks over several keys, and the
+// sizes that tp has to divide.
 std::vector<PlacementRule> bert_placements();
 std::vector<std::string> bert_errors(const BertKeys& keys);
 std::vector<SplitSize> bert_split_sizes(const BertKeys& keys);

@@ -1,4 +1,4 @@
-// What decoders of tokens share: checks, and the rows that their families have in common.
+// What token decoders share: checks, and fields of their Family rows.
 #pragma once
 
 #include "core/models/family.h"
@@ -6,10 +6,11 @@
 
 namespace lockstep::models {
 
-// Of projections that add to the residual stream: normal 0.02 / sqrt(2 depth). Radford et al., 2019.
+// The init of projections that add to the residual stream: normal 0.02 / sqrt(2 depth). Radford et al., 2019.
 Init residual_init(int64_t depth);
 
-// UserError naming `who` and the line where a size is below 1, eps not above 0, or dropout not in [0, 1).
+// Throws UserError, naming `who` and the line, if a size is below 1, eps is not above 0, or dropout is not in
+// [0, 1).
 struct DecoderSizes {
   int64_t vocab, context, width, depth, heads;
   double eps, dropout;
@@ -20,7 +21,7 @@ void check_ids(std::string_view who, const Tensor& ids, int64_t context, Here at
 
 // {"ids" i32 [context]}, below `vocab`.
 std::vector<Field> token_inputs(int64_t context, int64_t vocab);
-// A guess with `hidden` features in the MLP: `heads` keep context^2 scores each.
+// Estimates the size with `hidden` features in the MLP; each head keeps context^2 scores.
 RoughSize rough_transformer(const DecoderSizes& sizes, int64_t hidden);
 
 }  // namespace lockstep::models

@@ -1,4 +1,5 @@
-// The families, a line each in the order of help and messages: NAME() gives the row, which its file defines.
+// The list of model families, one line each, in the order of help and messages. NAME() returns the row, which
+// the family's file defines.
 #pragma once
 
 #include "core/models/family.h"

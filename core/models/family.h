@@ -1,4 +1,4 @@
-// The families of models that a config can name, one row each, and what is built from one.
+// Family: a family of models that a config can name, one row each; Model: what is built from one.
 //
 // A family is one file of this folder: its options (a struct of keys, core/base/key.h), its network, its
 // placements, and a Family made by family_of. One line in families.h registers it; then `model.kind` takes
@@ -18,7 +18,7 @@
 
 namespace lockstep::models {
 
-// What a forward pass gives, which decides what tasks train it. B: samples of a micro-batch.
+// The output of a forward pass; it decides which tasks can train the model. B: samples of a micro-batch.
 enum class Output {
   next_tokens,     // ids i32 [B,T] -> logits [B,T,V]; position t sees positions up to t
   tokens,          // ids i32 [B,T] -> logits [B,T,V]; each position sees all
@@ -31,41 +31,41 @@ enum class Output {
 };
 std::string_view words(Output output);  // "logits of the next token"
 
-// A tensor of the batch: the name that the data has it by, and the shape of a sample.
+// A tensor of the batch: its name in the data, and the shape of a sample.
 struct Field {
   std::string name;
   DType dtype;
   Shape shape;
-  int64_t below = 0;  // integers lie in [0, below); those of a task may be -100, which counts nothing; 0: any
+  int64_t below = 0;   // integers are in [0, below), or -100 (ignored) for a task's targets; 0: any
   bool zeros = false;  // arrays that lack it mean zeros, as transformers reads token_type_ids
 };
 
 using Network = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
-// A model whatever its family. Under Evaluation (core/nn/layers.h) it computes as it is used, not trained.
+// A model of any family. Under Evaluation (core/nn/layers.h) it computes as in inference, not as in training.
 struct Model {
   std::vector<Field> inputs;                   // of a forward pass, in order
   Network forward;                             // as Output says; floats in the state's compute dtype
   int64_t classes = 0;                         // V or K of the output, where it has one
   std::vector<PlacementRule> placements = {};  // the tp rows, for State::place_by_default; none: no tp
-  std::map<std::string, Network> parts =
-      {};              // of a family of several networks, whose FQNs begin with the name
+  // for a family of several networks, whose FQNs begin with the name
+  std::map<std::string, Network> parts = {};
   bool packs = false;  // forward reads DocumentRows (core/nn/document_rows.h)
-  Shape noise = {};    // adversaries: of a sample of what the generator takes
-  // The last hidden state, behind its norm, which the head reads: [B,T,C] of tokens, or of a class token and
-  // patches. Empty: the family does not give it.
+  Shape noise = {};    // adversaries: shape of a sample of the generator's input
+  // The last hidden state after its norm, which the head reads: [B,T,C] for tokens, or for a class token and
+  // patches. Empty if the family has none.
   Network features = {};
 
   // forward's first output. `training` false: under Evaluation.
   Tensor logits(Tensor ids, bool training) const;
 };
 
-// A size that the mesh dim tp has to divide, and what it is: {"model.heads", 12}.
+// A size that the mesh dim tp has to divide, with its name: {"model.heads", 12}.
 struct SplitSize {
   std::string what;
   int64_t size;
 };
-// A guess of a model's size from its options alone, as a rule too high.
+// An estimate of a model's size from its options only; usually too high.
 struct RoughSize {
   double parameters = 0;
   double activations = 0;  // elements that forward keeps for backward, of a sample
@@ -75,18 +75,18 @@ struct Family {
   std::string_view kind;   // model.kind: "gpt"
   std::string_view about;  // what it is, and whose: "GPT-2: learned positions, ... Radford et al., 2019"
   Output output;
-  std::string_view task;  // what trains it where the config names no task
+  std::string_view task;  // the task if the config names none
   std::span<const ConfigKey> (*keys)();
-  // What no rule of a single key can say: one line each, which names keys as the config does, "model.heads".
+  // Errors in combinations of keys, one line each, which names keys as the config does: "model.heads".
   std::function<std::vector<std::string>(const Json& options)> errors;
   std::function<std::vector<SplitSize>(const Json& options)> split_sizes;
   std::function<RoughSize(const Json& options)> rough;  // empty: not known
-  // Records the parameters under `at`; placements name them from there. UserError for options that are none,
-  // out of range, or that `errors` lists.
+  // Records the parameters under `at`; placements name them relative to it. Throws UserError for options that
+  // are unknown, out of range, or in the list of `errors`.
   std::function<Model(Scope at, const Json& options, Here line)> make;
 };
 
-// A family of typed options: what a file of this folder writes.
+// Makes a family from typed options; each file of this folder calls it.
 template <class Options>
 struct FamilyOf {
   std::string_view kind, about;
@@ -126,18 +126,17 @@ Family family_of(const FamilyOf<Options>& of) {
 // All families, in the order of help and messages: those of this folder, then those registered. The span
 // holds until the next is registered.
 std::span<const Family* const> families();
-// Adds a family of one's own, for the life of the process; its words are copied. A library of
-// compile.load_ops calls it, and a config then names the family and its keys:
-// register_model(family_of<Options>({...})). UserError, naming the line, when the kind is taken or empty, or
-// an option has the name "kind", or that of an option of another family with another type. Not while other
-// threads read families().
+// Adds a user-defined family for the life of the process; its texts are copied. A library of compile.load_ops
+// calls it, and a config then names the family and its keys: register_model(family_of<Options>({...})).
+// Throws UserError, naming the line, if the kind is taken or empty, if an option is named "kind", or if it
+// has the name of another family's option but another type. Not thread-safe with readers of families().
 void register_model(Family family, Here line = Here::current());
 std::vector<std::string> family_names();
 const Family& family(std::string_view kind);  // UserError naming the kinds, and the nearest
 
-// The model of a family, from options by their names: build(state.root(), "gpt", {{"width", 64}}), or below a
-// path, as a second one of a kind: build(state / "teacher", "gpt"). Placements name tensors of the state.
-// Throws what Family::make throws.
+// Builds a model of a family from named options: build(state.root(), "gpt", {{"width", 64}}), or under a
+// path, for a second model: build(state / "teacher", "gpt"). Placements name tensors of the state. Throws
+// what Family::make throws.
 Model build(Scope at, std::string_view kind, const Json& options = Json::object(),
             Here line = Here::current());
 

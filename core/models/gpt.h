@@ -30,7 +30,7 @@ struct GptOptions {
   int64_t depth = key(&depth, "depth", 4, "number of blocks", between(1, 1024));
   int64_t heads = key(&heads, "heads", 4, "attention heads", between(1, 0x1p20));
   double eps = key(&eps, "eps", 1e-5, "epsilon of the norms", above(0));
-  // After the embeddings, attn.out and mlp.down; in training only.
+  // Applied after the embeddings, attn.out and mlp.down, in training only.
   double dropout =
       key(&dropout, "dropout", 0.0, "share of activations that is dropped in training", from_below(0, 1));
 };
@@ -54,7 +54,7 @@ class Gpt {
   Gpt(Scope at, const GptOptions& options, Here line = Here::current());
   // ids i32 [B,T] -> logits [B,T,V]. UserError when ids has other dims or T is more than the context.
   Tensor operator()(Tensor ids, bool training = true, Here at = Here::current()) const;
-  Tensor features(Tensor ids, Here at = Here::current()) const;  // what the head reads: [B,T,C]
+  Tensor features(Tensor ids, Here at = Here::current()) const;  // the head's input: [B,T,C]
   static std::vector<PlacementRule> placements();                // the tp rows
 
  private:

@@ -1,4 +1,5 @@
-// Features of all heads side by side, as models' projections have them, and by heads, as sdpa takes them.
+// Reshapes between features of all heads in one dim, as projections give them, and a dim of heads, as sdpa
+// takes them.
 #pragma once
 
 #include "core/ops/functions.h"

@@ -1,17 +1,17 @@
-// What the families that read images share: keys in the words of one, checks.
+// What the families that read images share: keys and checks.
 #pragma once
 
 #include "core/models/family.h"
 
 namespace lockstep::models {
 
-// Of square images [channels,size,size], f32. A family adds its own keys behind these.
+// Keys for square images [channels,size,size], f32. A family adds its own keys after these.
 struct ImageOptions {
   int64_t channels = key(&channels, "channels", 3, "channels of an image", between(1, 4096));
   int64_t size = key(&size, "size", 32, "pixels of an image's side", between(1, 0x1p16));
 };
 std::vector<Field> image_inputs(const ImageOptions& o);  // {"images" f32 [channels,size,size]}
-// Images of another shape are a UserError naming `who`.
+// Throws UserError, naming `who`, for images of another shape.
 void check_images(std::string_view who, const Tensor& images, const ImageOptions& o, Here at);
 
 }  // namespace lockstep::models

@@ -51,7 +51,7 @@ struct LlamaOptions {
   double rope_high = key(&rope_high, "rope_high", 4.0, "with model.rope_original: see there", above(0));
   bool tied = key(&tied, "tied", false, "the head is the token table");
   double eps = key(&eps, "eps", 1e-5, "epsilon of the norms", above(0));
-  // After the embedding, attn.out and mlp.down; in training only.
+  // Applied after the embedding, attn.out and mlp.down, in training only.
   double dropout =
       key(&dropout, "dropout", 0.0, "share of activations that is dropped in training", from_below(0, 1));
 };
@@ -71,12 +71,12 @@ struct LlamaBlock {
 // A Llama: rotary positions, RMSNorm, SwiGLU, grouped keys and values. Touvron et al., 2023.
 class Llama {
  public:
-  // UserError when an option is out of range, width is not a multiple of heads (without head_dim), heads not
-  // one of kv_heads, or the head dim is odd.
+  // Throws UserError if an option is out of range, width is not a multiple of heads (without head_dim), heads
+  // is not a multiple of kv_heads, or the head dim is odd.
   Llama(Scope at, const LlamaOptions& options, Here line = Here::current());
   // ids i32 [B,T] -> logits [B,T,V]. UserError when ids has other dims or T is more than the context.
   Tensor operator()(Tensor ids, bool training = true, Here at = Here::current()) const;
-  Tensor features(Tensor ids, Here at = Here::current()) const;  // what the head reads: [B,T,C]
+  Tensor features(Tensor ids, Here at = Here::current()) const;  // the head's input: [B,T,C]
   static std::vector<PlacementRule> placements();                // the tp rows
 
  private:

@@ -1,5 +1,5 @@
-// Decoders with rotary positions, RMSNorm, gated MLPs and heads of keys and values in groups, under the names
-// that Hugging Face gives them: what qwen, gemma and mistral are made of.
+// The decoder of qwen, gemma and mistral: rotary positions, RMSNorm, gated MLPs and grouped-query attention,
+// with Hugging Face's FQNs.
 //
 // Shapes: B sequences of a micro-batch, T tokens (at most `context`), C = width, H heads and K kv_heads of D
 // = head_dim, F = hidden, V = vocab.
@@ -22,7 +22,7 @@
 
 namespace lockstep::models {
 
-// The keys that these families share. A family adds its own behind them.
+// The keys that these families share. A family adds its own after them.
 struct RotaryKeys {
   int64_t vocab =
       key(&vocab, "vocab", 256, "number of token ids; text as bytes has 256", between(1, 0x1p31 - 1));
@@ -42,23 +42,23 @@ struct RotaryKeys {
 };
 
 struct RotaryDecoderOptions {
-  // The sizes of the keys, chosen ones in the places of zeros.
+  // The sizes from the keys; a default replaces each 0.
   RotaryDecoderOptions(const RotaryKeys& keys, double theta, double eps);
   DecoderSizes sizes;
-  bool chosen_head_dim;  // from width and heads
+  bool chosen_head_dim;  // the head dim follows from width and heads
   int64_t kv_heads, head_dim, hidden;
   double rope_theta;
   bool qkv_bias = false;
-  bool qk_norm = false;        // heads of q and k are normalised before they turn
-  bool from_one = false;       // a norm multiplies by 1 + weight, which starts at 0
+  bool qk_norm = false;        // heads of q and k are normalised before the rotation
+  bool from_one = false;       // norms multiply by 1 + weight, which starts at 0
   bool tied = false;           // the head is the token table
   bool gelu = false;           // the gate's activation; else silu
   bool scaled_tokens = false;  // token features times sqrt(width)
   double logit_softcap = 0;    // logits are softcap tanh(logits / softcap); 0: as they are
-  int64_t window = 0;          // tokens that a token sees, itself included; 0: all before it
+  int64_t window = 0;          // tokens that a token sees, itself included; 0: all before it, and itself
 };
 
-// RmsNorm whose weight counts from 1 or from 0.
+// RmsNorm that multiplies by weight or by 1 + weight.
 class CountedRmsNorm {
  public:
   CountedRmsNorm(Scope at, int64_t width, double eps, bool from_one, Here line = Here::current());
@@ -99,10 +99,10 @@ class RotaryBlock {
 
 class RotaryDecoder {
  public:
-  // Of options without rotary_errors; `who` is named where inputs do not fit.
+  // The options must have no rotary_errors; `who` is the name in errors about inputs.
   RotaryDecoder(std::string_view who, const Scope& at, const RotaryDecoderOptions& options, Here line);
   Tensor operator()(Tensor ids, Here at = Here::current()) const;  // i32 [B,T] -> logits [B,T,V]
-  Tensor features(Tensor ids, Here at = Here::current()) const;    // what the head reads: [B,T,C]
+  Tensor features(Tensor ids, Here at = Here::current()) const;    // the head's input: [B,T,C]
 
  private:
   std::string who_;
@@ -114,7 +114,8 @@ class RotaryDecoder {
   std::vector<Linear> head_;  // one, or none where it is tied
 };
 
-// What the families say of one: the model, what no rule of a single key can say, what tp has to divide.
+// What the families share of their Family rows: the model, checks over several keys, and the sizes that tp
+// has to divide.
 Model rotary_model(std::string_view who, const Scope& at, const RotaryDecoderOptions& options, Here line);
 std::vector<std::string> rotary_errors(const RotaryDecoderOptions& options);
 std::vector<SplitSize> rotary_split_sizes(const RotaryDecoderOptions& options);

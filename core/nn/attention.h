@@ -1,6 +1,6 @@
-// Attention layers: packed self-attention for gpt and ViT, separate and rotary for llama, and of a query to
-// another sequence for T5, BERT and decoders. B sequences, T tokens, C = width, H heads of D = C / H features
-// (or head_dim), K heads of keys and values.
+// Attention layers: packed self-attention for gpt and ViT, separate projections with rotary positions for
+// llama, and attention to another sequence for T5, BERT and decoders. B sequences, T tokens, C = width, H
+// heads of D = C / H features (or head_dim), K heads of keys and values.
 #pragma once
 
 #include <optional>
@@ -9,24 +9,24 @@
 
 namespace lockstep {
 
-// UserError naming `who`, the line and both numbers when width % heads, heads % kv_heads, or (rotary) an odd
-// head dim does not work.
+// Throws UserError, naming `who`, the line and both numbers, if heads does not divide width, kv_heads does
+// not divide heads, or (rotary) the head dim is odd.
 void check_heads(std::string_view who, const SourceLine& at, int64_t width, int64_t heads, int64_t kv_heads,
                  bool rotary);
 
-// What a layer's attention is like, in every call.
+// Options of a layer's attention, for every call.
 struct AttentionLayerOptions {
   bool causal = true;                // a token sees itself and those before it
   bool bias = true;                  // of the projections
   int64_t kv_heads = 0;              // heads of keys and values; 0: as many as heads
   int64_t head_dim = 0;              // 0: width / heads
-  int64_t memory_width = 0;          // of what keys and values come from (MultiheadAttention); 0: width
+  int64_t memory_width = 0;          // width of the memory (MultiheadAttention); 0: width
   int64_t window = 0;                // with causal: itself and the window - 1 before it
   double dropout = 0;                // of probabilities, while training: 0 <= dropout < 1
   std::optional<double> scale = {};  // of q k^T; 1 / sqrt(D) if not given (T5: 1)
   Init out_init = init::normal(kInitStd);
 };
-// What is masked in one call, and what is added to the scores: as in sdpa (AttentionOptions).
+// Masks of one call, and the bias added to the scores: as in sdpa (AttentionOptions).
 struct AttentionMasks {
   Tensor mask = {}, bias = {}, documents = {}, lengths = {};
 };
@@ -34,7 +34,8 @@ struct AttentionMasks {
 // qkv.weight [(H + 2K) D, C] with rows q, then k, then v; qkv.bias; out.weight [C, H D]; out.bias [C].
 class Attention {
  public:
-  // UserError when width is not a multiple of heads (without head_dim), or heads not one of kv_heads.
+  // UserError when width is not a multiple of heads (without head_dim), or heads is not a multiple of
+  // kv_heads.
   Attention(Scope at, int64_t width, int64_t heads, Init out_init = init::normal(kInitStd),
             Here line = Here::current());
   Attention(Scope at, int64_t width, int64_t heads, const AttentionLayerOptions& options,
@@ -51,7 +52,7 @@ class Attention {
 };
 
 // q.weight [H D, C], k.weight and v.weight [K D, memory_width], out.weight [C, H D], each with a bias unless
-// the options say not. Not causal unless they are given and say so.
+// options.bias is false. Causal only if options are given with `causal`.
 class MultiheadAttention {
  public:
   MultiheadAttention(Scope at, int64_t width, int64_t heads,
@@ -67,7 +68,7 @@ class MultiheadAttention {
   Linear q_, k_, v_, out_;
 };
 
-// How LlamaAttention's heads turn and what they see.
+// Rotary positions and masks of LlamaAttention.
 struct LlamaAttentionOptions {
   RopeOptions rope = {};
   int64_t window = 0;     // Mistral: a token sees itself and the window - 1 before it; 0: all before it
@@ -75,11 +76,11 @@ struct LlamaAttentionOptions {
   int64_t head_dim = 0;   // 0: width / heads
   Init out_init = init::normal(kInitStd);
 };
-// q.weight [H D, C], k.weight and v.weight [K D, C], out.weight [C, H D]; no biases but with qkv_bias.
-// Causal, with rotary positions of q and k.
+// q.weight [H D, C], k.weight and v.weight [K D, C], out.weight [C, H D]; biases of q, k and v only with
+// qkv_bias. Causal, with rotary positions of q and k.
 class LlamaAttention {
  public:
-  // UserError when width is not a multiple of heads, heads not one of kv_heads, or D is odd.
+  // UserError when width is not a multiple of heads, heads is not a multiple of kv_heads, or D is odd.
   LlamaAttention(Scope at, int64_t width, int64_t heads, int64_t kv_heads, double rope_theta,
                  Init out_init = init::normal(kInitStd), Here line = Here::current());
   LlamaAttention(Scope at, int64_t width, int64_t heads, int64_t kv_heads,

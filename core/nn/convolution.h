@@ -1,5 +1,5 @@
 // Layers of convolution, and of pooling, which has no state. FQNs and shapes of weights are those of PyTorch.
-// In every list one number stands for all spatial dims.
+// A list of one number applies to all spatial dims.
 #pragma once
 
 #include <optional>

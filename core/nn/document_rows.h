@@ -1,20 +1,21 @@
-// Rows that hold several documents: attention keeps them apart, and positions begin anew in each.
+// Rows with several documents: attention separates them, and positions restart in each.
 #pragma once
 
 #include "core/ops/tensor.h"
 
 namespace lockstep {
 
-// While it lives, self-attention layers that are traced on this thread take its documents where their call
-// names no masks, and models its positions. Rows are as in data.kind jsonl with data.pack documents.
+// While an object lives, self-attention layers that this thread traces use its documents, unless their call
+// has masks, and models use its positions. Rows are as in data.kind jsonl with data.pack documents.
 class DocumentRows {
  public:
-  DocumentRows(Tensor documents, Tensor positions);  // i32 [B, T] each: a document's number; from 0 in each
+  // i32 [B, T] each: the number of the document, the position in it
+  DocumentRows(Tensor documents, Tensor positions);
   ~DocumentRows();
   DocumentRows(const DocumentRows&) = delete;
 
   static bool active();
-  static Tensor documents();  // undefined where none is alive, as positions
+  static Tensor documents();  // undefined if no object lives; positions() likewise
   static Tensor positions();
 
  private:

@@ -1,4 +1,4 @@
-// Matrix products of linear layers in float8: which layers, and in what formats.
+// Options of float8 matrix products in linear layers: which layers, formats and scales.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace lockstep {
 
-// What has a scale of its own: a tensor, or each row of what a product reads, along which it sums, so that
-// small rows keep their digits beside large ones; both by what the tensor has (torchao's names). Or a tensor
-// by what it had in the steps before (Transformer Engine's and Megatron's name).
+// tensorwise: one scale per tensor. rowwise: one scale per row of an operand (the dim that the product sums),
+// so that small rows keep their digits next to large ones. Both follow from the current values (torchao's
+// names). delayed: one scale per tensor from its values in earlier steps (Transformer Engine's and Megatron's
+// name).
 enum class Float8Recipe : uint8_t { tensorwise, rowwise, delayed };
-// UserError naming all for another word.
+// Throws UserError, listing all recipes, for another word.
 Float8Recipe parse_float8_recipe(std::string_view name, Here at = Here::current());
 
-// What State::float8 records beside each weight that multiplies by the delayed recipe: LAYER.amax_history,
-// f32 [3, history], which each step replaces: the newest entry comes first.
+// With the delayed recipe State::float8 records LAYER.amax_history, f32 [3, history], for each weight. Each
+// step replaces it; the newest entry is first.
 inline constexpr const char* kAmaxHistory = "amax_history";
 inline constexpr int64_t kMostAmaxSteps = 65536;
 
@@ -26,9 +27,9 @@ inline constexpr int64_t kMostAmaxSteps = 65536;
 struct Float8Options {
   DType gradients = DType::f8_e5m2;    // of outputs; or f8_e4m3: a digit more, a smaller range
   std::vector<std::string> skip = {};  // layers that stay in bf16
-  bool head = false;                   // heads and tied embeddings take part, too (no_hidden_matrices)
+  bool head = false;                   // includes heads and tied embeddings (no_hidden_matrices)
   Float8Recipe recipe = Float8Recipe::tensorwise;
-  int64_t history = 16;  // delayed: how many steps' largest magnitudes a scale follows from
+  int64_t history = 16;  // delayed: the number of steps whose largest magnitudes determine a scale
 };
 
 }  // namespace lockstep

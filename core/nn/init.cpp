@@ -48,8 +48,8 @@ void each_word(uint64_t seed, uint64_t stream, int64_t first, int64_t begin, int
   }
 }
 
-constexpr int64_t kChunk =
-    1 << 16;  // elements that one thread makes at a time; a value depends on its index alone
+// Elements that one thread writes at a time; a value depends only on its index.
+constexpr int64_t kChunk = 1 << 16;
 
 int64_t places(const Shape& shape) {
   int64_t count = 1;

@@ -1,4 +1,4 @@
-// How a tensor starts: a rule for each element of the whole, keyed by (seed, FQN, element), so that every
+// Initial values: a rule for each element of the whole tensor, keyed by (seed, FQN, element), so that every
 // mesh starts with the same values. As torch.nn.init, with other random numbers.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// Which elements of a weight [out, in, places...] feed one another: in places inputs of an output, out places
-// outputs of an input, or the mean of both. `none`: the deviation is given as it is.
+// The fan of a weight [out, in, places...] scales its deviation. in: the inputs of an output (in times
+// places); out: the outputs of an input; mean: the mean of both; none: the deviation is used as given.
 enum class Fan { none, in, out, mean };
 
 struct Init {
@@ -32,7 +32,7 @@ struct Init {
   };
   using Elements = std::function<double(int64_t)>;
   Kind kind = Kind::zeros;
-  double std = 0;  // normal kinds: the deviation. With a fan: times 1 / sqrt(fan), of a uniform one, too
+  double std = 0;  // the deviation of normal kinds; with a fan, of any kind, times 1 / sqrt(fan)
   double mean = 0;
   double lo = 0, hi = 0;  // uniform without a fan: [lo, hi); truncated_normal: the bounds
   Fan fan = Fan::none;
@@ -46,7 +46,8 @@ struct Init {
 namespace init {
 inline Init zeros() { return {}; }
 inline Init ones() { return {Init::Kind::ones}; }
-// UserError, as for random numbers of integers, where the dtype does not hold it.
+// The same number everywhere. UserError when the dtype cannot represent it; random values of an integer dtype
+// are refused in the same way.
 inline Init constant(Number value) { return {.kind = Init::Kind::constant, .number = value}; }
 // Normal with this deviation and mean.
 inline Init normal(double std, double mean = 0) { return {Init::Kind::normal, std, mean}; }
@@ -58,11 +59,11 @@ inline Init uniform(double lo = 0, double hi = 1) {
 inline Init truncated_normal(double std = 1, double mean = 0, double lo = -2, double hi = 2) {
   return {Init::Kind::truncated_normal, std, mean, lo, hi};
 }
-// Gains that keep the variance of activations: 1 of none and of sigmoid, 5/3 of tanh, sqrt(2) of relu, 3/4 of
-// selu, and that of leaky_relu with a slope. As calculate_gain.
+// Gains that keep the variance of activations: 1 for none and for sigmoid, 5/3 for tanh, sqrt(2) for relu,
+// 3/4 for selu, and a function of the slope for leaky_relu. As calculate_gain.
 inline constexpr double kTanhGain = 5.0 / 3, kReluGain = 1.41421356237309504880, kSeluGain = 0.75;
 double leaky_relu_gain(double slope);
-// Deviation gain sqrt(2 / (fan in + fan out)): Glorot and Bengio, 2010. Of a weight of 2 dims or more.
+// Deviation gain sqrt(2 / (fan in + fan out)): Glorot and Bengio, 2010. The weight has 2 or more dims.
 Init xavier_normal(double gain = 1);
 Init xavier_uniform(double gain = 1);
 // Deviation gain / sqrt(fan): He et al., arXiv 1502.01852. PyTorch's Linear and Conv start as
@@ -74,7 +75,7 @@ Init kaiming_uniform(double gain = kReluGain, Fan fan = Fan::in);
 inline Init orthogonal(double gain = 1) { return {.kind = Init::Kind::orthogonal, .factor = gain}; }
 // 1 on the diagonal of a matrix, else 0.
 inline Init eye() { return {.kind = Init::Kind::eye}; }
-// 1 where a convolution [out, in / groups, places...] hands its input on, else 0.
+// A convolution [out, in / groups, places...] that passes its input on: 1 at those elements, else 0.
 inline Init dirac(int64_t groups = 1) {
   return {.kind = Init::Kind::dirac, .factor = static_cast<double>(groups)};
 }
@@ -90,13 +91,13 @@ inline Init elements(Init::Elements element) {
 }
 }  // namespace init
 
-// What is wrong with an initial value of a tensor of this shape and dtype; "" for nothing.
+// The error of an initial value for a tensor of this shape and dtype; "" if there is none.
 std::string misfit(const Init& init, const Shape& shape, DType dtype);
 
-// Writes this rank's elements of `array`, which is allocated. Element i (row-major in the global shape) of a
-// normal tensor is float(std * philox::normal(seed, hash64(fqn), 0, i)), then rounded to the array's dtype,
-// of a uniform one float(lo + (hi - lo) philox::uniform(its bits)), and where that rounds to hi the largest
-// number of the dtype below; rank and layout play no part.
+// Writes this rank's elements of `array`, which must be allocated. Element i (row-major in the global shape)
+// of a normal tensor is float(std * philox::normal(seed, hash64(fqn), 0, i)), rounded to the array's dtype.
+// Element i of a uniform one is float(lo + (hi - lo) philox::uniform(its bits)), or, if that rounds to hi,
+// the next smaller number of the dtype. Rank and layout have no influence.
 void fill(Array& array, const Init& init, uint64_t seed);
 
 }  // namespace lockstep

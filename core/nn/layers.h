@@ -1,7 +1,7 @@
 // Layers: each is a struct with the parameters it records and a call that writes nodes. FQNs are those of
 // PyTorch: weight, bias. Each computes in the state's compute dtype (State::compute_dtype), which is also the
-// dtype of the activations that it takes and gives. Shapes: "..." is any number of leading dims. A call's
-// `at` is the user's line, which errors name beside the layer's FQN.
+// dtype of its input and output activations. Shapes: "..." is any number of leading dims. A call's `at` is
+// the user's line; errors name it with the layer's FQN.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// While it lives, nodes of the graph that `x` belongs to carry this layer's FQN and the line that called it.
+// While an object lives, nodes of the graph that `x` belongs to carry this layer's FQN and the line that
+// called it.
 class InLayer {
  public:
   InLayer(const Tensor& x, const std::string& fqn, Here at);
@@ -27,7 +28,7 @@ class InLayer {
   AtLine at_line_;
 };
 
-// While it lives, what is traced on this thread is for evaluation: Dropout does nothing.
+// While an object lives, this thread traces for evaluation: Dropout does nothing.
 class Evaluation {
  public:
   explicit Evaluation(bool on = true);
@@ -39,13 +40,13 @@ class Evaluation {
   bool before_;
 };
 
-// x [..., in] -> [..., out], for a layer of a weight [out, in] that Scope::projection recorded, and of a bias
-// [out] or an empty one: x W^T + bias in the state's compute dtype, and what the weight's adapter adds.
+// x W^T + bias in the state's compute dtype, plus the term of the weight's adapter: x [..., in] -> [...,
+// out]. The weight [out, in] is one that Scope::projection recorded; the bias is [out] or empty.
 Tensor projected(Tensor x, const Parameter& weight, const Parameter& bias, Here at = Here::current());
 
 inline constexpr double kInitStd = 0.02;
 
-// How a Linear starts; an Init alone is that of the weight, with biases of 0.
+// Initial values of a Linear; a single Init is that of the weight, with biases of 0.
 struct LinearInit {
   Init weight = init::normal(kInitStd);
   Init bias = init::zeros();
@@ -68,7 +69,7 @@ class Linear {
 
 struct EmbeddingOptions {
   Init weight = init::normal(kInitStd);
-  bool sparse = false;  // gradients and updates of the rows that a step takes alone: Scope::sparse
+  bool sparse = false;  // gradients and updates only of the rows that a step reads: Scope::sparse
 };
 // weight [rows, width].
 class Embedding {

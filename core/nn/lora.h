@@ -1,4 +1,4 @@
-// Fine-tuning of a part: adapters of low rank beside frozen weights (LoRA, Hu et al., arXiv 2106.09685).
+// Fine-tuning with low-rank adapters on frozen weights (LoRA, Hu et al., arXiv 2106.09685).
 #pragma once
 
 #include <string>
@@ -11,11 +11,12 @@ namespace lockstep {
 // Globs name weights, or the layers that they belong to: "blocks.*.attn.q", "**.weight".
 struct LoraOptions {
   int64_t rank = 8;
-  double alpha = 16;                      // what is added is times alpha / rank
-  double dropout = 0;                     // of what adapters read, in training: 0 <= dropout < 1
-  std::vector<std::string> targets = {};  // empty: all but embeddings and heads
-                                          // (no_hidden_matrices), which alone where there is no other
-  std::vector<std::string> also = {};     // weights that are trained as a whole beside the adapters
+  double alpha = 16;   // the adapter's output is multiplied by alpha / rank
+  double dropout = 0;  // of adapters' inputs, in training: 0 <= dropout < 1
+  // Empty: all linear layers but the heads (no_hidden_matrices), or the heads if the model has no other.
+  std::vector<std::string> targets = {};
+  // Weights that are trained in full in addition to the adapters.
+  std::vector<std::string> also = {};
 };
 
 // The adapter of a weight W [out, in]: x W^T becomes x W^T + scale dropout(x) A^T B^T.
@@ -29,7 +30,7 @@ struct LowRank {
 std::string layer_of(const std::string& fqn);
 // Whether a glob names the tensor, or its layer.
 bool names_weight(const std::string& glob, const std::string& fqn);
-// Globs of what is no matrix of a hidden layer, embeddings and heads, in models as they are commonly named.
+// Globs of embeddings and heads under their common names: the matrices that do not belong to hidden layers.
 std::vector<std::string> no_hidden_matrices();
 
 }  // namespace lockstep

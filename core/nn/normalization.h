@@ -15,16 +15,17 @@ struct BatchNormOptions {
 };
 
 // weight [C] (ones), bias [C] (zeros), buffers running_mean [C] (zeros) and running_var [C] (ones). In
-// training each micro-batch is normalised by its own statistics, as each rank's batch in PyTorch's DDP; after
-// the step the running ones are (1 - momentum) old + momentum new, where new is the mean over all
-// micro-batches of the step, on all ranks, of their means and unbiased variances: the same bits on any number
-// of ranks. PyTorch takes them in turns, one micro-batch after another, those of its rank. Called more than
-// once in a step, it does so once a call. Under Evaluation the running statistics normalise, and stay. Ioffe
+// training each micro-batch is normalised by its own statistics, as each rank's batch is in PyTorch's DDP.
+// After the step the running statistics are (1 - momentum) old + momentum new. Here `new` is the mean of the
+// means and unbiased variances of all micro-batches of the step on all ranks: the same bits on any number of
+// ranks. (PyTorch updates once per micro-batch, from those of its rank.) A layer that is called several times
+// in a step updates once per call. Under Evaluation the running statistics normalise and do not change. Ioffe
 // and Szegedy, arXiv 1502.03167.
 class BatchNorm2d {
  public:
   BatchNorm2d(Scope at, int64_t channels, const BatchNormOptions& options = {}, Here line = Here::current());
-  // [batch, C, ...] -> same. UserError where a channel has one element in training, which has no variance.
+  // [batch, C, ...] -> same. UserError when a channel has only one element in training, which has no
+  // variance.
   Tensor operator()(Tensor x, Here at = Here::current()) const;
   Parameter weight, bias, running_mean, running_var;
 
@@ -32,7 +33,7 @@ class BatchNorm2d {
   std::string path_;
   BatchNormOptions options_;
 };
-// The places of a channel are of any number.
+// A channel may have any number of spatial dims.
 using BatchNorm1d = BatchNorm2d;
 using BatchNorm3d = BatchNorm2d;
 
@@ -49,7 +50,7 @@ class GroupNorm {
   double eps_;
 };
 
-// LayerNorm over the channels of images, each place by itself. weight [C] (ones), bias [C] (zeros).
+// LayerNorm over the channels of images, separately for each pixel. weight [C] (ones), bias [C] (zeros).
 class LayerNorm2d {
  public:
   LayerNorm2d(Scope at, int64_t channels, double eps = 1e-6, Here line = Here::current())

@@ -1,5 +1,5 @@
-// Spec: what is recorded of a tensor that outlives a step. Parameter: a handle of a spec, which gives the
-// tensor while a step is traced.
+// Spec: the record of a tensor that outlives a step. Parameter: a handle to a spec, which gives the tensor
+// while a step is traced.
 #pragma once
 
 #include <memory>
@@ -26,25 +26,27 @@ struct Spec {
   Shape shape;  // global
   Init init;
   Role role = Role::parameter;
-  bool trainable = false;      // a parameter that State::parameters() lists
-  std::string of;              // moment: the FQN of its parameter
-  SourceLine at;               // the user's line that recorded it
-  DType compute = DType::f32;  // what layers read it as: State::compute_dtype for a parameter, else `dtype`
-  // A table [rows, width] of which a step takes rows by ids, or a moment of one: its gradient is of these
-  // rows alone, and so is its update. With ZeRO 3 it is split by rows over dp_shard, else it is whole.
+  bool trainable = false;  // a parameter that State::parameters() lists
+  std::string of;          // moment: the FQN of its parameter
+  SourceLine at;           // the user's line that recorded it
+  // the dtype in which layers read it: State::compute_dtype for a parameter, else `dtype`
+  DType compute = DType::f32;
+  // A table [rows, width] from which a step reads rows by ids, or a moment of such a table. Gradient and
+  // update cover only these rows. ZeRO 3 splits it by rows over dp_shard; otherwise it is replicated.
   bool sparse = false;
-  bool projection = false;  // a weight [out, in] that projected() alone reads: an adapter may stand beside it
-  bool adapter = false;     // a matrix of an adapter
-  // Of a weight whose products are in float8 (State::float8): the dtype of gradients in them. bf16: none is.
+  bool projection = false;  // a weight [out, in] that only projected() reads, so it can have an adapter
+  bool adapter = false;     // a matrix that belongs to an adapter
+  // For a weight with float8 products (State::float8): the dtype of gradients in them. bf16: the products are
+  // not float8.
   DType float8_gradients = DType::bf16;
   Float8Recipe float8_recipe = Float8Recipe::tensorwise;
-  std::string amax_history =
-      {};  // the FQN of its layer's, f32 [kAmaxRows, amax_steps], of the delayed recipe
+  // Delayed recipe: FQN of the history of its layer, f32 [kAmaxRows, amax_steps].
+  std::string amax_history = {};
   int64_t amax_steps = 0;
   std::shared_ptr<const LowRank> low_rank = {};  // the adapter of a projection; null: none
 };
 
-// A handle of a spec of a State, which must outlive it. Parameters, moments and buffers alike.
+// A handle to a spec of a State, which must outlive the handle: a parameter, a moment or a buffer.
 class Parameter {
  public:
   Parameter() = default;
@@ -54,15 +56,15 @@ class Parameter {
   const std::string& fqn() const { return spec_->fqn; }
   const Shape& shape() const { return spec_->shape; }
   DType dtype() const { return spec_->dtype; }
-  // The value at the start of the step, in the graph that `beside` belongs to: global shape.
+  // The value at the start of the step, with its global shape, in the graph that `beside` belongs to.
   Tensor operator()(const Tensor& beside) const {
     const ValueId v = beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape);
     if (spec_->sparse) beside.builder()->sparse.insert(v);
     return {beside.builder(), v};
   }
-  // The same value as a layer computes with it: rounded to the compute dtype by a convert node (none where
-  // that is the dtype itself), or as a Precision that lives says. Its gradient comes back through the node,
-  // in the parameter's own dtype. A sparse table is given as it is: embedding() rounds what it takes of it.
+  // The same value as layers compute with it: rounded to the compute dtype, or to that of a living Precision,
+  // by a convert node (none if the dtypes are equal). The gradient passes the node back into the parameter's
+  // own dtype. A sparse table is not converted: embedding() rounds the rows that it reads.
   Tensor computed(const Tensor& beside, Here at = Here::current()) const {
     if (spec_->sparse) return (*this)(beside);
     const bool weight = spec_->role == Role::parameter && spec_->dtype == DType::f32;

@@ -1,4 +1,4 @@
-// Placement rules: from (mesh dim, FQN glob, placement) rows to the layout of every tensor of the state.
+// Placement rules: rows of (mesh dim, FQN glob, placement) give the layout of every tensor of the state.
 #pragma once
 
 #include <string>
@@ -17,31 +17,34 @@ struct PlacementRule {
 };
 std::string text(const PlacementRule& rule);  // {"tp", "blocks.*.up.*", Shard(0)} at gpt.cpp:12
 
-// UserError for an unknown mesh dim, a placement that state cannot have, and a glob that matches none of
-// `fqns`.
+// Throws UserError for an unknown mesh dim, a placement that state cannot have, and a glob that matches none
+// of `fqns`.
 void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns);
 
-// UserError where the rule's shard is of a dim that the tensor lacks, or of groups that do not divide it.
+// Throws UserError if the rule shards a dim that the tensor lacks, or its groups do not divide the dim.
 void check_fit(const Spec& spec, const PlacementRule& rule);
 
-// What decides where a tensor lies when no rule names it.
+// Decides the layout of a tensor that no rule names.
 struct StatePolicy {
-  bool masters = false;  // layers compute in a smaller dtype: f32 parameters are masters, which only the rank
-                         // that updates them needs
-  int zero =
-      3;  // of dp_shard: what is split over it. 1, 2: moments; 3: parameters too (Rajbhandari et al., 2020)
+  // Layers compute in a smaller dtype: f32 parameters are masters, which only the rank that updates them
+  // needs.
+  bool masters = false;
+  // What dp_shard splits: 1 and 2: moments; 3: parameters too (ZeRO; Rajbhandari et al., 2020).
+  int zero = 3;
 };
 
-// The layout of a tensor of the state: splits in the order tp, then dp_shard, then dp_replicate (then what
-// other dims the rules name). Per mesh dim: the rule whose glob names the tensor; else, for a moment, the
-// rule that names its parameter; else the same from `defaults`; else the name of the mesh dim says it:
-//   parameter: Replicate on dp_replicate; on dp_shard Shard(0) for ZeRO 3, else Replicate; a master: Shard(0)
-//   on both; moment: Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows; buffer:
-//   Replicate; a sparse table, as its moments: Shard(0) on dp_shard for ZeRO 3, Replicate elsewhere.
-// dp_replicate splits further what dp_shard has split: what a rule keeps whole on dp_shard stays whole on
-// dp_replicate. Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1
-// are kept, but for sparse tables, so that no layout depends on other sizes. UserError when two rules of one
-// list name one tensor on one mesh dim, or a placement does not fit the shape.
+// The layout of a tensor of the state: splits in the order tp, dp_shard, dp_replicate, then other dims of the
+// rules. Per mesh dim the first of these decides: the rule that names the tensor; for a moment, the rule that
+// names its parameter; the same from `defaults`; the name of the mesh dim:
+//   parameter:    Replicate on dp_replicate; Shard(0) on dp_shard for ZeRO 3, else Replicate
+//   master:       Shard(0) on both
+//   moment:       Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows
+//   buffer:       Replicate
+//   sparse table: as its moments: Shard(0) on dp_shard for ZeRO 3, Replicate elsewhere
+// dp_replicate splits further the tensors that dp_shard has split: a tensor that a rule replicates on dp_shard
+// stays replicated on dp_replicate. Tensors of 0 dims stay replicated. Dims that the mesh lacks are skipped.
+// Dims of size 1 are kept, except for sparse tables, so that no layout depends on other sizes. Throws UserError
+// if two rules of one list name one tensor on one mesh dim, or a placement does not fit the shape.
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
                   const std::vector<PlacementRule>& defaults, const Mesh& mesh,
                   const StatePolicy& policy = {});

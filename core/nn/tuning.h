@@ -1,4 +1,4 @@
-// What State::freeze and State::lora leave to others: where adapters lie.
+// The placement of adapters, which State::freeze and State::lora leave to the trainer.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// Where adapters lie on tp so that each rank has the part that belongs to its part of the weight. Of a state
-// whose weights are placed.
+// Placement rules that put on each tp rank the part of an adapter that belongs to its part of the weight. The
+// weights of the state must be placed.
 std::vector<PlacementRule> adapter_placements(const State& state);
 
 }  // namespace lockstep

@@ -41,9 +41,9 @@ struct OpDefinition {
   std::function<std::vector<TypedShape>(const InferContext&)> infer = {};
   // How it may be split over ranks, and what one call of cpp or cuda computes:
   //   "pointwise"   every dim; an element. All inputs and outputs have one shape.
-  //   "rows"        every dim but the last; a row. Inputs without the leading dims of input 0 are whole
-  //   everywhere. "replicated"  no dim; all outputs. a rule, as "...mk,...kn->...mn" (see Op::split); all
-  //   outputs.
+  //   "rows"        every dim but the last; a row. Inputs without the leading dims of input 0 are replicated.
+  //   "replicated"  no dim; all outputs.
+  //   a rule, such as "...mk,...kn->...mn" (see Op::split); all outputs.
   std::string placement = "pointwise";
 
   // What it runs as, one of these:

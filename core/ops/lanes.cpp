@@ -16,8 +16,8 @@ Types infer_same_type(const InferContext& c) {
   expect_count(c, 1);
   return {c.in[0]};
 }
-Types infer_lane_sum(const InferContext& c) {  // x -> its sum over all lanes, in f32 where x is bf16; sums of
-                                               // squares per row of dim 0
+// x -> its sum over all lanes, in f32 for bf16 x; a sum of squares has one element per row of dim 0.
+Types infer_lane_sum(const InferContext& c) {
   expect_count(c, 1);
   expect_float(c, 0);
   const DType sum = c.in[0].dtype == DType::bf16 ? DType::f32 : c.in[0].dtype;

@@ -167,8 +167,8 @@ void verify(const Graph& graph, std::string_view after);
 // letters).
 struct SplitRule {
   std::vector<std::string> in, out;
-  std::string fixed;  // letters that may not be sharded: upper-case ones and '#', which stands for any
-                      // unnamed dim (sizes may differ)
+  // Letters that may not be sharded: upper-case ones and '#', which is any unnamed dim (sizes may differ).
+  std::string fixed;
 };
 // The rule "" gives '#' for every dim. InternalError when rule and types do not fit (counts, ranks, two sizes
 // for one letter).

@@ -1,9 +1,11 @@
 // Ops of one's own: rows that a program, or a library that it loads, adds to the op table.
 //
-//   static const OpId gelu3 = register_op({.name = "mine::gelu3", .scalar = "{0} * ls_sigmoid({0} * 1.702f)",
-//                                          .formula = [](auto x, const Attrs&) { return x[0] / (1 +
-//                                          std::exp(-1.702 * x[0])); }, .gradient = ..., .samples = {{.in =
-//                                          {{DType::f32, {3, 5}}}}}});
+//   static const OpId gelu3 = register_op({
+//       .name = "mine::gelu3",
+//       .scalar = "{0} * ls_sigmoid({0} * 1.702f)",
+//       .formula = [](auto x, const Attrs&) { return x[0] / (1 + std::exp(-1.702 * x[0])); },
+//       .gradient = ...,
+//       .samples = {{.in = {{DType::f32, {3, 5}}}}}});
 //   Tensor y = apply1(gelu3, {x});
 //
 // An op is pure: its outputs follow from its inputs and attributes alone, with the same bits in every run and

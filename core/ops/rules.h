@@ -26,9 +26,9 @@ std::string text(const TypedShape& type);
 // Dim `name` of attrs, negative from the end; fails when out of range of input i.
 std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank,
                                   std::string_view role);  // distinct, in range
-std::vector<int64_t> free_dims(size_t rank,
-                               const std::vector<int64_t>& taken);  // ascending, those not in `taken`
-std::vector<TypedShape> parse_types(std::string_view text);         // "f32[4,8];f32[4]"
+// The dims that are not in `taken`, ascending.
+std::vector<int64_t> free_dims(size_t rank, const std::vector<int64_t>& taken);
+std::vector<TypedShape> parse_types(std::string_view text);  // "f32[4,8];f32[4]"
 
 // Convert to the statistic dtype (no node for f32, f64).
 Tensor wide(Tensor x);
@@ -40,12 +40,12 @@ class Letters {
  private:
   char next_ = 'a';
 };
-std::string join_rule(const std::vector<std::string>& in,
-                      const std::vector<std::string>& out);  // "ab,bc->ac"
+// "ab,bc->ac"
+std::string join_rule(const std::vector<std::string>& in, const std::vector<std::string>& out);
 
 // Placement rules that many rows share.
-std::string same_dims(
-    const InferContext& c);  // all inputs of the first input's rank, one output: "...,...->..."
+// All inputs have the rank of the first one, one output: "...,...->...".
+std::string same_dims(const InferContext& c);
 std::string unsplit(const InferContext& c);  // ""
 
 // The rule of a row whose inputs have no gradient.

@@ -32,8 +32,8 @@ class Optimizer {
   const std::string& path() const { return path_; }
 
  protected:
-  Optimizer(const Scope& at,
-            const SourceLine& line);  // UserError at the root of the state: an optimizer needs a path
+  // Throws UserError at the root of the state: an optimizer needs a path.
+  Optimizer(const Scope& at, const SourceLine& line);
 
   // What every update starts with: the metric, and the scalars lr and scale (1 without clipping), both f32
   // [].

@@ -63,8 +63,8 @@ struct RuleGroup {
   std::function<std::vector<Tensor>(const RuleInput&)> rows = {};
   std::function<std::vector<Moment>(const Parameter&)> row_moments = {};  // empty: as `moments`
   std::string all_rows = {};
-  DType kept =
-      DType::f32;  // what moments are kept in; bf16: those of dense f32 parameters, rounded at random
+  // The dtype of moments. bf16: moments of dense f32 parameters are kept in bf16, rounded at random.
+  DType kept = DType::f32;
   // Whether `step` is element by element, over moments of the parameter's shape, and looks at no more of the
   // parameter than decay_of. With rounding it is one `update` node then, whose body those of a group share
   // that decay, and those that do not.

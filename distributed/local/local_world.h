@@ -11,10 +11,11 @@
 namespace lockstep::distributed {
 
 struct LocalOptions {
-  double latency_s = 0;    // seconds that every collective takes after its last rank has started it
-  double bytes_per_s = 0;  // rate at which a group carries the largest rank's bytes, one collective after
-                           // another; 0: unbounded
-  double deadline_s = 0;   // of every group; 0: what LOCKSTEP_DEADLINE says
+  double latency_s = 0;  // seconds that every collective takes after its last rank has started it
+  // Simulated bandwidth: a group carries the bytes of its largest rank at this rate, one collective after
+  // another. 0: unbounded.
+  double bytes_per_s = 0;
+  double deadline_s = 0;  // of every group; 0: what LOCKSTEP_DEADLINE says
 };
 
 // Runs `fn` on n threads, each with the group "world" of n ranks, and returns when all have ended. The first

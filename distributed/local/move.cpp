@@ -11,8 +11,8 @@
 namespace lockstep::distributed {
 
 namespace {
-constexpr int64_t kBlock = 4096;  // elements reduced at a time: the block is complete before any output is
-                                  // written, so in == out is safe
+// Elements reduced at a time. A block is complete before any output is written, so in == out is safe.
+constexpr int64_t kBlock = 4096;
 
 const std::byte* offset(const void* data, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));

@@ -42,14 +42,14 @@ class DeviceMesh {
  private:
   std::shared_ptr<Group> group_over(const std::vector<int>& dims, const std::string& name);
   std::shared_ptr<Group> device_group_over(const std::vector<int>& dims, const std::shared_ptr<Group>& host);
-  std::vector<int> wide_dims(const std::vector<int>& dims)
-      const;  // sorted, without the dims of size 1: what identifies the set of ranks
+  // Sorted, without the dims of size 1: this list identifies the set of ranks.
+  std::vector<int> wide_dims(const std::vector<int>& dims) const;
 
   std::shared_ptr<World> world_;
   Device* device_ = nullptr;
   LiveMesh live_;
-  std::map<std::vector<int>, std::shared_ptr<Group>> groups_,
-      device_groups_;                    // by the dims of size > 1 that vary in them
+  // By the dims of size > 1 that vary in the group.
+  std::map<std::vector<int>, std::shared_ptr<Group>> groups_, device_groups_;
   std::shared_ptr<Group> device_world_;  // null until the first device group of more than one rank
 };
 

@@ -12,8 +12,8 @@
 namespace lockstep::distributed {
 
 namespace {
-constexpr int kAllToAllTag =
-    0;  // messages between two ranks keep their order, so successive all_to_alls share a tag
+// Messages between two ranks keep their order, so successive all_to_alls can share a tag.
+constexpr int kAllToAllTag = 0;
 int user_tag(int tag) { return tag + 1; }
 
 std::byte* offset(void* data, int64_t elements, DType dtype) {
@@ -193,8 +193,8 @@ bool MpiFlight::finished() {
 
 bool MpiFlight::wait_for(double seconds) {
   using Clock = std::chrono::steady_clock;
-  constexpr double kSlice =
-      0.5;  // a slice of waiting that took twice as long and more was not waiting: the process did not run
+  // A slice of waiting that took at least twice as long was not waiting: the process did not run.
+  constexpr double kSlice = 0.5;
   std::unique_lock lock(mutex_);
   for (double left = seconds; !finished_;) {
     const double slice = std::min(left, kSlice);

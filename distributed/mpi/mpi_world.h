@@ -10,9 +10,9 @@
 namespace lockstep::distributed {
 
 struct MpiOptions {
-  double deadline_s = 0;           // of every group; 0: what LOCKSTEP_DEADLINE says (core/mesh/deadline.h)
-  int64_t max_count = 2147483647;  // elements per MPI call; larger collectives travel in several calls. The
-                                   // same on every rank
+  double deadline_s = 0;  // of every group; 0: what LOCKSTEP_DEADLINE says (core/mesh/deadline.h)
+  // Elements per MPI call; a larger collective is split into several calls. The same on every rank.
+  int64_t max_count = 2147483647;
 };
 
 // Starts MPI with MPI_THREAD_MULTIPLE and one progress thread. Once per process. UserError when the library

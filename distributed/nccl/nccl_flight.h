@@ -19,8 +19,8 @@ struct NcclFlight {
   bool more = false;             // the gather behind it joins its launch
   std::shared_ptr<Event> begin;  // on the stream that started it
   std::shared_ptr<Event> end;    // on the communication stream; null until it is enqueued
-  std::chrono::steady_clock::time_point
-      since;  // when it became the oldest in flight: from then on its deadline runs
+  // When it became the oldest in flight; its deadline counts from then.
+  std::chrono::steady_clock::time_point since;
   Flight record;
 };
 

@@ -47,8 +47,8 @@ struct SitePlace {
 };
 class SiteTrail {
  public:
-  SitePlace next(const Collective& what,
-                 const std::string& label);  // in the order in which they are started; any thread
+  // Places in the order in which collectives are started. Thread-safe.
+  SitePlace next(const Collective& what, const std::string& label);
 
  private:
   std::mutex mutex_;

@@ -16,8 +16,8 @@ struct LateReport {
   int64_t group_seq = 0;
   std::string verb, label;
   double waited_s = 0;  // since the first rank entered it
-  std::vector<int> arrived,
-      missing;  // ranks within the group; `missing` is empty when all are in and the transfer itself is slow
+  // Ranks within the group. `missing` is empty if all ranks have entered and the transfer itself is slow.
+  std::vector<int> arrived, missing;
 };
 
 // One report per collective in flight for at least `after_s` seconds, the longest wait first. Logs are those
@@ -31,8 +31,9 @@ std::string text(const LateReport& report);
 struct Mismatch {
   GroupIdentity group;
   int64_t group_seq = 0;  // the oldest place that is known to differ
-  bool before = false;    // what differs has left the records: the sites are the same at group_seq, what went
-                          // before them is not
+  // The first difference is no longer in the records: the sites at group_seq are equal, the collectives
+  // before them are not.
+  bool before = false;
   int rank = 0, other = 0;  // of the run; `other` differs from `rank`
   std::string site, other_site;
 };

@@ -27,18 +27,19 @@ struct Properties {
 class Module {
  public:
   virtual ~Module() = default;
-  virtual CUfunction function(
-      const std::string& name) const = 0;  // InternalError when there is none; thread-safe
+  // Throws InternalError if the module has no such function. Thread-safe.
+  virtual CUfunction function(const std::string& name) const = 0;
 };
 
 class CudaDevice : public Device {
  public:
   virtual const Properties& properties() const = 0;
   virtual std::string target() const = 0;  // "sm_90": what kernels are compiled for
-  // A stream whose kernels go first: short ones, for which others wait.
+  // A high-priority stream, for short kernels that other work waits for.
   virtual std::unique_ptr<Stream> make_first_stream() = 0;
   virtual std::shared_ptr<const Module> load(const std::string& cubin) const = 0;
-  // What content_sums() gives from then on: kernels come from who compiles them. The first ones stay.
+  // Sets the result of content_sums(); its kernels come from the compiler wing. The first call wins, later
+  // ones change nothing.
   virtual void take_content_sums(std::unique_ptr<ContentSums> sums) = 0;
   virtual void take_draws(std::unique_ptr<Draws> draws) = 0;  // the same for draws()
 };

@@ -39,8 +39,8 @@ namespace {
 #define LS_CUDA_TEXT_OF(expanded) #expanded
 #define LS_CUDA_TEXT(name) LS_CUDA_TEXT_OF(name)
 
-constexpr int kOldestDriver =
-    11040;  // the first one with every entry point of the table (cuGraphInstantiateWithFlags)
+// The first version with every entry point of the table (cuGraphInstantiateWithFlags).
+constexpr int kOldestDriver = 11040;
 
 struct Opened {
   Driver table;

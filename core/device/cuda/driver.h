@@ -1,4 +1,4 @@
-// The CUDA driver, opened at run time: the same program starts on a machine without it.
+// Opens the CUDA driver at run time, so that the same program starts on a machine without it.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::cuda {
 
-// A shared library opened by the first of these names that can be; stays open for the life of the process.
+// A shared library, opened by the first of these names that loads; it stays open for the life of the process.
 class SharedLibrary {
  public:
   explicit SharedLibrary(std::initializer_list<const char*> names);
@@ -48,7 +48,7 @@ const Driver& driver();
 // Whether there is a driver with at least one device; else `why` says what is missing. Never throws.
 bool available(std::string* why = nullptr);
 int device_count();  // 0 without a driver
-// For messages: "13.0" of 13000; and "CUDA_VISIBLE_DEVICES is "0,1"" or that it is not set.
+// For messages: "13.0" for 13000; "CUDA_VISIBLE_DEVICES is "0,1"", or that the variable is not set.
 std::string version_text(int version);
 std::string visible_devices();
 // Throws for anything but CUDA_SUCCESS. UserError when memory is out; PeerError when the device is lost (a

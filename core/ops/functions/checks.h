@@ -18,8 +18,8 @@ namespace lockstep::functions {
                          const std::string& what);
 [[noreturn]] void refuse(std::string_view name, const SourceLine& line, const std::string& what);
 void need(std::string_view name, const std::vector<Tensor>& inputs, Here at);  // no empty Tensor
-void need_floats(std::string_view name, const std::vector<Tensor>& inputs,
-                 Here at);                                         // and floats of one dtype, or a policy
+// No empty Tensor, and floats of one dtype, or of several under a policy.
+void need_floats(std::string_view name, const std::vector<Tensor>& inputs, Here at);
 void need_ids(std::string_view name, const Tensor& ids, Here at);  // i32 or i64
 // A read by `ids` that no one op tells (losses made of several, gather): `read` says of what, and its value,
 // name and line are filled in. Ids of the data are checked where a batch is filled, constants when the step is

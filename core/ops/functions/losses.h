@@ -31,10 +31,10 @@ inline constexpr int64_t kIgnoreIndex = -100;
 Loss cross_entropy(Tensor logits, Tensor targets, Here at = Here::current());
 struct CrossEntropyOptions {
   Tensor weight = {};  // of each class, floats [vocab]: the count is the sum of the targets' weights
-  double smoothing =
-      0;  // this share of the target goes to all classes alike: Szegedy et al., arXiv 1512.00567
-  double z_loss =
-      0;  // times log(sum(e^logits))^2 of each row that counts: Chowdhery et al., arXiv 2204.02311
+  // share of the target spread equally over all classes: Szegedy et al., arXiv 1512.00567
+  double smoothing = 0;
+  // weight of log(sum(e^logits))^2 of each counted row: Chowdhery et al., arXiv 2204.02311
+  double z_loss = 0;
   int64_t ignore_index = kIgnoreIndex;
 };
 Loss cross_entropy(Tensor logits, Tensor targets, const CrossEntropyOptions& options,
