@@ -27,7 +27,7 @@ struct Mesh {
   int64_t size(std::string_view dim_name) const;        // 1 when the mesh has no such dim
   std::vector<int64_t> coordinate(int64_t rank) const;  // position of a rank in the mesh
   int64_t rank_of(const std::vector<int64_t>& coordinate) const;
-  // the group of `rank` along a mesh dim, in order
+  // The group of `rank` along a mesh dim, in order.
   std::vector<int64_t> ranks_along(int mesh_dim, int64_t rank) const;
   int64_t data_size() const;              // product of the data dims
   int64_t data_rank(int64_t rank) const;  // position among the data dims, row-major

@@ -48,7 +48,7 @@ struct Model {
   Network forward;                             // as Output says; floats in the state's compute dtype
   int64_t classes = 0;                         // V or K of the output, where it has one
   std::vector<PlacementRule> placements = {};  // the tp rows, for State::place_by_default; none: no tp
-  // for a family of several networks, whose FQNs begin with the name
+  // For a family of several networks, whose FQNs begin with the name.
   std::map<std::string, Network> parts = {};
   bool packs = false;  // forward reads DocumentRows (core/nn/document_rows.h)
   Shape noise = {};    // adversaries: shape of a sample of the generator's input

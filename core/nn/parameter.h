@@ -29,7 +29,7 @@ struct Spec {
   bool trainable = false;  // a parameter that State::parameters() lists
   std::string of;          // moment: the FQN of its parameter
   SourceLine at;           // the user's line that recorded it
-  // the dtype in which layers read it: State::compute_dtype for a parameter, else `dtype`
+  // The dtype in which layers read it: State::compute_dtype for a parameter, else `dtype`.
   DType compute = DType::f32;
   // A table [rows, width] from which a step reads rows by ids, or a moment of such a table. Gradient and
   // update cover only these rows. ZeRO 3 splits it by rows over dp_shard; otherwise it is replicated.

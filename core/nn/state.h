@@ -154,7 +154,7 @@ class State {
 
  private:
   size_t index_of(std::string_view fqn) const;
-  // for a weight that multiplies in float8 by the delayed recipe
+  // For a weight that multiplies in float8 by the delayed recipe.
   void record_history(Spec& of, int64_t steps, const SourceLine& at);
   void add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule> rules, Here at);
 

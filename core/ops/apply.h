@@ -1,4 +1,4 @@
-// How nodes enter the graph that is being traced: by the name of their op.
+// Appends nodes to the graph that is being traced, by the name of their op.
 #pragma once
 
 #include "core/ops/tensor.h"
@@ -15,7 +15,7 @@ Tensor apply1(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {
               std::shared_ptr<Builder> builder = nullptr);
 std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs,
                              const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
-// The node once more on other inputs: its op, attributes, body and line, types inferred anew.
+// Repeats a node on other inputs, with its op, attributes, body and line; types are inferred again.
 std::vector<Tensor> apply_again(const Node& node, const std::vector<Tensor>& inputs,
                                 std::shared_ptr<Builder> builder = nullptr);
 

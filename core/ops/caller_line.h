@@ -1,12 +1,12 @@
-// CallerLine: the line of a program in another language, which calls C++.
+// CallerLine: the source line of a program in another language that calls C++.
 #pragma once
 
 #include "core/ir/graph.h"
 
 namespace lockstep {
 
-// While it lives, what is called on this thread takes this file and line for the user's, whatever Here it is
-// given: nodes, specs and messages. The innermost one counts.
+// While an object lives, nodes, specs and messages of calls on this thread have this file and line, not those
+// of their Here. The innermost object counts.
 class CallerLine {
  public:
   explicit CallerLine(SourceLine line);

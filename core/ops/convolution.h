@@ -15,12 +15,12 @@ struct ConvolutionOptions {
   std::vector<int64_t> padding = {0};  // on both sides
   std::vector<int64_t> dilation = {1};
   int64_t groups = 1;
-  std::optional<PadMode> mode = {};  // what the padding holds (functions/shape.h); none: zeros
+  std::optional<PadMode> mode = {};  // values of the padding (functions/shape.h); none: zeros
 };
 
 // Cross-correlation: x [N, C, s...], weight [O, C / groups, k...], bias [O] -> [N, O, o...], with o = (s + 2
-// padding - dilation (k - 1) - 1) / stride + 1, rounded down. Channels are cut into `groups` parts in order,
-// and part g of the output reads part g of the input alone. An empty Tensor is no bias. bf16 and f16:
+// padding - dilation (k - 1) - 1) / stride + 1, rounded down. Channels are cut into `groups` consecutive
+// parts, and part g of the output reads only part g of the input. An empty Tensor is no bias. bf16 and f16:
 // products are exact, sums are in f32, and the result is rounded once, after the bias. Gradients: of x the
 // transposed convolution of dy, of the weight the sum of dy x over samples and positions, of the bias the sum
 // of dy over both; each is summed in f32 in a fixed order, and rounded once. UserError when sizes do not fit:
@@ -31,8 +31,8 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias = {}, const ConvolutionO
 
 struct TransposedOptions {
   std::vector<int64_t> stride = {1};
-  std::vector<int64_t> padding = {0};         // what the convolution that is transposed pads, on both sides
-  std::vector<int64_t> output_padding = {0};  // positions more at the end; less than stride or dilation
+  std::vector<int64_t> padding = {0};         // padding of the forward convolution, on both sides
+  std::vector<int64_t> output_padding = {0};  // extra positions at the end; less than stride or dilation
   std::vector<int64_t> dilation = {1};
   int64_t groups = 1;
 };

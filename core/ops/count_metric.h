@@ -1,4 +1,4 @@
-// The metrics of a step that say what its loss is divided by.
+// Names of the step metrics that report the divisor of its loss.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// "tokens" of the loss's first term, "tokens.2" of its second. The later ones are not among
-// StepResult::metrics, and no metric of a user's has their names.
+// "tokens" for the loss's first term, "tokens.2" for its second. StepResult::metrics leaves out all but the
+// first, and users cannot use the names for metrics.
 inline std::string count_metric(size_t term) {
   return term ? "tokens." + std::to_string(term + 1) : "tokens";
 }
@@ -18,7 +18,7 @@ inline bool is_later_count(std::string_view metric) {
          metric.find_first_not_of("0123456789", 7) == std::string_view::npos;
 }
 
-// Whether a traced step ended before, with its loss: what is written into it now would be lost.
+// Whether a traced step has already ended with its loss; nodes that are added now would be lost.
 inline bool has_ended(const Graph& step) {
   return step.find_output("loss") != kNoValue && step.find_output(count_metric(0)) != kNoValue;
 }

@@ -1,20 +1,21 @@
-// The functions a model is written with: for each its shapes, dtypes, rounding, gradient and source. By theme
-// in core/ops/functions/; this header is all of them.
+// The functions that models are written with, each with its shapes, dtypes, rounding, gradient and source.
+// This header includes all of core/ops/functions/, which is sorted by theme.
 //
-// Shapes stand in brackets, "..." is any number of dims. Dims count from 0, negative ones from the end. A
-// function appends nodes to the graph that is traced and computes nothing; `at` is the caller's line, which
-// errors name. UserError, with op, line and types, when the inputs do not fit, and for an empty Tensor.
+// Shapes are in brackets; "..." is any number of dims. Dims count from 0, negative ones from the end. A
+// function appends nodes to the traced graph and computes nothing. `at` is the caller's line, which errors
+// name. UserError, with op, line and types, when the inputs do not fit, and for an empty Tensor.
 //
 // Dtypes. floats: f64, f32, bf16, f16. numbers: these, and the integers i32, i64, u8, u16, u32, u64. All
-// inputs of a call have one dtype, unless said otherwise; none is converted silently. The result has it, too.
+// inputs of a call, and its result, have one dtype unless stated otherwise; none is converted silently.
 //
 // Rounding. A function of bf16 or f16 computes in f32 and rounds its result once, to the nearest, ties to
 // even. f64 computes in f64. Integers wrap. Fusion moves no rounding. exp, log, sin and the like are within 3
 // units in the last place of f32 on the CPU; those of a GPU are other approximations, with other last bits.
 //
-// Gradients flow into float inputs alone and have the input's dtype. Below, y is the result, dy its gradient,
-// and a "gradient" without more is that of x. The gradients of a value that is read several times are added
-// in its dtype, the last reader's first. Where a rule divides by 0, infinity or NaN comes out.
+// Only float inputs have gradients, in the input's dtype. Below, y is the result, dy its gradient, and
+// "gradient" means that of x unless it names another input. The gradients of a value that is read several
+// times are added in its dtype, the last reader's first. Where a rule divides by 0, infinity or NaN comes
+// out.
 //
 // Source. "As PyTorch" means the function of that name in torch or torch.nn.functional. Functions that are
 // one row of the op table are compared with a plain formula (compiler/reference), their gradients with a

@@ -1,5 +1,5 @@
-// Numbers in nodes: how an attribute carries one for a tensor of a dtype, and what is said where the dtype
-// does not hold it.
+// Numbers in attributes: conversion to and from an attribute of a dtype, and the error if the dtype cannot
+// represent the number.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace lockstep {
 // The attribute of a number that fits the dtype: int64 for integers and bool (u64's by their bits), which is
 // exact, and a double for floats.
 Attr attr_of(const Number& number, DType dtype);
-// The number that an attribute of a tensor of this dtype carries. AttrError where it is absent or no number.
+// The number in an attribute for a tensor of this dtype. Throws AttrError if it is absent or not a number.
 Number number_of(const Attrs& attrs, std::string_view name, DType dtype);
-// "300 beside u8[4]: u8 holds 0 to 255; convert the tensor ...": of a number that does not fit. Without a
-// tensor it was to be made in this dtype.
+// The error for a number that does not fit: "300 beside u8[4]: u8 holds 0 to 255; convert the tensor ...".
+// Without a tensor the number itself was to have this dtype.
 std::string not_held(const Number& number, DType dtype, const std::string& tensor = {});
 
 }  // namespace lockstep

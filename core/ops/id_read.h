@@ -1,4 +1,4 @@
-// What a function reads by whole numbers: rows of a table, classes of logits, places along a dim.
+// IdRead: a read by integer ids: rows of a table, classes of logits, elements along a dim.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-// Every element of `ids` lies in [0, count), or is `ignored` where `ignores`.
+// Every element of `ids` must be in [0, count), or equal `ignored` if `ignores`.
 struct IdRead {
   ValueId ids = {};
   int64_t count = 0;
   std::string of = {};                 // "a row of f32[16,8]"
-  const char* wider = "table larger";  // what would hold more
+  const char* wider = "table larger";  // what the user has to enlarge
   bool ignores = false;
   int64_t ignored = 0;
   std::string op = {};  // the function that reads them

@@ -1,7 +1,7 @@
 // Matrices: diagonals, norms, powers, factors and solutions, over the last two dims of x; leading dims are a
 // batch. Conventions of dtypes, rounding and gradients are those at the head of functions.h. All are
-// compositions: what solves or factors is unrolled, one step per row, for matrices of at most
-// kLargestMatrix rows, and has its gradient by hand, which may be differentiated again.
+// compositions. Solvers and factorisations are unrolled, one step per row, for matrices of at most
+// kLargestMatrix rows; their gradients are written by hand and may be differentiated again.
 #pragma once
 
 #include "core/ops/apply.h"
@@ -10,8 +10,8 @@ namespace lockstep {
 
 inline constexpr int64_t kLargestMatrix = 64;
 
-// The diagonal `offset` places right of the main one: numbers [..., m, n] -> [..., k]. UserError where it
-// lies outside. Gradient: dy there, else 0. As PyTorch's diagonal over the last two dims.
+// The diagonal `offset` columns right of the main one: numbers [..., m, n] -> [..., k]. UserError when it is
+// outside. Gradient: dy there, else 0. As PyTorch's diagonal over the last two dims.
 Tensor diagonal(Tensor x, int64_t offset = 0, Here at = Here::current());
 // Numbers [..., n] -> [..., n, n] with x on the diagonal, else 0. Gradient: the diagonal of dy. As PyTorch.
 Tensor diag_embed(Tensor x, Here at = Here::current());
@@ -24,28 +24,27 @@ Tensor trace(Tensor x, Here at = Here::current());
 // floats [..., m, n] -> [...], computed in f32 (f64 for f64) and rounded once. The Frobenius norm is
 // norm(x, 2, {-2, -1}). UserError for another p. As PyTorch's linalg.matrix_norm.
 Tensor matrix_norm(Tensor x, double p, Here at = Here::current());
-// x x ... x, `power` times, by squaring: floats [..., n, n]; below 0 of the inverse, 0 gives ones on the
-// diagonal. Products round as matmul. As PyTorch.
+// x x ... x, `power` times, by squaring: floats [..., n, n]. A negative power is one of the inverse; 0 gives
+// the identity. Products round as matmul. As PyTorch.
 Tensor matrix_power(Tensor x, int64_t power, Here at = Here::current());
 
 // Floats, computed in f32 (f64 for f64) and rounded once. UserError unless [..., n, n], n at most
 // kLargestMatrix.
-// y with y y^T = x, its upper part 0, for x symmetric and positive definite, of which the lower part is read;
-// NaN for another x. Gradient: symmetric. As PyTorch's linalg.cholesky.
+// y with y y^T = x and upper part 0, for a symmetric, positive definite x, of which only the lower part is
+// read; NaN for another x. Gradient: symmetric. As PyTorch's linalg.cholesky.
 Tensor cholesky(Tensor x, Here at = Here::current());
-// y with a y = b, for a [..., n, n] whose lower (`upper`: upper) part alone is read, b [..., n, m]; leading
-// dims broadcast. Gradients: a^-T dy, and minus that times y^T in the part that is read. As PyTorch's
-// linalg.solve_triangular.
+// y with a y = b: a [..., n, n], of which only the lower (`upper`: upper) part is read, b [..., n, m];
+// leading dims broadcast. Gradients: a^-T dy for b; for a, minus that times y^T in the part that is read. As
+// PyTorch's linalg.solve_triangular.
 Tensor solve_triangular(Tensor a, Tensor b, bool upper, Here at = Here::current());
 // y with a y = b, by elimination with row exchanges: a [..., n, n], b [..., n, m]; leading dims broadcast. b
-// may be one right-hand side, [n], or one for each matrix, [..., n]; so is y then. Infinite or NaN where a is
-// singular. Gradients as in solve_triangular, of all of a. As PyTorch's
-// linalg.solve.
+// may be one right-hand side, [n], or one for each matrix, [..., n]; y then has its shape. Infinite or NaN
+// for a singular a. Gradients as in solve_triangular, for all of a. As PyTorch's linalg.solve.
 Tensor solve(Tensor a, Tensor b, Here at = Here::current());
 // x^-1; infinite or NaN where x is singular. Gradient: -y^T dy y^T. As PyTorch's linalg.inv.
 Tensor inverse(Tensor x, Here at = Here::current());
-// The determinant [...], 0 where x is singular. Gradient: dy times the cofactors, finite there, too; its own
-// gradient is right where x has rank n - 1 or n. As PyTorch.
+// The determinant [...], 0 for a singular x. Gradient: dy times the cofactors, finite for a singular x, too;
+// the second gradient is right if x has rank n - 1 or n. As PyTorch.
 Tensor det(Tensor x, Here at = Here::current());
 
 // The determinant as its sign and the logarithm of its size.
@@ -53,7 +52,7 @@ struct SignAndLogDet {
   Tensor sign;    // 1, -1, or 0 where x is singular; no gradient
   Tensor logabs;  // log |det x|, -infinity where x is singular; gradient: dy x^-T
 };
-// Of the determinant, which overflows and vanishes where its logarithm does not. As PyTorch's
+// Sign and logarithm of the determinant, for determinants that overflow or underflow. As PyTorch's
 // linalg.slogdet.
 SignAndLogDet slogdet(Tensor x, Here at = Here::current());
 

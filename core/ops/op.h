@@ -1,6 +1,5 @@
 // One op = one row of a table: types, placement rule, gradient, expansion or scalar code, and samples for its
-// own tests. The sweep test walks the table and gives each row five laws. Codegen switches on kinds, never on
-// names.
+// own tests. The sweep test checks five laws for each row. Codegen switches on kinds, never on names.
 #pragma once
 
 #include <functional>
@@ -18,12 +17,12 @@ enum class OpKind {
   creation,   // full, iota: no tensor inputs
   random,     // Philox by global element index
   reduce,     // over attrs.dims, which vanish
-  view,       // the same elements elsewhere: reshape, permute, broadcast, slice, pad, concat
+  view,       // the same elements at other positions: reshape, permute, broadcast, slice, pad, concat
   index,      // take, index_add
   contract,   // dot
   composite,  // kept whole through autodiff; expands into primitives unless a backend claims it
   update,  // writes state: adamw, sgd, update. Reads gradients that are whole (never PerLane, never Partial)
-  lanes,   // sum_lanes and what partition makes of it
+  lanes,   // sum_lanes and the ops that partition replaces it with
   collective,  // *_start and wait
   structural,  // grad, vjp, custom_gradient, fused
 };
@@ -34,7 +33,7 @@ struct TypedShape {
   bool operator==(const TypedShape&) const = default;
 };
 
-// What a type rule sees.
+// The input of a type rule.
 struct InferContext {
   OpId op;
   const std::vector<TypedShape>& in;
@@ -43,7 +42,7 @@ struct InferContext {
   [[noreturn]] void fail(const std::string& what) const;  // UserError "[op] file:line: what"
 };
 
-// What a gradient rule sees. `grad[i]` is empty when output i has no gradient.
+// The input of a gradient rule. `grad[i]` is empty if output i has no gradient.
 struct VjpContext {
   const std::vector<Tensor>& in;
   const std::vector<Tensor>& out;
@@ -67,12 +66,12 @@ struct Sample {
   int64_t int_lo = 0, int_hi = 4;
 };
 
-// A collective is in flight between its start and its wait.
+// A collective is in flight (started, not yet complete) between its start and its wait.
 enum class CollectiveHalf { none, start, wait };
 // The library calls that a target may have for an op.
 enum class Library { none, contraction, convolution, attention, row_sums, pooling, float8 };
 
-// What a type rule may read of a node: names and types are checked before it runs.
+// The type of an attribute; names and types of attributes are checked before the type rule runs.
 enum class AttrType { flag, integer, number, word, list, dtype };  // an integer is a number, too
 struct AttrField {
   std::string_view name;
@@ -80,14 +79,13 @@ struct AttrField {
   bool optional = false;
 };
 
-// What a language must know of scalar code beyond its text.
-// call: functions of the prelude, and operators that are the same everywhere. neg to shr: one operator, which
-// a language may leave undefined for some integers. convert, bitcast: from one dtype to another. select: one
-// of its operands.
+// What a kernel language must know about scalar code in addition to its text. call: functions of the prelude,
+// and operators that are the same in every language. neg to shr: one operator, which a language may leave
+// undefined for some integers. convert, bitcast: from one dtype to another. select: one of its operands.
 enum class ScalarVerb : uint8_t { call, neg, add, sub, mul, div, shl, shr, convert, bitcast, select };
 
-// One element of a pointwise primitive: C++ on scalars and on vectors alike, in terms of the prelude's ls_*
-// functions. It names operands {0}, {1}, {2}, attributes {attr}, and the dtype of operand 0 {from}. A
+// One element of a pointwise primitive: C++ that works on scalars and on vectors, written with the prelude's
+// ls_* functions. It names operands {0}, {1}, {2}, attributes {attr}, and the dtype of operand 0 {from}. A
 // comparison gives a mask, and ls_where, ls_not, &, | and ^ take masks.
 struct ScalarCode {
   std::string_view text = {};
@@ -103,14 +101,13 @@ struct OwnCode;  // core/ops/register.h
 struct Op {
   OpId id;
   OpKind kind = OpKind::pointwise;
-  std::vector<AttrField> attrs = {};  // all that a node of it may have
+  std::vector<AttrField> attrs = {};  // all attributes that a node may have
   // Output types; throws UserError through context.fail.
   std::function<std::vector<TypedShape>(const InferContext&)> infer = {};
-  // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter kept in the
-  // output may be sharded, a letter that vanishes leaves Partial(sum); "..." is any number of leading dims,
-  // equal in all. "" = may not be split. A letter written upper-case may not be sharded, nor may a dim
-  // written '#', which has no name. A letter that stands in outputs only may be sharded: each rank makes its
-  // own part.
+  // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter that is kept
+  // in the output may be sharded; sharding a letter that is summed leaves Partial(sum). "..." is any number
+  // of leading dims, equal in all. "" = may not be split. An upper-case letter may not be sharded, nor may
+  // '#', a dim without a name. A letter only in outputs may be sharded: each rank makes its own part.
   std::function<std::string(const InferContext&)> split = {};
   // One gradient per input (empty Tensor: none). Unset: not differentiable.
   std::function<std::vector<Tensor>(const VjpContext&)> vjp = {};
@@ -127,8 +124,8 @@ struct Op {
   int statistics = 0;
   Library library = Library::none;
   CollectiveHalf half = CollectiveHalf::none;
-  std::string_view verb = {};               // of a start: what travels, as reports say it
-  bool of_model = false;                    // a collective of a model dim, between values of one micro-batch
+  std::string_view verb = {};  // of a start: the verb in reports
+  bool of_model = false;       // a collective along a model dim (tp), between values of one micro-batch
   std::shared_ptr<const OwnCode> own = {};  // of a registered row
 };
 
@@ -144,23 +141,23 @@ std::span<const Op> composite_ops();  // and products in float8
 std::span<const Op> update_ops();
 std::span<const Op> lane_ops();  // lanes, collectives, structural
 
-// Built-in rows and those that were registered before this call, in this order. The list stays as it is.
+// Built-in rows, then those registered before this call. The list does not change later.
 const std::vector<const Op*>& all_ops();
 const Op* find_op(OpId op);  // nullptr when there is no such row
 const Op& op_row(OpId op);   // InternalError naming the nearest row
-// Where the op table is: two copies of this code in one process have one each.
+// The address of the op table. Two copies of this code in one process have different tables.
 const void* op_table_address();
-// Puts a row into the table, for the life of the process: register_op's part here. The caller holds a lock of
-// its own.
+// Adds a row to the table for the life of the process, for register_op. The caller holds its own lock.
 void add_row(Op row);
 std::string unknown_op(OpId op);  // no op is named "relu6"; did you mean "relu"?
 
-// Output types of a node from its inputs and attributes. UserError "[op] file:line: what" when they do not
-// fit: an attribute that the row does not have (and the nearest that it has), one that is missing or of
-// another type.
+// Output types of a node from its inputs and attributes. Throws UserError "[op] file:line: what" if they do
+// not fit: an attribute that the row does not have (with its nearest one), a missing one, or one of another
+// type.
 std::vector<TypedShape> infer(const Op& row, const InferContext& context);
 std::vector<TypedShape> infer(const Graph& graph, const Node& node);
-// verify_structure, and every node's types as its row infers them. InternalError naming `after` and the node.
+// verify_structure, and compares every node's types with those that its row infers. Throws InternalError,
+// naming `after` and the node.
 void verify(const Graph& graph, std::string_view after);
 
 // A placement rule, parsed: one letter per tensor dim of every input and output ("..." expanded to unique

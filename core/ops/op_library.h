@@ -1,4 +1,4 @@
-// Ops from a shared library.
+// Loads user-defined ops from a shared library.
 #pragma once
 
 #include <string>
@@ -11,25 +11,25 @@ namespace lockstep {
 
 struct OpLibrary {
   const char* abi = LOCKSTEP_OP_LIBRARY_VERSION;  // compared as text before anything else is touched
-  const void* (*table)() = op_table_address;      // the op table that its code reaches
+  const void* (*table)() = op_table_address;      // the op table that the library's code uses
   void (*add)() = nullptr;
 };
 
-// Opens the library at `path`, once in a process, and lets it register its ops (passes, models, tasks). Its
-// path is trusted as that of a device plugin: it has a slash, and the file and every folder on the way are
-// root's or this user's and not writable for others (core/base/trusted_path.h). Every rank loads the same
-// libraries: the ops' definitions are compared before a step is compiled. The library's calls must reach this
-// program's op table: it is linked as a module, and the program with its symbols exported (CMake:
-// ENABLE_EXPORTS; else -rdynamic). UserError when the library is not trusted, cannot be opened, has no entry,
-// was built against other headers or by another compiler, or has an op table of its own; and what register_op
-// throws.
+// Opens the library at `path`, once per process, and lets it register its ops (passes, models, tasks). The
+// path must be trusted, as for a device plugin: it has a slash, and the file and every folder on the way
+// belong to root or this user and are not writable for others (core/base/trusted_path.h). Every rank loads
+// the same libraries: the ops' definitions are compared before a step is compiled. The library's calls must
+// reach this program's op table: link the library as a module, and the program with exported symbols (CMake:
+// ENABLE_EXPORTS; else -rdynamic). Throws UserError if the library is not trusted, cannot be opened, has no
+// entry, was built against other headers or by another compiler, or has its own op table. Also throws the
+// errors of register_op.
 void load_ops(const std::string& path);
-// Whether this process has opened it, by whatever path.
+// Whether this process has opened the library, by any path.
 bool has_loaded_ops(const std::string& path);
 
 }  // namespace lockstep
 
-// What the library defines, once:
+// The library defines one entry:
 //   LOCKSTEP_OP_LIBRARY { lockstep::register_op({.name = "mine::gelu3", ...}); }
 #define LOCKSTEP_OP_LIBRARY                                                                            \
   static void lockstep_add_ops();                                                                      \

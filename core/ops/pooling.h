@@ -1,5 +1,5 @@
 // Pooling and windows over 1 to 3 spatial dims. Conventions of dtypes, rounding and gradients are those at
-// the head of functions.h. In every list one number stands for all spatial dims.
+// the head of functions.h. A list of one number applies to all spatial dims.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ struct PoolOptions {
   std::vector<int64_t> stride = {};     // none: the size of the window
   std::vector<int64_t> padding = {0};   // on both sides, at most half of the window
   std::vector<int64_t> dilation = {1};  // of max_pool
-  bool count_padding = true;            // avg_pool: padding counts as zeros; else the mean of what is there
+  bool count_padding = true;            // avg_pool: padding counts as zeros; else the mean is only over x
 };
 
 // The largest element of each window: floats [N, C, s...] -> [N, C, o...], o = (s + 2 padding - dilation
-// (size - 1) - 1) / stride + 1, rounded down. Padding is never chosen where there is another element; a NaN
+// (size - 1) - 1) / stride + 1, rounded down. Padding is chosen only if the window has nothing else; a NaN
 // wins. Gradient: dy to the first largest element of the window in row-major order, overlaps added in f32.
 // UserError when a window does not fit. As PyTorch's max_pool1d, 2d, 3d (ceil_mode off).
 Tensor max_pool(Tensor x, std::vector<int64_t> size, const PoolOptions& how = {}, Here at = Here::current());
@@ -34,11 +34,11 @@ Tensor adaptive_max_pool(Tensor x, std::vector<int64_t> out, Here at = Here::cur
 Tensor global_avg_pool(Tensor x, Here at = Here::current());
 Tensor global_max_pool(Tensor x, Here at = Here::current());
 
-// What a window holds, as columns: [N, C, s...] -> [N, C prod(size), windows], zeros outside; rows and
-// windows in row-major order. Gradient: fold of dy. As PyTorch's unfold, for any number of spatial dims.
+// The elements of each window as a column: [N, C, s...] -> [N, C prod(size), windows], zeros outside; rows
+// and windows in row-major order. Gradient: fold of dy. As PyTorch's unfold, for any number of spatial dims.
 Tensor unfold(Tensor x, std::vector<int64_t> size, const PoolOptions& how = {}, Here at = Here::current());
-// Its transpose: [N, C prod(size), windows] -> [N, C, spatial...], overlaps added in f32 in ascending order
-// of the place in the window. Gradient: unfold of dy. As PyTorch's fold.
+// Its transpose: [N, C prod(size), windows] -> [N, C, spatial...], overlaps added in f32, in ascending order
+// of the position in the window. Gradient: unfold of dy. As PyTorch's fold.
 Tensor fold(Tensor columns, std::vector<int64_t> spatial, std::vector<int64_t> size,
             const PoolOptions& how = {}, Here at = Here::current());
 

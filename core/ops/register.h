@@ -1,4 +1,4 @@
-// Ops of one's own: rows that a program, or a library that it loads, adds to the op table.
+// User-defined ops: a program, or a library that it loads, adds rows to the op table.
 //
 //   static const OpId gelu3 = register_op({
 //       .name = "mine::gelu3",
@@ -8,8 +8,8 @@
 //       .samples = {{.in = {{DType::f32, {3, 5}}}}}});
 //   Tensor y = apply1(gelu3, {x});
 //
-// An op is pure: its outputs follow from its inputs and attributes alone, with the same bits in every run and
-// on every rank. check_op (compiler/check_op.h) tries it on its samples.
+// An op must be pure: its outputs depend only on its inputs and attributes, with the same bits in every run
+// and on every rank. check_op (compiler/check_op.h) tests it on its samples.
 #pragma once
 
 #include <string>
@@ -21,18 +21,18 @@
 
 namespace lockstep {
 
-// Adds a row, for the life of the process, and returns its handle. Safe from any thread, before a step that
-// uses it is traced; every rank registers the same ops. The same definition once more is nothing new.
-// UserError "[register_op] NAME at file:line: ..." when a piece is missing, does not fit or fails on a
-// sample, and when another definition has this name.
+// Adds a row for the life of the process and returns its handle. Thread-safe; call it before a step that uses
+// the op is traced, with the same ops on every rank. Registering an equal definition again has no effect.
+// Throws UserError "[register_op] NAME at file:line: ..." if a part is missing, does not fit or fails on a
+// sample, or if another definition has this name.
 OpId register_op(OpDefinition definition, Here at = Here::current());
 
-// Names of all registered ops with a hash of the definition: what is text in it, what expansion and gradient
-// trace on the samples, and the bits that a host function and a formula give on them.
+// Names of all registered ops with a hash of the definition. The hash covers its texts, the traces of
+// expansion and gradient on the samples, and the bits of a host function and a formula on them.
 std::vector<std::pair<std::string, std::string>> registered_ops();
 std::string definition_hash(OpId op);  // "" of a built-in op
 
-// What the compiler knows of a registered row beyond the table's fields.
+// The compiler's data of a registered row in addition to the table's fields.
 enum class OwnWork { element, row, all };  // of one call of source
 struct OwnCode {
   OpDefinition definition;

@@ -1,5 +1,5 @@
-// What the rows of the op table are written with: checks of type rules, letters of placement rules, samples,
-// and a few shapes of tensors.
+// Helpers for the rows of the op table: checks of type rules, letters of placement rules, samples, and a few
+// tensor shapes.
 #pragma once
 
 #include "core/ops/held_number.h"
@@ -9,7 +9,7 @@ namespace lockstep::rules {
 
 using Types = std::vector<TypedShape>;
 
-// The dtype in which statistics, sums and losses of a float dtype are kept: f64 for f64, else f32.
+// The dtype of statistics, sums and losses of a float dtype: f64 for f64, else f32.
 DType statistic(DType dtype);
 
 // Type checks; each fails through context.fail naming the input and its type.
@@ -20,8 +20,9 @@ void expect_dtype(const InferContext& c, size_t i, DType dtype, std::string_view
 void expect_rank(const InferContext& c, size_t i, size_t rank, std::string_view role);
 void expect_like(const InferContext& c, size_t i, size_t j);  // equal dtype and shape
 void expect_scalar(const InferContext& c, size_t i, DType dtype, std::string_view role);
-void expect_held(const InferContext& c, std::string_view attr, DType dtype);  // a number that it holds
-std::string in_text(const InferContext& c, size_t i);                         // "f32[2,3]"
+// A number that the dtype represents
+void expect_held(const InferContext& c, std::string_view attr, DType dtype);
+std::string in_text(const InferContext& c, size_t i);  // "f32[2,3]"
 std::string text(const TypedShape& type);
 // Dim `name` of attrs, negative from the end; fails when out of range of input i.
 std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank,
@@ -48,7 +49,7 @@ std::string join_rule(const std::vector<std::string>& in, const std::vector<std:
 std::string same_dims(const InferContext& c);
 std::string unsplit(const InferContext& c);  // ""
 
-// The rule of a row whose inputs have no gradient.
+// The gradient rule of a row whose inputs have no gradient.
 std::vector<Tensor> no_gradient(const VjpContext& c);
 
 // Samples.

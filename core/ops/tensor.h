@@ -1,4 +1,4 @@
-// Tensor: a handle into the graph that is being traced. It has a type, no values.
+// Tensor: a handle into the graph that is being traced. It has a type but no values.
 #pragma once
 
 #include <concepts>
@@ -19,10 +19,11 @@ struct Builder {
   Graph graph;
   std::string scope;
   std::optional<DType> precision = {};  // what contractions compute in: core/ops/precision.h; none: strict
-  std::string loss_scale = {};    // the state that gradients of parameters are scaled by meanwhile; "": none
-  int64_t micro_batches = 0;      // of a step, over all ranks; 0: of something else than a step
-  std::set<ValueId> sparse = {};  // state inputs of which rows alone are read and replaced (Spec::sparse)
-  std::vector<IdRead> id_reads = {};  // that no one op of the graph tells: functions::reads_by_ids()
+  std::string loss_scale = {};  // the state tensor that gradients of parameters are scaled by; "": none
+  int64_t micro_batches = 0;    // of a step, over all ranks; 0: the graph is not a step
+  // State inputs of which a step reads and replaces only some rows (Spec::sparse)
+  std::set<ValueId> sparse = {};
+  std::vector<IdRead> id_reads = {};  // reads that no single op represents: functions::reads_by_ids()
   // State input of this name, added on first use.
   ValueId state_input(const std::string& fqn, DType dtype, const Shape& shape);
   // Scalar input of this name (rank 0), added on first use.
@@ -34,8 +35,8 @@ class Tensor {
   Tensor() = default;  // no tensor: "no gradient", "no bias"
   Tensor(std::shared_ptr<Builder> builder, ValueId id) : builder_(std::move(builder)), id_(id) {}
   bool defined() const { return builder_ != nullptr; }
-  // Its elements are not known while a step is traced, so it is neither true nor false and does not convert
-  // to bool: choose between values with where().
+  // Its elements are not known while a step is traced, so it does not convert to bool: choose between values
+  // with where().
   ValueId id() const { return id_; }
   Shape shape() const { return builder_->graph[id_].shape; }  // a copy: the graph grows while it is traced
   int64_t size(int dim) const;                                // negative dims count from the end
@@ -51,8 +52,8 @@ class Tensor {
 
 using Here = std::source_location;
 
-// While it lives, nodes appended through apply() on this thread take this source line (vjp and expand run
-// under it).
+// While an object lives, nodes appended through apply() on this thread take this source line; vjp and expand
+// run under one.
 class AtLine {
  public:
   explicit AtLine(const SourceLine& at);
@@ -63,14 +64,14 @@ class AtLine {
   const SourceLine* before_;
 };
 
-// A line of the user's program, for messages: `at`, or that of the living CallerLine (caller_line.h).
+// A line of the user's program, for messages: `at`, or the line of a living CallerLine (caller_line.h).
 SourceLine line_of(Here at, std::string scope = {});
-// The source line that a node of `builder` made at `at` takes: that of the living AtLine, else line_of with
-// the builder's scope.
+// The source line of a node of `builder` that is made at `at`: that of a living AtLine, else line_of with the
+// builder's scope.
 SourceLine source_line(const Builder& builder, Here at);
 
-// A Tensor and the line where it is written: what operators take first, so that their nodes and messages name
-// the user's line.
+// A Tensor with the line where it is written: the first argument of operators, so that their nodes and
+// messages name the user's line.
 struct TensorAt {
   template <class T>
     requires std::convertible_to<const T&, Tensor>

@@ -1,4 +1,4 @@
-// Sizes of what slides over spatial dims: kernels of convolutions and windows of pooling.
+// Window: sizes of convolution kernels and pooling windows that slide over spatial dims.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace lockstep {
 
-// How windows of `sizes` lie over the last dims of a tensor. All lists have one number per spatial dim.
+// Sizes, strides, padding and dilation of windows over the last dims of a tensor. All lists have one number
+// per spatial dim.
 struct Window {
   std::vector<int64_t> sizes, stride, lo, hi, dilation;
   size_t dims() const { return sizes.size(); }
   // Elements that one window spans along d.
   int64_t span(size_t d) const { return dilation[d] * (sizes[d] - 1) + 1; }
-  // Windows along d over `size` elements; 0 or less when not one fits.
+  // The number of windows along d over `size` elements; 0 or less if none fits.
   int64_t count(size_t d, int64_t size) const {
     const int64_t left = size + lo[d] + hi[d] - span(d);
     return left < 0 ? 0 : left / stride[d] + 1;
@@ -22,15 +23,16 @@ struct Window {
   bool pads() const;
 };
 
-// The attributes stride, lo, hi and dilation of a node, with these sizes; fails where a list has not one
-// number per dim, or one that is out of range.
+// The attributes stride, lo, hi and dilation of a node, with these sizes. Fails if a list does not have one
+// number per dim, or a number is out of range.
 Window checked_window(const InferContext& c, std::vector<int64_t> sizes);
 Window window_of(const Attrs& attrs, std::vector<int64_t> sizes);
-// Windows along each spatial dim; fails where none fits, naming both sizes.
+// The number of windows along each spatial dim. Fails, naming both sizes, if none fits.
 std::vector<int64_t> checked_counts(const InferContext& c, const Window& window,
                                     const std::vector<int64_t>& spatial);
 
-// The same number for all dims, where a list has one. UserError naming `role` and both lengths.
+// Expands a list of one number to all dims. Throws UserError, naming `role` and both lengths, for another
+// length.
 std::vector<int64_t> per_dim(std::string_view op, const std::vector<int64_t>& list, size_t dims,
                              std::string_view role, const SourceLine& at);
 

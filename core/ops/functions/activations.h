@@ -1,5 +1,5 @@
 // Activations, [...] -> [...]. They take floats, compute in f32 (f64 for f64) and round once at the end,
-// unless said otherwise; so do their gradients.
+// unless stated otherwise; so do their gradients.
 #pragma once
 
 #include "core/ops/apply.h"

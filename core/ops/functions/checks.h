@@ -1,4 +1,4 @@
-// What the functions of this folder are written with: refusals in the user's words, the user's line, shapes.
+// Helpers for the functions of this folder: errors that name the user's line, checks of arguments, shapes.
 #pragma once
 
 #include <initializer_list>
@@ -21,15 +21,15 @@ void need(std::string_view name, const std::vector<Tensor>& inputs, Here at);  /
 // No empty Tensor, and floats of one dtype, or of several under a policy.
 void need_floats(std::string_view name, const std::vector<Tensor>& inputs, Here at);
 void need_ids(std::string_view name, const Tensor& ids, Here at);  // i32 or i64
-// A read by `ids` that no one op tells (losses made of several, gather): `read` says of what, and its value,
-// name and line are filled in. Ids of the data are checked where a batch is filled, constants when the step is
-// compiled.
+// Records a read by `ids` that no single op represents (composed losses, gather). `read` describes what is
+// read; its value, name and line are filled in here. Ids of the data are checked when a batch is filled,
+// constants when the step is compiled.
 void reads_by_ids(std::string_view name, const Tensor& ids, Here at, IdRead read);
-// The attribute of a number beside x, or of one that is made in a dtype; UserError where that does not hold
-// it.
+// The attribute for a number used with x, or created in a dtype. Throws UserError if that dtype cannot
+// represent it.
 Attr held(std::string_view name, const Tensor& x, const Number& number, Here at);
 Attr held(std::string_view name, const Tensor& beside, const Number& number, DType dtype, Here at);
-// A dim counted from 0, for one that may count from the end.
+// Converts a dim that may count from the end into one that counts from 0.
 int64_t dim_of(std::string_view name, const Tensor& x, int64_t dim, Here at);
 // The same for a list: ascending, each named once.
 std::vector<int64_t> dims_of(std::string_view name, const Tensor& x, std::vector<int64_t> dims, Here at);
@@ -39,11 +39,11 @@ std::vector<int64_t> counted(int64_t first, int64_t last);  // first ... last - 
 // NumPy's broadcast shape; false when the shapes do not broadcast.
 bool broadcast_shape(const Shape& a, const Shape& b, Shape& out);
 
-// The stream of random numbers for the next node of these ops: a hash of the layer, of `what` and of how many
-// of them the trace has made so far. The same trace gives the same streams.
+// The random stream for the next node of these ops: a hash of the layer, of `what` and of the number of such
+// nodes traced so far. The same trace gives the same streams.
 int64_t stream_of(const Builder& builder, const char* what, std::initializer_list<OpId> made_by);
 
-// While it lives, what is appended takes the line `at` of the user: a function of several nodes.
+// While an object lives, appended nodes take the user's line `at`: for a function that appends several nodes.
 class InFunction {
  public:
   InFunction(const Tensor& x, Here at) : line_(source_line(*x.builder(), at)), at_(line_) {}
@@ -53,7 +53,7 @@ class InFunction {
   AtLine at_;
 };
 
-// x as the function `name` takes it under the policy of its graph.
+// x, converted as the function `name` takes it under the policy of its graph.
 Tensor under_policy(std::string_view name, Tensor x, Here at);
 
 // f(x) of floats, computed in f32 (f64 for f64) and rounded once to x's dtype, which a policy may widen.

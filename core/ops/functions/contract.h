@@ -10,8 +10,8 @@
 namespace lockstep {
 
 // a b over the last two dims: [..., m, k], [..., k, n] -> [..., m, n]. Leading dims broadcast as in NumPy;
-// [k] is a row in front and a column behind, which vanishes from the result. Gradients: dy b^T and a^T dy,
-// summed over what was broadcast. As PyTorch.
+// [k] is a row as the left operand and a column as the right one; its dim is dropped from the result.
+// Gradients: dy b^T and a^T dy, summed over what was broadcast. As PyTorch.
 Tensor matmul(Tensor a, Tensor b, Here at = Here::current());
 // [batch, m, k], [batch, k, n] -> [batch, m, n]. As PyTorch.
 Tensor bmm(Tensor a, Tensor b, Here at = Here::current());
@@ -21,11 +21,10 @@ Tensor outer(Tensor a, Tensor b, Here at = Here::current());
 // of b. As PyTorch.
 Tensor tensordot(Tensor a, Tensor b, std::vector<int64_t> a_dims, std::vector<int64_t> b_dims,
                  Here at = Here::current());
-// "ij,jk->ik": a letter names a dim; those that do not stand in the result are summed. Without "->" the
-// result has the letters that stand once, in the order of the alphabet. "..." is any dims, broadcast. A
-// letter may stand twice in one operand, which takes the diagonal. Dims of size 1 broadcast. Operands are
-// combined from the left; a pair with something to sum is one contraction. UserError for letters, dims or
-// sizes that do not fit. As PyTorch.
+// "ij,jk->ik": a letter names a dim; letters that are not in the result are summed. Without "->" the result
+// has the letters that occur once, in alphabetical order. "..." is any dims, broadcast. A letter that occurs
+// twice in one operand takes the diagonal. Dims of size 1 broadcast. Operands are combined from the left; a
+// pair with a sum is one contraction. UserError for letters, dims or sizes that do not fit. As PyTorch.
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Here at = Here::current());
 // x weight^T + bias: [..., in], [out, in], [out] -> [..., out]; an empty Tensor is no bias. Gradients: of x
 // dy weight, of the weight dy^T x over all leading dims, of the bias the sum of dy over them. As PyTorch.

@@ -1,5 +1,5 @@
-// Tensors from nothing. `like` and `beside` say which graph the tensor belongs to; their elements are not
-// read. No gradient.
+// Creates tensors. `like` and `beside` are any tensors of the graph that the new tensor belongs to; their
+// elements are not read. No gradient.
 #pragma once
 
 #include <type_traits>
@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-// `value` everywhere, in shape and dtype of `like`. UserError for a number that the dtype does not hold: see
-// operators.h.
+// `value` everywhere, in shape and dtype of `like`. UserError for a number that the dtype cannot represent:
+// see operators.h.
 Tensor full_like(Tensor like, Number value, Here at = Here::current());
 // `value` everywhere, in this shape and dtype.
 Tensor full(Tensor beside, Shape shape, Number value, DType dtype, Here at = Here::current());
@@ -20,8 +20,8 @@ Tensor zeros(Tensor beside, Shape shape, DType dtype = DType::f32, Here at = Her
 Tensor ones(Tensor beside, Shape shape, DType dtype = DType::f32, Here at = Here::current());
 inline Tensor zeros_like(Tensor like, Here at = Here::current()) { return full_like(like, 0, at); }
 inline Tensor ones_like(Tensor like, Here at = Here::current()) { return full_like(like, 1, at); }
-// Numbers that are known while the step is traced: [values]. Each is
-// a node: for a few tens of them. More belong into the state, or into a batch field.
+// Numbers that are known while the step is traced: [values]. Each is a node, so use it for a few tens of
+// numbers; put more into the state or a batch field.
 Tensor constant(Tensor beside, const std::vector<Number>& values, DType dtype = DType::f32,
                 Here at = Here::current());
 template <class T>
@@ -34,8 +34,8 @@ Tensor constant(Tensor beside, const std::vector<T>& values, DType dtype = DType
 Tensor iota(Tensor beside, Shape shape, int dim, DType dtype, Here at = Here::current());
 // The same as i32 in the shape of `like`.
 Tensor iota_like(Tensor like, int dim, Here at = Here::current());
-// A host scalar [], given anew before every step without compiling again: "rng.step", or what an optimizer
-// adds to the state ("optim.lr"; State::add_optimizer). UserError where a name is read with two dtypes.
+// A host scalar [], set before every step without compiling again: "rng.step", or a scalar that an optimizer
+// adds to the state ("optim.lr"; State::add_optimizer). UserError when a name is read with two dtypes.
 Tensor scalar(Tensor beside, const std::string& name, DType dtype = DType::f32);
 
 }  // namespace lockstep

@@ -7,40 +7,39 @@
 namespace lockstep {
 
 // x weight^T + bias as linear(), of bf16: [..., in], [out, in], [out] -> [..., out]; an empty Tensor is no
-// bias. x and the weight are f8_e4m3, each with one scale, 448 / max |values|, of its own and of this call
+// bias. x and the weight are rounded to f8_e4m3, each with its own scale, 448 / max |values|, of this call
 // (current scaling; torchao's tensorwise recipe). The gradients of x and of the weight are such products,
-// too, for which dy is `gradients`; that of the bias is the sum of dy, unrounded. Each operand is rounded
-// once for all products that read it. `rowwise`: a scale for each row of what a product reads, along which it
-// sums (as torchao's rowwise recipe, whose scales are powers of 2, whose dy is f8_e4m3, and whose gradients
-// accumulate as its forward does): x, dy and the weight are rounded by rows for one product, and by columns
-// for another. Rows, inputs and outputs must be multiples of 16. f64 is not rounded: it is for tests of
-// gradients. UserError for other sizes or dtypes.
+// too, with dy in `gradients`; that of the bias is the sum of dy, unrounded. Each operand is rounded once for
+// all products that read it. `rowwise`: one scale per row of an operand, along the dim that the product sums;
+// so x, dy and the weight are rounded by rows for one product and by columns for another. (torchao's rowwise
+// recipe has scales that are powers of 2, dy in f8_e4m3, and gradients that accumulate as its forward does.)
+// Rows, inputs and outputs must be multiples of 16. f64 is not rounded: it is for tests of gradients.
+// UserError for other sizes or dtypes.
 Tensor linear_float8(Tensor x, Tensor weight, Tensor bias = {}, DType gradients = DType::f8_e5m2,
                      bool rowwise = false, Here at = Here::current());
 // Whether linear_float8 takes these shapes.
 bool fits_float8(const Shape& x, const Shape& weight);
 inline constexpr int64_t kFloat8Multiple = 16;  // of matrix units that read 16 bytes at a time
 
-// max |x| over all elements: [...] -> f32 []; a NaN gives NaN. `columns`: those of columns are found first,
-// for a tensor that is summed by columns, too; its value is the same.
+// max |x| over all elements: [...] -> f32 []; a NaN gives NaN. `columns`: computes the maxima of columns
+// first, for a tensor whose columns are also summed; the value is the same.
 Tensor amax(Tensor x, bool columns = false, Here at = Here::current());
 
-// max |x| of each row: [..., k] -> f32 [rows]; of each column: -> f32 [k]. x has elements, and a dim at
-// least.
+// max |x| of each row: [..., k] -> f32 [rows]; of each column: -> f32 [k]. x has at least one dim and one
+// element.
 Tensor amax_of_rows(Tensor x, Here at = Here::current());
 Tensor amax_of_columns(Tensor x, Here at = Here::current());
 
-// A tensor [..., k] in float8: its elements times the inverse of their scale are those that were rounded,
-// about.
+// A tensor [..., k] in float8: its elements times the inverse of their scale approximate the original ones.
 struct Quantized {
   Tensor rows;            // [..., k]
   Tensor turned;          // [k, rows]: the same elements for products that sum over rows
   Tensor inverse;         // f32 [], of one scale, or [rows], of each row
   Tensor inverse_turned;  // the same [], or [k], of each column
 };
-// x of f32 or bf16 [..., k], rounded to `dtype` by the scale of its amax; a tensor of zeros has a scale, too.
+// x of f32 or bf16 [..., k], rounded to `dtype` by the scale of its amax, which is finite also for zeros.
 Quantized quantize(Tensor x, DType dtype, bool columns = false, Here at = Here::current());
-// The same with a scale for each row, and in `turned` one for each column.
+// The same with a scale for each row, and in `turned` for each column.
 Quantized quantize_rowwise(Tensor x, DType dtype, Here at = Here::current());
 // a [..., k], b [n, k], both as rows or turned, and the inverses of their scales, each [], or [rows of a] and
 // [n] -> bf16 [..., n]: sum over k of a b, times both inverses, plus bias [n] or an empty Tensor. `fast`:

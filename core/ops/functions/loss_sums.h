@@ -1,5 +1,5 @@
-// Sums of losses, a + 0.5 * b: each is divided by its own count over all micro-batches and ranks, so that
-// values and gradients are those of the written formula on any mesh, also where the counts differ.
+// Sums of losses, a + 0.5 * b. Each term is divided by its own count over all micro-batches and ranks, so
+// values and gradients are those of the formula on any mesh, even if the counts differ.
 #pragma once
 
 #include <string_view>
@@ -22,18 +22,18 @@ Loss operator-(LossAt a, const Loss& b);
 Loss operator-(LossAt a);
 Loss& operator+=(Loss& a, LossAt b);
 Loss& operator-=(Loss& a, LossAt b);
-// Every term times a number, over it. UserError for a number that is not finite.
+// Multiplies or divides every term by a number. UserError for a number that is not finite.
 Loss operator*(LossAt a, double weight);
 Loss operator*(double weight, LossAt a);
 Loss operator/(LossAt a, double weight);
-// The same by a tensor of one element that all micro-batches of a step have alike: made of weights, buffers,
-// scalars and sums of counts. Gradients flow into it. UserError for one that reads the micro-batch, or a sum
-// that is known behind the last one.
+// The same with a tensor of one element that is equal in all micro-batches of a step: computed from weights,
+// buffers, scalars and sums of counts. Gradients flow into it. UserError for one that reads the micro-batch,
+// or a sum that is known only after the last one.
 Loss operator*(LossAt a, const Tensor& weight);
 Loss operator*(const Tensor& weight, LossAt a);
 Loss operator/(LossAt a, const Tensor& weight);
-// A number, or such a tensor, beside the means: loss + 0.01 * sum(w * w). The step's
-// first micro-batch alone has it, with a count of 1: it is added once, to the bit. 0 is no term.
+// Adds a number, or such a tensor, to the means: loss + 0.01 * sum(w * w). Only the step's first micro-batch
+// contributes it, with a count of 1, so it is added exactly once. 0 adds no term.
 Loss operator+(LossAt a, double b);
 Loss operator+(double a, LossAt b);
 Loss operator-(LossAt a, double b);
@@ -43,11 +43,11 @@ Loss operator+(const Tensor& a, LossAt b);
 Loss operator-(LossAt a, const Tensor& b);
 Loss operator-(const Tensor& a, LossAt b);
 
-// The losses that it is the sum of: itself, or its terms. UserError "[name] line: ..." where one has no sum
-// or no count, or those are no scalars.
+// The terms of a loss, or the loss itself. UserError "[name] line: ..." if one has no sum or no count, or
+// these are not scalars.
 std::vector<Loss> terms_of(std::string_view name, const Loss& loss, Here at = Here::current());
-// Its value: the sum of sum / count over the terms, of all micro-batches on all ranks, []. Known behind the
-// last micro-batch.
+// The loss value []: the sum of sum / count over the terms, of all micro-batches on all ranks. Known after
+// the last micro-batch.
 Tensor mean_of_step(const Loss& loss, Here at = Here::current());
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Losses as a sum and a count: the division happens once, after both are summed over all micro-batches and
-// ranks. Each is PyTorch's loss of that name with reduction="mean", where sums may lie on many ranks. Sums
-// are f32 (f64 for f64), of floats; integers stand where they are named.
+// ranks. Each is PyTorch's loss of that name with reduction="mean", with sums over many ranks. Inputs are
+// floats, unless integers are named; sums are f32 (f64 for f64).
 #pragma once
 
 #include <vector>
@@ -12,22 +12,22 @@ namespace lockstep {
 struct Loss {
   Tensor sum;    // f32 [] (f64 for f64 values)
   Tensor count;  // i64 []; or floats [], the sum of weights, which must not depend on the state
-  // Of a sum of losses, 0.5 * a + b (loss_sums.h): two or more losses, each of which is divided by its own
-  // count. The sum and the count of the whole are empty then.
+  // For a sum of losses, 0.5 * a + b (loss_sums.h): two or more losses, each divided by its own count. `sum`
+  // and `count` above are then empty.
   std::vector<Loss> terms = {};
 };
-// One's own loss of values [...] of floats: their sum and number; or sum(values weights) and sum(weights),
-// where weights have the values' shape and are floats, bool or integers (a mask has a count of i64).
+// A loss of your own from values [...] of floats: their sum and number; or sum(values weights) and
+// sum(weights). Weights have the values' shape and are floats, bool or integers (a mask gives an i64 count).
 Loss mean_loss(Tensor values, Here at = Here::current());
 Loss mean_loss(Tensor values, Tensor weights, Here at = Here::current());
 
 // Targets of this value do not count, as in PyTorch.
 inline constexpr int64_t kIgnoreIndex = -100;
 // -log(softmax(logits)[target]), summed over the rows that count: logits [..., vocab] of floats, targets i32
-// [...] -> {sum, count of rows}. In f32 (f64 for f64) from the log-sum-exp, which forward keeps. Targets lie
-// in [0, vocab) or are kIgnoreIndex; a kernel does not check (another one counts as a logit of 0), the
-// reference backend does. Gradient of the logits: dsum (softmax - 1 at the target) in rows that count, 0 in
-// the others, rounded once to their dtype. As PyTorch's cross_entropy(reduction="sum").
+// [...] -> {sum, count of rows}. In f32 (f64 for f64) from the log-sum-exp, which forward keeps. Targets are
+// in [0, vocab) or kIgnoreIndex. The reference backend checks this; kernels do not and take a logit of 0 for
+// other targets. Gradient of the logits: dsum (softmax - 1 at the target) in rows that count, 0 in the
+// others, rounded once to their dtype. As PyTorch's cross_entropy(reduction="sum").
 Loss cross_entropy(Tensor logits, Tensor targets, Here at = Here::current());
 struct CrossEntropyOptions {
   Tensor weight = {};  // of each class, floats [vocab]: the count is the sum of the targets' weights
@@ -39,8 +39,8 @@ struct CrossEntropyOptions {
 };
 Loss cross_entropy(Tensor logits, Tensor targets, const CrossEntropyOptions& options,
                    Here at = Here::current());
-// The same against probabilities [..., vocab] of the logits' type: -sum(p log(softmax(logits))) of each row.
-// Weights scale the classes; the count is that of rows. As PyTorch's cross_entropy with soft targets.
+// The same against probabilities [..., vocab] of the logits' type: -sum(p log(softmax(logits))) for each row.
+// Weights scale the classes; the count is the number of rows. As PyTorch's cross_entropy with soft targets.
 Loss soft_cross_entropy(Tensor logits, Tensor probabilities, const CrossEntropyOptions& options = {},
                         Here at = Here::current());
 // -log_probabilities[target]: as cross_entropy, after log_softmax.
@@ -56,8 +56,8 @@ Loss smooth_l1_loss(Tensor x, Tensor target, double beta = 1, Here at = Here::cu
 // -(t log p + (1 - t) log(1 - p)), each logarithm at least -100; p in [0, 1]. Gradient: 0 where a logarithm
 // is limited (PyTorch: about 1e12).
 Loss binary_cross_entropy(Tensor p, Tensor target, Here at = Here::current());
-// The same of p = sigmoid(x) without overflow. pos_weight, if any, broadcasts against x and scales the first
-// term.
+// The same with p = sigmoid(x), without overflow. pos_weight, if any, broadcasts against x and scales the
+// first term.
 Loss binary_cross_entropy_with_logits(Tensor x, Tensor target, Tensor pos_weight = {},
                                       Here at = Here::current());
 // log(1 + e^(-target x)), target -1 or 1.
@@ -69,12 +69,11 @@ Loss margin_ranking_loss(Tensor a, Tensor b, Tensor target, double margin = 0, H
 // x - target log(x), or e^x - target x of log(x): without Stirling's term.
 Loss poisson_nll_loss(Tensor x, Tensor target, bool log_input = true, double eps = 1e-8,
                       Here at = Here::current());
-// (log(v) + (x - target)^2 / v) / 2 with v = max(variance, eps), through which no gradient flows where it is
-// limited.
+// (log(v) + (x - target)^2 / v) / 2 with v = max(variance, eps); no gradient flows into a variance below eps.
 Loss gaussian_nll_loss(Tensor x, Tensor target, Tensor variance, double eps = 1e-6,
                        Here at = Here::current());
-// target (log(target) - x), or e^target (target - x) where the target is a logarithm, too; the count is that
-// of dim 0, as in PyTorch's reduction="batchmean".
+// target (log(target) - x), or, for a target that is also a logarithm, e^target (target - x). The count is
+// the size of dim 0, as in PyTorch's reduction="batchmean".
 Loss kl_div(Tensor log_probabilities, Tensor target, bool log_target = false, Here at = Here::current());
 
 // Of each row, [rows, n].

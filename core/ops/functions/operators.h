@@ -1,9 +1,9 @@
 // Functions of two or three elements and the operators of C++. Shapes broadcast as in NumPy: dims are matched
-// from the last and must be equal or 1; the gradient of a broadcast input is summed over the dims that were
-// made. UserError naming both shapes when they do not broadcast, or both types when the dtypes differ. A
-// number takes the tensor's dtype: floats round it to the nearest, integers and bool hold it exactly.
-// UserError for a number that the dtype does not hold: a fraction, NaN or 300 beside u8, 1e300 beside f32
-// (whose own infinity is written as such).
+// from the last and must be equal or 1; the gradient of a broadcast input is summed over the broadcast dims.
+// UserError naming both shapes when they do not broadcast, or both types when the dtypes differ. A number
+// takes the tensor's dtype: floats round it to the nearest, integers and bool must represent it exactly.
+// UserError for a number that the dtype cannot represent: a fraction, NaN or 300 with u8, 1e300 with f32
+// (write infinity itself if you mean it).
 #pragma once
 
 #include "core/ops/apply.h"
@@ -73,8 +73,8 @@ Tensor maximum(Tensor a, Tensor b, Here at = Here::current());
 // The smaller one; NaN, ties and gradient as in maximum.
 Tensor minimum(Tensor a, Tensor b, Here at = Here::current());
 
-// Comparisons: bool, without a gradient. Equality is of any dtype, order is of numbers. NaN equals nothing
-// and has no place in an order: only != holds. 0 equals -0.
+// Comparisons: bool, without a gradient. Equality takes any dtype, order takes numbers. With NaN only != is
+// true. 0 equals -0.
 Tensor equal(Tensor a, Tensor b, Here at = Here::current());
 Tensor not_equal(Tensor a, Tensor b, Here at = Here::current());
 Tensor less(Tensor a, Tensor b, Here at = Here::current());
@@ -122,8 +122,8 @@ Tensor operator&(TensorAt a, Number b);
 Tensor operator|(TensorAt a, Number b);
 Tensor operator^(TensorAt a, Number b);
 Tensor operator~(TensorAt a);
-// Integers times or over 2^b, by their bits; a right shift of a signed one keeps the sign. b from 0 to bits
-// - 1. No gradient. As PyTorch.
+// Integers multiplied or divided by 2^b, by shifting bits; a right shift of a signed integer keeps the sign.
+// b is from 0 to bits - 1. No gradient. As PyTorch.
 Tensor bitwise_left_shift(Tensor a, Tensor b, Here at = Here::current());
 Tensor bitwise_right_shift(Tensor a, Tensor b, Here at = Here::current());
 Tensor bitwise_left_shift(Tensor a, Number b, Here at = Here::current());

@@ -1,5 +1,5 @@
-// Running sums, and what puts elements in order, along one dim. Nothing here is quadratic: a running sum over
-// n elements is about log2(n) passes, a sort log2(n)^2 / 2.
+// Running sums and sorting along one dim. Nothing is quadratic: a running sum over n elements takes about
+// log2(n) passes, a sort log2(n)^2 / 2.
 #pragma once
 
 #include "core/ops/apply.h"
@@ -17,19 +17,19 @@ struct ValuesAndIndices {
   Tensor values;   // x's dtype; their gradient goes to the elements chosen
   Tensor indices;  // i32
 };
-// The largest (smallest) element along `dim` and its index: the first of equals; a NaN wins. As PyTorch's
-// max(dim), which gives i64.
+// The largest (smallest) element along `dim` and its index; of equal elements the first. A NaN wins. As
+// PyTorch's max(dim), which gives i64.
 ValuesAndIndices max_with_index(Tensor x, int dim, bool keep = false, Here at = Here::current());
 ValuesAndIndices min_with_index(Tensor x, int dim, bool keep = false, Here at = Here::current());
 // Sorted along `dim`: f32, bf16, f16 and integers of at most 32 bits. Equal elements keep their order (0
-// equals -0); NaN counts as the largest. A bitonic network over elements and places as one integer. As
-// PyTorch's sort(stable=True). Elements along `dim`: fewer than 2^31.
+// equals -0); NaN counts as the largest. It is a bitonic network over pairs of element and index, packed into
+// one integer. As PyTorch's sort(stable=True). Elements along `dim`: fewer than 2^31.
 ValuesAndIndices sort(Tensor x, int dim = -1, bool descending = false, Here at = Here::current());
 Tensor argsort(Tensor x, int dim = -1, bool descending = false, Here at = Here::current());
-// The k largest (smallest) along `dim`, in order; of equals the first. As PyTorch, which chooses any of
-// equals.
+// The k largest (smallest) along `dim`, in order; of equal elements the first. As PyTorch, which chooses any
+// of them.
 ValuesAndIndices topk(Tensor x, int64_t k, int dim = -1, bool largest = true, Here at = Here::current());
-// The element in the middle along `dim`, the lower one of two; NaN where there is one. As PyTorch.
+// The middle element along `dim`, the lower one of two; NaN if any element is NaN. As PyTorch.
 ValuesAndIndices median(Tensor x, int dim = -1, bool keep = false, Here at = Here::current());
 
 }  // namespace lockstep

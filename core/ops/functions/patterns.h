@@ -1,5 +1,5 @@
-// Tensors that follow from indices: numbers in a row, ones at given places, triangles. No gradient, but for
-// that of a triangle's elements. `beside` says which graph the tensor belongs to.
+// Tensors computed from indices: sequences of numbers, one-hot and identity, triangles. Only tril and triu
+// have a gradient. `beside` is any tensor of the graph.
 #pragma once
 
 #include "core/ops/apply.h"
@@ -8,14 +8,14 @@
 namespace lockstep {
 
 // start, start + step, ... before `end`: [ceil((end - start) / step)]. UserError for step 0, for no element,
-// and where the dtype does not hold start, step or the last number.
+// and when the dtype cannot represent start, step or the last number.
 Tensor arange(Tensor beside, Number start, Number end, Number step = 1, DType dtype = DType::i32,
               Here at = Here::current());
-// `count` numbers from `first` to `last`, both included, equally far apart; of floats, which hold both. As
+// `count` equidistant floats from `first` to `last`, both included and representable in the dtype. As
 // PyTorch.
 Tensor linspace(Tensor beside, double first, double last, int64_t count, DType dtype = DType::f32,
                 Here at = Here::current());
-// 1 on the diagonal, else 0: [rows, columns]; as many columns as rows where they are not given.
+// 1 on the diagonal, else 0: [rows, columns]; columns = rows if not given.
 Tensor eye(Tensor beside, int64_t rows, int64_t columns = -1, DType dtype = DType::f32,
            Here at = Here::current());
 // ids [...] of i32 or i64 -> [..., classes]: 1 at the id, else 0; all 0 for an id outside [0, classes). As

@@ -69,8 +69,8 @@ Tensor erfinv(Tensor x, Here at = Here::current());
 // 1 / (1 + e^-x) of floats, without overflow. Gradient: dy y (1 - y).
 inline Tensor sigmoid(Tensor x, Here at = Here::current()) { return apply1(ops::sigmoid, {x}, {}, at); }
 
-// x limited to [lo, hi], of numbers. NaN stays NaN. UserError unless lo <= hi, and for a bound that x's
-// dtype does not hold. Gradient: dy where lo <= x <= hi, bounds included, else 0. As PyTorch.
+// x limited to [lo, hi], of numbers. NaN stays NaN. UserError unless lo <= hi, and for a bound that x's dtype
+// cannot represent. Gradient: dy where lo <= x <= hi, bounds included, else 0. As PyTorch.
 Tensor clamp(Tensor x, Number lo, Number hi, Here at = Here::current());
 // Whether a float is NaN, infinite, neither: bool. No gradient.
 Tensor isnan(Tensor x, Here at = Here::current());
@@ -80,14 +80,14 @@ Tensor isfinite(Tensor x, Here at = Here::current());
 // Gradient: dy where x is finite, else 0. As PyTorch.
 Tensor nan_to_num(Tensor x, Number nan = 0, Here at = Here::current());
 
-// x in another dtype, any to any; x itself where the dtype is right already. To a float: to the nearest, ties
-// to even; to bf16 and f16 by way of f32. Float to integer: towards 0, beyond the range to its end, NaN to 0.
-// Integer to integer wraps. To bool: x != 0, true for NaN. Gradient: dy converted back, between floats alone.
+// x in another dtype, any to any; x itself if it has the dtype already. To a float: to the nearest, ties to
+// even; to bf16 and f16 by way of f32. Float to integer: towards 0, beyond the range to its end, NaN to 0.
+// Integer to integer wraps. To bool: x != 0, true for NaN. Gradient: dy converted back, only between floats.
 Tensor convert(Tensor x, DType dtype, Here at = Here::current());
-// The same bits as another dtype of the same size. UserError for another size, and where a gradient is asked
-// for. As PyTorch's view(dtype).
+// The same bits as another dtype of the same size. UserError for another size, and when a gradient is needed.
+// As PyTorch's view(dtype).
 Tensor bitcast(Tensor x, DType dtype, Here at = Here::current());
-// x itself, of any dtype, and a constant for gradients: none flows through it. As PyTorch's detach.
+// x itself, of any dtype, as a constant: no gradient flows through it. As PyTorch's detach.
 inline Tensor stop_gradient(Tensor x, Here at = Here::current()) {
   return apply1(ops::stop_gradient, {x}, {}, at);
 }

@@ -1,6 +1,6 @@
-// Reductions over `dims`, each named once, which vanish or, with `keep`, become 1; over all dims where none
-// are given. An empty list of dims: x itself. The order of additions follows from the sizes; it does not
-// depend on threads, data ranks or fusion.
+// Reductions over `dims`, each named once. These dims are dropped or, with `keep`, become 1. Without the
+// argument all dims are reduced; an empty list gives x itself. The order of additions follows from the sizes;
+// it does not depend on threads, data ranks or fusion.
 #pragma once
 
 #include "core/ops/apply.h"
@@ -26,7 +26,8 @@ Tensor any(Tensor x, std::vector<int64_t> dims, bool keep = false, Here at = Her
 Tensor any(TensorAt x);
 Tensor all(Tensor x, std::vector<int64_t> dims, bool keep = false, Here at = Here::current());
 Tensor all(TensorAt x);
-// The index of the largest (smallest) element along `dim`: i32; the first of equals, a NaN wins. No gradient.
+// The index of the largest (smallest) element along `dim`: i32; of equal elements the first. A NaN wins. No
+// gradient.
 Tensor argmax(Tensor x, int dim, bool keep = false, Here at = Here::current());
 Tensor argmin(Tensor x, int dim, bool keep = false, Here at = Here::current());
 

@@ -1,4 +1,4 @@
-// Views: the same elements elsewhere, of any dtype, exactly.
+// Views: the same elements at other positions, of any dtype, exactly.
 #pragma once
 
 #include "core/ops/apply.h"
@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// The elements in row-major order in another shape of as many; one size may be -1 and follows from the rest.
-// Gradient: dy in x's shape. As PyTorch.
+// The elements in row-major order in another shape with the same number of elements; one size may be -1 and
+// follows from the rest. Gradient: dy in x's shape. As PyTorch.
 Tensor reshape(Tensor x, Shape shape, Here at = Here::current());
 // Dims first ... last as one. As PyTorch.
 Tensor flatten(Tensor x, int first = 0, int last = -1, Here at = Here::current());
@@ -23,7 +23,7 @@ Tensor unsqueeze(Tensor x, int dim, Here at = Here::current());
 Tensor permute(Tensor x, std::vector<int64_t> order, Here at = Here::current());
 // Dims a and b exchanged. Gradient: dy with the same dims exchanged. As PyTorch.
 Tensor transpose(Tensor x, int a, int b, Here at = Here::current());
-// Dim `from` at place `to`, the others in their order. As PyTorch.
+// Moves dim `from` to position `to`; the others keep their order. As PyTorch.
 Tensor movedim(Tensor x, int from, int to, Here at = Here::current());
 
 // x repeated along new leading dims and along dims of size 1, NumPy's rule. Gradient: dy summed over what was
@@ -31,8 +31,8 @@ Tensor movedim(Tensor x, int from, int to, Here at = Here::current());
 Tensor broadcast_to(Tensor x, Shape shape, Here at = Here::current());
 // The same, where -1 leaves a dim as it is. As PyTorch.
 Tensor expand(Tensor x, Shape shape, Here at = Here::current());
-// Dim i of x becomes dim dims[i] of the result, in any order, and is as large or was 1; x is repeated along
-// the dims of the result that none becomes. Gradient: as in broadcast_to. As XLA's BroadcastInDim.
+// Dim i of x becomes dim dims[i] of the result, in any order, and has its size or 1; x is repeated along all
+// other dims of the result. Gradient: as in broadcast_to. As XLA's BroadcastInDim.
 Tensor broadcast_dims(Tensor x, Shape shape, std::vector<int64_t> dims, Here at = Here::current());
 // x `times[d]` times along dim d, one copy after another; `times` may have more entries than x has dims,
 // which are new leading ones. Gradient: the sum over the copies. As PyTorch's repeat; tile takes fewer
@@ -46,14 +46,14 @@ Tensor repeat_interleave(Tensor x, int64_t times, int dim, Here at = Here::curre
 std::vector<Tensor> meshgrid(std::vector<Tensor> xs, Here at = Here::current());
 
 // Elements start, start + step, ... before limit along `dim`. Bounds below 0 count from the end, and bounds
-// outside are moved to the ends, as in Python; step >= 1. Gradient: dy there, 0 elsewhere. As
-// x[start:limit:step].
+// outside are clamped, as in Python; step >= 1. Gradient: dy there, 0 elsewhere. As x[start:limit:step].
 Tensor slice(Tensor x, int dim, int64_t start, int64_t limit, int64_t step, Here at = Here::current());
-// The same by 1, whose bounds must lie inside: -size <= start <= limit <= size; else UserError. As narrow.
+// The same with step 1; the bounds must be inside: -size <= start <= limit <= size, else UserError. As
+// narrow.
 Tensor slice(Tensor x, int dim, int64_t start, int64_t limit, Here at = Here::current());
 // Element `index` along `dim`, which vanishes; below 0 from the end. As PyTorch.
 Tensor select(Tensor x, int dim, int64_t index, Here at = Here::current());
-// Neighbouring parts along `dim`, of these sizes, which add up to the whole. Gradient: 0 beside the part. As
+// Consecutive parts along `dim` of these sizes, which add up to the whole. Gradient: 0 outside the part. As
 // PyTorch.
 std::vector<Tensor> split(Tensor x, int dim, std::vector<int64_t> sizes, Here at = Here::current());
 // `count` parts along `dim`, equal but for the last, which may be smaller; fewer where there are not as many.
@@ -67,11 +67,11 @@ Tensor concat(std::vector<Tensor> xs, int dim, Here at = Here::current());
 Tensor stack(std::vector<Tensor> xs, int dim = 0, Here at = Here::current());
 
 // lo[d] times `value` before and hi[d] times after the elements of dim d: one number per dim, none negative.
-// UserError for a `value` that x's dtype does not hold. Gradient: the part of dy that x fills.
+// UserError for a `value` that x's dtype cannot represent. Gradient: the part of dy that x fills.
 Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, Number value,
            Here at = Here::current());
-// What stands beside x: mirrored without the edge (lo, hi < size), the edge again, or x from the other end
-// (lo, hi <= size). Gradient: summed over the copies. As PyTorch's pad.
+// Values of the padding: x mirrored without the edge (lo, hi < size), the edge repeated, or x from the other
+// end (lo, hi <= size). Gradient: summed over the copies. As PyTorch's pad.
 enum class PadMode { reflect, replicate, circular };
 Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, PadMode mode,
            Here at = Here::current());
