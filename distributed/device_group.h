@@ -1,5 +1,4 @@
-// Groups whose buffers are in a device's memory, made from groups whose buffers are in the host's. Compiles
-// without CUDA.
+// Makes groups for buffers in device memory from groups for buffers in host memory. Compiles without CUDA.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +10,17 @@
 
 namespace lockstep::distributed {
 
-// The ranks of `host` as a group for buffers in the memory of `device`. Collective over `host`.
-// - the host addresses the device's memory: `host` itself;
-// - one rank: copies on the device's streams, no communicator;
-// - CUDA: NCCL (distributed/nccl/nccl_group.h). UserError on all ranks when one of them cannot open NCCL,
-// PeerError when no communicator
-//   could be made within the deadline;
-// - else, a device from a plugin: staged_group.
-// The device outlives the group; captured work that holds its collectives does not.
+// The ranks of `host` as a group for buffers in the memory of `device`. Collective over `host`. The result is:
+// - if the host addresses the device's memory: `host` itself;
+// - for one rank: copies on the device's streams, without a communicator;
+// - for CUDA: NCCL (distributed/nccl/nccl_group.h). Throws UserError on all ranks if one of them cannot open
+//   NCCL, PeerError if no communicator is made within the deadline;
+// - for other devices, from plugins: staged_group.
+// The device must outlive the group, and the group must outlive captured work with its collectives.
 std::shared_ptr<Group> device_group(Device& device, const std::shared_ptr<Group>& host);
-// The ranks of `parent`, a group that device_group gave, that give the same color, ordered by (key, rank in
-// parent). `host` is the host group of the same ranks. Collective over `parent`, except that no call is made
-// of groups of one rank: all ranks must then be in such a group.
+// Splits `parent`, a result of device_group: ranks with the same color form a group, ordered by (key, rank in
+// parent). `host` is the host group of the new group's ranks. Collective over `parent`, except that groups of
+// one rank make no call; then all ranks must be in such a group.
 std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<Group>& parent,
                                           const std::shared_ptr<Group>& host, int color, int key);
 

@@ -1,4 +1,4 @@
-// The memory of a collective as two regions, what it reads and what it writes, and the same collective over
+// Regions: the memory that a collective reads and the memory that it writes; and a copy of a collective with
 // other memory.
 #pragma once
 
@@ -14,8 +14,8 @@ struct Regions {
   void* out = nullptr;
   size_t out_bytes = 0;
 };
-// The regions of a collective that has passed check_collective, seen from `rank`. A broadcast reads on its
-// root and writes elsewhere.
+// The regions of a collective on `rank`; it must have passed check_collective. A broadcast reads on its root
+// and writes on other ranks.
 Regions regions_of(const Collective& what, int rank);
 // The same collective, reading from `in` and writing to `out`.
 Collective over_regions(Collective what, int rank, const void* in, void* out);

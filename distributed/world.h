@@ -1,4 +1,4 @@
-// World: all ranks of a run, however they were launched.
+// World: all ranks of a run, independent of how they were launched.
 #pragma once
 
 #include <unistd.h>
@@ -18,15 +18,15 @@ class World {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::shared_ptr<Group> group() = 0;  // all ranks, named "world"
-  // Collective over the world: ranks that give the same color form a group, ordered by (key, world rank).
-  // Throws PeerError.
+  // Collective over the world: ranks with the same color form a group, ordered by (key, world rank). Throws
+  // PeerError.
   virtual std::shared_ptr<Group> split(int color, int key, const std::string& name) = 0;
-  // The normal end, collective: all ranks meet, then the machinery is taken down. Groups must not be used
-  // afterwards. Without it, the destructor leaves the world as after an error: nothing is waited for.
+  // The normal end, collective: all ranks synchronise, then the world is shut down. Do not use groups
+  // afterwards. Without it, the destructor acts as after an error and waits for nothing.
   virtual void finish() = 0;
   // The end after an error: flushes standard streams and ends the process at once with `exit_code`, without
-  // waiting for any peer. After a PeerError this is the only safe way out, since a collective that is under
-  // way cannot be cancelled.
+  // waiting for any peer. After a PeerError this is the only safe way out, since a started collective cannot
+  // be cancelled.
   [[noreturn]] static void leave(int exit_code) {
     std::cout.flush();
     std::cerr.flush();

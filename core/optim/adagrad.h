@@ -11,7 +11,7 @@ struct AdagradOptions {
   double eps = 1e-10;
   double weight_decay = 0;                 // of tensors of two or more dims; added to the gradient
   double clip = 0;                         // largest global norm of the gradients; 0: no clipping
-  std::vector<Parameter> parameters = {};  // empty: all that are trained and in no other group
+  std::vector<Parameter> parameters = {};  // empty: all trained parameters in no other group
 };
 
 // g = scale g + wd p;  s += g g;  p -= lr g / (sqrt(s) + eps). Moment PATH.FQN.sum; host scalar PATH.lr.
@@ -22,7 +22,7 @@ class Adagrad : public RuleOptimizer {
                    Here line = Here::current());
 };
 
-// The group of these options, for optimizers that have another rule for some tensors.
+// The rule group for these options, for optimizers that have another rule for some tensors.
 RuleGroup adagrad_group(const AdagradOptions& options, const OptionChecks& checks);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ struct AdamWOptions {
   double weight_decay = 0.1;               // of tensors of two or more dims
   double clip = 1.0;                       // largest global norm of the gradients; 0: no clipping
   DType moments = DType::f32;              // or bf16, rounded at random (core/optim/rounded_moments.h)
-  std::vector<Parameter> parameters = {};  // empty: all that are trained and in no other group
+  std::vector<Parameter> parameters = {};  // empty: all trained parameters in no other group
 };
 
 // Update t, with g the gradient times the clipping factor:
@@ -25,7 +25,7 @@ struct AdamWOptions {
 // PATH.bias2 = 1 - b2^t, in double.
 class AdamW : public RuleOptimizer {
  public:
-  // `groups`: parameters with options of their own, but the clip, which is that of `options`. UserError when
+  // `groups`: parameters with their own options, except the clip, which is that of `options`. UserError when
   // an option is out of range, and as RuleOptimizer.
   explicit AdamW(Scope at, AdamWOptions options = {}, std::vector<AdamWOptions> groups = {},
                  Here line = Here::current());

@@ -1,5 +1,5 @@
-// The optimizers, their headers and a line each in the order of help and messages: what a config calls it,
-// its class, and its options, whose members name the config keys that it reads.
+// The list of optimizers in the order of help and messages: headers, and one line each with the name in a
+// config, the class, and the options, whose members name the config keys.
 #pragma once
 
 #include "core/optim/adafactor.h"

@@ -5,18 +5,18 @@
 
 namespace lockstep {
 
-// average = decay average + (1 - decay) p after each update, p the new weights; after the first it is p. A
-// step that is passed over is none. Recorded as moments PATH.FQN.average, which lie on their owners; host
-// scalar PATH.decay.
+// After each update average = decay average + (1 - decay) p, with the new weights p; after the first it is p.
+// A skipped step does not count. Recorded as moments PATH.FQN.average, placed on the ranks that own the rows;
+// host scalar PATH.decay.
 class WeightAverage {
  public:
-  // Of all parameters that are trained, or of these. UserError unless 0 <= decay < 1, and where the path has
-  // an optimizer or an average already.
+  // Averages all trained parameters, or these. UserError unless 0 <= decay < 1, and when the path has an
+  // optimizer or an average already.
   explicit WeightAverage(Scope at, double decay = 0.999, std::vector<Parameter> parameters = {},
                          Here line = Here::current());
-  // Behind the optimizer's update, in the same step; `beside`: any tensor of it.
+  // Call after the optimizer's update, in the same step; `beside` is any tensor of the step.
   void update(const Tensor& beside, Here at = Here::current());
-  Parameter of(const Parameter& parameter) const;  // where its average lies
+  Parameter of(const Parameter& parameter) const;  // the parameter's average
 
  private:
   State* state_;

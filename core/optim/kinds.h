@@ -14,9 +14,9 @@
 
 namespace lockstep {
 
-// What a config says, read as far as a kind has a use for it.
+// The optimizer options of a config; a kind reads those that it uses.
 struct OptimizerChoice {
-  Schedule lr = 0.0, muon_lr = 0.0;  // of Muon's matrices: a rate of their own
+  Schedule lr = 0.0, muon_lr = 0.0;  // muon_lr: the rate of Muon's matrices
   std::array<double, 2> betas = {0.9, 0.95};
   DType moments = DType::f32;
   double eps = 1e-8, momentum = 0, alpha = 0.99, weight_decay = 0, clip = 0;
@@ -27,7 +27,7 @@ struct OptimizerChoice {
   std::string muon_rate = "match_rms_adamw";
   std::vector<std::string> muon_adamw = {};  // globs of matrices that AdamW updates; each names one
   double beta2_decay = -0.8, eps2 = 1e-3, d = 1;
-  struct Group {  // parameters with numbers of their own
+  struct Group {  // parameters with their own options
     std::vector<Parameter> parameters;
     Schedule lr;
     double weight_decay;
@@ -37,7 +37,7 @@ struct OptimizerChoice {
 
 struct OptimizerKind {
   std::string_view name;
-  std::vector<std::string_view> reads;  // fields of the choice beside lr, weight_decay and clip
+  std::vector<std::string_view> reads;  // fields of the choice in addition to lr, weight_decay and clip
   std::unique_ptr<Optimizer> (*make)(Scope at, const OptimizerChoice& choice);
 };
 std::span<const OptimizerKind> optimizer_kinds();

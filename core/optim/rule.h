@@ -1,5 +1,5 @@
-// RuleOptimizer: what optimizers by rule share. A rule makes of a parameter, its gradient and its moments new
-// ones, and reads host scalars.
+// RuleOptimizer: the base of optimizers that are a rule. A rule computes a new parameter and new moments from
+// the old ones, the gradient and host scalars.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-// What a rule sees of one parameter.
+// The input of a rule for one parameter.
 struct RuleInput {
   const Parameter& parameter;
-  Tensor p, g;                                            // g as it came: times `scale` it is clipped
+  Tensor p, g;                                            // g is unclipped: multiply by `scale`
   std::vector<Tensor> moments;                            // f32, or f64 as p
   bool rounded;                                           // moments are kept in bf16
   Tensor scale;                                           // f32 []
@@ -26,7 +26,7 @@ struct RuleInput {
   double decay_of(double weight_decay) const;  // 0 for tensors of fewer than two dims
 };
 
-// Ranges of options, told as check_option tells them.
+// Checks the ranges of options; errors are those of check_option.
 class OptionChecks {
  public:
   OptionChecks(std::string_view kind, Here line) : kind_(kind), at_(line_of(line)) {}
@@ -43,9 +43,9 @@ class OptionChecks {
   SourceLine at_;
 };
 
-// Parameters with one rule. What a rule computes element by element is made by the rows that a rank owns;
-// what needs a whole tensor (a product of matrices, a sum) is gathered before it and computed by every rank
-// alike.
+// Parameters with one rule. Element-wise parts of a rule are computed only for the rows that a rank owns. For
+// parts that need a whole tensor (a matrix product, a sum) the inputs are gathered first, and every rank
+// computes the same.
 struct RuleGroup {
   struct Moment {
     std::string name;
@@ -53,21 +53,21 @@ struct RuleGroup {
   };
   std::vector<Parameter> parameters = {};
   std::function<std::vector<Moment>(const Parameter&)> moments = {};
-  // "lr" and others, of the step, which schedules count, and the update of the group's moments, both counted
-  // from 1. In the state they are PATH.NAME, of a group behind the first PATH.NAME.INDEX.
+  // "lr" and others, as a function of the step, which schedules count, and of the update of the group's
+  // moments, both counted from 1. In the state they are PATH.NAME; from the second group on PATH.NAME.INDEX.
   std::function<State::Scalars(int64_t step, int64_t update)> scalars = {};
   // The new parameter, then the new moments.
   std::function<std::vector<Tensor>(const RuleInput&)> step = {};
-  // Of a sparse table: the same for the rows of a step, [n, width], of the table and of moments [rows, ...].
-  // Without it such a table is refused, because of what `all_rows` says.
+  // For a sparse table: the same for a step's rows of the table, [n, width], and of moments [rows, ...].
+  // Without it a sparse table is refused, with `all_rows` as the reason.
   std::function<std::vector<Tensor>(const RuleInput&)> rows = {};
   std::function<std::vector<Moment>(const Parameter&)> row_moments = {};  // empty: as `moments`
   std::string all_rows = {};
   // The dtype of moments. bf16: moments of dense f32 parameters are kept in bf16, rounded at random.
   DType kept = DType::f32;
-  // Whether `step` is element by element, over moments of the parameter's shape, and looks at no more of the
-  // parameter than decay_of. With rounding it is one `update` node then, whose body those of a group share
-  // that decay, and those that do not.
+  // Whether `step` is element-wise, over moments of the parameter's shape, and depends on the parameter's
+  // shape only through decay_of. With rounding it is then one `update` node per parameter. Parameters of a
+  // group with decay share its body, and so do those without.
   bool by_elements = false;
   bool rounds(const Parameter& parameter) const {
     return kept == DType::bf16 && parameter.dtype() == DType::f32 && !parameter.spec().sparse;
@@ -84,7 +84,7 @@ State::Scalars only_lr(const Options& options, int64_t step, int64_t /*update*/)
 // Moments of a parameter's own shape.
 std::function<std::vector<RuleGroup::Moment>(const Parameter&)> like_parameter(
     std::vector<std::string> names);
-// The group of options with the fields lr and parameters.
+// Makes a group from options with the fields lr and parameters.
 template <class Options>
 RuleGroup rule_group(const Options& options,
                      std::function<std::vector<RuleGroup::Moment>(const Parameter&)> moments,
@@ -98,8 +98,8 @@ RuleGroup rule_group(const Options& options,
   return out;
 }
 
-// The sparse tables of an optimizer of such: those that are given, or all of the state. UserError: one is
-// dense, or there is none.
+// The sparse tables of an optimizer for them: the given ones, or all of the state. Throws UserError if one is
+// dense or there is none.
 std::vector<Parameter> sparse_tables(const State& state, std::vector<Parameter> given, std::string_view kind,
                                      Here line);
 
@@ -107,7 +107,7 @@ class RuleOptimizer : public Optimizer {
  public:
   void update(const Gradients& gradients, Here at = Here::current()) override;
   std::map<std::string, double> scalars(int64_t step) const override;
-  // Every rate, of every group, times the plateau's factor from now on.
+  // Multiplies every rate of every group by the plateau's factor from now on.
   void follow(const Plateau& plateau) override;
 
  protected:
@@ -115,14 +115,14 @@ class RuleOptimizer : public Optimizer {
     std::string kind;  // "lion", for messages
     double clip = 0;
     std::vector<RuleGroup> groups = {};
-    std::optional<size_t> rest = {};  // the group of all that are trained and in no other
+    std::optional<size_t> rest = {};  // the group of all trained parameters in no other group
   };
-  // Records moments for the parameters of the groups, and for no other. UserError: a parameter in two groups,
-  // no parameters, a path that has an optimizer.
+  // Records moments for the parameters of the groups only. Throws UserError for a parameter in two groups, no
+  // parameters, or a path that has an optimizer.
   RuleOptimizer(Scope at, Rule rule, Here line);
 
-  // The rule of options with the fields lr, clip and parameters, first those of the rest, then of each group;
-  // element by element.
+  // Makes an element-wise rule from options with the fields lr, clip and parameters: `options` for the rest,
+  // then `groups`.
   template <class Options>
   static Rule rule_of(std::string kind, std::vector<std::string> moments, Options options,
                       std::vector<Options> groups, Here line,
@@ -152,27 +152,27 @@ class RuleOptimizer : public Optimizer {
     std::shared_ptr<const Graph> body;
     std::vector<std::string> scalars;
   };
-  // Of this update, by group and by whether the parameter decays.
+  // The rounded steps of this update, by group and by whether the parameter decays.
   using RoundedSteps = std::map<std::pair<size_t, bool>, RoundedStep>;
 
-  // `ids`: of a sparse table, else empty.
+  // `ids`: the row ids for a sparse table, else empty.
   void step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
             const Cohorts& cohorts, RoundedSteps& rounded, Here at) const;
   Cohorts cohorts_of(const std::vector<Parameter>& parameters) const;
-  Parameter first_moment(const Parameter& parameter) const;  // empty where it has none
+  Parameter first_moment(const Parameter& parameter) const;  // empty if there is none
   std::string cohort_of(const Parameter& parameter, const std::string& name, size_t group,
                         const Cohorts& cohorts) const;
   std::vector<Tensor> rounded_step(const RuleInput& input, size_t group, RoundedSteps& rounded) const;
-  // The rule over moments as f32, and new ones rounded.
+  // Runs the rule on moments converted to f32 and rounds the new ones.
   static std::vector<Tensor> with_rounding(const RuleGroup& group, RuleInput input, Tensor salt);
   RoundedStep trace_rounded(const RuleGroup& group, const RuleInput& input) const;
-  void check_elements(const Graph& body) const;  // UserError: what is not element by element
+  void check_elements(const Graph& body) const;  // throws UserError for a node that is not element-wise
   void record_moments(const Scope& at) const;
   std::string salt_name() const { return path_ + ".rounding"; }
   Rule rule_;
   std::optional<Plateau> plateau_;
   std::map<std::string, size_t> group_of_;  // by FQN
-  std::set<std::string> told_;              // unreached parameters that were named
+  std::set<std::string> told_;              // unreached parameters that were reported
 };
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Schedules of the learning rate: host arithmetic in double, one number per step, so that a schedule never
+// Learning rate schedules: one number per step, computed on the host in double, so that a schedule never
 // recompiles.
 #pragma once
 
@@ -7,22 +7,22 @@
 
 namespace lockstep {
 
-// The learning rate of step t, counted from 1; a step that is passed over counts, too:
+// The learning rate of step t, counted from 1; a skipped step counts, too:
 //   t <= warmup: lr * t / warmup (so step `warmup` has lr, and step 1 already moves)
 //   constant:    lr
 //   cosine:      lr * (m + (1 - m) * (1 + cos(pi * p)) / 2)
 //   linear:      lr * (m + (1 - m) * (1 - p))
-//   a function:  lr * f(t), whatever it gives
+//   a function:  lr * f(t)
 // with m = min_ratio and p = (t - warmup) / (steps - warmup): the last step, t = steps, has exactly lr * m,
 // and so has every later one. With steps <= warmup the run ends within or right after the warm-up.
 class Schedule {
  public:
   enum class Kind { constant, cosine, linear, function };
   Schedule(double lr) : lr_(lr) { check(); }  // NOLINT: a number is a constant schedule
-  // UserError when lr, warmup or steps is negative or no number, or min_ratio is outside [0, 1].
+  // UserError when lr is negative or not finite, warmup or steps is negative, or min_ratio is outside [0, 1].
   Schedule(Kind kind, double lr, int64_t warmup, int64_t steps, double min_ratio);
-  // lr times what the function gives for step t, counted from 1; behind a warm-up as above. UserError,
-  // while the run goes, where that is negative or no number.
+  // lr times the function of step t, counted from 1, after a warm-up as above. UserError, during the run,
+  // when the function's result is negative or not finite.
   Schedule(double lr, std::function<double(int64_t step)> factor, int64_t warmup = 0);
   double at(int64_t step) const;  // step >= 1: InternalError otherwise
 

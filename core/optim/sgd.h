@@ -12,14 +12,14 @@ struct SgdOptions {
   double weight_decay = 0;                 // of tensors of two or more dims; added to the gradient
   double clip = 0;                         // largest global norm of the gradients; 0: no clipping
   bool nesterov = false;                   // needs momentum
-  std::vector<Parameter> parameters = {};  // empty: all that are trained and in no other group
+  std::vector<Parameter> parameters = {};  // empty: all trained parameters in no other group
 };
 
 // g = scale g + wd p;  m = momentum m + g;  p -= lr m, with Nesterov p -= lr (g + momentum m). Moment
 // PATH.FQN.momentum; host scalar PATH.lr.
 class Sgd : public RuleOptimizer {
  public:
-  // `groups`: parameters with options of their own, but the clip, which is that of `options`. UserError when
+  // `groups`: parameters with their own options, except the clip, which is that of `options`. UserError when
   // an option is out of range, and as RuleOptimizer.
   explicit Sgd(Scope at, SgdOptions options = {}, std::vector<SgdOptions> groups = {},
                Here line = Here::current());

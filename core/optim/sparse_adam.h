@@ -1,5 +1,5 @@
-// SparseAdam: Adam on the rows that a step reads, as torch.optim.SparseAdam; AdamW for what is no sparse
-// table.
+// SparseAdam: Adam on the rows that a step reads, as torch.optim.SparseAdam; AdamW for everything that is not
+// a sparse table.
 #pragma once
 
 #include "core/optim/adamw.h"
@@ -14,17 +14,17 @@ struct SparseAdamOptions {
   std::vector<Parameter> parameters = {};  // sparse tables; empty: all of the state
 };
 
-// Of each row that the step's ids name, with g its summed and clipped gradient and t the number of the
+// For each row that the step's ids name, with its summed and clipped gradient g and the number t of the
 // update:
 //   m += (1 - beta1) (g - m);  v += (1 - beta2) (g g - v);
 //   p -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps)
-// Other rows, and their moments, stay: a row that comes seldom moves by moments as old as its last visit.
+// Other rows, and their moments, do not change: a rare row moves by moments as old as its last update.
 // Moments PATH.FQN.exp_avg and exp_avg_sq; host scalars PATH.lr and PATH.rate; AdamW's are those of a second
 // group.
 class SparseAdam : public RuleOptimizer {
  public:
-  // AdamW with the options `others` updates all other parameters; its clip is not read. UserError when an
-  // option is out of range, where a parameter is no sparse table, or there is none; and as RuleOptimizer.
+  // AdamW with the options `others` updates all other parameters; its clip is ignored. UserError when an
+  // option is out of range, when a parameter is not a sparse table or there is none, and as RuleOptimizer.
   explicit SparseAdam(Scope at, SparseAdamOptions options = {}, AdamWOptions others = {},
                       Here line = Here::current());
 };

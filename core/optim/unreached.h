@@ -1,4 +1,4 @@
-// Parameters that no loss reaches: their gradients are zeros that stand for none.
+// Finds parameters that no loss reaches; their zero gradients mean "no gradient".
 #pragma once
 
 #include <set>
@@ -8,9 +8,10 @@
 
 namespace lockstep {
 
-// FQNs of parameters whose gradient comes of losses that do not read them, or only behind stop_gradient or as
-// what a gradient of one's own leaves out. A zero gradient of one that a loss reads is a gradient, and so is
-// one that comes of no loss. Sparse tables are none of these: grad() refuses such.
+// FQNs of parameters whose losses do not read them, or read them only through stop_gradient or through an
+// input that a custom gradient omits. A parameter that a loss reads is reached even if its gradient is zero;
+// so is one whose gradient is not from a loss. Sparse tables are not included, since grad() refuses unreached
+// ones.
 std::set<std::string> unreached(const Gradients& gradients);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// A JSON value from nlohmann's events, in a time that grows with the text alone: each object is looked
-// through for doubled keys once, at its end.
+// Builds a JSON value from nlohmann's events in time linear in the text: it checks each object for repeated
+// keys once, at its end.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ class JsonBuilder : public nlohmann::json_sax<Value> {
   explicit JsonBuilder(size_t most_members) : most_members_(most_members) {}
 
   Value value;
-  std::vector<std::string> doubled;  // keys that an object has twice; the last value counts
+  std::vector<std::string> doubled;  // keys that occur twice in an object; the last value counts
   int64_t members_left_out = 0;      // of objects with more than most_members
-  size_t wrong_at = 0;               // where nothing could be read on, behind `token`
-  std::string wrong, token;          // what nlohmann says; "": nothing is wrong
+  size_t wrong_at = 0;               // the position after `token`, where parsing stopped
+  std::string wrong, token;          // nlohmann's message; "": no error
   bool overflow = false;             // a number beyond the largest
   bool underflow = false;            // `token` is one that nlohmann reads as 0, and is not
 

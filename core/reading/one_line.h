@@ -1,4 +1,4 @@
-// Names and words of others within a line of ours.
+// Prints foreign names and words within one line.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-// As printable() (core/base/text.h), and line ends and tabs as \n and \t: a name with a line end in it
-// cannot begin a line of its own in a log. A line end that is meant, as between the lines of an error, is not
-// a name's.
+// Like printable() (core/base/text.h), but also writes line ends and tabs as \n and \t, so that a name with a
+// line end cannot start a new log line. Use it for names, not for text with intended line ends such as an
+// error of several lines.
 std::string one_line(std::string_view text);
 
 }  // namespace lockstep

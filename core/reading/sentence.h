@@ -1,5 +1,5 @@
-// Sentences with gaps: what a log or another program says, found again without regular expressions, which
-// call themselves once per character.
+// Finds sentences with gaps in logs and in other programs' output, without std::regex, which recurses once
+// per character.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@ namespace lockstep {
 
 struct Sentence {
   size_t begin = 0, end = 0;      // of the text that was found
-  std::vector<std::string> gaps;  // what stood in the gaps
+  std::vector<std::string> gaps;  // the texts in the gaps
 };
-// The first place at or behind `from` where the text says `pattern`: '#' is a number of digits, '@' a word
-// without white space, a space one or more spaces, and anything else is itself. Each gap takes all it can,
-// but what stands behind it in the pattern, up to the next gap or space.
+// The first match of `pattern` at or after `from`. '#' matches digits, '@' a word without white space, a
+// space one or more spaces, and any other character itself. Each gap matches as much as it can, but leaves
+// the text that follows it in the pattern, up to the next gap or space.
 std::optional<Sentence> find_sentence(std::string_view text, std::string_view pattern, size_t from = 0);
 
 }  // namespace lockstep

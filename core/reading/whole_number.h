@@ -1,4 +1,4 @@
-// A text as a whole number: nothing is thrown, whatever the text is.
+// Parses a text as a whole number; never throws.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// Nothing where the text is not a whole number from end to end, or is one beyond the type.
+// Returns nullopt unless the whole text is an integer in the range of the type.
 template <class Number = int64_t>
 std::optional<Number> whole_number(std::string_view text) {
   Number out = 0;

@@ -1,4 +1,5 @@
-// The tasks, a line each in the order of help and messages: NAME() gives the row, which its file defines.
+// The list of tasks, one line each, in the order of help and messages. NAME() returns the row, which the
+// task's file defines.
 #pragma once
 
 #include "core/tasks/task.h"

@@ -1,5 +1,5 @@
-// Tasks: what a model is trained for. A task says what a sample of the data has, what is minimised, and what
-// is reported beside it. Any family (core/models/family.h) whose output a task takes can be trained for it.
+// Task: what a model is trained for. A task defines the fields of a data sample, the loss to minimise, and
+// the metrics to report. It can train any family (core/models/family.h) whose output it takes.
 //
 // A task is one file of this folder; one line in all.h registers it.
 #pragma once
@@ -38,19 +38,19 @@ struct Task {
   std::string_view about;  // "classes of samples: cross-entropy; accuracy, top-5"
   std::vector<Output> takes;
   std::string_view unit;  // what the loss counts: "token", "sample", "pixel"
-  bool perplexity;        // e^loss says something
+  bool perplexity;        // e^loss is meaningful and reported
   std::span<const ConfigKey> (*keys)();
   // Of the batch: the model's inputs, and the task's targets.
   std::function<std::vector<Field>(const Model& model, const Json& options)> fields;
-  // Traced on a micro-batch; the first one's loss is the run's. Reports metrics. Under Evaluation nothing is
-  // drawn at random.
+  // Traced on a micro-batch; the loss of the first objective is the run's. Reports metrics. Under Evaluation
+  // it uses no random numbers.
   std::function<std::vector<Objective>(const Model& model, const Batch& batch, const Json& options)>
       objectives;
 };
 
 struct NoOptions {};
 
-// A task of typed options: what a file of this folder writes.
+// Makes a task from typed options; each file of this folder calls it.
 template <class Options>
 struct TaskOf {
   std::string_view kind, about;
@@ -80,14 +80,14 @@ Task task_of(const TaskOf<Options>& of) {
 // All tasks, in the order of help and messages: those of this folder, then those registered. The span holds
 // until the next is registered.
 std::span<const Task* const> tasks();
-// Adds a task of one's own, as models::register_model adds a family: register_task(task_of<Options>({...})).
-// UserError, naming the line, when the kind is taken, empty or "auto", it takes no output, or an option has
-// the name "kind", or that of an option of another task with another type.
+// Adds a user-defined task, as models::register_model adds a family: register_task(task_of<Options>({...})).
+// Throws UserError, naming the line, if the kind is taken, empty or "auto", if the task takes no output, if
+// an option is named "kind", or if it has the name of another task's option but another type.
 void register_task(Task task, Here line = Here::current());
 std::vector<std::string> task_names();
 const Task& task(std::string_view kind);  // UserError naming the kinds, and the nearest
 bool fits(const Task& task, const models::Family& family);
-// What the pace of training is told in: "tokens" where the loss counts tokens, else "samples".
+// The unit of training speed in reports: "tokens" if the loss counts tokens, else "samples".
 std::string_view pace_unit(const Task& task);
 
 }  // namespace lockstep::tasks

@@ -1,14 +1,14 @@
-// The number next below another one, in floats of a dtype.
+// The next smaller number in a float dtype.
 #pragma once
 
 #include "core/types/dtype.h"
 
 namespace lockstep {
 
-// The largest element of floats that is less than x.
+// The largest number of the float dtype that is less than x.
 double below(double x, DType dtype);
-// What a uniform number of [lo, hi) is at most, where rounding would reach hi; hi where both are one. Numbers
-// of f64 are drawn in f32.
+// The largest uniform number of [lo, hi), which replaces numbers that round to hi; hi itself if lo = hi.
+// Uniform f64 numbers are drawn in f32.
 double most_of_uniform(double lo, double hi, DType dtype);
 
 }  // namespace lockstep

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-// f8_e4m3 and f8_e5m2 are how operands of matrix products are stored (core/ops/functions/float8.h). There is
-// no arithmetic on them, so they are not among the floats.
+// f8_e4m3 and f8_e5m2 are storage formats of matrix product operands (core/ops/functions/float8.h). They have
+// no arithmetic, so they are not among the floats.
 enum class DType : uint8_t { f32, f64, bf16, f16, i32, i64, u8, u16, u32, u64, boolean, f8_e4m3, f8_e5m2 };
 
 size_t size_of(DType dtype);               // bytes per element; boolean is 1

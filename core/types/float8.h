@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// Sign, 4 bits of exponent, 3 of mantissa: up to 448. It has no infinity; a number beyond 448, and an
-// infinity, become 448 (as cvt.satfinite of CUDA), and a NaN stays one.
+// Sign, 4 bits of exponent, 3 of mantissa: up to 448. It has no infinity; infinities and numbers beyond 448
+// become 448 (as CUDA's cvt.satfinite), and a NaN stays a NaN.
 struct f8_e4m3 {
   uint8_t bits = 0;
   f8_e4m3() = default;

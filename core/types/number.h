@@ -1,5 +1,5 @@
-// Number: a number of a program as it was written, an integer of 64 bits or a double, and whether a dtype
-// holds it.
+// Number: a number as a program wrote it, a 64-bit integer or a double; checks whether a dtype can represent
+// it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// It stands where a function takes a number beside a tensor: a double would round integers beyond 2^53.
+// Functions take it for a number that is combined with a tensor: a double would round integers beyond 2^53.
 class Number {
  public:
   Number() = default;
@@ -23,18 +23,18 @@ class Number {
     if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
       if (value < 0) kind_ = Kind::negative;
   }
-  // The nearest double of an integer of more than 64 bits, which no dtype of integers holds.
+  // For an integer of more than 64 bits, which no integer dtype can represent: its nearest double.
   static Number beyond(double value);
 
-  // An integer type: its elements as 64 bits, u64's by their bits. Of a number that the dtype holds.
+  // The value in an integer dtype as 64 bits (u64 by its bits). The dtype must be able to represent it.
   int64_t bits() const;
-  // As an element of a dtype of floats, before memory rounds it; integers round once on the way to f32.
+  // The value in a float dtype before it is rounded for storage; integers are rounded once on the way to f32.
   double real(DType dtype = DType::f64) const;
-  // Whether an element of the dtype can be this number: of floats, up to rounding, but no finite number
-  // becomes an infinity (f8 ends at its largest), and none but 0 becomes 0; of integers exactly; of bool
-  // 0, 1.
+  // Whether the dtype can represent the number. Floats: up to rounding, but no finite number may become
+  // infinite (f8: exceed its largest), and none but 0 may become 0. Integers: exactly. bool: 0 and 1.
   bool fits(DType dtype) const;
-  // It as an element of a dtype that holds it: an integer for integers and bool, else a double.
+  // The number as an element of a dtype that can represent it: an integer for integers and bool, else a
+  // double.
   Number in(DType dtype) const;
   bool is_integer() const { return kind_ == Kind::whole || kind_ == Kind::negative; }
   std::string text() const;  // as it was written, shortest
@@ -48,7 +48,7 @@ class Number {
   double real_ = 0;
 };
 
-// A dtype that holds a number which this one does not: "f32", "i64".
+// A dtype that represents the number, instead of one that cannot: "f32", "i64".
 DType dtype_for(const Number& number, DType instead_of);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Shapes: sizes per tensor dim, row-major, last dim fastest.
+// Shape: sizes per tensor dim, row-major, last dim fastest.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// LocalHub: where the threads of one process meet. One lock for all groups of a world, since a failure of one
-// rank concerns every group.
+// LocalHub: the meeting point of ranks that are threads of one process. All groups of a world share one lock,
+// since a failure of one rank ends every group.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,13 @@ namespace lockstep::distributed {
 
 using LocalClock = std::chrono::steady_clock;
 
-// One collective of one group, filled as its parties arrive. A collective has one party per rank; send and
-// recv are two parties.
+// A meeting: one collective of one group, filled as its parties arrive. A collective has one party per rank;
+// send and recv are two parties.
 struct LocalMeeting {
   enum class State { gathering, full, moving, done };
   struct Party {
     bool present = false;
-    bool withdrawn = false;  // its buffers may be gone: the meeting can no longer be held
+    bool withdrawn = false;  // its buffers may be freed: its data can no longer be moved
     Collective what;
     std::string label;
   };
@@ -33,10 +33,10 @@ struct LocalMeeting {
   std::vector<Party> parties;
   std::vector<int> ranks;  // the group's rank of each party
   int arrived = 0;
-  LocalClock::time_point ready_at{};  // when a full meeting may move its data
+  LocalClock::time_point ready_at{};  // the earliest time at which a full meeting may move its data
 };
 
-// The part of a group that its ranks share.
+// The part of a group that its ranks share: the numbers of its collectives and its open meetings.
 struct LocalChannel {
   std::string name;
   std::vector<int> world_ranks;
@@ -49,7 +49,7 @@ struct LocalChannel {
   int size() const { return static_cast<int>(world_ranks.size()); }
 };
 
-struct LocalSeat {  // a rank's place in a meeting
+struct LocalSeat {  // one rank's participation in a meeting
   std::shared_ptr<LocalMeeting> meeting;
   int party = 0;
   int64_t group_seq = -1;
@@ -59,19 +59,19 @@ class LocalHub {
  public:
   LocalHub(int world_size, const LocalOptions& options) : options_(options), left_(world_size, false) {}
 
-  // The channel of these ranks; the same object for each of them. `key` tells apart groups made by different
-  // splits.
+  // Returns the channel of these ranks, the same object for each of them. `key` distinguishes groups from
+  // different splits.
   std::shared_ptr<LocalChannel> channel(const std::string& key, const std::string& name,
                                         const std::vector<int>& world_ranks);
-  // Joins the next meeting of a rank. The last one to arrive moves the data, unless there is latency.
-  // PeerError on a difference.
+  // Joins the next meeting of a rank. The last rank to arrive moves the data, unless there is latency. Throws
+  // PeerError if the ranks' collectives differ.
   LocalSeat join(LocalChannel& channel, int rank, const Collective& what, const std::string& label);
-  bool done(LocalSeat& seat);  // moves the data when it is time; never blocks
+  bool done(LocalSeat& seat);  // moves the data if it is time; never blocks
   void wait(LocalChannel& channel, int rank, LocalSeat& seat, double deadline_s);
   void withdraw(LocalChannel& channel, int rank, LocalSeat& seat);
-  // A rank ended: with an error text, or in peace.
+  // Reports that a rank has ended, with an error text or normally ("").
   void leave(int world_rank, const std::string& error);
-  int culprit();  // world rank whose failure came first and made all others fail; -1: none
+  int culprit();  // world rank of the first failure, which made all others fail; -1: none
 
   const LocalOptions& options() const { return options_; }
 
@@ -81,14 +81,14 @@ class LocalHub {
   bool try_hold(LocalMeeting& meeting, Lock& lock);
   void check_party(const LocalChannel& channel, const LocalMeeting& meeting, int party, int64_t number);
   void close_full(LocalChannel& channel, LocalMeeting& meeting);
-  void fail(int world_rank, const std::string& text);  // with the lock held; the first call counts
+  void fail(int world_rank, const std::string& text);  // call with the lock held; the first call counts
   std::string missing_text(const LocalChannel& channel, const LocalMeeting& meeting) const;
 
   LocalOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> left_;
-  std::string failure_;  // why no collective can complete any more; empty: all is well
+  std::string failure_;  // why no collective can complete any more; empty: no failure
   int culprit_ = -1;
   std::map<std::string, std::shared_ptr<LocalChannel>> channels_;
 };

@@ -1,5 +1,5 @@
-// A collective in flight over MPI: its requests and its state, shared by the starter, the progress thread and
-// the waiter.
+// MpiFlight: a collective in flight (started, not yet complete) over MPI. The starter, the progress thread
+// and the waiter share its requests and state.
 #pragma once
 
 #include <mpi.h>
@@ -27,19 +27,20 @@ class MpiFlight {
         label_(std::move(label)),
         max_count_(max_count) {}
 
-  // On the progress thread. issue() makes the MPI calls; test() gives them progress and is true when all have
-  // completed. PeerError for what MPI returns, and for a message that is shorter than its receiver expects.
+  // For the progress thread. issue() makes the MPI calls; test() advances them and returns true when all have
+  // completed. Throws PeerError for an MPI error, and for a message that is shorter than its receiver
+  // expects.
   void issue();
   bool test();
-  // Ends the flight: wakes the waiter, and closes its line in the flight record. The first call counts.
+  // Ends the flight: wakes the waiter and closes the line in the flight record. The first call counts.
   void finish(std::exception_ptr failure);
 
-  // Opens the line in the flight record. With `order` the flight is checked against its neighbour before it
-  // is issued (mpi_site.h).
+  // Opens the line in the flight record. With `order` the collective is compared with the neighbour's before
+  // it is issued (mpi_site.h).
   void mark_started(const SitePlace& place, const std::shared_ptr<MpiOrder>& order = nullptr);
   bool finished();
-  // False when it has not finished within `seconds`; rethrows the failure. Time in which this process was
-  // stopped does not count.
+  // Returns false if the flight has not finished within `seconds`; rethrows its failure. Time in which this
+  // process was stopped does not count.
   bool wait_for(double seconds);
   std::string site() const;
   const GroupIdentity& group() const { return group_; }
@@ -63,7 +64,7 @@ class MpiFlight {
   void send_parts(const void* data, int64_t count, DType dtype, int to, int tag);
   void recv_parts(void* data, int64_t count, DType dtype, int from, int tag);
   void broadcast_parts(void* data, int64_t count, DType dtype, int root);
-  // Calls part(offset, count) for parts of at most max_count_ elements; once with (0, 0) when count is 0.
+  // Calls part(offset, count) for parts of at most max_count_ elements; once with (0, 0) if count is 0.
   template <class Part>
   void for_parts(int64_t count, Part part);
   MPI_Request* request();
@@ -78,7 +79,7 @@ class MpiFlight {
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
   std::vector<Expected> expected_;
-  std::vector<int> counts_, offsets_;  // MPI reads them until completion
+  std::vector<int> counts_, offsets_;  // MPI reads them until completion, so they are members
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -13,20 +13,20 @@
 
 namespace lockstep::distributed {
 
-// Open MPI moves data only inside calls, so somebody must test. One thread per process does, in this rhythm:
-// asleep while nothing is in flight; a burst of tests with yields after each event; then tests with short
-// sleeps in between, since there may be more ranks than cores.
+// Open MPI moves data only inside calls, so one thread per process calls it. The thread sleeps while nothing
+// is in flight. After each event it tests in a burst, yielding between tests; then it tests with short sleeps
+// in between, since there may be more ranks than cores.
 class MpiProgress {
  public:
   MpiProgress();
   ~MpiProgress();
-  // Ends the thread, so that MPI is not called any more: what is in flight fails with `reason`, and so does
-  // what is submitted later.
+  // Ends the thread, so that it no longer calls MPI. Collectives in flight, and those submitted later, fail
+  // with `reason`.
   void stop(const std::string& reason);
-  // Hands over a collective; it is issued in the order of these calls. PeerError after halt().
+  // Submits a collective; collectives are issued in the order of these calls. Throws PeerError after halt().
   void submit(std::shared_ptr<MpiFlight> flight);
-  // No collective can complete any more (a deadline passed, MPI failed, a Work was dropped): everything in
-  // flight fails with `reason`, MPI is not called again by this thread, and the process must end by
+  // Call when no collective can complete any more: a deadline passed, MPI failed, or a Work was dropped.
+  // Everything in flight fails with `reason`, this thread no longer calls MPI, and the process must end by
   // World::leave. The first call counts.
   void halt(const std::string& reason);
   bool halted();
@@ -37,7 +37,7 @@ class MpiProgress {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<MpiFlight>> submitted_;
   bool stopping_ = false;
-  std::string halted_;  // the reason; empty: all is well
+  std::string halted_;  // the reason; empty: not halted
   std::thread thread_;
 };
 

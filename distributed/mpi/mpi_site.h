@@ -1,10 +1,10 @@
-// The check of order under LOCKSTEP_VERIFY=1: before a collective is issued, its site goes to the next rank
-// of the group and is compared with that of the rank before. A difference is a PeerError that names both,
-// instead of a wait for the deadline.
+// MpiSite: the order check of LOCKSTEP_VERIFY=1. Before a rank issues a collective, it sends the collective's
+// site (verb, label, type, counts) to the next rank of the group and compares the one from the previous rank.
+// A difference is a PeerError that names both sites, instead of a wait until the deadline.
 //
-// Each rank sends one message of fixed size per collective, on the group's own communicator under a tag of
-// its own, so the k-th message is that of the k-th collective. Where not all ranks of a group start the same,
-// two neighbours differ, and the later of them says so. Collectives of one group are issued in the order in
+// Each rank sends one message of fixed size per collective, on the group's communicator with a reserved tag,
+// so the k-th message belongs to the k-th collective. If the ranks of a group start different collectives,
+// two neighbours differ, and the later one reports it. Collectives of one group are issued in the order in
 // which they were started, as without the check, since MPI pairs them by that order.
 #pragma once
 
@@ -18,27 +18,28 @@
 
 namespace lockstep::distributed {
 
-// Shared by the flights of one group; used by the progress thread alone.
+// Shared by the flights of one group; only the progress thread uses it.
 struct MpiOrder {
-  int64_t taken = 0;   // collectives whose check has begun
+  int64_t taken = 0;   // collectives whose check has started
   int64_t issued = 0;  // collectives that were issued
 };
 
 class MpiSite {
  public:
-  static constexpr int kTag = 32767;  // the largest that every MPI has; messages of users have their tag + 1
+  // The largest tag that every MPI supports; users' messages have their tag + 1
+  static constexpr int kTag = 32767;
 
   MpiSite(std::shared_ptr<MpiOrder> order, const Collective& what, const std::string& label, int64_t number);
   void begin(MPI_Comm comm, int rank, int size);  // MPI calls
-  // True once the neighbour's site is here, equal to this one, and every earlier collective of the group was
-  // issued; it then counts as issued. PeerError for another site. MPI calls.
+  // Returns true once the neighbour's site has arrived and is equal, and every earlier collective of the
+  // group was issued; it then counts as issued. Throws PeerError for a different site. Calls MPI.
   bool may_issue(const std::string& group, int rank, int size);
 
  private:
   struct Message {
     uint64_t hash = 0;
     int64_t number = 0;
-    char words[240] = {};  // cut when longer; the hash covers all
+    char words[240] = {};  // truncated text; the hash covers all of it
   };
   std::shared_ptr<MpiOrder> order_;
   Message mine_, theirs_;

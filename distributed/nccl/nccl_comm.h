@@ -1,5 +1,5 @@
-// A communicator of NCCL that never blocks: every call is polled until the deadline, and one that fails is
-// torn down.
+// NcclComm: a non-blocking NCCL communicator. Every call is polled until the deadline; a failure aborts the
+// communicator.
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,16 @@ namespace lockstep::distributed {
 
 class NcclComm : public std::enable_shared_from_this<NcclComm> {
  public:
-  // Collective over the ranks that share `id`. `site` names the group in errors. PeerError when it is not
-  // made within `seconds`.
+  // Collective over the ranks that share `id`. `site` names the group in errors. Throws PeerError if the
+  // communicator is not made within `seconds`.
   static std::shared_ptr<NcclComm> make(cuda::CudaDevice& device, const ncclUniqueId& id, int rank, int size,
                                         const std::string& site, double seconds);
-  // Collective over this communicator. The child shares its resources and keeps the parent. They share the
-  // flag that ends their kernels too: when one of them is aborted, the others are of no use and say so.
+  // Collective over this communicator. The child shares the parent's resources and keeps it alive. Both share
+  // the flag that ends their kernels: when one is aborted, the others become unusable and report it.
   std::shared_ptr<NcclComm> split(int color, int key, const std::string& site, double seconds);
-  // Flushed and destroyed, unless it was aborted, an exception is on its way, or NCCL does not come to an end
-  // within seconds: then it is left to the end of the process. Captured work that holds its collectives must
-  // be gone.
+  // Flushes and destroys the communicator, unless it was aborted, an exception is propagating, or NCCL does
+  // not finish within seconds; then it is leaked until the process ends. Destroy captured work with its
+  // collectives before.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
@@ -31,22 +31,22 @@ class NcclComm : public std::enable_shared_from_this<NcclComm> {
   ncclComm_t get() const { return comm_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Makes the calls of one NCCL group; returns when they are enqueued on their streams. They may be enqueued
-  // from another thread, so nothing may be enqueued behind them before this returns. `calls` gives the first
-  // result that is no success. Returns "" or what went wrong; the communicator is then aborted.
+  // Makes the calls of one NCCL group and returns when they are enqueued on their streams. NCCL may enqueue
+  // them from another thread, so enqueue nothing after them before this returns. `calls` returns the first
+  // error result. Returns "" or the error, after which the communicator is aborted.
   std::string run(const std::function<ncclResult_t()>& calls, double seconds);
-  std::string asynchronous_error() const;  // "" when all is well
-  // Ends what the device runs for this communicator. Returns within two seconds whether NCCL has come to an
-  // end or not.
+  std::string asynchronous_error() const;  // "" if there is none
+  // Ends the device work of this communicator. Returns within two seconds, even if NCCL has not finished by
+  // then.
   void abort();
 
  private:
   NcclComm(cuda::CudaDevice& device) : device_(device) {}
-  // Polls until NCCL has come to the end of what a call began, which gave `result`; "" or what went wrong.
-  // comm_ is not null. `spent` of the seconds are over.
+  // Polls until NCCL has finished a call that returned `result`; returns "" or the error. comm_ must not be
+  // null. `spent` seconds have already passed.
   std::string settle(ncclResult_t result, double seconds, double spent = 0);
   std::string words(ncclResult_t result) const;
-  std::string know();  // rank and size; "" or what went wrong
+  std::string know();  // asks for rank and size; returns "" or the error
 
   cuda::CudaDevice& device_;
   std::shared_ptr<NcclComm> parent_;

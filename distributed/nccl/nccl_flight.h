@@ -1,4 +1,5 @@
-// A collective, or the launch of captured ones, in flight on a device.
+// NcclFlight: a collective in flight (started, not yet complete) on a device, or a launch of captured
+// collectives.
 #pragma once
 
 #include <chrono>
@@ -13,10 +14,10 @@ namespace lockstep::distributed {
 struct NcclFlight {
   Collective what;
   std::string label;
-  bool launch = false;           // of captured work; `what` says nothing then
-  bool captured = false;         // part of captured work: its events are no points in time
+  bool launch = false;           // a launch of captured work; `what` has no meaning
+  bool captured = false;         // part of captured work: its events have no time
   bool pair = false;             // send or recv
-  bool more = false;             // the gather behind it joins its launch
+  bool more = false;             // the next gather joins its launch
   std::shared_ptr<Event> begin;  // on the stream that started it
   std::shared_ptr<Event> end;    // on the communication stream; null until it is enqueued
   // When it became the oldest in flight; its deadline counts from then.

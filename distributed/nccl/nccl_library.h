@@ -1,4 +1,4 @@
-// NCCL, opened at run time: the same program starts on a machine without it.
+// Opens NCCL at run time, so that the same program starts on a machine without it.
 #pragma once
 
 #include <nccl.h>
@@ -23,11 +23,11 @@ struct Nccl {
   int version = 0;  // 22809 = 2.28.9
 };
 
-// The library's table, opened on the first call. Sets NCCL_NVLS_ENABLE=0 in the environment of the process
-// before, whatever it was: NVLink multicast stays off. UserError when there is no NCCL, or one older
-// than 2.18 (no split).
+// The library's table, opened on the first call. First sets NCCL_NVLS_ENABLE=0 in the environment of the
+// process, overriding any other value: NVLink multicast stays off. Throws UserError if there is no NCCL, or
+// one older than 2.18 (no split).
 const Nccl& nccl();
-// The same, from the first of these names that can be opened, not kept.
+// The same, from the first of these names that can be opened; the result is not cached.
 Nccl open_nccl(std::initializer_list<const char*> names);
 std::string nccl_version();  // "2.28.9". UserError as nccl()
 // Whether nccl() would succeed; else `why` is its error. Never throws.

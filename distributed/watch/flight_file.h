@@ -1,4 +1,4 @@
-// Layout of a flight record: shared by the writer and the readers, which are processes of one host.
+// The memory layout of a flight record, which writer and readers share; they are processes of one host.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct FlightSlot {
   char group[32];
   char label[64];
   std::atomic<uint64_t>
-      seq_again;  // equal to seq where the slot is whole: a reader copies from the front to the back
+      seq_again;  // equal to seq if the slot is complete: a reader copies from front to back
 };
 
 struct FlightFile {
@@ -33,11 +33,11 @@ struct FlightFile {
   int32_t rank;
   int64_t pid;
   std::atomic<int64_t> step, op, updated_ns;
-  std::atomic<int64_t> beat_ns, cpu_ns;                        // of the heart; 0: it does not beat
+  std::atomic<int64_t> beat_ns, cpu_ns;                        // of the heartbeat; 0: there is none
   std::atomic<int64_t> busy_ns, busy_steps, share, waited_ns;  // see FlightRecorder::worked and waited
   std::atomic<uint32_t> pace;
   std::atomic<uint64_t> count;   // collectives recorded so far
-  std::atomic<uint64_t> events;  // grows with every word that the worker writes; not with the heart's
+  std::atomic<uint64_t> events;  // grows with every entry that the worker writes, not with heartbeats
   char phase[32];
   FlightSlot slots[kFlightSlots];
 };

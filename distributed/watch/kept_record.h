@@ -1,5 +1,5 @@
-// A record that stays when its process is gone: the bytes of the memory file as a plain file in place of the
-// link to it.
+// Keeps a flight record when its process ends: writes the bytes of the memory file as a plain file in place
+// of the link.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace lockstep::distributed {
 
-// Written beside `path`, then renamed onto it. False where that fails (a full disk, a folder that is gone):
-// nothing is changed then.
+// Writes a file next to `path` and renames it to `path`. Returns false, without a change, if that fails (a
+// full disk, a removed folder).
 bool write_kept_record(const std::string& path, const void* bytes, size_t size);
 
 }  // namespace lockstep::distributed
