@@ -1,4 +1,4 @@
-// Amounts of memory as people write them.
+// Parses a number and a unit of bytes.
 #include "core/base/bytes.h"
 
 #include <cctype>

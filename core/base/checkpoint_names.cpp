@@ -1,4 +1,4 @@
-// Names of exact forms.
+// Matches names of exact forms.
 #include "core/base/checkpoint_names.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Calls on descriptors that end when all is done.
+// System calls on descriptors, repeated until all bytes are done.
 #include "core/base/descriptor.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Words about the values of keys.
+// Error texts about the values of keys.
 #include "core/base/key.h"
 
 #include <cmath>

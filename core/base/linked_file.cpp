@@ -1,4 +1,4 @@
-// Where links lead.
+// Resolves links and compares the result with the folder.
 #include "core/base/linked_file.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 std::string linked_away(const std::string& path, const std::string& folder) {
   std::error_code failed;
   const fs::path named = fs::canonical(folder.empty() ? "." : folder, failed);
-  if (failed) return "";  // it cannot be reached, as opening it will tell
+  if (failed) return "";  // unreachable: opening it will report that
   const fs::path real = fs::canonical(path, failed);
-  if (failed) return "";  // it leads nowhere
+  if (failed) return "";  // a dangling link
   if (is_below(real, named)) return "";
   fs::path root = named;
   while (root.has_relative_path() && root.filename() != "snapshots") root = root.parent_path();

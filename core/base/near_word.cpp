@@ -1,4 +1,4 @@
-// The distance of words, and the words that are near.
+// Edit distance by dynamic programming over three rows, and the nearest known word.
 #include "core/base/near_word.h"
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 namespace lockstep {
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);  // of two letters less, one less, all
+  // Of the prefixes of `a` that end two letters before, one before, and here
+  std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j < row.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
     before = std::exchange(above, row);
@@ -22,7 +23,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string near_word(std::string_view word, const std::vector<std::string>& known) {
-  constexpr size_t kLongest = 100;  // no known word has as many letters, and a distance costs their product
+  constexpr size_t kLongest = 100;  // no known word is that long, and the time is the product of both lengths
   if (word.size() > kLongest) return "";
   size_t allowed = word.size() / 3;
   std::string out;

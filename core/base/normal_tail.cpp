@@ -1,4 +1,5 @@
-// Quantiles of a tail by Newton's steps on the logarithm of what is beyond, and their Chebyshev series.
+// Quantiles of a tail by Newton's method on the logarithm of the tail probability, and their Chebyshev
+// series.
 #include "core/base/normal_tail.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 constexpr double kPi = 3.14159265358979323846, kRoot2 = 1.41421356237309504880;
 constexpr double kMostOf24Bits = 17;  // -log(2^-24) is 16.6
 
-// What is beyond x, over the density at x: Mills' ratio.
+// The tail probability beyond x over the density at x: Mills' ratio.
 double ratio(double x) {
   if (x < 5) return std::sqrt(kPi / 2) * std::erfc(x / kRoot2) * std::exp(x * x / 2);
   double fraction = x;  // Laplace's continued fraction
@@ -29,7 +30,7 @@ double NormalTail::rarer(double d) const {
   return d * (from_ + d / 2) - std::log(ratio(from_ + d) / ratio(from_));
 }
 
-// The logarithm is convex, so that the first step lies beyond, and the others come down to it.
+// The logarithm is convex, so the first Newton step overshoots and the others descend to the solution.
 double NormalTail::past(double s) const {
   double d = s * ratio(from_);
   for (int step = 0; step < 100; ++step) {
@@ -40,7 +41,7 @@ double NormalTail::past(double s) const {
   return std::clamp(d, 0.0, to_ - from_);
 }
 
-// Near the mean past(s) is singular where s + log(2) is about 0, which a root keeps away.
+// Near the mean past(s) is singular at s + log(2) = 0; a series in the square root avoids it.
 NormalTail::Series NormalTail::series() const {
   Series out;
   out.root = from_ < 2;

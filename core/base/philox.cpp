@@ -1,4 +1,5 @@
-// Many normals at a time: the rounds of 64 blocks, then their pairs, each loop once per instruction set.
+// Generates many normals at a time: the rounds of 64 Philox blocks, then their pairs, with a clone of each
+// loop per instruction set.
 #include "core/base/philox.h"
 
 #include <algorithm>

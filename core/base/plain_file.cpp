@@ -1,4 +1,4 @@
-// Plain files: open without blocking, then look what it is.
+// Opens plain files without blocking, then checks the file type.
 #include "core/base/plain_file.h"
 
 #include <fcntl.h>
@@ -36,8 +36,8 @@ PlainFile not_plain(mode_t mode) {
   return refused(S_ISDIR(mode) ? EISDIR : EINVAL, str("it is ", kind_of(mode), ", not a plain file"));
 }
 
-// What open(2) said, in the words of what lies there where that is the reason: a socket, a FIFO without a
-// reader, a link not to follow.
+// The error of open(2), described by the file type if that is the reason: a socket, a FIFO without a reader,
+// a link that is not followed.
 PlainFile not_opened(const std::string& path, int code, bool follow) {
   struct stat at{};
   bool there = (follow ? ::stat(path.c_str(), &at) : ::lstat(path.c_str(), &at)) == 0;

@@ -1,4 +1,4 @@
-// Two numbers with a sign between them.
+// Parses two numbers with a separator.
 #include "core/base/port_range.h"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// Making files and folders with exact modes.
+// Creates files and folders with exact modes.
 #include "core/base/private_file.h"
 
 #include <sys/stat.h>
@@ -18,14 +18,14 @@ Descriptor open_again(int at, const std::string& path, int flags, mode_t mode = 
   return Descriptor(fd);
 }
 
-// The umask can only take bits away, so that a file is never wider than asked for; fchmod gives back what the
-// owner needs.
+// The umask can only remove bits, so a file never has more permissions than requested; fchmod restores those
+// of the owner.
 Descriptor exact(Descriptor file) {
   if (file && ::fchmod(file.get(), kFileMode) != 0 && errno != EPERM && errno != ENOTSUP) return Descriptor();
   return file;
 }
 
-// A new file in the place of a file or a link.
+// Creates a new file that replaces a file or a link.
 Descriptor create(const std::string& path, int flags, int at, mode_t mode) {
   for (int i = 0; i < kRaces; ++i) {
     Descriptor file = open_again(at, path, flags | O_CREAT | O_EXCL, mode);

@@ -1,4 +1,5 @@
-// Folders opened relative to one another, so that a name that is exchanged meanwhile leads nowhere else.
+// Opens each folder relative to its parent, so that a name that is replaced in the meantime cannot lead
+// elsewhere.
 #include "core/base/remove_known.h"
 
 #include <dirent.h>
@@ -14,7 +15,7 @@
 namespace lockstep {
 
 namespace {
-constexpr int kDeepest = 16;  // nothing of ours lies as deep
+constexpr int kDeepest = 16;  // no file of ours is that deep
 
 Descriptor open_folder(int at, const std::string& name) {
   return Descriptor(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

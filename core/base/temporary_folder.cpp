@@ -1,4 +1,4 @@
-// Temporary folders, and those that were left.
+// Creates temporary folders and removes those of ended processes.
 #include "core/base/temporary_folder.h"
 
 #include <fcntl.h>
@@ -18,9 +18,9 @@ namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr size_t kRandomLetters = 6;  // that mkdtemp puts in
+constexpr size_t kRandomLetters = 6;  // that mkdtemp appends
 constexpr int kTries = 64;
-constexpr time_t kYoungSeconds = 60;  // a folder that is younger may be one that its maker has not locked yet
+constexpr time_t kYoungSeconds = 60;  // the creator of a younger folder may not have locked it yet
 
 Descriptor open_folder(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -32,8 +32,8 @@ bool left_by_name(const fs::path& path) {
          ::time(nullptr) - at.st_mtime >= kYoungSeconds;
 }
 
-// A lock that can be had on a folder of ours means that its process has gone. Others make and remove folders
-// while the list is read: what cannot be read or removed now, the next one tries again.
+// If this process can lock a folder of ours, the folder's process has ended. Other processes create and
+// remove folders at the same time, so errors are ignored: the next process tries again.
 void remove_left(const std::string& temporary, const std::string& start) {
   std::error_code failed;
   for (fs::directory_iterator at(temporary, failed), end; !failed && at != end; at.increment(failed)) {
@@ -57,7 +57,7 @@ TemporaryFolder::TemporaryFolder(const std::string& kind) {
         str("cannot make a folder for temporary files", failed ? "" : " in " + temporary, ": ", why));
   };
   if (failed) refuse(failed.message() + "; set TMPDIR to a folder with space");
-  // In a folder that others may rename in, even a private folder can be exchanged for another.
+  // In a folder where others may rename entries, they could replace even a private folder.
   if (TrustedOpen opened = open_trusted_folder(temporary); opened.distrusted())
     refuse(opened.why + "; set TMPDIR to a folder of your own");
   remove_left(temporary, start);
@@ -69,7 +69,7 @@ TemporaryFolder::TemporaryFolder(const std::string& kind) {
     if (!folder_) refuse(std::strerror(errno));
     if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) continue;       // another process is removing it
-      all_.add(Unfinished::Kind::tree, path_);  // no locks here: it is not taken for left
+      all_.add(Unfinished::Kind::tree, path_);  // no locks here, so no other process takes it for abandoned
       return;
     }
     if (std::error_code gone; !fs::is_directory(path_, gone)) continue;

@@ -37,8 +37,8 @@ std::string trim(std::string_view text) {
 }
 
 namespace {
-// A pattern of glob_match as states: a place in the pattern is a state, and a set of places is followed
-// through the text.
+// A glob pattern as a nondeterministic automaton: each position in the pattern is a state, and the set of
+// reachable states is updated per character of the text.
 class Glob {
  public:
   explicit Glob(std::string_view pattern)
@@ -64,8 +64,8 @@ class Glob {
   }
 
  private:
-  static constexpr size_t kOutside = 0;  // no place lies behind a group at 0
-  // Marks a place and all that are reached from it without a character.
+  static constexpr size_t kOutside = 0;  // no position after a group is 0
+  // Marks a state and all that it reaches without consuming a character.
   void enter(std::vector<char>& set, size_t at) {
     std::vector<size_t> open{at};
     while (!open.empty()) {
@@ -106,7 +106,7 @@ class Glob {
   }
 
   std::string_view pattern_;
-  std::vector<size_t> after_;  // per place within a group: the place behind the group
+  std::vector<size_t> after_;  // per position within a group: the position after the group
   std::vector<char> now_, next_;
 };
 }  // namespace
@@ -136,8 +136,8 @@ std::string bytes_text(double bytes) {
 }
 
 namespace {
-// Bytes of the UTF-8 character at the front of a text; 0: they are none (cut, overlong, a surrogate, beyond
-// U+10FFFF).
+// The number of bytes of the UTF-8 character at the front of a text; 0: invalid (cut, overlong, a surrogate,
+// beyond U+10FFFF).
 size_t character(std::string_view text, char32_t& code) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -155,7 +155,7 @@ size_t character(std::string_view text, char32_t& code) {
   const bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
   return overlong || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : bytes;
 }
-// C1 controls, and marks that turn the direction of what follows.
+// C1 controls, and marks that change the text direction.
 bool hidden(char32_t code) {
   return (code >= 0x80 && code < 0xa0) || code == 0x200e || code == 0x200f ||
          (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);

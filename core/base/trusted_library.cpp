@@ -1,4 +1,4 @@
-// Mapping a library through the descriptor that was checked.
+// Maps a library through the descriptor that was checked.
 #include "core/base/trusted_library.h"
 
 #include <dlfcn.h>
@@ -33,8 +33,9 @@ TrustedLibrary open_trusted_library(const std::string& path, const std::string& 
     if (why.starts_with(name)) why = path + why.substr(name.size());
     throw UserError(str(subject, path, ": ", why, advice));
   }
-  // The path under /proc is the loader's name for the library: it must name this file as long as it is
-  // mapped, whether or not the caller has a use for it, or another library's would be taken for it.
+  // The path under /proc is the loader's name for the library. The descriptor stays open as long as the
+  // library is mapped: otherwise another library could get the same path, and the loader would return this
+  // one.
   static std::mutex mutex;
   static std::deque<Descriptor> mapped;
   std::lock_guard lock(mutex);

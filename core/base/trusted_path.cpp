@@ -1,4 +1,4 @@
-// Walking a path through descriptors, with owner and mode of each part.
+// Walks a path through descriptors and checks owner and mode of each part.
 #include "core/base/trusted_path.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ std::string mode_text(const struct stat& at) {
   return out;
 }
 
-// A group that is one user's alone, as distributions make one for each user.
+// Whether a group belongs to a single user, as distributions create one for each user.
 bool own_group(gid_t gid) {
   const std::string user = user_name(::geteuid());
   const group* of = ::getgrgid(gid);
@@ -43,7 +43,7 @@ bool own_group(gid_t gid) {
   return true;
 }
 
-// "" where only root and this user could have written what `path` is.
+// Returns "" if only root and this user could have written the file or folder `path`, else the reason.
 std::string distrust(const std::string& path, const struct stat& at) {
   if (at.st_uid != 0 && at.st_uid != ::geteuid())
     return str(path, " belongs to ", user_text(at.st_uid), ", mode ", mode_text(at),
@@ -82,7 +82,7 @@ std::string link_target(const Descriptor& link) {
   return out;
 }
 
-// The parts of a path in front of those that are left to walk.
+// Puts the parts of a path before those that are left to walk.
 void put_first(std::deque<std::string>& parts, const std::string& path) {
   std::vector<std::string> names = split(path, '/');
   for (size_t i = names.size(); i-- > 0;)
@@ -92,11 +92,12 @@ void put_first(std::deque<std::string>& parts, const std::string& path) {
 class Walk {
  public:
   explicit Walk(const std::string& path) : shown_(path) {
-    std::error_code none;  // a current folder that is gone: the walk then fails at its first part
+    std::error_code none;  // the current folder may have been removed: the walk then fails at its first part
     put_first(parts_,
               path.starts_with('/') ? path : str(std::filesystem::current_path(none).string(), "/", path));
   }
-  // Steps while more than `left` parts remain, or a link in the way puts in new ones. False: out() says why.
+  // Walks until `left` parts remain; a link on the way adds parts. Returns false on failure; out() has the
+  // reason.
   bool go(size_t left, bool create) {
     if (!folder_ && !from_root()) return false;
     while (parts_.size() > left) {
@@ -178,7 +179,7 @@ TrustedOpen open_trusted_file(const std::string& path) {
 TrustedOpen open_trusted_in(const Descriptor& folder, const std::string& name, const std::string& shown) {
   const std::string here = str(shown, "/", name);
   struct stat at;
-  Descriptor there = open_at(folder, name, O_PATH);  // opens nothing: a pipe or a device does not notice
+  Descriptor there = open_at(folder, name, O_PATH);  // O_PATH has no effect on a pipe or a device
   if (!there || ::fstat(there.get(), &at) != 0) return failed(here, errno);
   if (S_ISLNK(at.st_mode))
     return refused(str(here, " is a symbolic link to ", link_target(there), "; name the file itself"));

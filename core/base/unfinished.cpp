@@ -1,4 +1,4 @@
-// One list for the process.
+// One list of unfinished items for the process.
 #include "core/base/unfinished.h"
 
 #include <signal.h>
@@ -17,7 +17,7 @@ using Kind = Unfinished::Kind;
 struct Item {
   Kind kind;
   std::string what;
-  int pid = 0;  // in place of them
+  int pid = 0;  // instead of kind and path
 };
 struct List {
   std::mutex mutex;
@@ -25,11 +25,11 @@ struct List {
   int next = 0;
 };
 List& list() {
-  static auto* out = new List;  // it is used behind destructors
+  static auto* out = new List;  // it is used after static destructors
   return *out;
 }
 
-// A trainrun ends its ranks at once with the second signal.
+// The second signal makes a trainrun end its ranks at once.
 void end_process(int pid) {
   constexpr int kLooks = 200;  // of 10 ms
   for (int signal : {SIGTERM, SIGINT}) ::kill(pid, signal);

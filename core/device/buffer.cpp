@@ -12,8 +12,8 @@ namespace lockstep {
 
 namespace {
 constexpr size_t kAlignment = 256;
-// From here on memory is mapped: the system zeroes each page when it is first touched, by whichever thread
-// that is, and never one that nobody touches.
+// Buffers of this size and more are mapped: the system zeroes a page when any thread first touches it, and
+// never an untouched one.
 constexpr size_t kMapped = size_t{1} << 20;
 
 class CpuAllocator : public Allocator {

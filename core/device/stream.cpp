@@ -13,8 +13,7 @@
 namespace lockstep {
 
 namespace {
-// An event of a CPU stream: complete when a work item of the stream says so, failed when the stream dropped
-// the item.
+// An event of a CPU stream: a work item of the stream completes it; it fails if the stream drops the item.
 class Flag : public Event {
  public:
   explicit Flag(std::shared_future<void> reached) : reached_(std::move(reached)) {}
@@ -60,8 +59,8 @@ class QueueStream : public Stream {
       }
     });
   }
-  // What failed before the event is the event's to tell as well: who waits for it on the host may never look
-  // at the stream.
+  // The event also reports earlier failures, since a host thread that waits for it may never synchronise with
+  // the stream.
   std::shared_ptr<Event> record() override {
     auto reached = std::make_shared<std::promise<void>>();
     auto event = std::make_shared<Flag>(reached->get_future().share());

@@ -1,4 +1,4 @@
-// The names of ops: those of the tree, then those that were met, in the order of their meeting.
+// The table of op names: the built-in ones, then interned ones in the order in which they were met.
 #include "core/ir/op_id.h"
 
 #include <deque>
@@ -20,7 +20,7 @@ struct Registry {
     return places.emplace(kept, static_cast<uint32_t>(names.size() - 1)).first->second;
   }
   std::shared_mutex mutex;
-  std::deque<std::string> names;  // by place; a deque leaves its strings where they are
+  std::deque<std::string> names;  // by index; a deque never moves its strings
   std::map<std::string_view, uint32_t> places;
 };
 Registry& registry() {

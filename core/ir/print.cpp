@@ -1,4 +1,4 @@
-// Graph to text.
+// Prints a graph.
 #include "core/ir/print.h"
 
 #include "core/base/error.h"
@@ -27,7 +27,7 @@ std::string attr_text(const Attr& attr) {
   return std::string(name(std::get<DType>(attr)));
 }
 
-// Text is appended, not joined: every graph of a step is printed on every rank, to be hashed.
+// Appends text in place, which is fast: every rank prints every graph of a step to hash it.
 template <class... Parts>
 void put(std::string& out, const Parts&... parts) {
   ((out += parts), ...);

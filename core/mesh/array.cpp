@@ -1,4 +1,4 @@
-// Arrays on a mesh: their two copies.
+// Keeps the two copies of an array, host and device, consistent.
 #include "core/mesh/array.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The state hash of arrays: the sum over elements and ranks, the same on any layout.
+// The state hash of arrays: the sum over elements and ranks, independent of the layout.
 #include "core/mesh/content.h"
 
 namespace lockstep {
@@ -18,7 +18,8 @@ std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& 
 }
 
 std::string hash_of_ranks(const StateHash& sum, Group& world) {
-  // Carries between the halves: four 32-bit limbs in 64-bit words add up without overflow.
+  // The all-reduce adds four 32-bit limbs in 64-bit words, which cannot overflow; the carries are propagated
+  // afterwards.
   uint64_t limbs[4] = {sum.lo & 0xffffffffu, sum.lo >> 32, sum.hi & 0xffffffffu, sum.hi >> 32};
   if (world.size() > 1) all_reduce(world, {limbs, limbs, 4, DType::i64, ReduceOp::sum}, "state_hash");
   StateHash out;

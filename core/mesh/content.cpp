@@ -1,4 +1,5 @@
-// Content in host memory, of devices that sum, and of those whose bytes come to the host in blocks.
+// Computes content in host memory, on devices that can sum, and by copying blocks to the host for other
+// devices.
 #include "core/mesh/content.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ NonFiniteCount count_bits(const std::byte* bytes, int64_t count, uint64_t mask) 
   return {found, first};
 }
 
-// Adds elements in host memory, of which the first has the place `index`.
+// Adds elements in host memory; the first has the row-major index `index`.
 void add_run(const Holding& of, Asked asked, const std::byte* data, int64_t count, int64_t index,
              uint64_t key, Content& sum) {
   if (asked.hash) sum.hash.add(hash_run(size_of(of.dtype), data, count, static_cast<uint64_t>(index), key));
@@ -132,7 +133,7 @@ std::vector<Holding> holdings(const std::vector<const Array*>& arrays) {
 
 Content content_of(const std::vector<Holding>& all, Asked asked) {
   Content out;
-  Device* device = nullptr;  // whose runs are gathered
+  Device* device = nullptr;  // the device whose runs are collected
   std::vector<ContentRun> runs;
   Buffer block;
   for (const Holding& of : all) {

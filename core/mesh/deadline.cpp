@@ -1,4 +1,4 @@
-// Deadlines as text, and the one that holds.
+// Parses deadlines and selects the current one.
 #include "core/mesh/deadline.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Marks before and after each wait, kept until the next step is enqueued.
+// Records marks before and after each wait and keeps them until the next step is enqueued.
 #include "core/mesh/exposed.h"
 
 #include <mutex>
@@ -24,7 +24,7 @@ struct ExposedTime::Waits {
     waits.push_back({name, label, std::move(before), std::move(after)});
   }
 
-  // Passes everything on.
+  // Forwards all calls to another group and measures the waits.
   class MeasuredGroup : public Group {
    public:
     MeasuredGroup(std::shared_ptr<Group> group, std::string name, std::shared_ptr<Waits> waits)

@@ -1,5 +1,5 @@
-// Comparing fingerprints: hashes of all ranks in one all_gather; on a difference the two texts that matter
-// are broadcast.
+// Compares fingerprints: one all_gather of hashes; on a difference the two ranks concerned broadcast their
+// texts.
 #include "core/mesh/fingerprint.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 namespace lockstep {
 
 namespace {
-constexpr uint64_t kMagic = 0x314e495250'46534cull;  // "LSFPRIN1", raised with the meaning of the message
+constexpr uint64_t kMagic = 0x314e495250'46534cull;  // "LSFPRIN1", increase it when the message changes
 
-// The same bytes in every version, so that programs of different versions still understand each other.
+// Has the same layout in every version, so that programs of different versions can still compare.
 struct Message {
   uint64_t magic = kMagic;
   uint64_t all = 0;
@@ -40,7 +40,7 @@ FingerprintPart unpacked(const std::string& text) {
   return {json.at("name"), json.at("lines"), json.at("way_out"), json.at("input")};
 }
 
-// The rank that stands for what is right: the lowest of the majority, else rank 0.
+// The reference rank: the lowest rank of the majority, or rank 0 without one.
 int reference_of(const std::vector<uint64_t>& hashes) {
   std::map<uint64_t, size_t> count;
   for (uint64_t hash : hashes) ++count[hash];
@@ -150,7 +150,7 @@ void compare(Group& world, const std::string& when, const std::vector<Fingerprin
       p == 0 ? str("ranks meet at different places of the program: rank ", odd[0], " ", other.lines[0].second,
                    ", rank ", right_rank, " ", right.lines[0].second, "; ", right.way_out)
              : message_of(other, right, odd[0], right_rank, when, {odd.begin() + 1, odd.end()});
-  barrier(world, "fingerprint");  // nobody leaves while another still waits for a text
+  barrier(world, "fingerprint");  // no rank leaves while another still waits for a text
   if (right.input) throw UserError(text);
   throw PeerError(text);
 }
@@ -173,8 +173,8 @@ FingerprintPart issued_part(const LiveMesh& mesh) {
          issued.count == 0 ? "none" : str(issued.count, ", the last ", issued.last, " (", hash, ")")});
   };
   add("world", mesh.world);
-  // Along a model dim each group does as much as its data rank has micro-batches: other groups may have
-  // started more. So it is inside hosts.
+  // The groups of a model dim start as many collectives as their data rank has micro-batches, so their
+  // numbers differ. The same holds for the groups inside hosts.
   for (size_t d = 0; d < mesh.groups.size(); ++d)
     if (is_data_dim(mesh.words.dim_names[d])) add(mesh.words.dim_names[d], mesh.groups[d]);
   add("data", mesh.data);

@@ -1,4 +1,4 @@
-// Group: the blocking forms, agreement in words, and the group of one.
+// Group: the blocking helpers, agreement on errors, and the group of one rank.
 #include "core/mesh/group.h"
 
 #include <algorithm>
@@ -175,7 +175,7 @@ void wait_on_host(Event& event, std::span<Group* const> groups) {
       for (Group* group : groups) group->check();
       checked = now;
     }
-    // A step lasts milliseconds at least: the longer the wait, the less its end is worth a core.
+    // A step takes at least milliseconds, so a long wait may react later and leave the core to others.
     if (now - begin < std::chrono::microseconds(200))
       std::this_thread::yield();
     else

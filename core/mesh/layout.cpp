@@ -1,4 +1,5 @@
-// Layouts to boxes: per tensor dim a list of ranges, cut by each split in order.
+// Converts layouts to boxes: each tensor dim has a list of ranges, which every split in turn cuts; the
+// product of the lists is the rank's pieces.
 #include "core/mesh/layout.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Mesh words: coordinates, and the checks on a mesh from a config.
+// Mesh: coordinates of ranks, and checks of a mesh from a config.
 #include "core/mesh/mesh.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ int64_t Mesh::data_size() const {
 int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node) {
   const int64_t all = mesh.size(), data = mesh.data_size();
   if (ranks_per_node < 1 || ranks_per_node >= all || all % ranks_per_node) return 0;
-  // The world rank behind each data rank, for each place among the other dims.
+  // The world rank of each data rank, for each coordinate of the other dims.
   std::map<std::vector<int64_t>, std::vector<int64_t>> groups;
   for (int64_t rank = 0; rank < all; ++rank) {
     auto at = mesh.coordinate(rank);
@@ -80,7 +80,7 @@ NodeRanks node_ranks(const Mesh& mesh, int64_t rank, int seats) {
   NodeRanks out;
   for (int64_t other = 0; other < mesh.size(); ++other) {
     const auto there = mesh.coordinate(other);
-    bool together = true;  // but for data dims
+    bool together = true;  // equal coordinates in all but the data dims
     for (size_t d = 0; d < at.size(); ++d) together &= is_data_dim(mesh.dim_names[d]) || there[d] == at[d];
     if (!together) continue;
     const int64_t data_rank = mesh.data_rank(other);
@@ -109,9 +109,9 @@ int64_t Mesh::data_rank(int64_t rank) const {
 }
 
 namespace {
-// Layers and sequences are split over ranks by nothing: dims of these names have size 1.
+// Pipeline and context parallelism are not implemented: dims of these names must have size 1.
 bool is_unsplit(std::string_view name) { return name == "pp" || name == "cp"; }
-// What other frameworks split along dims of this name, and nothing does here.
+// What other frameworks split along a dim of this name; Lockstep does not.
 std::string unsplit_thing(const std::string& name) {
   for (const char* word : {"pipeline", "pipe", "stage"})
     if (name == word) return "layers";
@@ -121,7 +121,7 @@ std::string unsplit_thing(const std::string& name) {
     if (name == word) return "experts";
   return "";
 }
-// What other frameworks call a mesh dim, else the name that is spelled nearly so.
+// Our name for another framework's name of a mesh dim, else the nearest known name.
 std::string nearest_dim(const std::string& name, const std::vector<std::string>& known) {
   static const std::map<std::string, std::string> elsewhere = {{"ddp", "dp_replicate"},
                                                                {"dp", "dp_replicate"},
@@ -158,7 +158,7 @@ void check_dim_names(const std::vector<std::string>& dim_names) {
     if (!seen.insert(name).second) throw UserError(str("mesh.dim_names: \"", name, "\" is named twice"));
   }
 }
-// The sizes that are given, multiplied, and how many are left open.
+// The product of the given sizes, and the number of -1s.
 struct Sizes {
   int64_t product = 1, free = 0;
 };
@@ -178,7 +178,7 @@ Sizes sizes_of(const Shape& shape) {
         str("mesh.shape ", str(shape), " has ", free_dims, " sizes of -1; at most one may be left open"));
   return {product, free_dims};
 }
-// Shapes near this one that fit: its first dim changed, and data ranks alone.
+// Similar shapes that fit the world: with another first dim, and with data ranks only.
 std::string shapes_that_fit(const Shape& shape, int64_t world_size) {
   std::string advice;
   int64_t rest = 1;

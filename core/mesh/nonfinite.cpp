@@ -1,5 +1,5 @@
-// Finding what is not finite: one pass over all tensors, then, where there is any, an agreement on the first
-// place.
+// Finds values that are not finite: one pass over all tensors, then, if there is one, an agreement on the
+// first index.
 #include "core/mesh/nonfinite.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int64_t first_nonfinite(DType dtype, const void* data, int64_t count) {
 }
 
 namespace {
-// The element of this rank at a place of the whole tensor that it holds.
+// This rank's element at an index of the whole tensor, which it must hold.
 double value_at(const Array& array, int64_t place) {
   const size_t size = size_of(array.dtype);
   const Array::Newest newest = array.newest();
@@ -69,7 +69,8 @@ std::optional<NonFinite> find_nonfinite(const std::vector<const Array*>& arrays,
   if (mine != tensor) place = none;
   const int64_t own_place = place;
   least(place);
-  // What it is, of one of the ranks that have it; and how many there are, each counted by one rank.
+  // The value, from one of the ranks that hold it, and the total number, in which one rank counts each
+  // element.
   int64_t words[2] = {0, 0};
   if (mine == tensor && own_place == place) {
     const double value = value_at(array, place);

@@ -1,4 +1,5 @@
-// The state hash of elements in host memory: eight at a time where the machine multiplies so many words.
+// The state hash of elements in host memory, eight at a time on machines with vector multiplication of 64-bit
+// words.
 #include "core/mesh/state_hash.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ namespace {
 #define LS_INLINE inline __attribute__((always_inline))
 constexpr uint64_t kPlace = 0x9E3779B97F4A7C15ull;
 
-// The finaliser of splitmix64, of a word or of several.
+// The finaliser of splitmix64, for one word or a vector of words.
 template <class Word>
 LS_INLINE void mix(Word& x) {
   x ^= x >> 30;
@@ -61,7 +62,7 @@ LS_INLINE void add_scalar(const std::byte* data, int64_t from, int64_t to, uint6
   }
 }
 
-// Eight sums side by side, each with its carries, which are added up at the end.
+// Eight partial sums in vector lanes, each with its own carries; they are added at the end.
 constexpr int kLanes = 8;
 typedef uint64_t Lanes __attribute__((vector_size(kLanes * sizeof(uint64_t))));
 
@@ -83,7 +84,8 @@ LS_INLINE void add_lanes(const std::byte* data, int64_t count, uint64_t index, u
     mix(high);
     lo += low;
     hi += high;
-    hi -= reinterpret_cast<Lanes>(lo < low);  // all bits where the lower half ran over: minus one
+    // A lane whose lower half overflowed has all bits set, which is -1
+    hi -= reinterpret_cast<Lanes>(lo < low);
     place += kLanes * kPlace;
   }
   for (int l = 0; l < kLanes; ++l) sum.add({lo[l], hi[l]});

@@ -1,4 +1,4 @@
-// BERT for masked tokens: the encoder of bert.h behind a head tied to the token table. Devlin et al., arXiv
+// BERT for masked tokens: the encoder of bert.h with a head tied to the token table. Devlin et al., arXiv
 // 1810.04805.
 //
 // FQNs, those of Hugging Face's BertForMaskedLM: those of bert.h, and

@@ -1,6 +1,6 @@
-// BERT for classes of texts, and of pairs of texts: what the first token is at the end of the encoder of
-// bert.h, through a dense layer and tanh (the pooler) and dropout, to a logit for each class. Devlin et al.,
-// arXiv 1810.04805.
+// BERT for classes of texts, and of pairs of texts. The first token's output of the encoder of bert.h passes
+// a dense layer with tanh (the pooler) and dropout, then a linear layer gives a logit per class. Devlin et
+// al., arXiv 1810.04805.
 //
 // K = classes. FQNs, those of Hugging Face's BertForSequenceClassification: those of bert.h, and
 //

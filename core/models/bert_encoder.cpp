@@ -1,4 +1,4 @@
-// The encoder over its layers, and what its families have in common.
+// BERT's encoder, and the parts that its families share.
 #include "core/models/bert.h"
 
 #include "core/models/heads.h"

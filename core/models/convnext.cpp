@@ -1,5 +1,5 @@
-// ConvNeXt: blocks of a wide convolution channel by channel and an MLP of channels, in four stages;
-// LayerNorm. Liu et al., arXiv 2201.03545.
+// ConvNeXt: blocks of a depthwise convolution and an MLP over channels, in four stages; LayerNorm. Liu et
+// al., arXiv 2201.03545.
 //
 // FQNs and shapes are those of torchvision's ConvNeXt; C is the stage's width, K = classes. Stage S = 0 ... 3
 // is features.(2S+1), and features.(2S) is what goes before it.
@@ -61,7 +61,7 @@ class ConvNextBlock {
   double skipped_;
 };
 
-// What stands before a stage: a convolution and its norm, in either order.
+// The first part of a stage: a convolution and its norm, in either order.
 struct Step {
   Step(const Scope& conv_at, const Scope& norm_at, int64_t in, int64_t out, int64_t kernel, bool norm_first)
       : conv(conv_at, in, out, {kernel}, {.stride = {kernel}}, true, small()),

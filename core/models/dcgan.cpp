@@ -12,8 +12,8 @@
 //   discriminator.main.(3n+2).weight [1,W 2^n,4,4]
 //
 // A norm's * is weight, bias, running_mean, running_var. Initialisation, the original's: weights normal 0.02,
-// those of norms around 1; biases 0. The discriminator's norms see images of each kind by themselves, and
-// keep running statistics of both in turns.
+// those of norms around 1; biases 0. The discriminator's norms normalise real and generated images
+// separately, and update the running statistics by both in turn.
 #include "core/base/error.h"
 #include "core/models/families.h"
 #include "core/models/image_options.h"

@@ -1,8 +1,8 @@
-// DLRM: numbers through an MLP, categories through a table each, products of every two of them, an MLP to one
+// DLRM: an MLP over numbers, a table per category, products of every pair of their vectors, and an MLP to one
 // logit. Naumov et al., arXiv 1906.00091.
 //
-// Shapes: D = width, n tables of rows[t]. FQNs are those of the original; layers stand at even numbers, the
-// activations between them have none.
+// Shapes: D = width, n tables of rows[t]. FQNs are those of the original; layers have even numbers, since
+// activations count, too.
 //
 //   bot_l.(2I).{weight [out,in],bias [out]}: dense -> bottom..., D
 //   emb_l.T.weight [rows[T],D]
@@ -44,7 +44,7 @@ class Mlp {
           LinearInit{init::normal(std::sqrt(2 / (in + out))), init::normal(std::sqrt(1 / out))});
     }
   }
-  // relu behind every layer, behind the last one only where `last`.
+  // relu after every layer, after the last one only if `last`.
   Tensor operator()(Tensor x, bool last) const {
     for (size_t i = 0; i < layers_.size(); ++i) {
       x = layers_[i](x);
@@ -64,20 +64,21 @@ std::vector<int64_t> sizes(int64_t in, const std::vector<int64_t>& inner, int64_
   return all;
 }
 
-// Of x [B,n,n] what lies below the diagonal, row by row: [B, n (n - 1) / 2]. Each element is one load, here
-// and in the gradient; of n - 1 slices in a row, and of the sum of their pads, a kernel would look at every
-// one for each element.
+// The elements of x [B,n,n] below the diagonal, row by row: [B, n (n - 1) / 2]. Each element is one load,
+// here and in the gradient. With n - 1 concatenated slices, and a sum of their pads in the gradient, a kernel
+// would test every slice for each element.
 Tensor below_diagonal(const Tensor& x) {
   const int64_t n = x.size(1), samples = x.size(0), count = n * (n - 1) / 2;
-  auto begin = [](const Tensor& row) { return row * (row - 1) / 2; };  // of a row, among the elements
-  auto take_at = [](const Tensor& from, const Tensor& place) {         // of [B,m], `place` in each sample's m
+  auto begin = [](const Tensor& row) { return row * (row - 1) / 2; };  // the first element of a row
+  // Takes element `place` of each sample of [B,m]
+  auto take_at = [](const Tensor& from, const Tensor& place) {
     const Tensor at = place + iota_like(place, 0) * static_cast<double>(from.size(1));
     return reshape(take(reshape(from, {-1}), reshape(at, {-1})), place.shape());
   };
   const CustomGradient below = custom_gradient(
       [&](const std::vector<Tensor>& in) {
         const Tensor k = iota(in[0], {samples, count}, 1, DType::i32);
-        // The root's rounding may miss the row by one.
+        // The rounded root may miss the row by one.
         Tensor row = convert((sqrt(convert(k, DType::f32) * 8 + 1) + 1) * 0.5, DType::i32);
         row = row + convert(begin(row + 1) <= k, DType::i32) - convert(begin(row) > k, DType::i32);
         return Computed{

@@ -14,7 +14,7 @@ std::vector<const Family*>& list() {
 #undef LOCKSTEP_FAMILY_ADDRESS
   return all;
 }
-// A registered family, and the words that its row points to.
+// A registered family, and the texts that its row points to.
 struct Registered {
   explicit Registered(Family given)
       : kind(given.kind), about(given.about), task(given.task), family(std::move(given)) {
@@ -66,7 +66,7 @@ const Family& family(std::string_view kind) {
 
 Model build(Scope at, std::string_view kind, const Json& options, Here line) {
   Model out = family(kind).make(at, options, line);
-  // A family names its tensors from its own root.
+  // A family names its tensors relative to its own root.
   if (!at.path().empty())
     for (PlacementRule& rule : out.placements) rule.params = at.path() + "." + rule.params;
   return out;

@@ -41,7 +41,7 @@ std::vector<std::string> errors(const LlamaOptions& o) {
                       number_text(o.rope_high), "; the first must be below the second"));
   return out;
 }
-// Between the parts that tp splits, a rank has its share of the tokens.
+// Between the parts that tp splits, each rank has its share of the tokens (sequence parallelism).
 std::vector<SplitSize> split_sizes(const LlamaOptions& o) {
   std::vector<SplitSize> out = {{"model.heads", o.heads}};
   if (o.kv_heads > 0) out.push_back({"model.kv_heads", o.kv_heads});

@@ -1,5 +1,5 @@
-// MLP-Mixer: patches of an image, mixed by MLPs over patches and over features in turns. Tolstikhin et al.,
-// arXiv 2105.01601.
+// MLP-Mixer: patches of an image, mixed by MLPs over patches and over features alternately. Tolstikhin et
+// al., arXiv 2105.01601.
 //
 // Shapes: C = width, P = patch, N = (size / patch)^2 patches, G = token_hidden, F = hidden, K = classes. FQNs
 // are those of timm's MlpMixer.

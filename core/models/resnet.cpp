@@ -1,8 +1,8 @@
-// ResNet: convolutions beside a shortcut, in four stages; BatchNorm behind each. He et al., arXiv 1512.03385,
-// with the stride in the 3 x 3 convolution of a bottleneck (v1.5).
+// ResNet: convolutions with a shortcut, in four stages; BatchNorm after each convolution. He et al., arXiv
+// 1512.03385, with the stride in the 3 x 3 convolution of a bottleneck (v1.5).
 //
 // FQNs and shapes are those of torchvision's ResNet, W = width, K = classes; below L is layerS.J, S = 1 ... 4
-// with W 2^(S-1) channels, in bottlenecks (50 layers and more) 4 times as many behind the last convolution.
+// with W 2^(S-1) channels, in bottlenecks (50 layers and more) 4 times as many after the last convolution.
 //
 //   conv1.weight [W,channels,7,7]   bn1.*           L.conv{1,2,3}.weight   L.bn{1,2,3}.*
 //   L.downsample.0.weight           L.downsample.1.*   (where the shortcut changes size)
@@ -38,7 +38,7 @@ const Depths* depths_of(int64_t layers) {
 }
 bool bottleneck(const ResnetOptions& o) { return o.layers >= 50; }
 
-// A convolution without bias that keeps the size but for its stride, and the norm behind it.
+// A convolution without bias that keeps the size except for its stride, followed by a norm.
 class Normed {
  public:
   Normed(const Scope& conv, const Scope& norm, int64_t in, int64_t out, int64_t kernel, int64_t stride)

@@ -9,7 +9,8 @@
 namespace lockstep::models {
 
 namespace {
-// 8/3 of the width, rounded up to a multiple of 64: three matrices as large as two with 4 times the width.
+// 8/3 of the width, rounded up to a multiple of 64: three such matrices are as large as two with 4 times the
+// width.
 int64_t gated_hidden(int64_t width) { return (8 * width + 3 * 64 - 1) / (3 * 64) * 64; }
 }  // namespace
 

@@ -1,6 +1,6 @@
-// T5: an encoder and a decoder that reads it, learned biases of the distance between tokens in place of
-// positions, RMSNorm in front of each part, scores without a scale, a head tied to the token table whose
-// input is scaled. Raffel et al., arXiv 1910.10683.
+// T5: an encoder and a decoder that reads it. Learned biases of the distance between tokens replace
+// positions, RMSNorm precedes each part, scores have no scale, and the head is the token table with a scaled
+// input. Raffel et al., arXiv 1910.10683.
 //
 // Shapes: B pairs of a micro-batch, S source tokens (at most `source_context`), T tokens (at most `context`),
 // C = width, H heads of D = head_dim, F = hidden, V = vocab. FQNs are those of Hugging Face's
@@ -51,7 +51,7 @@ struct T5Options {
 DecoderSizes sizes(const T5Options& o) {
   return {o.vocab, o.context, o.width, o.depth, o.heads, o.eps, o.dropout};
 }
-// Chosen sizes in the places of zeros.
+// Replaces zeros by default sizes.
 T5Options whole(T5Options o) {
   if (!o.head_dim) o.head_dim = o.width / std::max<int64_t>(o.heads, 1);
   if (!o.hidden) o.hidden = 4 * o.width;
@@ -61,7 +61,8 @@ Init spread(int64_t inverse_variance) {
   return init::normal(1 / std::sqrt(static_cast<double>(inverse_variance)));
 }
 
-// The smallest distance of each class but the first: one each up to half of them, then in equal ratios.
+// The smallest distance of each class but the first: the first half of the classes have one distance each,
+// the others grow in equal ratios.
 std::vector<int64_t> class_starts(int64_t classes, int64_t max_distance) {
   const int64_t exact = classes / 2;
   std::vector<int64_t> starts;
@@ -78,8 +79,8 @@ std::vector<int64_t> class_starts(int64_t classes, int64_t max_distance) {
   return starts;
 }
 
-// The bias of each head by how far the key is from the token: [1,H,T,T]. A decoder's tokens have one class
-// for all that comes after them, which they do not see.
+// The bias of each head by the distance from token to key: [1,H,T,T]. In a decoder all later tokens, which
+// are masked, share one class.
 class DistanceBias {
  public:
   DistanceBias(const Scope& at, const T5Options& o, bool decoder)

@@ -1,5 +1,5 @@
-// U-Net: an image is halved `depth` times and doubled again, each size beside what it was on the way down.
-// Ronneberger et al., arXiv 1505.04597, with padding and BatchNorm.
+// U-Net: halves an image `depth` times and doubles it again; each size is concatenated with the features of
+// the same size from the way down. Ronneberger et al., arXiv 1505.04597, with padding and BatchNorm.
 //
 // FQNs are those of the usual PyTorch implementation; W = width, K = classes. A pair P of convolutions 3 x 3
 // is P.double_conv.0.weight, P.double_conv.1.*, P.double_conv.3.weight, P.double_conv.4.*, where a norm's *

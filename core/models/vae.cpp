@@ -1,5 +1,5 @@
-// A variational autoencoder of two MLPs: an image to the mean and the log variance of `latent` numbers, a
-// draw of them to an image. Kingma and Welling, arXiv 1312.6114.
+// A variational autoencoder of two MLPs: one maps an image to the mean and the log variance of `latent`
+// numbers, the other maps a sample of them to an image. Kingma and Welling, arXiv 1312.6114.
 //
 // Shapes: P = channels size^2 pixels, F = hidden, Z = latent. FQNs are those of PyTorch's example.
 //
@@ -7,7 +7,7 @@
 //   fc22.{weight [Z,F],bias [Z]} (log variance)
 //   fc3.{weight [F,Z],bias [F]}      fc4.{weight [P,F],bias [P]}
 //
-// Initialisation: uniform in +-1 / sqrt(fan in). Under Evaluation the mean takes the place of the draw.
+// Initialisation: uniform in +-1 / sqrt(fan in). Under Evaluation the mean replaces the sample.
 #include "core/base/error.h"
 #include "core/models/families.h"
 #include "core/models/image_options.h"

@@ -1,5 +1,5 @@
-// ViT: an image as a sequence of patches behind a class token, learned positions, pre-norm blocks, classes
-// from the class token. Dosovitskiy et al., arXiv 2010.11929.
+// ViT: an image as a sequence of a class token and patches, learned positions, pre-norm blocks, classes from
+// the class token. Dosovitskiy et al., arXiv 2010.11929.
 //
 // Shapes: C = width, F = hidden, P = patch, N = (size / patch)^2 patches, K = classes. FQNs are those of
 // torchvision's VisionTransformer; below E is encoder.layers.encoder_layer_I.

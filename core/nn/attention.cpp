@@ -29,7 +29,7 @@ namespace {
 UserError refused(const SourceLine& at, const std::string& what) {
   return UserError(str("[attention] ", at.text(), ": ", what));
 }
-// Checks before the first member records anything; gives the options with every number filled in.
+// Checks the options before the first member records anything; returns them with defaults filled in.
 AttentionLayerOptions checked(const Scope& at, int64_t width, int64_t heads, AttentionLayerOptions options,
                               Here line) {
   const SourceLine place = line_of(line, at.path());
@@ -74,7 +74,7 @@ void check_input(const Tensor& x, const std::string& path, int64_t width, Here a
     throw refused(line_of(at, path),
                   str("the ", role, " is ", x.text(), "; it must be [sequences, tokens, ", width, "]"));
 }
-// The layer's options and the call's masks for sdpa; no dropout in evaluation.
+// Combines the layer's options and the call's masks for sdpa; no dropout in evaluation.
 AttentionOptions options_of(const AttentionLayerOptions& layer, const AttentionMasks& masks) {
   return {.causal = layer.causal,
           .scale = layer.scale,

@@ -1,4 +1,4 @@
-// Layers of convolution: the shapes of their weights, and how they start.
+// Convolution layers: shapes and initial values of their weights.
 #include "core/nn/convolution.h"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ Shape weight_shape(const Scope& at, size_t dims, int64_t in, int64_t out, List k
   shape.insert(shape.end(), kernel.begin(), kernel.end());
   return shape;
 }
-// Uniform in +-1 / sqrt(fan_in), as PyTorch starts, has this deviation; fan_in is all of a row but its first
-// dim.
+// This is the deviation of PyTorch's default, uniform in +-1 / sqrt(fan_in); fan_in is the product of all
+// dims but the first.
 Init weight_init(const std::optional<Init>& given, const Shape& shape) {
   if (given) return *given;
   return init::normal(1.0 / std::sqrt(3.0 * static_cast<double>(numel({shape.begin() + 1, shape.end()}))));

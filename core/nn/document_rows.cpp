@@ -1,4 +1,4 @@
-// The innermost of this thread.
+// Keeps the innermost DocumentRows of each thread.
 #include "core/nn/document_rows.h"
 
 #include <utility>

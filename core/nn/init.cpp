@@ -1,4 +1,4 @@
-// Initial values, run by run of the boxes that this rank holds.
+// Fills initial values, run by run, in the boxes that this rank holds.
 #include "core/nn/init.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace lockstep {
 namespace {
 using Kind = Init::Kind;
 
-// Calls put(i, value) for elements [begin, end) of those from global index `first` on, which lie in blocks of
-// four.
+// Calls put(i, value) for elements [begin, end), counted from global index `first`; Philox gives four numbers
+// per block.
 template <class Put>
 void each_normal(uint64_t seed, uint64_t stream, const Init& init, int64_t first, int64_t begin, int64_t end,
                  const Put& put) {
@@ -56,7 +56,7 @@ int64_t places(const Shape& shape) {
   for (size_t d = 2; d < shape.size(); ++d) count *= shape[d];
   return count;
 }
-// The init with its deviation or bounds for this shape, and no fan.
+// The init with its deviation or bounds computed for this shape, without a fan.
 Init scaled(Init init, const Shape& shape) {
   if (init.fan == Fan::none) return init;
   const auto in = static_cast<double>(shape[1] * places(shape)),
@@ -69,14 +69,14 @@ Init scaled(Init init, const Shape& shape) {
   return init;
 }
 
-// x with erf(x) = y, by Newton's steps from an approximation with elementary functions (Winitzki, 2008).
+// x with erf(x) = y, by Newton's method from an approximation with elementary functions (Winitzki, 2008).
 double inverse_erf(double y) {
   const double w = std::log((1 - y) * (1 + y)), a = 0.147, b = 2 / (a * 3.14159265358979323846) + w / 2;
   double x = std::copysign(std::sqrt(std::sqrt(b * b - w / a) - b), y);
   for (int step = 0; step < 4; ++step) x -= (std::erf(x) - y) * std::exp(x * x) * 0.88622692545275801365;
   return x;
 }
-// Bounds on one side of the mean are a tail, where erf is 1 in every digit.
+// Bounds on one side of the mean are a tail, where erf may be 1 in every digit and has no usable inverse.
 std::optional<NormalTail> tail_of(const Init& init) {
   const double from = (init.lo - init.mean) / init.std, to = (init.hi - init.mean) / init.std;
   if (from < 0 && to > 0) return std::nullopt;
@@ -94,8 +94,8 @@ double truncated(const Init& init, const std::optional<NormalTail>& tail, uint32
                     init.hi);
 }
 
-// Rows of a normal matrix made orthonormal one after another, twice each: the second time takes away what
-// rounding left. Row-major in `shape`, whose columns they are where it has fewer of them.
+// Gram-Schmidt on the rows of a normal matrix, twice per row: the second pass removes the rounding error of
+// the first. The result is row-major in `shape`; the rows are its columns if it has fewer columns.
 std::vector<double> orthogonal(const Shape& shape, uint64_t seed, uint64_t stream) {
   const int64_t rows = shape[0], columns = numel(shape) / rows;
   const bool wide = rows <= columns;
@@ -133,8 +133,8 @@ double dirac(const Shape& shape, int64_t groups, int64_t i) {
   return out % (shape[0] / groups) == in && i % inner == middle ? 1 : 0;
 }
 
-// Which elements of a matrix are 0: in each column those whose bits are the least of it, as many as the share
-// makes. The bits are those of another step than the numbers'.
+// Which elements of a matrix are 0: in each column those with the smallest random bits, as many as the share
+// requires. The bits are drawn for another step than the numbers, so they are independent.
 std::vector<bool> zeros_of(const Shape& shape, double share, uint64_t seed, uint64_t stream) {
   const int64_t rows = shape[0], columns = shape[1],
                 zeros = static_cast<int64_t>(std::ceil(share * static_cast<double>(rows)));
@@ -151,7 +151,7 @@ std::vector<bool> zeros_of(const Shape& shape, double share, uint64_t seed, uint
   return out;
 }
 
-// The rule of an init that is no random number of its own for each element.
+// The rule of an init that is not an independent random number per element.
 std::optional<Init::Elements> rule(const Init& init, const Array& array, uint64_t seed, uint64_t stream) {
   const Shape& shape = array.shape;
   switch (init.kind) {
@@ -229,7 +229,7 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype) {
 }
 
 namespace {
-// Draws the values where the array lives. False where that place draws none of this kind.
+// Draws the values on the array's device. Returns false if the device cannot draw this kind.
 bool draw_there(Array& array, const Init& init, uint64_t seed, uint64_t stream) {
   Device* const device = array.device();
   Draws* const draws = device ? device->draws() : nullptr;

@@ -1,5 +1,5 @@
-// The layers. State enters the graph in statements of its own: the order of inputs must not follow the
-// compiler's order of arguments.
+// The layers. State enters the graph in separate statements, so that the order of inputs does not depend on
+// the C++ compiler's evaluation order of arguments.
 #include "core/nn/layers.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ Evaluation::~Evaluation() { evaluating = before_; }
 bool Evaluation::active() { return evaluating; }
 
 namespace {
-// x W^T + bias, in float8 where the state says so and the sizes fit.
+// x W^T + bias, in float8 if the state requests it and the sizes fit.
 Tensor product(Tensor x, const Parameter& weight, const Parameter& bias, Here at) {
   Tensor w = weight.computed(x, at), b = bias ? bias.computed(x, at) : Tensor();
   const DType gradients = weight.spec().float8_gradients;

@@ -1,4 +1,4 @@
-// The scale's name for grad(), and its update behind the step.
+// Gives grad() the name of the scale, and appends the scale's update after the step.
 #include "core/nn/loss_scale.h"
 
 #include "core/ir/walk.h"
@@ -7,10 +7,10 @@
 namespace lockstep {
 
 namespace {
-// Beyond these the scale stays: its reciprocal and what is divided by it are still exact.
+// The scale stays within these bounds, so its reciprocal and quotients by it are exact.
 constexpr double kSmallest = 0x1p-60, kLargest = 0x1p60;
 
-// The summed rows of sparse tables, which the last outputs of a `grad` node are made into.
+// The summed rows of sparse tables, computed from the last outputs of a `grad` node.
 std::vector<Tensor> rows_of(const std::shared_ptr<Builder>& builder, const Node& grad) {
   const PerValue<bool> made = depends_on(builder->graph, grad.outputs);
   std::vector<Tensor> out;
@@ -19,7 +19,7 @@ std::vector<Tensor> rows_of(const std::shared_ptr<Builder>& builder, const Node&
   return out;
 }
 
-// 1 when all gradients of the step are finite, else 0: f32 []. Empty without gradients.
+// 1 if all gradients of the step are finite, else 0: f32 []. Empty without gradients.
 Tensor all_finite(const std::shared_ptr<Builder>& builder) {
   Tensor out;
   for (size_t n = 0; n < builder->graph.nodes.size(); ++n) {

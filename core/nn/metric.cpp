@@ -14,7 +14,7 @@
 namespace lockstep {
 
 namespace {
-// What a row of metrics.jsonl, or the result of a called step, has beside the metrics of a step.
+// Whether metrics.jsonl, or the result of a called step, uses the name for a field of its own.
 bool is_the_steps_own(std::string_view name) {
   static constexpr std::array<std::string_view, 18> kNames{
       "step",         "loss",           "tokens",      "lr",          "step_ms",       "tokens_per_s",

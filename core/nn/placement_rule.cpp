@@ -47,8 +47,8 @@ const PlacementRule* rule_for(const std::string& fqn, std::string_view dim,
   }
   return found;
 }
-// The rule of a moment's parameter, unless it splits what the moment has one of: statistics of all rows or
-// columns lie whole.
+// The rule of a moment's parameter, unless it splits a dim of which the moment has only one: statistics over
+// all rows or columns are replicated.
 const PlacementRule* of_parameter(const Spec& moment, const PlacementRule* rule) {
   if (!rule || rule->place.kind != Placement::Kind::shard) return rule;
   const auto dim = static_cast<size_t>(rule->place.dim);
@@ -58,7 +58,7 @@ const PlacementRule* of_parameter(const Spec& moment, const PlacementRule* rule)
 
 Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& policy) {
   if (!is_data_dim(dim) || spec.role == Role::buffer) return Replicate();
-  // The rows of a sparse table and those of its moments have one owner.
+  // The rows of a sparse table and of its moments have the same owner.
   if (spec.sparse) return dim == "dp_shard" && policy.zero == 3 ? Shard(0) : Replicate();
   if (spec.role == Role::moment || policy.masters) return Shard(0);
   return dim == "dp_shard" && policy.zero == 3 ? Shard(0) : Replicate();
@@ -86,7 +86,7 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
 }
 
 namespace {
-// Sparse moments lie as their table does, row by row.
+// Sparse moments are placed like their table, by rows.
 const PlacementRule* of_table(const Spec& moment, const PlacementRule* mine, const PlacementRule* table,
                               const Placement& by_default) {
   const Placement wanted = table ? table->place : by_default;
@@ -117,8 +117,8 @@ Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
     if (rule) check_fit(spec, *rule);
     const int at = mesh.find(dim), outer = mesh.find("dp_shard");
     if (at < 0) continue;
-    // dp_replicate splits further what dp_shard has split, so what a rule keeps whole on dp_shard is whole on
-    // both.
+    // dp_replicate splits only tensors that dp_shard has split, so a tensor that a rule replicates on
+    // dp_shard is replicated on both.
     const bool whole =
         dim == "dp_replicate" && outer >= 0 && layout.on(outer) == Replicate() && rule_on_shard;
     layout.set(at, rule ? rule->place : whole ? Replicate() : by_name(spec, dim, policy));

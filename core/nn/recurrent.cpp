@@ -1,5 +1,5 @@
-// LSTM: inputs of all tokens in one product, then a step per token. The gradient is written by hand, so that
-// the one of the state's weight is one product over all tokens, too.
+// LSTM: one product for the inputs of all tokens, then a step per token. The gradient is written by hand, so
+// that the gradient of the recurrent weight is also one product over all tokens.
 #include "core/nn/recurrent.h"
 
 #include <cmath>
@@ -21,10 +21,11 @@ Lstm::Lstm(const Scope& at, int64_t in, int64_t hidden, int64_t depth, double dr
 }
 
 namespace {
-// What a token's step keeps for its gradient, [sequences, H] each: the gates, the cell, the tanh of it.
+// Values that a token's step saves for its gradient, [sequences, H] each: the gates, the cell, and its tanh.
 enum Kept { input_gate, forget_gate, new_cell, output_gate, cell, cell_tanh, kept_per_token };
 
-// [tokens, sequences, 4H], what the inputs add to the gates, and [4H, H] -> the state [tokens, sequences, H].
+// The inputs' part of the gates [tokens, sequences, 4H] and the recurrent weight [4H, H] -> the state
+// [tokens, sequences, H].
 Computed forward(const std::vector<Tensor>& in, Here at) {
   const Tensor weight = in[1];
   const std::vector<int64_t> gates(4, weight.size(1));
@@ -50,7 +51,7 @@ std::vector<Tensor> backward(const std::vector<Tensor>& saved, const std::vector
   const Tensor states = saved[saved.size() - 2], weight = saved.back();
   const auto of_states = unbind(gradients[0], 0, at);
   std::vector<Tensor> of_gates(of_states.size());
-  Tensor of_cell;  // from the token behind
+  Tensor of_cell;  // the gradient from the next token
   for (size_t t = of_states.size(); t-- > 0;) {
     const Tensor* kept = &saved[t * kept_per_token];
     const Tensor i = kept[input_gate], f = kept[forget_gate], g = kept[new_cell], o = kept[output_gate],
@@ -87,7 +88,7 @@ Tensor Lstm::operator()(Tensor x, Here at) const {
     throw UserError(str("[lstm] ", line_of(at, path_).text(), ": the input is ", x.text(),
                         "; it must be [sequences, tokens, features]"));
   InLayer in(x, path_, at);
-  x = transpose(x, 0, 1, at);  // a token's rows lie together
+  x = transpose(x, 0, 1, at);  // makes the rows of a token contiguous
   for (size_t i = 0; i < layers_.size(); ++i) x = run(layers_[i], i ? dropout_(x, at) : x, at);
   return transpose(x, 0, 1, at);
 }

@@ -1,4 +1,4 @@
-// Values of a tensor that a program gives as a whole: each rank keeps its part.
+// State::set: every rank passes the whole tensor and keeps its part.
 #include <cstring>
 
 #include "core/base/error.h"

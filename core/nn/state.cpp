@@ -1,4 +1,4 @@
-// Recording, placing and materialising state.
+// State: records, places and materialises tensors.
 #include "core/nn/state.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool is_part(std::string_view part) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
 }
-// Why a checkpoint cannot hold a tensor of this name; "" where it can.
+// The reason why a checkpoint cannot store a tensor of this name; "" if it can.
 std::string misnamed(const std::string& fqn) {
   if (fqn == "__metadata__")
     return "has the name that safetensors files keep for themselves; give it another one";
@@ -187,7 +187,7 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
                         ": the state is already materialised; place it before materialize() or resume()"));
   std::vector<std::string> fqns;
   for (const Spec& spec : specs_) fqns.push_back(spec.fqn);
-  // All that is wrong; of tensors that fail alike, the first one.
+  // All errors; of tensors that fail for the same reason, only the first.
   std::vector<std::string> wrong;
   std::set<std::string> reasons;  // without the tensor's name
   auto fails = [&](const std::string& fqn, const auto& check) {
@@ -208,7 +208,7 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
     if (rule.at.file.empty()) rule.at = line_of(at);
     if (!fails("", [&] { check_rule(rule, fqns); })) to.push_back(rule);
   }
-  for (const auto& rule : to)  // each by itself: a layout stops at the first that does not fit
+  for (const auto& rule : to)  // each rule separately: a layout stops at the first that does not fit
     for (const Spec& spec : specs_)
       if (!spec.shape.empty() && glob_match(rule.params, spec.fqn))
         fails(spec.fqn, [&] { check_fit(spec, rule); });
@@ -266,7 +266,7 @@ void State::allocate() {
 }
 
 namespace {
-// What lives on a device is there.
+// Moves the values of an array to its device, if it lives on one.
 void bring_home(Array& array) {
   if (Device* const device = array.device()) array.on(*device);
 }
@@ -293,7 +293,7 @@ void State::draw(bool again) {
     const bool fresh = array.version() == 0, zeros = specs_[i].init.kind == Init::Kind::zeros && fresh;
     if (!fresh && !again) continue;
     array.updates = 0;
-    if (!zeros) fill(array, specs_[i].init, seed_);  // memory that nobody wrote is zero
+    if (!zeros) fill(array, specs_[i].init, seed_);  // unwritten memory is zero
     bring_home(array);                               // one tensor at a time is in host memory
   }
   drawn_ = true;
@@ -310,7 +310,7 @@ bool State::has_values() const {
     if (arrays_[i].version() > 0)
       any = true;
     else if (specs_[i].init.kind != Init::Kind::zeros || !weights_.empty())
-      return false;  // zeros that nobody gives anything else are its values
+      return false;  // zeros are its values if no function sets others
   }
   return any;
 }

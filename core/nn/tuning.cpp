@@ -1,4 +1,4 @@
-// Freezing, adapters recorded beside the weights, and the weights that multiply in float8.
+// Fine-tuning: freezes weights, records adapters, and selects the weights that multiply in float8.
 #include "core/nn/tuning.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace lockstep {
 
 namespace {
-// The names of blocks once: "blocks.*.attn.q.weight".
+// Merges the names of all blocks: "blocks.*.attn.q.weight".
 std::vector<std::string> by_kind(const std::vector<std::string>& fqns) {
   std::vector<std::string> out;
   for (const auto& fqn : fqns) {
@@ -36,12 +36,12 @@ bool among(const std::vector<std::string>& globs, const std::string& fqn) {
   return std::any_of(globs.begin(), globs.end(), [&](const auto& glob) { return glob_match(glob, fqn); });
 }
 
-// A line of a program, or a key of a config.
+// The start of an error: a line of a program, or a key of a config.
 std::string named(const SourceLine& at, const char* verb) {
   return at.file.empty() ? at.text() : str("[", verb, "] ", at.text());
 }
 
-// Which tensors any of the globs names. UserError for one that names none.
+// The tensors that any of the globs names. Throws UserError for a glob that names none.
 std::set<std::string> named_by(const std::vector<std::string>& globs, const std::vector<std::string>& fqns,
                                const std::string& who, const std::string& what) {
   std::set<std::string> out;
@@ -164,7 +164,7 @@ void State::float8(const Float8Options& options, const SourceLine& at) {
     throw UserError(
         str(who, ": history is ", options.history, "; it must be between 1 and ", kMostAmaxSteps, " steps"));
   for (size_t i = 0, recorded = specs_.size(); i < recorded; ++i) {
-    Spec& spec = specs_[i];  // stays where it is while others are recorded
+    Spec& spec = specs_[i];  // a deque keeps the reference valid while others are recorded
     const bool chosen = std::find(linear.begin(), linear.end(), spec.fqn) != linear.end();
     const bool multiplies = chosen && !skipped.contains(spec.fqn);
     spec.float8_gradients = multiplies ? options.gradients : DType::bf16;

@@ -1,4 +1,4 @@
-// Cohorts by the counts of the state.
+// Builds cohorts from the update counts of the state.
 #include "core/nn/update_cohorts.h"
 
 namespace lockstep {

@@ -121,7 +121,7 @@ std::vector<Op> activation_rows() {
        .expand = silu_grad_expand,
        .linear = {0},
        .samples = samples(2, false)},
-      // Gone after gradients are written: it expands into x itself.
+      // Only autodiff needs the node: afterwards it expands into x itself.
       {.id = ops::stop_gradient,
        .kind = kind,
        .infer = [](const InferContext& c) -> Types {

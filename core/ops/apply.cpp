@@ -1,4 +1,4 @@
-// Nodes are typed by their rows, and refused with the user's line.
+// Appends nodes: their rows infer the types, and errors name the user's line.
 #include "core/ops/apply.h"
 
 #include "core/base/error.h"

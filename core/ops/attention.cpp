@@ -106,8 +106,8 @@ Types infer_sdpa_grad(const InferContext& c) {  // dy, q, k, v, o, lse -> dq, dk
     out.push_back({statistic(q.dtype), {q.shape[0], q.shape[2], q.shape[1], c.in[2].shape[1]}});
   return out;
 }
-// Heads may be sharded when every query head has its own key head. Dropout numbers its elements over all
-// scores, so a rank holds them all.
+// Heads may be sharded if every query head has its own key head. Dropout numbers elements over all scores, so
+// with dropout each rank holds all of them.
 std::string split_attention(const InferContext& c) {
   const AttentionReads reads = attention_reads(c.op, c.attrs);
   if (reads.seed) return "";
@@ -148,7 +148,7 @@ Tensor dot(Tensor a, Tensor b, List lhs_batch, List rhs_batch, int64_t lhs_contr
                  {"lhs_contract", List{lhs_contract}},
                  {"rhs_contract", List{rhs_contract}}});
 }
-// Which keys a row sees, as a bool that broadcasts to the scores; empty: all.
+// The keys that a row sees, as a bool that broadcasts to the scores; empty: all.
 Tensor seen_keys(Tensor scores, const std::vector<Tensor>& in, const AttentionReads& reads) {
   const int64_t batch = scores.size(0), tokens = scores.size(2), keys = scores.size(3);
   Tensor seen;
@@ -174,7 +174,7 @@ Tensor scores(Tensor q, Tensor k, const ExpandContext& c, const AttentionReads& 
   Tensor seen = seen_keys(s, c.in, reads);
   return seen.defined() ? where(seen, s, full_like(s, -std::numeric_limits<double>::infinity())) : s;
 }
-// What dropout multiplies probabilities with: 0 or 1 / (1 - p).
+// The factors of dropout: 0 or 1 / (1 - p).
 Tensor dropped(Tensor probabilities, const ExpandContext& c, const AttentionReads& reads) {
   Tensor u = apply1(ops::rng_uniform, {c.in[reads.seed], c.in[reads.seed + 1], c.in[reads.seed + 2]},
                     {{"shape", probabilities.shape()}, {"stream", c.attrs.integer("stream")}});
@@ -220,7 +220,7 @@ std::vector<Tensor> sdpa_grad_expand(const ExpandContext& c) {
   if (reads.bias_gradient) out.push_back(dbias);
   return out;
 }
-// The scores' gradient, summed over what the bias was repeated along.
+// The scores' gradient, summed over the dims along which the bias was broadcast.
 Tensor bias_gradient(Tensor scores, const Tensor& bias) {
   List dims;
   for (int d = 0; d < 4; ++d)
@@ -251,7 +251,7 @@ Types grad_types(const Types& in) {
   out.insert(out.end(), in.begin() + 3, in.end());
   return out;
 }
-// Forward samples: no mask and causal, then each way of masking alone and what goes together.
+// Forward samples: no mask and causal, then each kind of mask alone and in combinations.
 std::vector<Sample> forward_samples() {
   const Types plain = forward_types(5, 5, 3, 3, 4), grouped = forward_types(7, 7, 4, 2, 6),
               wide_keys = forward_types(1, 9, 6, 1, 2), cross = forward_types(3, 6, 4, 2, 3);

@@ -1,4 +1,4 @@
-// Rows of gradient clipping: the global norm and the scale that follows from it.
+// Op rows of gradient clipping: the global norm, and the scale computed from it.
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
 #include "core/ops/rules.h"

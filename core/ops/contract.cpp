@@ -129,7 +129,7 @@ Types infer_linear(const InferContext& c) {
   out.back() = weight[0];
   return {{c.in[0].dtype, out}};
 }
-// With a bias k is fixed: every term of a partial sum would add it.
+// With a bias k may not be sharded: every term of the partial sum would add the bias.
 std::string split_linear(const InferContext& c) {
   return c.in.size() == 3 ? "...K,nK,n->...n" : "...k,nk->...n";
 }

@@ -106,7 +106,7 @@ Types infer_grad_weight(const InferContext& c) {
   return {{c.in[0].dtype, joined(dy[1], x[1] / groups, spatial)}};
 }
 
-// Samples may be sharded, and channels where every output channel reads every input channel.
+// Samples may be sharded; so may channels, if every output channel reads every input channel.
 std::string split(const InferContext& c, std::string_view whole, std::string_view grouped) {
   const std::string spatial(c.in[0].shape.size() - 2, '#');
   std::string out;
@@ -115,7 +115,7 @@ std::string split(const InferContext& c, std::string_view whole, std::string_vie
   return out;
 }
 std::string split_convolution(const InferContext& c) {
-  // With a bias channels are whole: every term of a partial sum would add it.
+  // With a bias channels may not be sharded: every term of the partial sum would add the bias.
   return c.in.size() == 3 ? split(c, "nC#,oC#,o->no#", "nC#,OD#,O->nO#")
                           : split(c, "nc#,oc#->no#", "nC#,OD#->nO#");
 }

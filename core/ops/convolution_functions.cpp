@@ -1,5 +1,5 @@
-// The functions of convolution.h: lists of one number are spread over the dims, borders that are not zeros
-// are made before the node, and the bias of a transposed convolution is added after it.
+// The functions of convolution.h: they expand lists of one number to all dims, pad non-zero borders before
+// the node, and add the bias of a transposed convolution after it.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -86,8 +86,8 @@ Tensor convolution_transposed(Tensor x, Tensor weight, Tensor bias, const Transp
           str("input is ", x.text(), ", weight is ", weight.text(), ", padding ", padding,
               ": the output would have ", spatial.back(), " elements along spatial dim ", d, "; pad less"));
   }
-  // Output padding of stride or more than it leaves room for another window, which the transposed node would
-  // count: windows beyond the input's are cut from the end of the padding.
+  // Output padding of at least the stride leaves room for another window, which the transposed node would
+  // count. So the padding at the end is reduced until only the input's windows remain.
   List hi = padding;
   for (size_t d = 0; d < dims; ++d) hi[d] -= more[d] >= stride[d] ? more[d] - stride[d] + 1 : 0;
   if (std::any_of(hi.begin(), hi.end(), [](int64_t n) { return n < 0; }))

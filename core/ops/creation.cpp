@@ -37,8 +37,8 @@ auto infer_random(DType dtype) {
   };
 }
 
-// Every dim is new: each rank makes its own part. An iota is fixed along its dim, where the values tell the
-// place.
+// Every dim is new, so each rank makes its own part. An iota may not be sharded along its dim, since its
+// values are the indices.
 std::string split_made(const InferContext& c) {
   Letters letters;
   std::string out;

@@ -1,4 +1,4 @@
-// Checks of a definition, and its text.
+// Validates a definition and prints it.
 #include "core/ops/definition.h"
 
 #include <algorithm>
@@ -95,7 +95,7 @@ std::string wrong_source(const OpDefinition& d) {
       return str("its attribute \"", attr, "\" is no flag and no number, and code is given numbers alone");
   return "";
 }
-// What the samples say of types and placement.
+// The errors of types and placement on the samples.
 std::string wrong_sample(const OpDefinition& d) {
   const std::vector<TypedShape> none;
   for (size_t i = 0; i < d.samples.size(); ++i) {
@@ -113,7 +113,7 @@ std::string wrong_sample(const OpDefinition& d) {
       std::string what = error.what();
       if (what.starts_with("[] ?: ")) what = what.substr(6);
       return wrong(what);
-    } catch (const InternalError& error) {  // of the placement rule: what failed stands at the end
+    } catch (const InternalError& error) {  // from the placement rule: the reason is at the end of the text
       const std::string what = error.what();
       return wrong(what.substr(what.rfind(": ") + 2));
     }
@@ -135,12 +135,12 @@ std::string defect_of(const OpDefinition& d) {
   return "";
 }
 
-// Scalar code takes its numbers in operand 0's dtype, source in doubles.
+// Scalar code gets its numbers in operand 0's dtype, source code in doubles.
 namespace {
 void expect_exact(const OpDefinition& d, const InferContext& c) {
   for (const auto& [attr, type] : d.attrs) {
     if (type != AttrType::number && type != AttrType::integer) continue;
-    if (!c.attrs.has(attr)) continue;  // which the row's check tells
+    if (!c.attrs.has(attr)) continue;  // which the row's check reports
     if (!d.scalar.empty() && is_integer(c.in[0].dtype)) rules::expect_held(c, attr, c.in[0].dtype);
     const Number number = number_of(c.attrs, attr, DType::i64);
     if ((!d.cpp.empty() || !d.cuda.empty()) && number.is_integer() &&
@@ -224,7 +224,7 @@ std::string attrs_text(const Attrs& attrs) {
   graph.append(ops::full, {}, attrs, {});
   return print(graph, {.source_lines = false});
 }
-// What a function of tensors traces on a sample.
+// The graph that a function of tensors traces on a sample, as text.
 std::string traced(const OpDefinition& d, const Sample& sample, OpId op, bool gradient) {
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> in;
@@ -245,7 +245,7 @@ std::string traced(const OpDefinition& d, const Sample& sample, OpId op, bool gr
     if (made[i].defined()) builder->graph.add_output(OutputKind::value, str("out", i), made[i].id());
   return print(builder->graph, {.source_lines = false});
 }
-// The bits that a host function gives on a sample of floats of 32 bits.
+// The bits of a host function's outputs on an f32 sample.
 std::string host_bits(const OpDefinition& d, const Sample& sample, const std::vector<TypedShape>& outputs) {
   std::vector<std::vector<float>> values;
   std::vector<OpTensor> in, out;
@@ -289,7 +289,7 @@ std::string definition_text(const OpDefinition& d, OpId op) {
     if (d.expand) text += traced(d, sample, op, false);
     if (d.gradient) try {
         text += traced(d, sample, op, true);
-      } catch (const UserError& error) { text += error.what(); }  // told where it is used
+      } catch (const UserError& error) { text += error.what(); }  // reported where it is used
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// Rows around the token stream: embedding and its gradient, dropout.
+// Op rows of embedding, its gradient, and dropout.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -12,7 +12,7 @@ using Grads = std::vector<Tensor>;
 
 Types infer_embedding(const InferContext& c) { return op_row(ops::take).infer(c); }
 std::string split_embedding(const InferContext& c) { return op_row(ops::take).split(c); }
-// dy [ids..., row...], ids -> [rows, row...]: index_add with the arguments in the order of a gradient.
+// dy [ids..., row...], ids -> [rows, row...]: index_add with a gradient's order of arguments.
 std::pair<Types, Attrs> as_index_add(const InferContext& c) {
   expect_count(c, 2);
   return {{c.in[1], c.in[0]}, c.attrs};
@@ -83,7 +83,7 @@ std::vector<Op> embedding_rows() {
        .samples = {integers({f32({3, 2, 5}), i32({3, 2})}, {{"rows", 4}}),
                    integers({f32({1, 9, 6}), i32({1, 9})}, {{"rows", 7}})},
        .library = Library::row_sums},
-      // Elements are numbered over the whole tensor, so a rank holds all of it.
+      // Random numbers are indexed over the whole tensor, so it may not be split.
       {.id = ops::dropout,
        .kind = kind,
        .attrs = {{"p", AttrType::number}, {"stream", AttrType::integer}},

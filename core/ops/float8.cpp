@@ -1,5 +1,5 @@
-// Rows of products in float8: quantize, whole and in two halves, scaled_mm, and linear layers in terms of
-// them.
+// Op rows of float8 products: quantize, whole and in two halves, scaled_mm, and linear layers that expand
+// into them.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -38,7 +38,7 @@ void expect_wide(const InferContext& c) {
     c.fail(str("input is ", in_text(c, 0), ", needs f32 or bf16"));
 }
 
-// x, the largest magnitude of all, or of each row and of each column.
+// Inputs: x, and the largest magnitude of all, or of each row and of each column.
 Types infer_whole_quantize(const InferContext& c) {
   expect_count(c, 2, 3);
   expect_wide(c);
@@ -57,9 +57,9 @@ Types infer_whole_quantize(const InferContext& c) {
   return out;
 }
 
-// quantize comes in two halves, to the bit, for rows that lie on several ranks: each casts its own by the
-// largest magnitude of all, and who has them all turns them.
-// cast: x, the largest magnitude -> x in float8, of any number of rows.
+// For rows on several ranks quantize is split into two halves with the same bits: each rank casts its rows by
+// the largest magnitude of all, and a rank that has gathered all rows transposes them. cast: x, the largest
+// magnitude -> x in float8, of any number of rows.
 Types infer_cast(const InferContext& c) {
   expect_count(c, 2);
   expect_wide(c);
@@ -69,7 +69,7 @@ Types infer_cast(const InferContext& c) {
   expect_scalar(c, 1, DType::f32, "the largest magnitude");
   return {{format(c, "dtype"), c.in[0].shape}};
 }
-// transpose: what was cast, the largest magnitude -> its transpose, the inverse of the scale.
+// transpose: the cast tensor, the largest magnitude -> its transpose, the inverse of the scale.
 Types infer_transpose(const InferContext& c) {
   expect_count(c, 2);
   expect_dtype(c, 0, format(c, "dtype"), "input");
@@ -115,9 +115,9 @@ Types infer_scaled_mm(const InferContext& c) {
   return {{DType::bf16, out}};
 }
 
-// Delayed, a history of largest magnitudes stands behind x, the weight and a bias; and behind dy, x and the
-// weight, where the count that the loss was divided by may follow, as 1 / count. `shares`: last stands the
-// history that the scale of x follows from, that of another layer which reads x.
+// With delayed scaling, an amax history follows x, the weight and a bias. In the gradient it follows dy, x
+// and the weight, and then 1 / count may follow, with the count that the loss was divided by. `shares`: the
+// last input is the history of another layer that reads x, which gives x its scale.
 bool is_delayed(const Attrs& attrs) { return attrs.flag("delayed"); }
 size_t histories_of(const Attrs& attrs) { return is_delayed(attrs) ? 1 + attrs.flag("shares") : 0; }
 bool has_bias(const Attrs& attrs, size_t inputs) { return inputs == 3 + histories_of(attrs); }
@@ -179,7 +179,7 @@ Grads linear_float8_vjp(const VjpContext& c) {
   if (bias && c.wants[2]) out[2] = convert(sum(wide(dy), leading), dy.dtype());
   return out;
 }
-// Gradients of gradients are those of plain products.
+// Second gradients are those of unrounded products.
 Grads linear_float8_grad_vjp(const VjpContext& c) {
   Tensor dy = c.in[0], x = c.in[1], w = c.in[2], of_x = c.grad[0], of_w = c.grad[1];
   Grads out(c.in.size());
@@ -199,8 +199,8 @@ Tensor most_of_entries(Tensor entries, DType dtype, Tensor at_first) {
       at_first.defined() ? at_first * largest_of(dtype) : full_like(entries, largest_of(dtype));
   return where(entries > 0.0, entries, first);
 }
-// What the scale of a row of a history follows from. `at_first`, f32 [], where the row has no entry: else its
-// scale is 1.
+// The largest magnitude in a row of a history, which determines the scale. `at_first`, f32 [], replaces it if
+// the row has no entry; without `at_first` the scale is then 1.
 Tensor most_of(Tensor history, AmaxRow row, DType dtype, Tensor at_first = {}) {
   return most_of_entries(reshape(slice(max(history, {1}), 0, row, row + 1), {}), dtype, at_first);
 }
@@ -230,14 +230,14 @@ std::vector<Tensor> linear_float8_grad_expand(const ExpandContext& c) {
     }
     return c.attrs.flag("rowwise") ? quantize_rowwise(of, dtype) : quantize(of, dtype, columns);
   };
-  // The bias's gradient sums dy by columns.
+  // The gradient of the bias sums dy by columns.
   const Quantized d = rounded(dy, kAmaxOfGradient, c.attrs.dtype("gradients"), c.attrs.flag("bias")),
                   a = rounded(x, kAmaxOfInput, DType::f8_e4m3), b = rounded(w, kAmaxOfWeight, DType::f8_e4m3);
   return {scaled_mm(d.rows, b.turned, d.inverse, b.inverse_turned),
           scaled_mm(d.turned, a.turned, d.inverse_turned, a.inverse_turned)};
 }
 
-constexpr double kLeastMost = 1e-12;  // of a largest magnitude: as quantize has it
+constexpr double kLeastMost = 1e-12;  // lower bound of a largest magnitude, as in quantize
 
 TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
 }  // namespace
@@ -317,8 +317,8 @@ std::vector<Op> float8_rows() {
 bool fits_float8(const Shape& x, const Shape& weight) {
   return !x.empty() && fits(rows_of(x)) && fits(weight[0]) && fits(weight[1]);
 }
-// By rows first, or by columns, so that a kernel that makes the tensor, or sums it so, finds the largest of
-// each, too.
+// Reduces rows or columns first, so that the kernel that makes or sums the tensor in this direction can
+// compute these maxima, too.
 Tensor amax(Tensor x, bool columns, Here at) {
   Tensor most = abs(convert(x, DType::f32, at), at);
   if (numel(x.shape()) == 0) return zeros(x, {}, DType::f32, at);
@@ -352,8 +352,8 @@ Tensor delayed_scales(const std::vector<Tensor>& histories, AmaxRow row, DType d
   const Tensor entries = slice(max(concat(histories, 0, at), {1}, false, at), 0, row, rows, kAmaxRows, at);
   return scale_of(most_of_entries(entries, dtype, {}), dtype, at);
 }
-// The inverse of the scale follows from the tensor in this alone: whatever is not finite saturates, and has
-// to be seen.
+// The inverse of the scale depends on the tensor only through NaN and infinity: the cast saturates them, so
+// the inverse must show them.
 Quantized quantize_by(Tensor x, Tensor most, DType dtype, bool columns, bool where_made, Here at) {
   Quantized out;
   Attrs attrs{{"dtype", dtype}};
@@ -390,7 +390,7 @@ Tensor delayed_linear_float8(Tensor x, Tensor weight, Tensor history, Tensor bia
   if (bias.defined()) in.push_back(bias);
   const SourceLine line = x.defined() ? source_line(*x.builder(), at) : line_of(at);
   in = under_policy("linear_float8", in, line);
-  in.push_back(history);  // stays as it is under a policy
+  in.push_back(history);  // a policy does not convert it
   return apply_at(ops::linear_float8, in, {{"gradients", gradients}, {"delayed", true}}, line)[0];
 }
 

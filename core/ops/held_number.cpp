@@ -1,4 +1,4 @@
-// Numbers in nodes, and why a dtype does not hold one.
+// Converts numbers to attributes, and explains why a dtype cannot represent one.
 #include "core/ops/held_number.h"
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace lockstep {
 
 namespace {
-// Of floats: the least that is not 0.
+// The smallest positive number of a float dtype.
 std::string least_of(DType dtype) {
   switch (dtype) {
     case DType::f32:

@@ -1,5 +1,6 @@
-// Rows of the step around the body: lanes (sums over micro-batches), collectives (start and wait), structure
-// (grad, vjp, custom_gradient, fused). Types only: partition, autodiff and run give them their meaning.
+// Op rows of the step around the body: lanes (sums over micro-batches), collectives (start and wait),
+// structure (grad, vjp, custom_gradient, fused). They have only types here; partition, autodiff and the
+// runtime implement them.
 #include "core/base/error.h"
 #include "core/ops/functions/gradients.h"
 #include "core/ops/rules.h"
@@ -9,7 +10,7 @@ namespace lockstep {
 namespace {
 using namespace rules;
 
-constexpr int64_t kLimbs = 8;  // a norm as one fixed-point integer
+constexpr int64_t kLimbs = 8;  // words of the fixed-point integer that sums a norm exactly
 const TypedShape kHandle{DType::u8, {0}};
 
 Types infer_same_type(const InferContext& c) {
@@ -23,8 +24,8 @@ Types infer_lane_sum(const InferContext& c) {
   const DType sum = c.in[0].dtype == DType::bf16 ? DType::f32 : c.in[0].dtype;
   return {{sum, c.in[0].shape}, {DType::f64, {c.in[0].shape.empty() ? 1 : c.in[0].shape[0]}}};
 }
-// ids i32 [n], rows f32 [n, width] of a micro-batch -> those of all micro-batches, rows of one id summed: see
-// core/ops/functions/lanes.h
+// ids i32 [n], rows f32 [n, width] of a micro-batch -> those of all micro-batches, with rows of equal ids
+// summed.
 void expect_rows(const InferContext& c) {
   expect_count(c, 2);
   expect_dtype(c, 0, DType::i32, "the ids");
@@ -44,8 +45,8 @@ Types infer_sum_rows(const InferContext& c) {
   (void)c.attrs.integer("rows");
   return {c.in[0], c.in[1], {DType::f64, c.in[0].shape}};
 }
-// ids i32 [n], ascending, and their rows f32 [n, width] -> a table [rows, width] that has these, and zeros:
-// the gradient of a table, of which an update reads the rows alone
+// ids i32 [n], ascending, and their rows f32 [n, width] -> a table [rows, width] with these rows, else zeros:
+// the gradient of a sparse table. An update reads only these rows of it.
 Types infer_spread_rows(const InferContext& c) {
   expect_rows(c);
   return {{DType::f32, {c.attrs.integer("rows"), c.in[1].shape[1]}}};
@@ -88,8 +89,8 @@ Types infer_wait(const InferContext& c) {
   if (c.in[0] != kHandle) c.fail(str("input 0 is ", in_text(c, 0), ", needs the handle of a start"));
   return parse_types(c.attrs.word("types"));
 }
-// Collectives of model dims give all ranks' parts in one value, first dim the rank: what is added or put
-// together afterwards is plain ops.
+// Collectives of model dims return the parts of all ranks in one value, with the rank as first dim; plain ops
+// then add or concatenate them.
 Types infer_model_start(const InferContext& c) {
   expect_count(c, 1);
   (void)c.attrs.word("mesh_dim");
@@ -102,9 +103,9 @@ Types infer_redistribute(const InferContext& c) {
   for (const char* attr : {"mesh_dim", "from", "to"}) (void)c.attrs.word(attr);
   return {c.in[0]};
 }
-// sum, count, params... -> one gradient per param; terms: so many pairs of sum and count, whose means are
-// added; scaled: behind them the scale that they are computed with; rows: so many of the last are no
-// parameters but values of a micro-batch, whose gradients are not summed
+// sum, count, params... -> one gradient per param. `terms`: the number of (sum, count) pairs, whose means are
+// added. `scaled`: the loss scale follows the pairs. `rows`: the number of last inputs that are values of a
+// micro-batch and not parameters; their gradients are not summed.
 Types infer_grad(const InferContext& c) {
   const size_t pairs = c.attrs.has("terms") ? static_cast<size_t>(c.attrs.integer("terms")) : 1;
   const bool scaled = c.attrs.flag("scaled");
@@ -270,8 +271,8 @@ std::span<const Op> lane_ops() {
        .samples = {floats({kHandle}, {{"types", "f32[2,3,5]"}})},
        .half = CollectiveHalf::wait,
        .of_model = true},
-      // The same value in another placement on a model dim: what partition writes on global shapes, before it
-      // becomes the ops above.
+      // The same value in another placement on a model dim. partition writes it on global shapes and later
+      // replaces it by the ops above.
       {.id = ops::redistribute,
        .kind = collective,
        .attrs = {{"mesh_dim", AttrType::word}, {"from", AttrType::word}, {"to", AttrType::word}},

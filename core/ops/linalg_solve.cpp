@@ -1,4 +1,4 @@
-// Elimination, factors and what follows from them, a step per row.
+// Elimination and factorisations, one step per row, and functions built on them.
 #include "core/ops/functions.h"
 #include "core/ops/functions/checks.h"
 #include "core/ops/linalg.h"
@@ -32,8 +32,8 @@ struct Eliminated {
   std::vector<Tensor> pivots;  // [..., 1, 1] each
   Tensor sign;                 // of the exchanges of rows, [..., 1, 1]
 };
-// Gauss and Jordan's elimination of a [..., n, n] beside b [..., n, m], the largest of each column first.
-// `b` empty: the pivots alone, and no division by one that is 0.
+// Gauss-Jordan elimination of a [..., n, n] with right-hand sides b [..., n, m] and partial pivoting (the
+// largest element of each column). An empty `b` computes only the pivots and divides by none that is 0.
 Eliminated eliminate(const Tensor& a, const Tensor& b) {
   Eliminated out;
   Tensor m = b.defined() ? concat({a, b}, -1) : a;
@@ -58,8 +58,8 @@ Tensor inverse_of(const Tensor& x) {
   return eliminate(x, broadcast_to(eye(x, x.size(-1), -1, x.dtype()), x.shape())).solution;
 }
 
-// The derivative of det, finite where a is singular: elimination beside eye, the largest of all rows and
-// columns left first. So the last pivot alone is 0 where the cofactors are not all 0, and it divides nothing.
+// The derivative of det, finite for a singular a: elimination with the identity and complete pivoting. So
+// only the last pivot can be 0 unless all cofactors are 0, and nothing is divided by it.
 Tensor cofactors(const Tensor& a) {
   const int64_t n = a.size(-1);
   const Tensor rows = row_numbers(a), columns = turned(rows);
@@ -147,7 +147,7 @@ bool one_each(const Tensor& a, const Tensor& b) {
 }
 Tensor rounded(const Tensor& y, DType dtype) { return y.dtype() == dtype ? y : convert(y, dtype); }
 
-// y of a y = b with gradients: what solves with a, and with a^T, and the part of a that is read.
+// A solver of a y = b, used with a and, for the gradient, with a^T.
 using Solver = std::function<Tensor(const Tensor& a, const Tensor& b)>;
 Tensor solved(const std::pair<Tensor, Tensor>& of, const Solver& forward, const Solver& back,
               const std::function<Tensor(const Tensor&)>& part) {

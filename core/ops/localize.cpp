@@ -1,4 +1,4 @@
-// Local attributes: the few attributes of the op table that name sizes.
+// Computes the local values of the few attributes that are sizes.
 #include "core/ops/localize.h"
 
 #include "core/base/error.h"

@@ -1,5 +1,5 @@
-// Loss rows: cross_entropy gives a sum and a count (the division happens once, at the end of the step), and
-// keeps the log-sum-exp.
+// Loss rows: cross_entropy returns a sum and a count (the division happens once, at the end of the step) and
+// saves the log-sum-exp.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"

@@ -90,8 +90,8 @@ std::vector<Tensor> layer_norm_expand(const ExpandContext& c) {
   Tensor middle = mean(x, {-1});
   Tensor centered = x - over_rows(middle, x);
   Tensor rstd = rsqrt(mean(centered * centered, {-1}) + c.attrs.number("eps"));
-  // Values are numbered as they are made, and a compiler chooses which argument it computes first: one line
-  // each.
+  // Values are numbered in the order in which they are made, and C++ does not fix the order of arguments: so
+  // one statement each.
   Tensor bias = over_columns(b, x), weight = over_columns(w, x);
   Tensor y = fma(centered * over_rows(rstd, x), weight, bias);
   return {convert(y, c.in[0].dtype()), middle, rstd};

@@ -1,4 +1,4 @@
-// The table: all rows by name, and what is asked of it: types of a node, verification of a graph.
+// The op table: lookup of rows, types of nodes, verification of graphs.
 #include "core/ops/op.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ std::string types_text(const std::vector<TypedShape>& types) {
 }
 
 namespace {
-// All rows at one time, and where each stands by its handle. A row that is added makes a new one: readers of
-// the old one are not disturbed, and looking up needs no lock.
+// A snapshot of all rows, with the index of each by its handle. Adding a row makes a new table: readers of
+// the old one are not affected, and lookups need no lock.
 struct Table {
   std::vector<const Op*> rows, by_id;
   void add(const Op* row) {
@@ -55,7 +55,7 @@ const Op* find_op(OpId op) {
 const void* op_table_address() { return &table(); }
 
 void add_row(Op row) {
-  static std::deque<Op> rows;  // they and all tables stay
+  static std::deque<Op> rows;  // rows and tables are never freed
   static std::deque<Table> tables;
   tables.push_back(*table().load(std::memory_order_relaxed));
   tables.back().add(&rows.emplace_back(std::move(row)));
@@ -110,7 +110,7 @@ bool is_of(AttrType type, const Attr& attr) {
   return false;
 }
 
-// "; did you mean \"dims\"?", or what there is.
+// "; did you mean \"dims\"?", or the list of attributes.
 std::string advice(const Op& row, const std::string& name) {
   if (row.attrs.empty()) return "; it takes none";
   std::vector<std::string> known, quoted;

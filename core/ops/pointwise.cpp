@@ -15,7 +15,7 @@ using Vjp = std::function<Grads(const VjpContext&)>;
 
 enum class Takes { floats, numbers, integers, bits, any };  // bits: integers and bool
 
-// Float8 is what other numbers are rounded to: there is no arithmetic on it.
+// Float8 is only for storage: there is no arithmetic on it.
 bool takes(Takes what, DType dtype) {
   if (is_float8(dtype)) return what == Takes::any;
   switch (what) {
@@ -70,7 +70,7 @@ Types infer_where(const InferContext& c) {
     c.fail(str("shapes differ: condition ", in_text(c, 0), ", values ", in_text(c, 1)));
   return {c.in[1]};
 }
-// To float8, of f32 as quantize rounds it, and never from it: there is no arithmetic on it.
+// Converts f32 to float8, as quantize rounds it, but never from it: there is no arithmetic on float8.
 Types infer_convert(const InferContext& c) {
   expect_count(c, 1);
   if (is_float8(c.in[0].dtype)) c.fail(str(in_text(c, 0), " is float8, which products alone read"));
@@ -142,7 +142,7 @@ Op compare(OpId id, ScalarCode scalar, Takes what) {
           .samples = samples(2, what, -2, 2, 0, 3)};
 }
 
-Vjp flat(size_t count) {  // piecewise constant: the gradient is zero wherever it exists
+Vjp flat(size_t count) {  // piecewise constant: the gradient is zero where it is defined
   return [=](const VjpContext&) { return Grads(count); };
 }
 Tensor f(OpId op, std::vector<Tensor> in) { return apply1(op, in); }

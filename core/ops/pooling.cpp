@@ -1,5 +1,5 @@
-// Pooling rows: max_pool with the place of the first largest element, its gradient, and avg_pool. Small
-// windows are one slice of the input per place, which fuses; large ones a reduction over windows.
+// Pooling rows: max_pool with the position of the first largest element, its gradient, and avg_pool. Small
+// windows become one slice of the input per position, which fuses; large ones a reduction over windows.
 #include "core/ops/pooling.h"
 
 #include <limits>
@@ -125,7 +125,7 @@ std::vector<Tensor> max_pool_expand(const ExpandContext& c) {
   return {most, place};
 }
 
-// dy where its window's place is, else 0: [N, C, o...] -> [N, C, o..., k...].
+// dy at the chosen position of its window, else 0: [N, C, o...] -> [N, C, o..., k...].
 Tensor chosen(Tensor place, const Window& w, const std::function<Tensor(const Shape&)>& value) {
   Shape flat = place.shape();
   flat.push_back(numel(w.sizes));
@@ -153,14 +153,14 @@ std::vector<Tensor> max_pool_vjp(const VjpContext& c) {
   attrs.set("spatial", tail(c.in[0].shape()));
   return {apply1(ops::max_pool_grad, {c.grad[0], c.out[1]}, attrs)};
 }
-// Of dx at each window's place.
+// The elements of dx at each window's chosen position.
 std::vector<Tensor> max_pool_grad_vjp(const VjpContext& c) {
   const Window w = window_at(c.attrs);
   Tensor taken = chosen(c.in[1], w, [&](const Shape&) { return flat_windows(c.grad[0], w, 0); });
   return {sum(taken, {taken.ndim() - 1}), {}};
 }
 
-// How many elements each window has that count, [N, C, o...].
+// The divisor of each window: the number of elements that count, [N, C, o...].
 Tensor counts(Tensor like, const Window& w, const List& spatial, bool padding) {
   if (padding || !w.pads()) return full_like(like, static_cast<double>(numel(w.sizes)));
   Tensor count;

@@ -1,4 +1,4 @@
-// The table of the policy, and what it does with inputs.
+// The table of the precision policy, and the conversion of inputs.
 #include "core/ops/precision.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace {
 struct Row {
   std::string_view name;  // of an op, or of a function of several
   Computes how;
-  size_t inputs = -1;  // so many from the first; others stay as they are
+  size_t inputs = -1;  // the number of leading inputs to convert
 };
 constexpr Row kTable[] = {
-    // Products, whose operands the policy rounds; sums inside of them are f32.
+    // Products: the policy rounds the operands; the sums inside are f32.
     {"convolution", Computes::policy},
     {"convolution_grad_input", Computes::policy},
     {"convolution_transposed", Computes::policy},
@@ -28,7 +28,7 @@ constexpr Row kTable[] = {
     {"matmul", Computes::policy},
     {"sdpa", Computes::policy, 3},  // a bias is added to scores in f32
     {"tensordot", Computes::policy},
-    // What overflows, or loses digits, in 16 bits.
+    // Functions that overflow or lose digits in 16 bits.
     {"acos", Computes::wide},
     {"asin", Computes::wide},
     {"cosh", Computes::wide},
@@ -59,10 +59,10 @@ constexpr Row kTable[] = {
     {"sum", Computes::wide},
     {"tan", Computes::wide},
     {"var", Computes::wide},
-    // Statistics over many elements, and one rounding behind them.
+    // Statistics over many elements, with one rounding at the end.
     {"layer_norm", Computes::inside},
     {"rms_norm", Computes::inside},
-    // One tensor made of several. Pointwise ops are like this without a row.
+    // One tensor from several. Pointwise ops do the same and need no row here.
     {"concat", Computes::widest},
     {"floor_divide", Computes::widest},
     {"scatter", Computes::widest},
@@ -71,7 +71,7 @@ constexpr Row kTable[] = {
 
 bool follows(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
-// The dtype of input i under the policy `dtype`; the inputs are all of one builder.
+// The dtype of input i under `policy`; all inputs have one builder.
 DType wanted(Computes how, DType policy, const std::vector<Tensor>& inputs, size_t i) {
   const DType given = inputs[i].dtype();
   switch (how) {

@@ -1,4 +1,5 @@
-// Reduce rows: over attrs.dims, which vanish. The dtype stays; bf16 and f16 accumulate in f32 and round once.
+// Reduce rows: over attrs.dims, which are dropped. The dtype stays; bf16 and f16 accumulate in f32 and round
+// once.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -42,7 +43,7 @@ Types infer_arg(const InferContext& c) {
   return {{DType::i32, reduced(c, dims)}};
 }
 
-// Kept dims may be sharded; a reduced dim too when the reduction is a sum (it leaves Partial).
+// Kept dims may be sharded; so may a reduced dim of a sum, which leaves Partial.
 std::string split_reduce(const InferContext& c, const std::vector<int64_t>& dims, bool partial) {
   Letters letters;
   std::string in, out;
@@ -58,7 +59,7 @@ std::string split_sum(const InferContext& c) { return split_reduce(c, c.attrs.li
 std::string split_dims(const InferContext& c) { return split_reduce(c, c.attrs.list("dims"), false); }
 std::string split_dim(const InferContext& c) { return split_reduce(c, {c.attrs.integer("dim")}, false); }
 
-// A reduced tensor back over the dims it lost.
+// Broadcasts a reduced tensor back over the dropped dims.
 Tensor spread(const VjpContext& c, Tensor reduced) {
   return broadcast_dims(reduced, c.in[0].shape(), free_dims(c.in[0].shape().size(), c.attrs.list("dims")));
 }
@@ -76,8 +77,8 @@ Tensor product_before(Tensor x) {
   lo.back() = 1;
   return cumprod(pad(slice(x, -1, 0, x.size(-1) - 1), lo, hi, 1), -1);
 }
-// The product of the others: of those before and of those behind, so that a zero is an element like others
-// and the gradient has derivatives there, too.
+// The product of the other elements, as the product of those before times those after. So zeros need no
+// special case, and the gradient can be differentiated there, too.
 Grads prod_vjp(const VjpContext& c) {
   const Shape shape = c.in[0].shape();
   if (numel(shape) == 0) return {full_like(c.in[0], 0)};

@@ -1,4 +1,4 @@
-// Registered ops: definitions made into rows.
+// Turns definitions of registered ops into rows.
 #include "core/ops/register.h"
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace lockstep {
 namespace {
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, std::string> hashes;  // by name; "" until it is asked for
+  std::map<std::string, std::string> hashes;  // by name; "" until it is needed
 };
 Registry& registry() {
   static Registry all;
   return all;
 }
 
-// What a function of the definition gave, checked.
+// Checks the result of a definition's gradient function.
 std::vector<Tensor> checked_gradients(const OpDefinition& d, const VjpContext& c) {
   auto refuse = [&](const std::string& what) {
     throw UserError(str("[", d.name, "] ", source_line(*c.in[0].builder(), Here::current()).text(),
@@ -70,7 +70,7 @@ Op row_of(const std::shared_ptr<const OwnCode>& own, OpId op) {
 OwnWork work_of(const std::string& placement) {
   return placement == "pointwise" ? OwnWork::element : placement == "rows" ? OwnWork::row : OwnWork::all;
 }
-// Traces the expansion on every sample, so that what is wrong with it is told here.
+// Traces the expansion on every sample, so that its errors are reported at registration.
 void try_expansion(const OpDefinition& d, OpId op) {
   for (const Sample& sample : d.samples) {
     auto builder = std::make_shared<Builder>();
@@ -103,7 +103,7 @@ OpId register_op(OpDefinition definition, Here at) {
       return op;
     }
   }
-  // The same again: ranks that are threads register each.
+  // The op is already registered: ranks that are threads each register it.
   const OpDefinition& known = find_op(op)->own->definition;
   if (known.host != definition.host || hash_of(definition, op) != definition_hash(op))
     refuse("another definition has this name; give one of them another name");
@@ -119,7 +119,7 @@ std::string definition_hash(OpId op) {
     std::lock_guard lock(all.mutex);
     if (std::string known = all.hashes[name]; !known.empty()) return known;
   }
-  const std::string made = hash_of(row->own->definition, op);  // traces: other registered ops are looked up
+  const std::string made = hash_of(row->own->definition, op);  // tracing looks up other registered ops
   std::lock_guard lock(all.mutex);
   return all.hashes[name] = made;
 }

@@ -1,4 +1,4 @@
-// The row of rotary positions: tables of cosines and sines over tokens, or over positions that are given.
+// The op row of rotary positions: tables of cosines and sines over tokens or over given positions.
 #include <cmath>
 #include <numbers>
 
@@ -12,7 +12,7 @@ namespace lockstep {
 namespace {
 using namespace rules;
 
-// Elements of a head that turn: the first `dims`.
+// The number of elements of a head that rotate: the first `dims`.
 int64_t turning(const Attrs& attrs, int64_t head_dim) {
   return attrs.has("dims") ? attrs.integer("dims") : head_dim;
 }
@@ -51,8 +51,8 @@ std::string split_rope(const InferContext& c) {
   if (c.in.size() < 2) return "bThD->bThD";
   return c.in[1].shape.size() == 1 ? "bThD,T->bThD" : "bThD,bT->bThD";
 }
-// Frequencies in f64. With `original`, those of waves longer than original / low tokens are divided by the
-// factor, those shorter than original / high are not, and those between by something between.
+// Frequencies in f64. With `original`, those with wavelengths above original / low tokens are divided by the
+// factor, those below original / high are not, and those between are interpolated.
 Tensor frequencies(const Tensor& x, int64_t half, const Attrs& attrs) {
   Tensor index = iota(x, {half}, 0, DType::f64);
   Tensor f = exp(index * (-std::log(attrs.number("theta")) / static_cast<double>(half)));
@@ -79,15 +79,15 @@ Tensor angles(const Tensor& x, const ExpandContext& c, int64_t half) {
   return broadcast_dims(convert(c.in[1], x.dtype()), table, leading) *
          broadcast_dims(frequency, table, {rank});
 }
-// Two tables or halves of heads as elements i and i + half of the last dim, or as 2i and 2i + 1.
+// Joins two tables or halves of heads along the last dim, as elements i and i + half, or as 2i and 2i + 1.
 Tensor in_pairs(const Tensor& first, const Tensor& second, bool neighbours) {
   if (!neighbours) return concat({first, second}, -1);
   Shape both = first.shape();
   both.back() *= 2;
   return reshape(stack({first, second}, first.ndim()), both);
 }
-// Pair i of a token turns by its angle: elements i and i + half, or 2i and 2i + 1. As whole heads, x cos and
-// the other of each pair sin, so that one kernel reads heads and writes them.
+// Rotates pair i of a token by its angle: elements i and i + half, or 2i and 2i + 1. It computes whole heads,
+// as x times cos plus each pair's partner times +-sin, so that one kernel reads and writes heads.
 std::vector<Tensor> rope_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
   const DType dtype = c.in[0].dtype();

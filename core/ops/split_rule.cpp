@@ -19,7 +19,7 @@ SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>&
   }
   size_t arrow = rule.find("->");
   LS_CHECK(arrow != std::string_view::npos, "placement rule \"", rule, "\" has no \"->\"");
-  std::string unused;  // letters for "...", the same for every tensor
+  std::string unused;  // letters for the dims of "...", equal for all tensors
   for (char letter = 'a'; letter <= 'z'; ++letter)
     if (rule.find(letter) == std::string_view::npos) unused += letter;
   std::map<char, int64_t> sizes;

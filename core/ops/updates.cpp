@@ -1,5 +1,5 @@
-// Update rows: AdamW, SGD, and the general one with a body. The order of operations is part of their meaning:
-// every backend gives the same bits.
+// Update rows: AdamW, SGD, and the general one with a body. The order of operations is part of the
+// definition, so every backend gives the same bits.
 #include "core/ops/updates.h"
 
 #include "core/base/error.h"
@@ -77,8 +77,8 @@ std::string split_body_update(const InferContext& c) {
   return join_rule(in, out);
 }
 
-// table [rows, width], ids [n], rows [n, width] -> the table with these rows. Equal ids stand side by side,
-// and their rows are equal.
+// table [rows, width], ids [n], rows [n, width] -> the table with these rows replaced. Equal ids are adjacent
+// and have equal rows.
 Types infer_put_rows(const InferContext& c) {
   expect_count(c, 3);
   expect_rank(c, 0, 2, "the table");
@@ -144,7 +144,7 @@ std::span<const Op> update_ops() {
        .split = unsplit,
        .expand = put_rows_expand,
        .samples = {put_rows_sample(4, 5), put_rows_sample(17, 1)}},
-      // Any arithmetic on elements: it has no samples, since a sample has no body.
+      // Any element-wise arithmetic. It has no samples, since a sample has no body.
       {.id = ops::update,
        .kind = kind,
        .attrs = {{"replaces", AttrType::list}, {"always", AttrType::flag, true}},

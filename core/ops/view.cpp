@@ -1,4 +1,4 @@
-// View rows (the same elements elsewhere) and index rows (elements chosen by integers).
+// View rows (the same elements at other positions) and index rows (elements chosen by integers).
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -22,7 +22,7 @@ Types infer_reshape(const InferContext& c) {
         str(in_text(c, 0), " has ", numel(c.in[0].shape), " elements, shape ", shape, " has ", numel(shape)));
   return {{c.in[0].dtype, shape}};
 }
-// A dim that stays a dim keeps its letter; merged and split dims are fixed.
+// A dim that stays one dim keeps its letter; merged and split dims may not be sharded.
 std::string split_reshape(const InferContext& c) {
   const Shape &from = c.in[0].shape, &to = c.attrs.list("shape");
   std::string in(from.size(), '#'), out(to.size(), '#');
@@ -102,7 +102,7 @@ Grads broadcast_vjp(const VjpContext& c) {
     if (from[i] != to[dims[i]]) made.push_back(dims[i]);
   std::sort(made.begin(), made.end());
   Tensor total = sum(c.grad[0], made);
-  // What is left stands in the order of the output; the input may have had another.
+  // The remaining dims are in the order of the output, which may differ from that of the input.
   List left, sizes_in_order;
   for (size_t i = 0; i < dims.size(); ++i)
     if (from[i] == to[dims[i]]) left.push_back(dims[i]);
@@ -142,7 +142,7 @@ Types infer_pad(const InferContext& c) {
   }
   return {{c.in[0].dtype, shape}};
 }
-// Dims that the node leaves as they are may be sharded.
+// Dims that the node does not change may be sharded.
 std::string split_untouched(const InferContext& c) {
   Letters letters;
   std::string dims;
@@ -227,7 +227,7 @@ Types infer_take(const InferContext& c) {
   shape.insert(shape.end(), c.in[0].shape.begin() + 1, c.in[0].shape.end());
   return {{c.in[0].dtype, shape}};
 }
-// Rows of the table are fixed (an id may name any of them); ids and the rest of a row may be sharded.
+// Rows of the table may not be sharded, since an id may name any of them; ids and the other dims may.
 std::string split_take(const InferContext& c) {
   Letters letters;
   std::string ids, row;
@@ -330,7 +330,7 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({3, 5}), f32({3, 1}), f32({3, 2})}, {{"dim", 1}}),
                    floats({f32({2, 3}), f32({1, 3})}, {{"dim", 0}}),
                    integers({i32({3}), i32({0}), i32({5})}, {{"dim", 0}})}},
-      // fetch: of a sparse table, and these rows come to each micro-batch before its body runs.
+      // `fetch` marks a sparse table: its rows are sent to each micro-batch before the body runs.
       {.id = ops::take,
        .kind = OpKind::index,
        .attrs = {{"fetch", AttrType::flag, true}},

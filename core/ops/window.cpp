@@ -1,5 +1,5 @@
-// Windows: their checks, and the rows `windows` (a view) and `windows_grad` (its transpose, overlaps added in
-// ascending order of the place inside a window).
+// Windows: checks, and the op rows `windows` (a view) and `windows_grad` (its transpose, which adds overlaps
+// in ascending order of the position in the window).
 #include "core/ops/window.h"
 
 #include <algorithm>
@@ -166,7 +166,7 @@ Tensor placed(Tensor x, int64_t d, int64_t lo, int64_t size) {
   after[d] = size - lo - x.size(static_cast<int>(d));
   return before[d] || after[d] ? pad(x, before, after, 0) : x;
 }
-// [.., o, .., k] -> [.., size, ..]: dim d is the windows, the last dim the places inside of one.
+// [.., o, .., k] -> [.., size, ..]: dim d counts the windows, the last dim the positions in a window.
 Tensor fold_dim(Tensor x, int64_t d, int64_t stride, int64_t dilation, int64_t size) {
   const int64_t last = x.ndim() - 1, places = x.size(static_cast<int>(last));
   Shape rest = x.shape();

@@ -1,4 +1,4 @@
-// Adafactor as arithmetic.
+// Adafactor's rule as tensor arithmetic.
 #include "core/optim/adafactor.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Adagrad as arithmetic.
+// Adagrad's rule as tensor arithmetic.
 #include "core/optim/adagrad.h"
 
 namespace lockstep {

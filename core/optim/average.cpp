@@ -1,4 +1,4 @@
-// The average as assignments.
+// Writes the weight average as assignments.
 #include "core/optim/average.h"
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// Norm and factor as nodes.
+// Appends the nodes of the norm and the clipping factor.
 #include "core/optim/clip.h"
 
 #include "core/base/error.h"

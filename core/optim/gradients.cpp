@@ -1,4 +1,4 @@
-// The `grad` node.
+// Appends the `grad` node of a loss.
 #include "core/optim/gradients.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace lockstep {
 
 namespace {
-// Rows of a sparse table that the loss is made of, in the order in which they are taken.
+// The rows of a sparse table that a loss reads, in the order of the reads.
 struct Taken {
   std::vector<Tensor> ids, rows;
 };
@@ -33,7 +33,7 @@ Taken taken_of(const Parameter& table, const std::vector<Loss>& losses) {
   return out;
 }
 
-// Of all micro-batches, one row per id.
+// The gradient rows of all micro-batches, summed to one row per id.
 std::vector<Tensor> sum_rows(const Parameter& table, const Taken& taken, const std::vector<Tensor>& gradients,
                              Here at) {
   std::vector<Tensor> ids, rows;

@@ -1,4 +1,4 @@
-// Rows of optimizers, made from their list.
+// Builds the rows of the optimizers from the list in all.h.
 #include "core/optim/kinds.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ using Choice = OptimizerChoice;
 using Made = std::unique_ptr<Optimizer>;
 using Fields = std::vector<std::string_view>;
 
-// The options of an optimizer from what a config says: each member from the field of its name. `fields` gets
-// those that a config may leave to other kinds.
+// Fills the options of an optimizer from a config: each member from the field of the same name. `fields`
+// receives the names of the fields that this kind reads besides lr, clip and weight_decay.
 template <class Options>
 Options options_of(const Choice& c, Fields& fields) {
   Options out{.lr = c.lr, .clip = c.clip};
@@ -36,8 +36,8 @@ Options options_of(const Choice& c, Fields& fields) {
   return out;
 }
 
-// How a kind is made: with groups of parameters, whose options are the same but for what is their own; with
-// AdamW for what it does not update; or with its options alone.
+// Constructs an optimizer: with groups of parameters, whose options differ only where the config says so;
+// with AdamW for parameters that it does not update; or only with its options.
 template <class Kind, class Options>
 struct Making {
   static constexpr bool grouped = std::is_constructible_v<Kind, Scope, Options, std::vector<Options>>;
@@ -84,7 +84,7 @@ std::vector<Parameter> left_to_adamw(const State& state, const std::vector<std::
                           "trainrun plan lists them"));
   return out;
 }
-// Muon's matrices have keys of their own, and those that it leaves are AdamW's.
+// Muon's matrices have separate keys; AdamW updates the other parameters.
 template <>
 struct Making<Muon, MuonOptions> {
   static Fields reads() {

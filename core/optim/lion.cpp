@@ -1,4 +1,4 @@
-// Lion as arithmetic.
+// Lion's rule as tensor arithmetic.
 #include "core/optim/lion.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-// Muon as arithmetic.
+// Muon's rule as tensor arithmetic.
 #include "core/optim/muon.h"
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace lockstep {
 
 namespace {
-// The Newton-Schulz iteration on a matrix that is no taller than wide.
+// The Newton-Schulz iteration on a matrix with at most as many rows as columns: a quintic polynomial of x x^T
+// pushes the singular values towards 1.
 Tensor orthogonal(Tensor x, const MuonOptions& options) {
   const auto [a, b, c] = options.coefficients;
   x = x / maximum(sqrt(sum(x * x, {0, 1})), full(x, {}, options.eps, x.dtype()));

@@ -1,4 +1,4 @@
-// What the optimizers share: norm, clipping, moments, outputs.
+// Code that all optimizers share: norm, clipping, moments, outputs.
 #include "core/optim/optimizer.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The plateau as assignments.
+// Writes the plateau's buffers as assignments.
 #include "core/optim/plateau.h"
 
 #include <algorithm>
@@ -84,8 +84,8 @@ std::optional<double> Plateau::factor() const {
   return value ? std::optional<double>(*value) : std::nullopt;
 }
 
-// All buffers have one element, so one set of ranks holds them, and each computes the same of the same
-// number.
+// All buffers have one element, so the same ranks hold all of them, and each computes the same result from
+// the same number.
 void Plateau::observe(double number) const {
   if (!state_->has_values())
     throw UserError(str("[plateau] observe(", number_text(number),

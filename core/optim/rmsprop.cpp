@@ -1,4 +1,4 @@
-// RMSprop as arithmetic.
+// RMSprop's rule as tensor arithmetic.
 #include "core/optim/rmsprop.h"
 
 namespace lockstep {

@@ -6,9 +6,10 @@
 namespace lockstep {
 
 namespace {
-constexpr double kLargest = 0x1.FEp127;  // of bf16: what is above goes to nearest
+constexpr double kLargest = 0x1.FEp127;  // of bf16: larger numbers are rounded to nearest
 
-// Each bit of the result depends on each bit of the input: xor of shifts, and products with odd numbers.
+// A hash in which each bit of the result depends on each bit of the input: xor of shifts, and products with
+// odd numbers.
 Tensor mixed(Tensor h) {
   auto number = [&](double value) { return full_like(h, value); };
   auto down = [&](int bits) { return bitwise_right_shift(h, number(bits)); };

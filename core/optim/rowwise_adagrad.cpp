@@ -1,4 +1,4 @@
-// Row-wise Adagrad as arithmetic on rows.
+// Row-wise Adagrad's rule as arithmetic on rows.
 #include "core/optim/rowwise_adagrad.h"
 
 #include "core/base/error.h"

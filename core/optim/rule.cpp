@@ -24,7 +24,7 @@ State::Scalars named(const std::string& path, const std::vector<RuleGroup>& grou
     for (const auto& [name, value] : groups[g].scalars(step, update)) out[scalar_name(path, name, g)] = value;
   return out;
 }
-// The gradients of weights that the loss reaches; all, where it reaches none.
+// The gradients of the weights that the loss reaches; all of them if it reaches none.
 Gradients reached_of(const Gradients& all, const std::set<std::string>& none) {
   Gradients out;
   for (size_t i = 0; i < all.values.size(); ++i) {
@@ -171,7 +171,7 @@ void RuleOptimizer::update(const Gradients& given, Here at) {
            scale, cohorts, rounded, at);
 }
 
-// Of parameters without a moment there is nothing to count.
+// Parameters without a moment have no update count.
 RuleOptimizer::Cohorts RuleOptimizer::cohorts_of(const std::vector<Parameter>& parameters) const {
   Cohorts out;
   for (const Parameter& parameter : parameters)
@@ -185,7 +185,7 @@ Parameter RuleOptimizer::first_moment(const Parameter& parameter) const {
   const auto moments = rule_.groups[found->second].moments_of(parameter);
   return moments.empty() ? Parameter() : state_->find_spec(moment_fqn(parameter, moments[0].name));
 }
-// Behind the name of a scalar: nothing where it is that of the other parameters, too.
+// The suffix of a scalar's name; "" if the parameter shares the scalar with the others.
 std::string RuleOptimizer::cohort_of(const Parameter& parameter, const std::string& name, size_t group,
                                      const Cohorts& cohorts) const {
   const Parameter first = first_moment(parameter);

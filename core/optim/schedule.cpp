@@ -1,4 +1,4 @@
-// Learning rates by step.
+// Computes the learning rate of a step.
 #include "core/optim/schedule.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Lazy Adam as arithmetic on rows.
+// Lazy Adam's rule as arithmetic on rows.
 #include "core/optim/sparse_adam.h"
 
 #include <cmath>

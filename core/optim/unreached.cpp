@@ -1,4 +1,5 @@
-// Walks back from a gradient to the nodes that make it, and from their losses to the parameter.
+// Walks back from a gradient to the `grad` nodes that make it, and tests whether their losses reach the
+// parameter.
 #include "core/optim/unreached.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace lockstep {
 
 namespace {
-// Values that a gradient of `loss` flows to: through floats, and not past stop_gradient.
+// The values that a gradient of `loss` reaches: through floats, and not past stop_gradient.
 PerValue<bool> flows_to(const Graph& graph, ValueId loss) {
   PerValue<bool> out(graph.values.size());
   out[loss] = true;
@@ -16,7 +17,8 @@ PerValue<bool> flows_to(const Graph& graph, ValueId loss) {
     if (node.op == ops::stop_gradient ||
         std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return out[v]; }))
       continue;
-    // Of a function with a gradient of its own to its inputs alone, which stand behind its outputs.
+    // A custom_gradient passes gradients only to its function's inputs, which follow the outputs in its input
+    // list.
     const bool own = node.op == ops::custom_gradient;
     const size_t first = own ? static_cast<size_t>(node.attrs.integer("outputs")) : 0;
     const size_t end = own ? first + node.attrs.list("gradients").size() : node.inputs.size();
@@ -30,7 +32,7 @@ PerValue<bool> flows_to(const Graph& graph, ValueId loss) {
 class Search {
  public:
   explicit Search(const Graph& graph) : graph_(graph) {}
-  // Whether all gradients of `parameter` that `gradient` is made of are none.
+  // Whether `gradient` consists only of gradients of losses that do not reach `parameter`.
   bool none(ValueId gradient, ValueId parameter) {
     bool found = false;
     std::set<ValueId> seen{gradient};

@@ -1,4 +1,4 @@
-// Given texts: look what it is, then read to the end or to the limit.
+// Checks the file type, then reads to the end or to the limit.
 #include "core/reading/given_text.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ GivenText read_stream(int fd, int64_t limit) {
   }
 }
 
-// What pipes of this process gave, by what they are.
+// Keeps the texts that this process read from pipes, by path, device and inode.
 GivenText read_stream_once(const std::string& path, const struct stat& at, int64_t limit) {
   static std::mutex guard;
   static std::map<std::tuple<std::string, dev_t, ino_t>, GivenText> given;

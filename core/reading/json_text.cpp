@@ -1,4 +1,4 @@
-// One pass over the text for bounds, comments and places, then nlohmann's parser over a builder of values.
+// One pass over the text for bounds, comments and positions, then nlohmann's parser with a builder of values.
 #include "core/reading/json_text.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::string at_place(std::string_view text, size_t place, const std::string& wha
              "^");
 }
 
-// What nlohmann says after its place: "invalid literal", "unexpected ']'; expected string literal".
+// nlohmann's message without its position: "invalid literal", "unexpected ']'; expected string literal".
 std::string reason(const std::string& words) {
   std::string out = words;
   if (size_t dash = out.find(" - "); dash != std::string::npos) out = out.substr(dash + 3);
@@ -50,7 +50,8 @@ class Scan {
   Scan(std::string_view text, Comments comments)
       : text_(text), out_(text), comments_(comments == Comments::taken) {}
 
-  // The text with comments and superfluous commas blanked, place for place; or what is wrong, in `problem`.
+  // The text with comments and superfluous commas replaced by blanks, so that positions stay; errors go to
+  // `problem`.
   std::string run(std::string& problem) {
     while (at_ < text_.size() && problem_.empty()) step();
     problem = problem_;

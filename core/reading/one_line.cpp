@@ -1,4 +1,4 @@
-// Line ends and tabs, written out.
+// Writes line ends and tabs as \n and \t.
 #include "core/reading/one_line.h"
 
 #include "core/base/text.h"

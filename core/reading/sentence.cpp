@@ -1,4 +1,4 @@
-// One walk over pattern and text for each place that begins alike.
+// Compares pattern and text from each position where the text can start with the pattern.
 #include "core/reading/sentence.h"
 
 #include <algorithm>

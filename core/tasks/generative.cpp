@@ -1,4 +1,4 @@
-// Tasks that make what they have seen: autoencoding, adversarial.
+// Generative tasks: autoencoding, adversarial.
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
 #include "core/ops/functions.h"
@@ -14,8 +14,8 @@ struct AutoencodingOptions {
 
 std::vector<Field> inputs(const Model& model) { return model.inputs; }
 
-// The evidence lower bound of a sample, with its sign turned: bce(x) + beta KL(N(mean, var) || N(0, 1)).
-// Kingma and Welling, arXiv 1312.6114.
+// The negative evidence lower bound of a sample: bce(x) + beta KL(N(mean, var) || N(0, 1)). Kingma and
+// Welling, arXiv 1312.6114.
 std::vector<Objective> bound(const Model& model, const Batch& batch, const AutoencodingOptions& o) {
   auto out = model.forward(batch.of(model.inputs));
   Tensor x = batch.of(model.inputs)[0];
@@ -29,7 +29,7 @@ std::vector<Objective> bound(const Model& model, const Batch& batch, const Autoe
   return {{{error + o.beta * divergence, count}}};
 }
 
-// Both networks see the weights at the start of the step. Goodfellow et al., arXiv 1406.2661, with the loss
+// Both networks use the weights at the start of the step. Goodfellow et al., arXiv 1406.2661, with the loss
 // that does not saturate.
 std::vector<Objective> adversaries(const Model& model, const Batch& batch, const NoOptions&) {
   Tensor real = batch.of(model.inputs)[0];

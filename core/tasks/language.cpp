@@ -37,7 +37,7 @@ std::vector<Field> with_targets(const Model& model) {
   return out;
 }
 
-// In evaluation the positions are the same each time: every so many, from the fourth on.
+// In evaluation the positions are fixed: equally spaced, from the fourth on.
 Tensor chosen(const Tensor& ids, double share) {
   if (!Evaluation::active()) return uniform(ids, ids.shape()) < share;
   const auto every = static_cast<int64_t>(std::llround(1 / share));
@@ -45,7 +45,7 @@ Tensor chosen(const Tensor& ids, double share) {
   return place % every == std::min<int64_t>(3, every - 1);
 }
 
-// The model's inputs, and where nothing is to be told: the word and the numbers are those of transformers.
+// The model's inputs and the mask of special tokens, with the name and values of Hugging Face transformers.
 std::vector<Field> with_special_tokens(const Model& model) {
   std::vector<Field> out = model.inputs;
   out.push_back({"special_tokens_mask", DType::i32, model.inputs[0].shape, 2, true});

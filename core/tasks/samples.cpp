@@ -21,7 +21,7 @@ std::vector<Field> with(const Model& model, Field targets) {
   return out;
 }
 
-// Whether the target is among the five largest logits: fewer than five are above its own.
+// Whether the target is among the five largest logits: fewer than five exceed its own.
 Tensor in_top_5(const Tensor& logits, const Tensor& targets) {
   Tensor own = take_along_dim(logits, unsqueeze(targets, -1), -1);
   return sum(convert(logits > own, DType::i32), {-1}) < 5;

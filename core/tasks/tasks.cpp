@@ -13,7 +13,7 @@ std::vector<const Task*>& list() {
 #undef LOCKSTEP_TASK_ADDRESS
   return all;
 }
-// A registered task, and the words that its row points to.
+// A registered task, and the texts that its row points to.
 struct Registered {
   explicit Registered(Task given)
       : kind(given.kind), about(given.about), unit(given.unit), task(std::move(given)) {

@@ -1,4 +1,4 @@
-// By the bits of a dtype: those of numbers of one sign are in the order of their sizes.
+// Steps through the bits of a dtype, which for numbers of one sign are in the order of their magnitudes.
 #include "core/types/below.h"
 
 #include <cmath>

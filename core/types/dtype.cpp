@@ -156,7 +156,8 @@ float f16::decode(uint16_t bits) {
 }
 
 namespace {
-// `value` with this many bits of mantissa, whose least normal exponent is `least`; beyond `most` its code.
+// Rounds `value` to this number of mantissa bits with the least normal exponent `least`; larger values than
+// `most` get its code.
 template <int mantissa, int least>
 uint8_t encode8(float value, float most, uint8_t code_of_most) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), u = bits & 0x7fffffffu;

@@ -1,4 +1,4 @@
-// Numbers: what integers and doubles are as elements of a dtype.
+// Converts integers and doubles to elements of a dtype.
 #include "core/types/number.h"
 
 #include <bit>

@@ -35,7 +35,7 @@ class DeviceAllocator : public Allocator {
           "device"));
     }
     check(result, str("cuMemAlloc of ", bytes, " bytes"));
-    // A stream of its own: zeroing is neither captured with, nor held up by, what the caller has enqueued.
+    // Zeroing has its own stream, so it is not captured with the caller's work and does not wait for it.
     const CUresult zeroed = driver().MemsetD8Async(data, 0, rounded(bytes), stream_of(*stream_));
     if (zeroed != CUDA_SUCCESS) driver().MemFree(data);
     check(zeroed, "zeroing new memory");
@@ -175,7 +175,7 @@ class OpenedDevice : public CudaDevice {
   Properties properties_;
   DeviceAllocator memory_;
   PinnedAllocator staging_;
-  // The first that comes stays, as long as the process.
+  // Keeps the first object for the life of the process.
   template <class T>
   static void keep(std::atomic<T*>& at, std::unique_ptr<T> made) {
     T* none = nullptr;
@@ -235,7 +235,7 @@ std::shared_ptr<CudaDevice> open_new(int ordinal) {
 }  // namespace
 
 std::shared_ptr<CudaDevice> open_device(int ordinal) {
-  // Never destroyed: the driver ends with the process, and may do so before the statics of this file.
+  // Never destroyed: the driver may end before the statics of this file.
   static std::mutex mutex;
   static auto& opened = *new std::map<int, std::shared_ptr<CudaDevice>>;
   std::lock_guard lock(mutex);

@@ -17,8 +17,8 @@ namespace lockstep::cuda {
 
 namespace {
 
-// What host work threw. Shared by a stream, its events and the host functions in flight, so that each may go
-// first.
+// Exceptions of host work. A stream, its events and its pending host functions share them, so each may be
+// destroyed first.
 class HostErrors {
  public:
   bool failed() {
@@ -58,15 +58,15 @@ void CUDA_CB run_once(void* data) {
 }
 void CUDA_CB run_again(void* data) { static_cast<HostWork*>(data)->run(); }
 
-// The host work of the capture that this thread is in.
+// The host work of this thread's current capture.
 struct Capturing {
   std::shared_ptr<HostErrors> errors = std::make_shared<HostErrors>();
   std::vector<std::unique_ptr<HostWork>> work;
 };
 thread_local Capturing* capturing = nullptr;
 
-// Asks until the answer is not "not ready": quickly at first, then at most every 50 microseconds. A kernel
-// that never ends is ended by whoever has its deadline (a communicator's abort), and the answer is then an
+// Polls until the result is not "not ready": fast at first, then at most every 50 microseconds. A kernel that
+// never ends is stopped when its deadline passes (by a communicator's abort), and the result is then an
 // error.
 template <class Query>
 void wait_until(Query query, const char* what) {
@@ -121,7 +121,7 @@ class CudaMark : public Mark {
  public:
   CudaMark(CUcontext context, CUstream stream, bool captured) : context_(context) {
     check(driver().EventCreate(&event_, CU_EVENT_DEFAULT), "cuEventCreate");
-    // Within a graph: a node that records anew at each launch.
+    // In a graph: a node that records the event at each launch.
     check(driver().EventRecordWithFlags(event_, stream,
                                         captured ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT),
           "cuEventRecordWithFlags");
@@ -146,13 +146,13 @@ class CudaMark : public Mark {
 class CudaStream : public Stream {
  public:
   CudaStream(CUcontext context, bool first) : context_(context) {
-    constexpr int kFirst = -1000;  // the driver takes its own least number
+    constexpr int kFirst = -1000;  // the driver clamps it to its highest priority
     check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
     check(driver().StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, first ? kFirst : 0),
           "cuStreamCreate");
   }
-  // Work in flight is waited for, because host work may refer to what is released after its stream; not
-  // longer than any other wait.
+  // Waits for pending work, because host work may use objects that are released after its stream; no longer
+  // than any other wait.
   ~CudaStream() override {
     driver().CtxSetCurrent(context_);
     const auto end = std::chrono::steady_clock::now() + deadline();
@@ -199,7 +199,7 @@ class CudaStream : public Stream {
     check(driver().StreamIsCapturing(stream_, &status), "cuStreamIsCapturing");
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
-  // A graph with host work was launched here: synchronize() asks it too.
+  // A graph with host work was launched here: synchronize() checks its errors, too.
   void launched(const std::shared_ptr<HostErrors>& errors) {
     if (std::find(graphs_.begin(), graphs_.end(), errors) == graphs_.end()) graphs_.push_back(errors);
   }
@@ -212,8 +212,8 @@ class CudaStream : public Stream {
 };
 
 class CudaGraph : public CapturedWork {
-  // Each kernel has the priority of the stream that it was captured on; without the flag all have that of the
-  // stream which launches the graph.
+  // With this flag each kernel has the priority of the stream that it was captured on; otherwise all have
+  // that of the launching stream.
   static unsigned priorities_of_streams() {
     int version = 0;
     constexpr int kKnown = 11070;
@@ -272,7 +272,7 @@ std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream,
     enqueue();
   } catch (...) {
     capturing = nullptr;
-    driver().StreamEndCapture(native, &graph);  // its result adds nothing to what was thrown
+    driver().StreamEndCapture(native, &graph);  // its result does not matter after the exception
     if (graph) driver().GraphDestroy(graph);
     throw;
   }

@@ -1,4 +1,4 @@
-// Opening the CUDA driver, and what its results mean.
+// Opens the CUDA driver and turns its results into errors.
 #include "core/device/cuda/driver.h"
 
 #include <dlfcn.h>
@@ -75,7 +75,7 @@ Opened open_driver() {
   if (!table.entry && lacks.empty() && !may_lack(LS_CUDA_TEXT(cu##entry))) lacks = LS_CUDA_TEXT(cu##entry);
   auto find = [&](const std::string& symbol) {
     void* found = library.find(symbol.c_str());
-    // Newer than the oldest driver that will do, whose entry point of the older name takes the same
+    // This entry point is newer than the oldest supported driver; there the older name takes the same
     // arguments.
     if (!found && symbol == "cuEventElapsedTime_v2") found = library.find("cuEventElapsedTime");
     return found;

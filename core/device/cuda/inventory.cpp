@@ -1,4 +1,4 @@
-// Asking the driver and the libraries for their versions.
+// Asks the driver and the libraries for their versions.
 #include "core/device/cuda/inventory.h"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Activations as compositions. A branch that is not taken may overflow, and 0 times an infinite slope is NaN:
-// its argument is limited first.
+// Activations as compositions. A branch that is not taken may overflow, and 0 times an infinite slope is NaN,
+// so its argument is clamped first.
 #include "core/ops/functions/activations.h"
 
 #include "core/ops/functions/checks.h"
@@ -16,11 +16,11 @@ namespace {
 constexpr double kFar = -1e30;
 constexpr double kSeluAlpha = 1.6732632423543772848, kSeluScale = 1.0507009873554804934;
 
-// Strictly inside the bounds x, outside a constant.
+// x strictly inside the bounds, a constant outside.
 Tensor inside(Tensor x, double lo, double hi) {
   return where(x <= lo, full_like(x, lo), where(x >= hi, full_like(x, hi), x));
 }
-// e^x - 1 of what is not positive.
+// e^x - 1 for x <= 0.
 Tensor expm1_below(Tensor x) { return expm1(clamp(x, kFar, 0)); }
 Tensor softplus_of(Tensor x, double beta, double threshold) {
   Tensor t = beta == 1 ? x : x * beta;

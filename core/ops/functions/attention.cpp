@@ -1,4 +1,4 @@
-// Attention: what a mask says, and options as the inputs and attributes of the row.
+// Attention: recognises masks, and turns options into inputs and attributes of the sdpa row.
 #include "core/ops/functions/attention.h"
 
 #include <algorithm>
@@ -18,17 +18,18 @@
 
 namespace lockstep {
 
-// A mask as inequalities between indices: each value on the way is a sum of indices, a number and lengths.
+// Recognition reads the nodes of a mask backwards and expresses it as inequalities of the form sum <= 0. Each
+// integer value on the way is a linear combination of indices, a number and lengths.
 namespace functions {
 namespace {
-// What a mask says, where it follows from indices and lengths: read from the nodes that make it.
+// The meaning of a mask that follows from indices and lengths.
 struct MaskPattern {
   bool causal = false;  // key <= token
   int64_t window = 0;   // key > token - window; 0: none
   Tensor lengths;       // i32 [B]: key < length; empty: none
 };
 
-// index[0] x[0] + index[1] x[1] + ... + number + sign * lengths[x[dim]], x the place in a tensor.
+// index[0] x[0] + index[1] x[1] + ... + number + sign * lengths[x[dim]], where x is the index of an element.
 struct Sum {
   std::vector<int64_t> index;  // one per dim of the tensor
   double number = 0;
@@ -37,8 +38,7 @@ struct Sum {
 };
 using Sums = std::vector<Sum>;
 
-// The same at the places of a view: `to[d]` is the dim of the view that dim d becomes, -1 where its index is
-// 0.
+// The same sum for a view: `to[d]` is the dim of the view that dim d becomes, -1 if its index is always 0.
 Sum moved(const Sum& sum, const std::vector<int64_t>& to, size_t rank) {
   Sum out = sum;
   out.index.assign(rank, 0);
@@ -60,7 +60,7 @@ class Reader {
  public:
   explicit Reader(const Graph& graph) : graph_(graph) {}
 
-  // A bool as inequalities, all of which hold where it is true: each sum <= 0.
+  // A bool as inequalities: it is true where every sum is <= 0.
   std::optional<Sums> conditions(ValueId v) const {
     const Node* node = maker(v);
     if (!node) return std::nullopt;
@@ -92,7 +92,7 @@ class Reader {
     a->insert(a->end(), b->begin(), b->end());
     return a;
   }
-  // One number everywhere.
+  // The value of a constant tensor.
   std::optional<double> number(ValueId v) const {
     const Node* node = maker(v);
     if (!node) return std::nullopt;
@@ -145,8 +145,8 @@ class Reader {
     out.lengths = v, out.sign = 1, out.dim = 0;
     return out;
   }
-  // Of a view: where each dim of its input stands in it, -1 for a dim of size 1. nullopt for other ops, and
-  // for a reshape that does more than to add and remove dims of size 1.
+  // For a view: the dim that each dim of its input becomes, -1 for a dim of size 1. nullopt for other ops,
+  // and for a reshape that does more than add and remove dims of size 1.
   std::optional<std::vector<int64_t>> view(const Node& node) const {
     if (node.op != ops::reshape && node.op != ops::permute && node.op != ops::broadcast) return std::nullopt;
     const Shape &from = graph_[node.inputs[0]].shape, &to = graph_[node.outputs[0]].shape;
@@ -174,7 +174,7 @@ class Reader {
   const Graph& graph_;
 };
 
-// One inequality of the four dims of the scores, taken into the pattern; false: it is none that is known.
+// Adds one inequality over the four dims of the scores to the pattern; returns false for an unknown form.
 bool take(const Sum& s, const Shape& scores, const std::shared_ptr<Builder>& builder, MaskPattern& out) {
   if (s.index[0] || s.index[1]) return false;
   const int64_t token = scores[2] == 1 ? 0 : s.index[2], key = scores[3] == 1 ? 0 : s.index[3];
@@ -188,7 +188,7 @@ bool take(const Sum& s, const Shape& scores, const std::shared_ptr<Builder>& bui
     out.lengths = lengths;
     return true;
   }
-  if (!token && !key) return s.number <= 0;  // it holds everywhere
+  if (!token && !key) return s.number <= 0;  // a constant: true everywhere, or nowhere
   if (scores[2] != scores[3]) return false;
   if (token == -1 && key == 1 && s.number == 0) {
     out.causal = true;
@@ -202,10 +202,10 @@ bool take(const Sum& s, const Shape& scores, const std::shared_ptr<Builder>& bui
   return false;
 }
 
-// The mask, whose dims are matched from the last with `scores` [batch, heads, tokens, keys], as a pattern
-// that says the same; nullopt where it is something else. Known are comparisons (< <= > >=, !) of sums and
-// differences of indices, numbers and an i32 tensor [batch], joined by &&, triangles of ones (tril, triu),
-// and views of all these.
+// The equivalent pattern of the mask, whose dims are matched from the last with `scores` [batch, heads,
+// tokens, keys]; nullopt if there is none. It recognises comparisons (< <= > >=, !) of sums and differences
+// of indices, numbers and an i32 tensor [batch], joined by &&. It also recognises triangles of ones (tril,
+// triu) and views of all these.
 std::optional<MaskPattern> recognised_mask(const Tensor& mask, const Shape& scores) {
   const Shape shape = mask.shape();
   if (shape.size() > 4) return std::nullopt;
@@ -241,7 +241,7 @@ Tensor over_scores(Tensor x, const Tensor& q, const Tensor& k, std::string_view 
                scores, " [batch, heads, tokens, keys], or 1"));
   return shape == x.shape() ? x : reshape(x, shape);
 }
-// The options with what the mask says as causal, window and lengths, where it is recognised.
+// The options, in which a recognised mask is replaced by causal, window and lengths.
 AttentionOptions with_mask(AttentionOptions options, const Tensor& q, const Tensor& k, Here at) {
   if (options.mask.dtype() != DType::boolean)
     refuse(
@@ -258,7 +258,7 @@ AttentionOptions with_mask(AttentionOptions options, const Tensor& q, const Tens
   if (known->lengths.defined()) options.lengths = known->lengths;
   return options;
 }
-// The bias as the scores are: f32, f64 for f64.
+// The bias in the dtype of the scores: f32, f64 for f64.
 Tensor wide_bias(const Tensor& bias, const Tensor& q, const Tensor& k, Here at) {
   const DType wide = rules::statistic(q.dtype());
   if (!has_policy(q) && bias.dtype() != q.dtype() && bias.dtype() != wide)

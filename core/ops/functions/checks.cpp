@@ -1,4 +1,4 @@
-// Refusals, lines and shapes that the functions share.
+// Error texts, source lines and shapes that the functions share.
 #include "core/ops/functions/checks.h"
 
 #include <algorithm>

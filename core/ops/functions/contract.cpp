@@ -1,4 +1,4 @@
-// Contractions: dims in the order that `dot` gives them, and back.
+// Contractions: permutes dims into the order of `dot` and back.
 #include "core/ops/functions/contract.h"
 
 #include <algorithm>
@@ -124,7 +124,7 @@ std::string spelled(const std::string& term, int64_t rank, size_t& most, const R
   return letters.insert(dots, places);
 }
 
-// A label that stands twice: where both dims have one index, the sum over the second.
+// A label that occurs twice: takes the diagonal, by masking unequal indices and summing over the second dim.
 void take_diagonals(Operand& x) {
   for (size_t i = 0; i < x.labels.size(); ++i)
     for (size_t j = x.labels.find(x.labels[i], i + 1); j != std::string::npos;
@@ -134,7 +134,7 @@ void take_diagonals(Operand& x) {
       x.labels.erase(j, 1);
     }
 }
-// Without the labels that nothing else reads.
+// Sums over the labels that nothing else reads.
 void sum_over(Operand& x, const std::function<bool(char)>& wanted) {
   std::vector<int64_t> dims;
   std::string left;

@@ -1,5 +1,5 @@
-// Nodes of gradients: vjp, which autodiff expands, and custom_gradient, an identity that stands between a
-// function's nodes and its readers.
+// Nodes of gradients: vjp, which autodiff expands, and custom_gradient, an identity between a function's
+// outputs and their readers.
 #include "core/ops/functions/gradients.h"
 
 #include <algorithm>
@@ -129,7 +129,7 @@ std::vector<NodeId> between(const Graph& graph, const std::vector<ValueId>& chan
 }
 }  // namespace
 
-// The nodes of the backward function once more, on the gradients that have come.
+// Repeats the nodes of the backward function on the actual gradients.
 std::vector<Tensor> gradients_of_ones_own(const VjpContext& c) {
   const auto outputs = static_cast<size_t>(c.attrs.integer("outputs"));
   const auto& given = c.attrs.list("gradients");
@@ -140,7 +140,7 @@ std::vector<Tensor> gradients_of_ones_own(const VjpContext& c) {
   for (ValueId v : graph.value_ids()) map[v] = v;
   for (size_t o = 0; o < outputs; ++o) {
     stand_ins.push_back(c.in[outputs + given.size() + o].id());
-    if (c.grad[o].defined()) map[stand_ins.back()] = c.grad[o].id();  // else the zeros that stand there
+    if (c.grad[o].defined()) map[stand_ins.back()] = c.grad[o].id();  // else the placeholder's zeros
   }
   for (size_t i = 2 * outputs + given.size(); i < c.in.size(); ++i) wanted.push_back(c.in[i].id());
   for (NodeId n : between(graph, stand_ins, wanted)) {

@@ -1,4 +1,4 @@
-// Places of images: views, rows by index, and contractions with weights of a resolution.
+// Image functions: views, rows by index, and contractions with interpolation weights.
 #include "core/ops/functions/image.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void need_sizes(std::string_view name, const Tensor& x, const Shape& size, Here 
       std::any_of(size.begin(), size.end(), [](int64_t n) { return n < 1; }))
     refuse(name, {x}, at, str("size ", size, " for ", x.text(), ": 1 or more for each of the last dims"));
 }
-// Keys' cubic with a = -0.75 of a distance of 0 to 2.
+// Keys' cubic with a = -0.75, for a distance of 0 to 2.
 Tensor cubic(Tensor d) {
   constexpr double kA = -0.75;
   Tensor near = ((kA + 2) * d - (kA + 3)) * d * d + 1.0, far = ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA;
@@ -121,7 +121,7 @@ Tensor grid_sample(Tensor x, Tensor grid, bool border, bool align_corners, Here 
   return rounded_once("grid_sample", x, at, [&](Tensor v) {
     Tensor rows = reshape(permute(v, {0, 2, 3, 1}), {batch * h * w, channels});
     Tensor wide = convert(grid, v.dtype());
-    // Along one side of `size` pixels: where the place lies, counted in pixels.
+    // The position in pixels along one side of `size` pixels.
     auto along = [&](int64_t axis, int64_t size) {
       Tensor g = select(wide, 3, axis);
       const auto n = static_cast<double>(size);

@@ -1,4 +1,4 @@
-// Index rows, and elements along a dim by their places in the whole.
+// Index functions: nodes of index rows, and elements along a dim by their row-major index.
 #include "core/ops/functions/index.h"
 
 #include <limits>
@@ -20,7 +20,7 @@ Tensor narrow(std::string_view name, Tensor ids, Here at) {
   return convert(ids, DType::i32, at);
 }
 
-// The place of each id in the row-major order of x.
+// The row-major index in x of each id.
 Tensor places(std::string_view name, Tensor x, int64_t d, Tensor ids, Here at) {
   const Shape shape = x.shape(), chosen = ids.shape();
   bool fits = chosen.size() == shape.size();

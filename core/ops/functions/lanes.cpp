@@ -1,4 +1,5 @@
-// Float counts as integers, whose sum has no order.
+// Sums float counts as integers, whose sum does not depend on the order. A count is cut into integer digits
+// of 40 bits; the digits are summed exactly over all micro-batches and put together again.
 #include "core/ops/functions/lanes.h"
 
 #include <cmath>
@@ -20,18 +21,18 @@ Tensor sum_counts(Tensor count, Here at) {
   if (count.dtype() == DType::i64) return sum_lanes(count, at);
   InFunction line(count, at);
   const Tensor c = convert(count, DType::f64), size = abs(c);
-  // What no digit holds: it is told as NaN.
+  // A count that the digits cannot represent makes the result NaN.
   const Tensor held = size < 0x1p120 && (size >= 0x1p-126 || trunc(c * 0x1p160) == c * 0x1p160);
   Tensor left = where(held, c, full_like(c, 0)), total;
   auto sum_of = [](Tensor part) { return convert(sum_lanes(convert(part, DType::i64)), DType::f64); };
-  // Digits of 40 bits, from the top; each takes its own from what is left, which is exact.
+  // Digits of 40 bits, from the highest; each is subtracted from the rest, which is exact.
   for (int exponent = 80; exponent >= -160; exponent -= 40) {
     const Tensor digit = trunc(left * std::ldexp(1.0, -exponent));
     const Tensor sum = sum_of(digit) * std::ldexp(1.0, exponent);
     left = left - digit * std::ldexp(1.0, exponent);
     total = total.defined() ? total + sum : sum;
   }
-  // Of a sum that f32 does not hold as a normal number, nor 1 over it, a share would be wrong.
+  // If the sum, or its inverse, is not a normal f32 number, quotients by it would be wrong.
   const Tensor all = abs(total), far = all >= 0x1p126 || (all != 0.0 && all < 0x1p-126);
   const Tensor wrong = sum_of(convert(!held, DType::f64)) + convert(far, DType::f64);
   return total + sqrt(0.0 - wrong);  // 0, or NaN

@@ -1,4 +1,4 @@
-// Losses as lists of terms.
+// Sums of losses as lists of terms.
 #include "core/ops/functions/loss_sums.h"
 
 #include <algorithm>
@@ -40,7 +40,8 @@ void need_finite(const Loss& a, double weight, Here at) {
          str("the weight of a loss is ", weight, "; give it a finite number"));
 }
 
-// What a value of a step depends on, beside what all its micro-batches have alike.
+// What a value of a step depends on: only values that are equal in all micro-batches, the micro-batch, or
+// sums known after the last one.
 enum class Known { alike, of_micro_batch, behind_the_last };
 Known known(const Tensor& x) {
   const Graph& graph = x.builder()->graph;
@@ -50,7 +51,7 @@ Known known(const Tensor& x) {
   for (const Node& node : graph.nodes) {
     Known most = Known::alike;
     for (ValueId v : node.inputs) most = std::max(most, of[v]);
-    // A sum of counts is known before the first micro-batch, sums of floats and gradients behind the last.
+    // A sum of counts is known before the first micro-batch, sums of floats and gradients after the last.
     const bool counts = node.op == ops::sum_lanes && !is_float(graph[node.outputs[0]].dtype);
     if (node.op == ops::sum_lanes || node.op == ops::lane_rows || node.op == ops::grad)
       most = counts && most != Known::behind_the_last ? Known::alike : Known::behind_the_last;
@@ -80,8 +81,8 @@ Tensor weight_of(const Tensor& given, const Loss& loss, Here at) {
   return scalar_of(given, terms_of(kName, loss, at)[0].sum, at, "the weight of a loss",
                    "weigh samples by mean_loss(values, weights)");
 }
-// A number of the step as a loss: the step's first micro-batch alone has it, so that it is added once, as it
-// is, however many there are.
+// A number of the step as a loss: only the step's first micro-batch contributes it, so it is added once for
+// any number of micro-batches.
 Loss alone(const Tensor& number, Here at) {
   const Tensor first =
       equal(scalar(number, "rng.sample", DType::i64), full(number, {}, 0, DType::i64, at), at);

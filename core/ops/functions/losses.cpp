@@ -1,4 +1,4 @@
-// Losses of elements and rows: values, summed, and how many there are.
+// Losses of elements and rows: the sum of the values and their number.
 #include "core/ops/functions/losses.h"
 
 #include "core/ops/functions/activations.h"
@@ -34,14 +34,14 @@ Tensor xlogx(Tensor x) {
   Tensor some = x > 0, none = nothing(x);
   return where(some, x * log(where(some, x, full_like(x, 1))), none);
 }
-// log(x) of what is not negative, at least -100.
+// log(x) for x >= 0, at least -100.
 Tensor limited_log(Tensor x) {
   Tensor some = x > 0x1p-126;
   return where(some, log(where(some, x, full_like(x, 1))), full_like(x, -100));
 }
 
 struct Rows {
-  Tensor x, is_target, counts;  // logits in f32; where the target stands; which rows count
+  Tensor x, is_target, counts;  // logits in f32; the target's element; which rows count
 };
 void need_targets(std::string_view name, Tensor x, Tensor targets, const CrossEntropyOptions& options,
                   Here at, bool ignores = true) {
@@ -80,14 +80,14 @@ Tensor class_weights(const CrossEntropyOptions& options, Tensor x) {
 Tensor at_target(const Rows& rows, Tensor values) {
   return sum(where(rows.is_target, values, nothing(values)), {-1});
 }
-// values [...] of the rows that count, weighed by their targets' classes where there are weights.
+// The loss of values [...] in the rows that count, weighted by the target's class if there are weights.
 Loss weighed(const Rows& rows, Tensor values, const CrossEntropyOptions& options) {
   if (!options.weight.defined())
     return {sum(where(rows.counts, values, nothing(values))), sum(convert(rows.counts, DType::i64))};
   Tensor w = at_target(rows, class_weights(options, rows.x));
   return {sum(where(rows.counts, values, nothing(values))), sum(where(rows.counts, w, nothing(w)))};
 }
-// -sum over classes of weight log p, over the number of classes: what smoothing adds.
+// The smoothing term: -sum over classes of weight log p, divided by the number of classes.
 Tensor smooth(Tensor log_p, const CrossEntropyOptions& options) {
   Tensor each = options.weight.defined() ? log_p * class_weights(options, log_p) : log_p;
   return -sum(each, {-1}) / static_cast<double>(log_p.size(-1));
@@ -120,7 +120,7 @@ Loss mean_loss(Tensor values, Tensor weights, Here at) {
   Tensor v = rules::wide(values),
          counts = convert(weights, is_float(weights.dtype()) ? v.dtype() : DType::i64);
   Tensor w = convert(counts, v.dtype());
-  return {sum(where(w == 0, nothing(v), v * w)), sum(counts)};  // what weighs nothing may be infinite
+  return {sum(where(w == 0, nothing(v), v * w)), sum(counts)};  // an element of weight 0 may be infinite
 }
 
 namespace {
@@ -289,7 +289,7 @@ Tensor pairwise_distance(Tensor a, Tensor b, double p, double eps, Here at) {
 
 // ctc_loss: the forward recursion over the target with blanks between its labels, in logarithms.
 namespace {
-constexpr double kNever = -1e30;  // the logarithm of a path that is not there; finite, so that gradients are
+constexpr double kNever = -1e30;  // the logarithm of an impossible path; finite, so that gradients are finite
 
 Tensor moved(Tensor alpha, int64_t by) {
   return pad(slice(alpha, 1, 0, alpha.size(1) - by), {0, by}, {0, 0}, kNever);
@@ -316,12 +316,12 @@ Loss ctc_loss(Tensor log_probabilities, Tensor targets, Tensor input_lengths, Te
     refuse("ctc_loss", {p}, at, str("blank is ", blank, ", classes are 0 ... ", p.size(2) - 1));
   InFunction line(p, at);
   const int64_t time = p.size(0), batch = p.size(1), most = targets.size(1), states = 2 * most + 1;
-  // blank, label, blank, label, ..., blank; what stands behind a target is never reached.
+  // blank, label, blank, label, ..., blank; states after the end of a target are never reached.
   Tensor ids = convert(targets, DType::i32), blanks = full_like(ids, static_cast<double>(blank));
   Tensor labels = concat({reshape(stack({blanks, ids}, 2), {batch, 2 * most}), slice(blanks, 1, 0, 1)}, 1);
   labels = clamp(labels, 0, static_cast<double>(p.size(2) - 1));
   Tensor each = gather(rules::wide(p), 2, broadcast_to(unsqueeze(labels, 0), {time, batch, states}));
-  // Two places on at once: from a label to another one, over the blank.
+  // Skips the blank: from a label to the next one, if they differ.
   Tensor before = pad(slice(labels, 1, 0, states - 2), {0, 2}, {0, 0}, static_cast<double>(blank));
   Tensor skips = labels != static_cast<double>(blank) && labels != before;
   Tensor place = iota_like(labels, 1), never = full(p, {batch, states}, kNever, each.dtype());

@@ -1,4 +1,4 @@
-// Norms: the rows over the last dim, and those over channels as compositions.
+// Norms: nodes for norms over the last dim, compositions for those over channels.
 #include "core/ops/functions/norms.h"
 
 #include <algorithm>
@@ -78,10 +78,10 @@ Moments moments(Tensor x, const std::vector<int64_t>& dims) {
   Tensor m = mean(x, dims, true), away = x - m;
   return {m, mean(away * away, dims, true), away};
 }
-// The moments of channels, for which x is read once where `moments` reads it twice: the squares are of what
-// is away from the mean of the first samples. These are a 16th of all or more, so their mean is at most 4
-// deviations from the mean of all, and the difference of squares loses 4 bits at most. (Chan, Golub and
-// LeVeque, 1983.)
+// The moments of channels with one read of x, where `moments` reads it twice. x is first shifted by the mean
+// of the first samples; the variance is then the mean of squares minus the square of the mean. These samples
+// are at least a 16th of all, so their mean is at most 4 deviations from the mean of all, and the difference
+// loses at most 4 bits. (Chan, Golub and LeVeque, 1983.)
 Moments channel_moments(Tensor x, const std::vector<int64_t>& dims) {
   constexpr int64_t kPart = 16;
   if (x.size(0) < 2) return moments(x, dims);
@@ -89,9 +89,9 @@ Moments channel_moments(Tensor x, const std::vector<int64_t>& dims) {
   const Tensor d = x - near, m = mean(d, dims, true), all = near + m;
   return {all, mean(d * d, dims, true) - m * m, x - all};
 }
-// x away from its mean over `dims`, over its deviation, times weight, plus bias (per channel, or empty). Its
-// gradient takes two sums, side by side (Ioffe and Szegedy, section 3): the chain rule through the mean of
-// what the variance has given would read x and the gradient once more.
+// (x - mean over `dims`) / deviation * weight + bias (per channel, or empty). The gradient is written by hand
+// with two sums in one pass (Ioffe and Szegedy, section 3); the chain rule would read x and the gradient once
+// more.
 Tensor normalized(const Tensor& x, const Moments& of, const std::vector<int64_t>& dims, const Tensor& weight,
                   const Tensor& bias, double eps) {
   const double count = static_cast<double>(numel(x.shape())) /

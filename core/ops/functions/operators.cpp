@@ -1,4 +1,4 @@
-// Two tensors broadcast to one shape, and one node on them.
+// Broadcasts two tensors to one shape and appends one node.
 #include "core/ops/functions/operators.h"
 
 #include "core/ops/functions/checks.h"
@@ -14,7 +14,7 @@ namespace {
 Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
   if (!a.defined() || !b.defined()) return apply1(op, {a, b}, {}, at);
   SourceLine line = source_line(*a.builder(), at);
-  if (has_policy(a)) {  // before a broadcast, whose gradient is then a sum in the wider dtype
+  if (has_policy(a)) {  // before the broadcast, so that its gradient is a sum in the wider dtype
     const auto taken = under_policy(op.name(), {a, b}, line);
     a = taken[0], b = taken[1];
   }
@@ -28,7 +28,7 @@ Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
     context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
   return apply1(op, {broadcast_to(a, shape, at), broadcast_to(b, shape, at)}, {}, at);
 }
-// The number as a tensor like x.
+// The number as a tensor in the shape and dtype of x.
 Tensor beside(std::string_view function, const Tensor& x, const Number& number, Here at) {
   (void)held(function, x, number, at);
   return full_like(x, number, at);
@@ -69,9 +69,9 @@ Tensor remainder(Number a, Tensor b, Here at) { return binary(ops::remainder, a,
 namespace {
 Tensor magnitude(Tensor x) { return apply1(ops::abs, {x}); }
 Tensor constant_wide(Tensor x) { return rules::wide(apply1(ops::stop_gradient, {x})); }
-// What C's fmod leaves is exact, so that (a - it) / b rounds to a whole number or its neighbour; the quotient
-// of a / b rounds across one. A quotient of 0 has the sign of a / b. b + 0 is no constant where b is one: by
-// constants a language may divide to a unit in the last place.
+// The remainder of C's fmod is exact, so (a - remainder) / b is near the right integer, while a / b may round
+// to the next one. A quotient of 0 has the sign of a / b. Adding 0 hides a constant b, since a language may
+// divide by constants with an error of a unit in the last place.
 Tensor floor_of_floats(const Tensor& a, const Tensor& b) {
   Tensor size = remainder(magnitude(a), magnitude(b)), left = where(a < 0, -size, size);
   Tensor quotient = (a - left) / (b + 0), none = full_like(a, 0);
@@ -80,7 +80,7 @@ Tensor floor_of_floats(const Tensor& a, const Tensor& b) {
   down = where(quotient - down > 0.5, down + 1, down);
   return where(b == 0, plain, where(quotient == 0, plain * none, down));
 }
-// The quotient towards 0, and one less where something is left of a negative one.
+// The quotient rounded towards 0, minus one if it is negative and has a remainder.
 Tensor floor_of_integers(const Tensor& a, const Tensor& b) {
   Tensor quotient = a / b;
   if (a.dtype() != DType::i32 && a.dtype() != DType::i64) return quotient;

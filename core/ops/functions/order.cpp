@@ -1,4 +1,4 @@
-// Scans by shifted copies; order by a network of comparisons on keys that carry their place.
+// Scans by shifted copies; sorting by a bitonic network on keys that contain the element's index.
 #include "core/ops/functions/order.h"
 
 #include "core/ops/functions/checks.h"
@@ -14,8 +14,8 @@ namespace lockstep {
 using namespace functions;
 
 namespace {
-constexpr double kPlaces = 0x1p32;              // a key stands above the 32 bits of its place
-constexpr double kLast = 0x1.fffffffffffffp62;  // behind all keys
+constexpr double kPlaces = 0x1p32;              // the key is above the 32 bits of the index
+constexpr double kLast = 0x1.fffffffffffffp62;  // greater than all keys
 
 Tensor scan(std::string_view name, Tensor x, int dim, bool product, Here at) {
   need(name, {x}, at);
@@ -34,12 +34,12 @@ Tensor scan(std::string_view name, Tensor x, int dim, bool product, Here at) {
   return convert(y, x.dtype());
 }
 
-// [..., n] as i64: the order of x above, the place below; every one is another number.
+// [..., n] as i64: the rank order of x in the upper bits, the index in the lower ones; all are distinct.
 Tensor keys(std::string_view name, Tensor x, bool descending, Here at) {
   Tensor key;
   if (is_float(x.dtype()) && x.dtype() != DType::f64) {
     x = rules::wide(x);
-    // f32 by its bits: those of a negative number are in reverse order.
+    // f32 is ordered by its bits; those of negative numbers are in reverse order.
     Tensor bits = bitcast(where(x == 0, full_like(x, 0), x), DType::i32);
     key = where(bits < 0, bits ^ full_like(bits, 0x7fffffff), bits);
     key = where(isnan(x), full_like(key, 0x7fffffff), key);
@@ -49,7 +49,7 @@ Tensor keys(std::string_view name, Tensor x, bool descending, Here at) {
     refuse(name, {x}, at,
            str("input 0 is ", x.text(), ", needs f32, bf16, f16 or integers of at most 32 bits"));
   }
-  const bool above = key.dtype() == DType::u32;  // half of these keys would not fit above their places
+  const bool above = key.dtype() == DType::u32;  // half of these keys would not fit above their indices
   key = convert(key, DType::i64);
   if (above) key = key - 0x1p31;
   if (descending) key = -1.0 - key;
@@ -57,8 +57,9 @@ Tensor keys(std::string_view name, Tensor x, bool descending, Here at) {
 }
 Tensor place_of(Tensor key) { return convert(key & full_like(key, kPlaces - 1), DType::i32); }
 
-// Ascending along the last dim, whose size is a power of two: runs of 2, 4, 8, ... elements, every other one
-// descending, are merged by comparing elements `apart` places.
+// A bitonic sort, ascending, along the last dim, whose size is a power of two. Runs of 2, 4, 8, ... elements,
+// every other one descending, are merged by comparing and exchanging elements `apart` positions from each
+// other.
 Tensor network(Tensor key) {
   const Shape whole = key.shape();
   const int64_t n = whole.back();
@@ -81,7 +82,7 @@ Tensor network(Tensor key) {
   return key;
 }
 
-// x with `dim` last, and what puts it back.
+// x with `dim` last, and the permutation that moves it back.
 struct Turned {
   Turned(Tensor x, int64_t dim) : tensor(movedim(x, static_cast<int>(dim), -1)), dim(static_cast<int>(dim)) {}
   Tensor back(Tensor y) const { return movedim(y, -1, dim); }
@@ -164,7 +165,7 @@ ValuesAndIndices median(Tensor x, int dim, bool keep, Here at) {
   InFunction line(x, at);
   Tensor places = sorted_places("median", turned.tensor, false, at);
   Tensor middle = slice(places, -1, (n - 1) / 2, (n - 1) / 2 + 1);
-  if (is_float(x.dtype())) {  // NaN stands last
+  if (is_float(x.dtype())) {  // NaN is last
     Tensor last = slice(places, -1, n - 1, n);
     middle = where(isnan(gather(turned.tensor, -1, last)), last, middle);
   }

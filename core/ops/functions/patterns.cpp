@@ -1,4 +1,4 @@
-// What follows from the index along a dim.
+// Tensors computed from the index along a dim.
 #include "core/ops/functions/patterns.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Number number(Exact n) {
   if (n >= 0 && n >> 64 == 0) return static_cast<uint64_t>(n);
   return n < 0 && n >> 63 == -1 ? Number(static_cast<int64_t>(n)) : Number::beyond(static_cast<double>(n));
 }
-// How many numbers lie from `start` to before `end`.
+// The number of steps from `start` to before `end`.
 double numbers_between(const Number& start, const Number& end, const Number& step) {
   if (!start.is_integer() || !end.is_integer() || !step.is_integer())
     return std::ceil((end.real() - start.real()) / step.real());

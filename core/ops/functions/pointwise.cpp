@@ -1,4 +1,4 @@
-// Functions of one element that are more than one row, or a row with defaults.
+// Functions of one element that need more than one row, or a row with defaults.
 #include "core/ops/functions/pointwise.h"
 
 #include <cmath>
@@ -57,7 +57,7 @@ Tensor pow(Tensor x, Number number, Here at) {
 Tensor tan(Tensor x, Here at) {
   return rounded_once("tan", x, at, [](Tensor v) { return sin(v) / cos(v); });
 }
-Tensor asin(Tensor x, Here at) {  // the half of the angle has a tangent without cancellation
+Tensor asin(Tensor x, Here at) {  // the tangent of half the angle avoids cancellation
   return rounded_once("asin", x, at,
                       [](Tensor v) { return 2.0 * atan(v / (1.0 + sqrt((1.0 - v) * (1.0 + v)))); });
 }
@@ -65,20 +65,21 @@ Tensor acos(Tensor x, Here at) {
   return rounded_once("acos", x, at, [](Tensor v) { return 2.0 * atan(sqrt((1.0 - v) / (1.0 + v))); });
 }
 namespace {
-// Where e^|x| is near the largest number, and e^-|x| is nothing beside it.
+// Whether e^|x| is near the largest number, so that e^-|x| is negligible.
 Tensor is_far(Tensor x) {
   const Tensor a = abs(x);
   return a > (x.dtype() == DType::f64 ? 708 : 87) && a < std::numeric_limits<double>::infinity();
 }
-// e^|x| / 2 where it is far, from two factors: e^|x| alone may be infinite where its half is not. So may the
-// gradients of the factors: the last one, which is 1, has that of all.
+// e^|x| / 2 for a far x, from two factors, since e^|x| may be infinite while its half is finite. The
+// gradients of the factors may overflow, too, so a last factor of 1 carries the gradient of the whole
+// product.
 Tensor half_exp(Tensor x, Tensor far) {
   const Tensor a = where(far, abs(x), full_like(x, 0)), root = stop_gradient(exp(0.5 * a));
   return 0.5 * root * root * exp(a - stop_gradient(a));
 }
-// From here on x^2 + 1 and x^2 - 1 are x^2, which may be infinite where x is not.
+// From this x on x^2 + 1 and x^2 - 1 round to x^2, which may be infinite for a finite x.
 constexpr double kSquareAlone = 0x1p28;
-// log(2 x) where it is large.
+// log(2 x) for a large x.
 Tensor log_of_double(Tensor x, Tensor large) { return log(where(large, x, full_like(x, 1))) + kLog2; }
 }  // namespace
 
@@ -122,8 +123,8 @@ Tensor erfinv(Tensor x, Here at) {
                                    0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
     Tensor far = series(sqrt(w) - 3.0, {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844,
                                         0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
-    // The series of erfinv around a guess that does not move with v: three derivatives of it are those of
-    // erfinv.
+    // The Taylor series of erfinv around a guess that is constant with respect to v, so that the first three
+    // derivatives are those of erfinv.
     Tensor y = where(w < 5, near, far) * t;
     Tensor step = (v - erf(y)) * (exp(y * y) * 0.88622692545275801365);
     Tensor curved = step * step * (y + step * ((4.0 * (y * y) + 1.0) * (1.0 / 3)));

@@ -1,4 +1,4 @@
-// Distributions from uniform numbers.
+// Random distributions computed from uniform numbers.
 #include "core/ops/functions/random.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ Tensor dropout(Tensor x, double p, Here at) {
                 {{"p", p}, {"stream", stream}}, at);
 }
 namespace {
-// Elements of x times what is left of ones over its first `dims` dims.
+// x times a dropout mask over its first `dims` dims.
 Tensor dropped(std::string_view name, Tensor x, double p, int64_t dims, Here at) {
   need_floats(name, {x}, at);
   if (x.ndim() < dims) refuse(name, {x}, at, str("input is ", x.text(), ", needs ", dims, " or more dims"));
@@ -81,7 +81,7 @@ Tensor uniform(Tensor beside, Shape shape, double lo, double hi, DType dtype, He
   Tensor u = unit(beside, shape);
   if (lo == 0 && hi == 1 && drawn == DType::f32) return convert(u, dtype);
   Tensor x = convert(lo == 0 && hi == 1 ? u : u * (hi - lo) + lo, drawn);
-  return convert(lo < hi ? minimum(x, full_like(x, most)) : x, dtype);  // which rounding would reach
+  return convert(lo < hi ? minimum(x, full_like(x, most)) : x, dtype);  // since rounding could reach hi
 }
 Tensor randn(Tensor beside, Shape shape, DType dtype, Here at) {
   need_shape("randn", beside, shape, dtype, at);
@@ -90,7 +90,7 @@ Tensor randn(Tensor beside, Shape shape, DType dtype, Here at) {
   return convert(sqrt(-2.0 * log(1.0 - u)) * cos(v * 6.283185307179586476925), dtype);
 }
 namespace {
-// How far a number of the tail is past its bound, by how much rarer it is: Clenshaw's sum.
+// Evaluates NormalTail::past(s) by Clenshaw's recurrence.
 Tensor past(const NormalTail::Series& series, const Tensor& rarer) {
   const double half = (series.high - series.low) / 2;
   Tensor z = series.root ? sqrt(rarer + series.shift) : rarer;
@@ -177,12 +177,12 @@ Tensor rrelu(Tensor x, double lo, double hi, Here at) {
   return convert(where(v >= 0, v, v * slope), x.dtype());
 }
 namespace {
-// -log(-log(u)) with u uniform inside (0, 1): what is largest after it is added to log-probabilities is drawn
-// by them.
+// Gumbel noise -log(-log(u)), u uniform in (0, 1): the argmax of log-probabilities plus this noise is a
+// sample from them.
 Tensor gumbel(Tensor beside, const Shape& shape) {
   return -log(-log(clamp(unit(beside, shape), 0x1p-25, 1)));
 }
-// The numbers of a tensor that is made of constants alone; empty for another.
+// The numbers of a tensor that is computed only from constants; else empty.
 std::vector<double> constants_of(const Graph& graph, ValueId v) {
   if (!graph[v].producer.valid()) return {};
   const Node& node = graph.producer(v);

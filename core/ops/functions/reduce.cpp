@@ -1,4 +1,4 @@
-// Reduce rows with dims counted from either end, and statistics made of them.
+// Reductions with dims counted from either end, and statistics composed of them.
 #include "core/ops/functions/reduce.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ Tensor arg(OpId op, Tensor x, int dim, bool keep, Here at) {
   Tensor out = apply1(op, {x}, {{"dim", d}}, at);
   return keep ? reshape(out, kept(x, {d}), at) : out;
 }
-// The root of what is not negative; no gradient where it is 0.
+// The square root of x >= 0, with gradient 0 at 0.
 Tensor safe_sqrt(Tensor x) {
   Tensor none = x == 0;
   return where(none, x, sqrt(where(none, full_like(x, 1), x)));

@@ -1,4 +1,4 @@
-// Views as rows with defaults, and those that are several rows.
+// Views: nodes with defaults, and compositions of several.
 #include "core/ops/functions/shape.h"
 
 #include <algorithm>
