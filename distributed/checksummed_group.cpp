@@ -1,4 +1,4 @@
-// What is sent behind each message, and what is compared when both are there.
+// Sends a slip (number, size, checksum) after each message and compares it when both have arrived.
 #include "distributed/checksummed_group.h"
 
 #include <algorithm>
@@ -20,11 +20,11 @@
 namespace lockstep::distributed {
 
 namespace {
-constexpr int64_t kGathered = 64 * 1024;  // bytes of a reduction that is gathered instead
+constexpr int64_t kGathered = 64 * 1024;  // largest reduction in bytes that is gathered instead
 
-// What is known of a message where it was sent.
+// Slip: the sender's description of a message.
 struct Slip {
-  int64_t number = 0;  // of the collective in its group, or of the message between two ranks
+  int64_t number = 0;  // number of the collective in its group, or of the message between two ranks
   int64_t bytes = 0;
   uint64_t checksum = 0;
 };
@@ -49,7 +49,8 @@ uint64_t linear_as(const void* data, int64_t count) {
     T value;
     std::memcpy(&value, static_cast<const std::byte*>(data) + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
     sum += static_cast<uint64_t>(value) *
-           ((static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ull) | 1);  // odd: a change of one bit always shows
+           // Odd, so that a change of one bit always changes the sum
+           ((static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ull) | 1);
   }
   return static_cast<T>(sum);  // sums of T wrap, and so do their checksums
 }
@@ -128,10 +129,10 @@ void fold(const std::byte* parts, int ranks, int64_t count, DType dtype, ReduceO
   throw InternalError(str("no reduction of ", name(dtype)));
 }
 
-// A collective and its slips on their way; kept until the wait has ended.
+// A collective in flight with its slips; kept until the wait has ended.
 struct Flight {
   std::vector<Slip> mine, theirs;
-  std::vector<std::byte> parts;  // of a reduction that is gathered
+  std::vector<std::byte> parts;  // the ranks' parts, for a reduction that is gathered
   std::vector<std::shared_ptr<Work>> works;
   std::function<void()> check;
 };
@@ -285,8 +286,8 @@ class ChecksummedGroup : public Group {
     return std::make_shared<ChecksummedWork>(flight);
   }
 
-  // A flight with room for `slips` of this rank, which `write` fills when the stream has come to it: the data
-  // is there then.
+  // Makes a flight with `slips` slips of this rank. `write` fills them when the stream reaches it, since the
+  // data is complete then.
   template <class Write>
   FlightPointer sent(int slips, Stream& stream, Write write) {
     auto flight = std::make_shared<Flight>();

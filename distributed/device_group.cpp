@@ -1,4 +1,4 @@
-// Which kind of group a device gets.
+// Chooses the kind of group for a device.
 #include "distributed/device_group.h"
 
 #include "distributed/staged_group.h"

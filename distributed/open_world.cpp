@@ -1,4 +1,4 @@
-// The front door: MPI's world or a world of one.
+// Opens MPI's world or a world of one rank.
 #include "distributed/open_world.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ int64_t number(const char* name) {
   return text ? std::atoll(text) : -1;
 }
 
-// Ranks that cannot talk would each be a run of its own, all called rank 0, on one checkpoint folder.
+// Ranks that cannot communicate would each be a separate run as rank 0, all in one checkpoint folder.
 void refuse_ranks_that_cannot_talk() {
   auto refuse = [](const std::string& who, const std::string& by, const std::string& ranks) {
     throw UserError(
@@ -49,13 +49,15 @@ void refuse_ranks_that_cannot_talk() {
             "Start them with trainrun --nproc ", ranks, " PROGRAM, mpirun -n ", ranks,
             " or srun --mpi=pmix; or unset ", by, " for one rank alone"));
   };
-  if (!env("LOCKSTEP_LOG_DIR").empty()) return;  // the one rank of a trainrun, which looked at this itself
+  // The single rank of a trainrun, which has checked this itself
+  if (!env("LOCKSTEP_LOG_DIR").empty()) return;
   const int64_t size = number("WORLD_SIZE"), tasks = number("SLURM_STEP_NUM_TASKS"),
                 task = number("SLURM_PROCID");
   if (size > 1)
     refuse(str("rank ", std::max<int64_t>(0, number("RANK")), " of ", size), "RANK and WORLD_SIZE",
            str(size));
-  // A batch script is task 0 of its job, and no step: SLURM_NTASKS speaks of what it may start.
+  // A batch script is task 0 of its job but not a step: its SLURM_NTASKS is the number of tasks that it may
+  // start.
   if (task >= 0 && tasks > 1)
     refuse(str("task ", task, " of ", tasks), "SLURM_PROCID and SLURM_STEP_NUM_TASKS", str(tasks));
   if (task > 0) refuse(str("task ", task), "SLURM_PROCID", "N");

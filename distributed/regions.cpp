@@ -1,4 +1,4 @@
-// Regions of each verb.
+// Computes the regions of each verb.
 #include "distributed/regions.h"
 
 #include <numeric>

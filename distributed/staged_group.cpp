@@ -1,4 +1,4 @@
-// StagedGroup: collectives of a device's memory through the host's; and the group of one rank on a device.
+// StagedGroup: collectives of device memory through host memory; and the group of one rank on a device.
 #include "distributed/staged_group.h"
 
 #include <mutex>
@@ -10,7 +10,7 @@ namespace lockstep::distributed {
 
 namespace {
 
-// A staged collective: its two host buffers and the host's Work, shared by what is enqueued on streams.
+// A staged collective: its two host buffers and the host group's Work, shared by its items on streams.
 struct StagedFlight {
   std::shared_ptr<Group> host;
   std::string label;
@@ -18,7 +18,7 @@ struct StagedFlight {
   Regions remote;  // on the device
   Buffer in, out;  // on the host
   std::mutex mutex;
-  std::shared_ptr<Work> work;  // null until the stream has come to it
+  std::shared_ptr<Work> work;  // null until the stream reaches it
 
   void start_on_host() {
     auto stream = inline_stream();
@@ -51,7 +51,7 @@ class StagedWork : public Work {
       work->wait(*here);
     });
     device_.copy(flight_->remote.out, flight_->out.data(), flight_->remote.out_bytes, stream);
-    stream.run([flight = flight_] {});  // the host buffers live until the copy has been made
+    stream.run([flight = flight_] {});  // keeps the host buffers alive until the copy has completed
   }
 
  private:

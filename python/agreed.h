@@ -1,4 +1,4 @@
-// What is refused on one rank is refused on all.
+// Refuses on all ranks a value that one rank refuses.
 #pragma once
 
 #include "core/mesh/together.h"
@@ -6,8 +6,8 @@
 
 namespace lockstep::python {
 
-// What `work` gives, which reads Python's values in front of a collective. Where it raises on one rank, all
-// ranks raise (see together()), before the others wait in that collective for it. Collective.
+// Returns the result of `work`, which reads Python values before a collective. If it raises on one rank, all
+// ranks raise (see together()), before the others wait in that collective. Collective.
 template <class Work>
 auto agreed(const State& state, Work work) {
   Computing elsewhere;

@@ -1,4 +1,4 @@
-// Arrays and the user's step function, the code.
+// Converts Python arrays to tensors' elements and back, with checks.
 #include "python/arrays.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::optional<DType> known_dtype(const nb::dlpack::dtype& of) {
 }
 }  // namespace
 
-DType dtype_of(const nb::dlpack::dtype& of) { return known_dtype(of).value(); }  // host_array has looked
+DType dtype_of(const nb::dlpack::dtype& of) { return known_dtype(of).value(); }  // host_array has checked it
 Shape shape_of(const HostArray& array) {
   Shape out;
   for (size_t d = 0; d < array.ndim(); ++d) out.push_back(static_cast<int64_t>(array.shape(d)));
@@ -40,7 +40,7 @@ Shape shape_of(const HostArray& array) {
 }
 
 namespace {
-// The integers that a dtype holds.
+// The smallest and largest integer of a dtype.
 std::pair<int64_t, int64_t> range_of(DType dtype) {
   if (dtype == DType::boolean) return {0, 1};
   if (dtype == DType::i64) return {INT64_MIN, INT64_MAX};
@@ -68,7 +68,7 @@ std::string integer_text(DType dtype, const void* data, int64_t i) {
   return dtype == DType::u64 ? str(static_cast<uint64_t>(value)) : str(value);
 }
 
-// An u64 of 2^63 and more is read as a negative number, and is beyond every other dtype.
+// A u64 of 2^63 or more is read as a negative number; no other integer dtype can represent it.
 int64_t first_integer_beyond(const void* data, int64_t count, DType from, DType to) {
   const auto [least, most] = range_of(to);
   const int64_t lowest = from == DType::u64 ? std::max<int64_t>(0, least) : least;
@@ -87,7 +87,7 @@ int64_t first_beyond(const HostArray& array) {
   if (dtype_of(array.dtype()) == DType::i64)
     return first(static_cast<const int64_t*>(array.data()),
                  [](int64_t value) { return value < INT32_MIN || value > INT32_MAX; });
-  constexpr double kRoundsToInfinity = 0x1.ffffffp127;  // NaN and infinity themselves are held
+  constexpr double kRoundsToInfinity = 0x1.ffffffp127;  // NaN and infinity can be represented
   return first(static_cast<const double*>(array.data()),
                [](double value) { return std::abs(value) >= kRoundsToInfinity && std::isfinite(value); });
 }
@@ -129,7 +129,7 @@ void check_elements(const std::string& name, const HostArray& array, DType dtype
     copy_elements(name, static_cast<const std::byte*>(array.data()) + static_cast<size_t>(i) * size_of(held),
                   held, copy.data(), dtype, std::min(kBlock, n - i));
 }
-// UserError unless the array is `shape` behind dim 0 (or whole), of a dtype that the field takes.
+// Throws UserError unless the array has the wanted shape and a dtype that the field takes.
 void check_array(const std::string& name, const HostArray& array, const Shape& want, DType want_dtype) {
   const DType got = dtype_of(array.dtype());
   const Shape shape = shape_of(array);
@@ -143,7 +143,7 @@ void check_array(const std::string& name, const HostArray& array, const Shape& w
 
 HostArray host_array(const std::string& field, nb::handle value) {
   HostArray array;
-  // A tensor of PyTorch may say that its numbers are to be read with the other sign, which DLPack does not.
+  // A PyTorch tensor may have a lazy negation (is_neg), which DLPack does not carry.
   if (!nb::hasattr(value, "is_neg") && nb::try_cast(value, array, false) && known_dtype(array.dtype()))
     return array;
   nb::object plain = asked("fields", "plain", field, value);

@@ -1,4 +1,4 @@
-// What the binding's files share: the user's Python line, and conversions that are not nanobind's own.
+// Shared parts of the binding: the user's Python line, and conversions in addition to nanobind's.
 #pragma once
 
 #include <signal.h>
@@ -22,14 +22,14 @@ namespace lockstep::python {
 
 namespace nb = nanobind;
 
-// The innermost Python line that is not of the package: what nodes and messages name while it lives.
+// The innermost Python line outside the package, which nodes and messages name.
 SourceLine python_line();
 struct CallingLine : CallerLine {
   CallingLine() : CallerLine(python_line()) {}
 };
 
-// While it lives, Ctrl-C interrupts another thread than this one, which computes (see SignalsApart);
-// afterwards raise_interrupt() raises what came meanwhile.
+// While an object lives, Ctrl-C does not interrupt this thread, which computes (see SignalsApart); afterwards
+// raise_interrupt() raises a signal that came in the meantime.
 class Computing {
  public:
   Computing();
@@ -43,7 +43,7 @@ inline void raise_interrupt() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-// A list of parameters, each of which keeps the Python object alive that owns their state.
+// A list of parameters; each keeps the Python object alive that owns its state.
 inline nb::list held_parameters(const std::vector<Parameter>& parameters, nb::handle owner) {
   nb::list out;
   for (const Parameter& parameter : parameters) {
@@ -54,12 +54,12 @@ inline nb::list held_parameters(const std::vector<Parameter>& parameters, nb::ha
   return out;
 }
 
-// One number or several: what PyTorch takes for dims, sizes and shapes.
+// One number or several, as PyTorch takes dims, sizes and shapes.
 struct Ints {
   std::vector<int64_t> values;
 };
 
-// A word for a value of an enumeration: "reflect".
+// A string as an enum value: "reflect".
 template <class E>
 struct WordCaster {
   explicit WordCaster(std::vector<std::pair<const char*, E>> known) : words(std::move(known)) {}
@@ -86,14 +86,15 @@ struct WordCaster {
   E value{};
 };
 
-// A rate as Python gives it. A number becomes a Schedule in the call, which tells what is wrong with it.
+// A rate from Python: a Schedule or a number, which becomes a Schedule in the call, so that its error names
+// the owner.
 struct Rate {
   std::variant<double, Schedule> given;
   Schedule of(const char* owner) const;  // UserError naming the owner and the user's line
 };
 
-// While it lives, functions that make a tensor from nothing may leave out which step it is for: that of
-// `beside`, which is traced on this thread.
+// While an object lives, functions that create tensors may omit `beside`: the tensor belongs to the step that
+// this thread traces.
 class TracedStep {
  public:
   explicit TracedStep(const std::vector<Tensor>& beside);
@@ -105,10 +106,10 @@ class TracedStep {
   bool any_;
 };
 
-// A function of the package's own Python: lockstep.calls.answer.
+// A function of the package's Python code, such as lockstep.calls.answer.
 nb::object of_package(const char* module, const char* function);
-void throw_if_ours(const nb::python_error& error);  // a UserError of Python as one of C++
-// What that function gives. Its UserError is one of C++, on which ranks agree.
+void throw_if_ours(const nb::python_error& error);  // turns a Python UserError into one of C++
+// Calls that function. Its UserError becomes one of C++, so that ranks can agree on it.
 template <class... Arguments>
 nb::object asked(const char* module, const char* function, const Arguments&... arguments) {
   try {
@@ -133,7 +134,7 @@ void bind_functions_c(nb::module_& m, nb::class_<Tensor>& tensor);
 void bind_functions_d(nb::module_& m, nb::class_<Tensor>& tensor);
 void bind_layers(nb::module_& m);
 void bind_convolutions(nb::module_& m);
-void bind_optimizer(nb::module_& m);  // what all kinds share
+void bind_optimizer(nb::module_& m);  // the base class
 void bind_optimizers(nb::module_& m);
 void bind_models(nb::module_& m);
 void bind_session(nb::module_& m);
@@ -141,7 +142,7 @@ void bind_steps(nb::module_& m);
 void bind_checkpoints(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_forwards(nb::module_& m);
-void answer_calls(nb::module_& m);  // last: of all that is bound
+void answer_calls(nb::module_& m);  // call last, when everything is bound
 
 }  // namespace lockstep::python
 
@@ -157,7 +158,7 @@ template <>
 struct nanobind::detail::type_caster<lockstep::python::Ints> {
   NB_TYPE_CASTER(lockstep::python::Ints, const_name("int | Sequence[int]"))
   bool from_python(handle from, uint8_t flags, cleanup_list* cleanup) noexcept {
-    if (isinstance<lockstep::Tensor>(from)) return false;  // it would be taken apart for its elements
+    if (isinstance<lockstep::Tensor>(from)) return false;  // it would be iterated over
     make_caster<int64_t> one;
     if (one.from_python(from, flags, cleanup)) return value.values = {one.value}, true;
     make_caster<std::vector<int64_t>> several;
@@ -181,7 +182,7 @@ struct nanobind::detail::type_caster<lockstep::python::Rate> {
   }
 };
 
-// An int as it is, whatever its size; else a float. NumPy's scalars are one or the other.
+// An int of any size, else a float. NumPy's scalars are one or the other.
 template <>
 struct nanobind::detail::type_caster<lockstep::Number> {
   NB_TYPE_CASTER(lockstep::Number, const_name("float"))

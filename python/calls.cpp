@@ -1,5 +1,4 @@
-// What a call answers that no overload takes: lockstep/calls.py takes PyTorch's spelling of it, or says what
-// is wrong with it.
+// Handles calls that no overload takes: lockstep/calls.py accepts PyTorch's spelling, or explains the error.
 #include <unordered_map>
 
 #include "python/binding.h"
@@ -9,16 +8,16 @@ namespace lockstep::python {
 namespace {
 struct Called {
   vectorcallfunc own;  // of nanobind
-  std::string name;    // in a message: of a constructor and a layer's call that of the class
+  std::string name;    // in messages; for a constructor and a layer's call the name of the class
 };
 std::unordered_map<PyObject*, Called>& known() {
   static auto* functions = new std::unordered_map<PyObject*, Called>;  // for the life of the process
   return *functions;
 }
 
-// Functions, methods and constructors of nanobind are all called through this pointer of theirs, which is the
-// first member behind Python's. A module for one Python asks the type where it is; Python's stable ABI does
-// not tell.
+// nanobind calls functions, methods and constructors through this pointer, the first member after Python's
+// object header. A module for one Python version gets its offset from the type; the stable ABI does not
+// expose it.
 vectorcallfunc& pointer_of(PyObject* function) {
   constexpr size_t offset = sizeof(PyVarObject);
 #ifndef Py_LIMITED_API
@@ -28,15 +27,14 @@ vectorcallfunc& pointer_of(PyObject* function) {
   return *reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(function) + offset);
 }
 
-// Whether the error that is raised is nanobind's own word for arguments that do not convert; if so, it is
-// taken.
+// Whether the current error is nanobind's error for arguments that do not convert; if so, clears it.
 bool arguments_do_not_convert() {
   if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_RuntimeError)) return false;
   nb::python_error error;
   bool ours = false;
   if (nb::object text = nb::steal(PyObject_Str(error.value().ptr())); text.is_valid()) {
     Py_ssize_t length = 0;
-    const char* utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &length);  // none: no words of nanobind's
+    const char* utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &length);  // null: not nanobind's text
     const std::string said = utf8 ? std::string(utf8, static_cast<size_t>(length)) : "";
     ours = (error.type().is(PyExc_TypeError) &&
             said.find("(): incompatible function arguments. The following") != std::string::npos) ||
@@ -47,14 +45,14 @@ bool arguments_do_not_convert() {
   return ours;
 }
 
-// The frames that found out what is wrong are not the user's.
+// Drops the traceback, whose frames are the package's and not the user's.
 void leave_out_frames() {
   nb::python_error error;
   PyException_SetTraceback(error.value().ptr(), Py_None);
   error.restore();
 }
 
-// How many stand in order: nanobind has flags of its own beside Python's in the upper bits.
+// The number of positional arguments: the upper bits have flags of Python and nanobind.
 Py_ssize_t in_order_of(size_t flags) { return static_cast<Py_ssize_t>(flags & 0xffffffff); }
 
 PyObject* answer(PyObject* function, const std::string& name, const char* how, PyObject* const* arguments,

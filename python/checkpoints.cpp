@@ -1,4 +1,4 @@
-// Checkpoints as they lie in a folder: what is in one, and its tensors as arrays.
+// Reads checkpoints in a folder: their contents, and tensors as arrays.
 #include "checkpoint/checkpoint.h"
 
 #include "python/arrays.h"
@@ -11,7 +11,7 @@ nb::object numpy_of(const void* data, DType dtype, const Shape& shape) {
       from(nb::bytearray(data, static_cast<size_t>(numel(shape)) * size_of(dtype)), numpy_name(dtype));
   nb::object out = flat.attr("reshape")(nb::tuple(nb::cast(shape)));
   if (dtype != DType::bf16) return out;
-  // NumPy has no bf16: its numbers, exactly, as float32.
+  // NumPy has no bf16, so the numbers are returned exactly as float32.
   nb::object bits = out.attr("astype")("uint32");
   return nb::steal(PyNumber_Lshift(bits.ptr(), nb::int_(16).ptr())).attr("view")("float32");
 }

@@ -6,7 +6,7 @@
 namespace lockstep::python {
 
 namespace {
-// UserError for a number of int64 or float64 that the field's 32 bits do not hold.
+// Throws UserError for an int64 or float64 number that the field's 32 bits cannot represent.
 void refuse_beyond(const std::string& field, const HostArray& array, int64_t elements_of_a_row) {
   const int64_t at = first_beyond(array);
   if (at < 0) return;
@@ -21,7 +21,7 @@ void refuse_beyond(const std::string& field, const HostArray& array, int64_t ele
                 : std::string("floats are f32 here, up to 3.4e38; scale the values, or clip them")));
 }
 
-// Arrays in memory by field name, one sample a row.
+// Arrays in memory by field name, one sample per row.
 SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
   struct Column {
     HostArray array;
@@ -45,8 +45,7 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
                           "\" has ", rows));
     rows = shape[0];
     shape.erase(shape.begin());
-    // NumPy's numbers are int64 and float64 where nobody says otherwise; labels, ids and weights are 32 bits
-    // wide here.
+    // NumPy's default dtypes are int64 and float64; labels, ids and weights have 32 bits here.
     const DType held = dtype_of(array.dtype());
     const DType dtype = held == DType::i64 ? DType::i32 : held == DType::f64 ? DType::f32 : held;
     if (dtype != held) refuse_beyond(field, array, numel(shape));
@@ -80,7 +79,7 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
   return out;
 }
 
-// The values of a sample in the order of the fields: a dict's, a tuple's, or one alone of one field.
+// The values of a sample in the order of the fields, from a dict, a tuple, or a single value for one field.
 std::vector<nb::object> values_of(const nb::callable& sample, int64_t i, const nb::object& made,
                                   const FieldTypes& fields) {
   std::vector<nb::object> out;
@@ -109,7 +108,7 @@ std::vector<nb::object> values_of(const nb::callable& sample, int64_t i, const n
 SampleData function_data(nb::dict types, nb::callable sample) {
   SampleData out;
   out.fields = field_types(types);
-  // Samples are read by any thread, and may outlive the call.
+  // Any thread may read samples, also after the call.
   out.fill = [sample = held(std::move(sample)), fields = out.fields](int64_t i,
                                                                      const std::vector<void*>& to) {
     nb::gil_scoped_acquire python;

@@ -1,5 +1,5 @@
-// The three kinds of error as Python exceptions, the user's line, and how an exception that nobody caught
-// ends a rank.
+// The three kinds of error as Python exceptions, the user's line, and the end of a rank by an uncaught
+// exception.
 #include <filesystem>
 
 #include "launcher/supervise/worker_side.h"
@@ -8,7 +8,7 @@
 namespace lockstep::python {
 
 namespace {
-// Where the package lies: frames in it are not the user's.
+// The folder of the package: frames in it are not the user's.
 const std::string& package_folder() {
   static const std::string folder = [] {
     nb::object file = nb::module_::import_("lockstep").attr("__file__");

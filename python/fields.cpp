@@ -1,5 +1,5 @@
-// Fields of a batch: how a function of the user's takes them, what ranks compare of them, and what is said of
-// a batch whose update was not made.
+// Fields of a batch: passes them to the user's function, compares them between ranks, and warns of a skipped
+// update.
 #include <algorithm>
 #include <cmath>
 

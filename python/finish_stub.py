@@ -1,9 +1,9 @@
-"""Makes of the extension module's stub, as nanobind writes it, one that type checkers take.
+"""Turns the extension module's stub, as nanobind writes it, into one that type checkers accept.
 
   finish_stub.py RAW OUT
 
-What converts implicitly is said (an Init is a LinearInit); defaults that are objects become "..."; the errors, which
-name the package as their module, are classes here.
+It adds implicit conversions (an Init is a LinearInit), replaces defaults that are objects by "...", and declares the
+errors, which name the package as their module, as classes.
 """
 import pathlib
 import re
@@ -19,7 +19,7 @@ class InternalError(Error): ...
 
 
 def finished(stub):
-    # What the package's own Python adds to the classes is no name of the module.
+    # Attributes that the package's Python code adds to the classes are not names of the module.
     stub = re.sub(r"(?m)^from lockstep\.(?:calls|shown|words) import (?:\([^)]*\)|.*)\n", "", stub)
     lines = []
     for line in stub.split("\n"):

@@ -6,7 +6,8 @@
 namespace lockstep::python {
 
 namespace {
-// What the function gave: one tensor, or a tuple, list or dict of them, as which the arrays are given back.
+// The structure of the function's result: one tensor, or a tuple, list or dict of them. Arrays are returned
+// in the same structure.
 struct Results {
   std::vector<Tensor> tensors;
   nb::object kind;  // a dict's keys, the type of a tuple or list; none of one tensor
@@ -48,7 +49,7 @@ nb::object given_back(const nb::list& arrays, nb::handle kind) {
   return nb::hasattr(kind, "_make") ? kind.attr("_make")(arrays) : kind(arrays);
 }
 
-// A function compiled for the shapes that came.
+// A function compiled for each shape that it was called with.
 struct OwnForward {
   struct Compiled {
     compiler::Forward forward;
@@ -63,7 +64,7 @@ struct OwnForward {
   nb::callable function;
   FieldTypes fields;  // of the first shape
   size_t most;
-  uint64_t seed;     // of random numbers, which follow from the number of the call, too
+  uint64_t seed;     // of random numbers, which also depend on the number of the call
   int64_t done = 0;  // calls
   std::map<std::vector<Shape>, Compiled> by_shape;
 };

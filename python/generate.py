@@ -3,7 +3,7 @@
   generate.py ROOT OUT      writes OUT/functions_*.cpp, OUT/layers.cpp, OUT/optimizers.cpp
 
 A function that is added to one of the headers below is in the Python package without another line. Its C++ comment is
-its docstring. What is bound by hand, in module.cpp and its neighbours, is named in BY_HAND.
+its docstring. Declarations that are bound by hand, in module.cpp and the files next to it, are listed in BY_HAND.
 """
 import pathlib
 import re
@@ -40,13 +40,13 @@ FUNCTIONS = {
 }
 LAYERS = ["core/nn/" + name for name in ("attention.h", "convolution.h", "layers.h", "normalization.h", "recurrent.h")]
 OPTIMIZERS = ["core/optim/" + name for name in
-              ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h")]  # those of all.h besides
+              ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h")]  # in addition to those of all.h
 BY_HAND = {"NumberAt", "Computed", "CustomGradient", "custom_gradient", "gradients_of_ones_own", "check_heads",
            "adagrad_group", "adamw_group", "InLayer", "Evaluation", "Schedule", "Init", "LinearInit", "Convolution",
            "TransposedConvolution", "Gradients", "Loss", "fill", "misfit"}
-# sdpa(q, k, v) is causal in C++ and not in PyTorch: in Python it is said.
+# sdpa(q, k, v) is causal in C++ and not in PyTorch, so Python callers must state it.
 WITHOUT_DEFAULT = {("sdpa", "causal")}
-# C++ has an overload with a default besides, which would hide the one with options.
+# This C++ overload has a default and would hide the one with options.
 LEFT_OUT = {("sdpa", "bool")}
 KEYWORDS = {"in", "lambda", "from", "is", "not", "and", "or"}
 PLAIN = {"int", "int64_t", "double", "bool", "size_t", "uint64_t", "std::string", "DType", "Scope", "Parameter", "Loss",
@@ -89,7 +89,7 @@ def python_text(default):
 
 
 class Argument:
-    """How one parameter of C++ comes from Python: its type, the expression that C++ takes, and its nb::arg."""
+    """One C++ parameter in the binding: its type, the expression passed to C++, and its nb::arg."""
 
     def __init__(self, types, param, owner):
         name, self.name = param.name, param.name + ("_" if param.name in KEYWORDS else "")
@@ -140,7 +140,7 @@ class Argument:
                                                 else "") + (f" = {value}" if value else "")
         if value == "nb::none()":
             self.arg = f'nb::arg("{self.name}").none() = nb::none()'
-        if type_ == "DType":  # an integer is none
+        if type_ == "DType":  # an integer is not a DType
             self.arg = self.arg.replace(f'nb::arg("{self.name}")', f'nb::arg("{self.name}").noconvert()', 1)
         self.parameter = f"{self.type} {name}_value"
         if type_.startswith("std::vector<Parameter") or type_.startswith("std::vector<Tensor"):
@@ -199,7 +199,7 @@ def bind_function(types, f, out):
 
 
 def bind_struct(types, c, out):
-    """Options, made from keywords; or several results, which unpack."""
+    """Binds a struct of options, constructed from keywords, or of several results, which unpack."""
     if c.name in BY_HAND:
         return
     fields = ". ".join(f"{f.name}: {f.doc}" for f in c.fields if f.doc)
@@ -293,7 +293,7 @@ def main():
         for c in header.classes:
             if c.name in types.structs:
                 bind_struct(types, c, structs)
-    # A struct that has another as a field comes behind it.
+    # A struct that has another as a field comes after it.
     write(out / "options.cpp", HEAD + "void bind_options(nb::module_& m) {\n  " + "\n  ".join(ordered(types, structs))
           + "\n}\n}  // namespace lockstep::python\n")
     for part, names in FUNCTIONS.items():
@@ -309,7 +309,7 @@ def main():
     for part, names in (("layers", LAYERS), ("optimizers", optimizers)):
         lines = []
         for name in names:
-            if name.endswith("average.h"):  # behind what its follow() takes
+            if name.endswith("average.h"):  # after the type that its follow() takes
                 lines.append("bind_optimizer(m);")
             for f in read[name].functions:
                 bind_function(types, f, lines) if part == "optimizers" or f.name == "torch_linear" else None

@@ -1,7 +1,7 @@
 """Reads declarations, with their comments, out of the public headers: functions, structs of options, layers.
 
-The headers are written in one style, which scripts/format.sh keeps; what does not fit this reader is an error, never
-left out.
+The headers are written in one style, which scripts/format.sh keeps. A declaration that this reader does not understand
+is an error and is never left out.
 """
 import dataclasses
 import re
@@ -97,7 +97,7 @@ def statements(text):
             if not slashes:
                 comment, fresh = [], True
             elif out and not fresh and len(bare) > 8 and out[-1][2]:
-                out[-1][2] += " " + note.strip()  # a note behind a declaration, which goes on under itself
+                out[-1][2] += " " + note.strip()  # a trailing comment that continues on the next line
             else:
                 comment = (comment if fresh else []) + [note.strip()]
                 fresh = True
@@ -115,7 +115,7 @@ def statements(text):
         code += "\n"
         if slashes and note.strip():
             if code.strip() and braces:
-                continue  # within a body, whose members have notes of their own
+                continue  # inside a body, whose members have their own comments
             if code.strip():
                 trailing.append(note.strip())
             elif len(out) > before:
@@ -197,7 +197,7 @@ def read_header(path):
     while lines and lines[0].startswith("//"):
         about.append(lines.pop(0)[2:].strip())
     out = Header(" ".join(about))
-    # Without the preprocessor's lines, and lists of rows by a macro.
+    # Removes preprocessor lines, and lists of rows by a macro.
     body = "\n".join(line for line in lines if not re.match(r"#|[A-Z_]+\([A-Z_]+\)$", line))
     match = re.search(r"^namespace (lockstep(?:::\w+)*) \{$(.*?)^\}  // namespace \1$", body, re.S | re.M)
     if not match:
@@ -207,7 +207,7 @@ def read_header(path):
 
 
 def inner(text, name):
-    """The lines of a struct, class or namespace as they stand, comments and all."""
+    """The lines of a struct, class or namespace, unchanged, with comments."""
     match = re.search(rf"^namespace {name} \{{$(.*?)^\}}  // namespace {name}$", text,
                       re.S | re.M) or re.search(rf"^(?:struct|class|namespace) {name}\b[^;]*?\{{$(.*?)^\}}", text,
                                                 re.S | re.M)

@@ -1,4 +1,4 @@
-// x[1, :, None, ..., 2:-1:2] by select, slice and unsqueeze; what chooses by values is refused.
+// x[1, :, None, ..., 2:-1:2] by select, slice and unsqueeze; indices that choose by values are refused.
 #include <algorithm>
 
 #include "python/binding.h"
@@ -6,7 +6,7 @@
 namespace lockstep::python {
 
 namespace {
-// `beyond`: a slice's bound may lie outside, and is moved to the end.
+// `beyond`: a slice's bound may be outside and is clamped.
 int64_t index_of(nb::handle index, const char* what, bool beyond) {
   auto refuse = [&](const char* way) {
     throw UserError(str("[index] ", python_line().text(), ": ", what, " is ", shown(index),
@@ -16,7 +16,7 @@ int64_t index_of(nb::handle index, const char* what, bool beyond) {
   nb::object number = PyIndex_Check(index.ptr()) && !PyBool_Check(index.ptr())
                           ? nb::steal(PyNumber_Index(index.ptr()))
                           : nb::object();
-  PyErr_Clear();  // of an array, which is no number
+  PyErr_Clear();  // an array is not a number
   if (!number.is_valid()) {
     const std::string dtype =
         nb::hasattr(index, "dtype") ? nb::cast<std::string>(nb::str(nb::object(index.attr("dtype")))) : "";

@@ -1,4 +1,4 @@
-// Loss, its sums and its weights.
+// Binds Loss, sums of losses and their weights.
 #include "python/binding.h"
 
 namespace lockstep::python {
@@ -8,7 +8,7 @@ std::string text_of(const Loss& x) {
   if (!x.terms.empty()) return str("a sum of ", x.terms.size(), " losses");
   return str("sum ", x.sum.text(), ", count ", x.count.text());
 }
-// Of one loss; those of a sum have no sum and no count in common.
+// For a single loss; a sum of losses has no common sum and count.
 const Tensor& part_of(const Loss& x, const Tensor& part, const char* name) {
   if (x.terms.empty()) return part;
   throw UserError(str("[loss] ", python_line().text(), ": a sum of ", x.terms.size(), " losses has no ", name,

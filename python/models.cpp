@@ -1,4 +1,5 @@
-// Layers with a number of dims in their name, models of the registry, gradients of values and by hand.
+// Binds layers with a number of dims in their name, models of the registry, gradients of values and custom
+// gradients.
 #include <python_words.h>  // made by generate.py
 
 #include "python/binding.h"
@@ -6,7 +7,7 @@
 namespace lockstep::python {
 
 namespace {
-// Keywords of Python as the options of a model.
+// Python keyword arguments as options of a model.
 Json json_of(nb::handle value) {
   for (auto [name, one] : nb::cast<nb::dict>(value)) try {
       nb::module_::import_("json").attr("dumps")(one);
@@ -85,7 +86,7 @@ void bind_convolution(nb::module_& m, const std::string& digit) {
           nb::keep_alive<0, 1>());
 }
 
-// Tensors that a call takes or gives, None for an absent one; `what`: in a message.
+// Tensors that a call takes or returns, None for an absent one; `what` is used in messages.
 std::vector<Tensor> list_of(nb::object given, const char* what) {
   if (nb::isinstance<Tensor>(given)) return {nb::cast<Tensor>(given)};
   auto refuse = [&](nb::handle value) {

@@ -1,10 +1,10 @@
-// The extension module lockstep._core: what is registered, in the order in which types name one another.
+// The extension module lockstep._core: registers everything in the order in which types depend on each other.
 #include "launcher/version.h"
 #include "python/binding.h"
 
 NB_MODULE(_core, m) {
   using namespace lockstep::python;
-  nanobind::set_leak_warnings(false);  // a step function of a module holds what holds it
+  nanobind::set_leak_warnings(false);  // a module's step function is part of a reference cycle
   m.doc() = "Lockstep: training steps that are traced in Python and compiled.";
   bind_errors(m);
   nanobind::class_<lockstep::Tensor> tensor = bind_values(m);

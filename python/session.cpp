@@ -1,4 +1,4 @@
-// Session, State, data and the training loop.
+// Binds Session, State, data and the training loop.
 #include <signal.h>
 
 #include <cstring>
@@ -19,12 +19,12 @@ sigset_t interrupts() {
   return out;
 }
 
-// Ctrl-C asks the loop of train() to finish its step and save; elsewhere it is Python's KeyboardInterrupt.
+// In train(), Ctrl-C asks the loop to finish its step and save; elsewhere it is Python's KeyboardInterrupt.
 class StopBySignal {
  public:
   StopBySignal() { sigaction(SIGINT, &asked, &before_); }
   ~StopBySignal() { sigaction(SIGINT, &before_, nullptr); }
-  static void learn() { sigaction(SIGINT, nullptr, &asked); }  // the handler that a Session has set
+  static void learn() { sigaction(SIGINT, nullptr, &asked); }  // remembers the handler that a Session has set
 
  private:
   inline static struct sigaction asked{};
@@ -41,7 +41,7 @@ std::unique_ptr<Session> open_session(const std::vector<std::string>& arguments)
   auto out = std::make_unique<Session>(static_cast<int>(argv.size()), argv.data());
   StopBySignal::learn();
   if (launcher::worker_place().supervised()) return out;
-  // Python looks for signals that its own thread heard; one that another thread heard may wait for long.
+  // Python handles signals that its main thread receives; one that another thread receives may wait long.
   sigaction(SIGINT, &python, nullptr);
   const sigset_t heard = interrupts();
   pthread_sigmask(SIG_UNBLOCK, &heard, nullptr);
@@ -76,7 +76,7 @@ TrainOptions options_of(nb::dict given) {
   take("retries", out.retries), take("on_failure", out.on_failure);
   take("replicas_every", out.replicas_every);
   take("recompute_every", out.recompute_every), take("on_corruption", out.on_corruption);
-  out.return_when_stopped = true;  // Python tells its caller: an exception, or the exit code
+  out.return_when_stopped = true;  // Python reports it by an exception or the exit code
   return out;
 }
 
@@ -112,7 +112,7 @@ void need_values(const State& state, const char* what) {
                         "first call of a step does; Checkpoint.resume() loads, and load_weights() too"));
 }
 
-// All that are trained, or those that any of the globs names, or whose layer.
+// All trained parameters, or those that a glob names, directly or by their layer.
 std::vector<Parameter> parameters_named(const State& state, const nb::args& globs) {
   const std::vector<Parameter> all = state.parameters();
   std::vector<bool> chosen(all.size(), globs.size() == 0);
@@ -141,7 +141,7 @@ struct Elements {
   DType dtype;
   Shape shape;
 };
-// What a tensor of the state is set to: within a kind numbers are converted, as those of a batch are.
+// The new elements of a state tensor; numbers are converted within their kind, as in a batch.
 Elements elements_for(const State& state, const std::string& name, nb::handle array) {
   const Parameter known = state.find_spec(name);
   const HostArray given = host_array(name, array);

@@ -1,4 +1,4 @@
-// A compiled step for a loop of one's own, and checkpoints.
+// A compiled step for a user's own loop, and its checkpoints.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -16,16 +16,17 @@
 namespace lockstep::python {
 
 namespace {
-// A step function compiled for the shapes that came, and the number of the next step. The collector of Python
-// finds the user's function here, which may hold the step in turn.
+// A step function compiled for each shape that it was called with, and the number of the next step. Python's
+// garbage collector visits the user's function here, which may refer to the step.
 struct OwnStep {
   State* state;
   std::shared_ptr<nb::callable> function;
   FieldTypes fields;
   std::unique_ptr<compiler::StepsByShape> steps;
-  compiler::Step* last;  // that ran, or the first; null where compiling anew failed
+  compiler::Step* last;  // the step that ran last, or the first; null if compiling again failed
   int64_t done = 0;
-  bool compared = false, told = false;  // the arrays of the first call; a step that was not applied
+  // Whether the first call's arrays were compared; whether a skipped step was reported
+  bool compared = false, told = false;
 };
 int visit_function(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -83,7 +84,7 @@ compiler::Step& last_of(const OwnStep& self) {
   return *self.last;
 }
 
-// The step for these arrays: each [samples, ...], as many samples in each.
+// The step for these arrays, each [samples, ...] with the same number of samples.
 compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
   std::vector<Shape> samples;
   for (size_t f = 0; f < arrays.size(); ++f) {
@@ -106,12 +107,12 @@ compiler::Step& step_for(OwnStep& self, const std::vector<HostArray>& arrays) {
   try {
     return self.steps->at(static_cast<int64_t>(arrays.at(0).shape(0)), samples);
   } catch (...) {
-    self.last = self.steps->size() ? &self.steps->first() : nullptr;  // the one that ran may be gone
+    self.last = self.steps->size() ? &self.steps->first() : nullptr;  // the last one may have been destroyed
     throw;
   }
 }
 
-// The arrays of a call; those of the first are compared between ranks.
+// The arrays of a call; ranks compare those of the first call.
 std::vector<HostArray> arrays_for(OwnStep& self, const nb::args& in_order, const nb::kwargs& by_name) {
   const auto read = [&] { return arrays_of("step", self.fields, in_order, by_name); };
   if (self.compared) return read();
@@ -123,8 +124,8 @@ std::vector<HostArray> arrays_for(OwnStep& self, const nb::args& in_order, const
   return arrays;
 }
 
-// UserError on all ranks, which have the same arrays, for a number that the rank alone would refuse that
-// reads its row: the others would wait in the step for it.
+// Checks all rows on every rank, since ranks have the same arrays. Otherwise only the rank that reads a bad
+// row would throw UserError, and the others would wait for it in the step.
 void check_whole(const OwnStep& self, const std::vector<HostArray>& arrays) {
   if (self.state->mesh().world->size() < 2) return;
   for (size_t f = 0; f < arrays.size(); ++f) {
@@ -135,7 +136,7 @@ void check_whole(const OwnStep& self, const std::vector<HostArray>& arrays) {
   }
 }
 
-// The global batch by field: each rank reads the rows of its own micro-batches.
+// Takes the global batch by field; each rank reads the rows of its own micro-batches.
 nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   const Turn turn(*self.state);
   const std::vector<HostArray> arrays = arrays_for(self, in_order, by_name);

@@ -1,4 +1,4 @@
-// One lock for each state.
+// Implements Turn: one lock per state.
 #include "python/turns.h"
 
 #include <atomic>
@@ -12,7 +12,7 @@ struct Turn::Place {
   std::atomic<int> trainings{0};
 };
 
-// By the state's address, while any thread has a turn or waits for one.
+// Locks by the state's address, as long as a thread has a turn or waits for one.
 std::shared_ptr<Turn::Place> Turn::place_of(const State& state) {
   static std::mutex guard;
   static auto* places = new std::map<const State*, std::weak_ptr<Place>>;

@@ -1,4 +1,4 @@
-// Threads of Python that use one state take turns.
+// Turn: a lock by which Python threads use a state one at a time.
 #pragma once
 
 #include <memory>
@@ -7,13 +7,13 @@
 
 namespace lockstep::python {
 
-// While it lives, no other thread computes with the state, reads or writes it. Made with the GIL held, which
-// it gives away while it waits. A thread may take a turn within its own.
+// While an object lives, no other thread computes with the state, reads or writes it. The constructor needs
+// the GIL and releases it while it waits. A thread may take a turn within its own (recursive).
 class Turn {
  public:
   explicit Turn(const State& state) : Turn(state, false) {}
-  // The turn of train(). It lasts long, and the training may itself wait for threads that read its data: who
-  // asks for the state meanwhile from another thread gets a UserError, and does not wait.
+  // The turn of train(). It lasts long, and training may wait for threads that read its data. So another
+  // thread that needs the state gets a UserError instead of waiting.
   static Turn of_training(const State& state) { return {state, true}; }
   ~Turn();
   Turn(const Turn&) = delete;

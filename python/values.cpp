@@ -1,5 +1,5 @@
-// What a model is written with: Tensor and its operators, the state and its parameters, initial values,
-// gradients, schedules and the guards of a `with`.
+// Binds what models are written with: Tensor and its operators, state and parameters, initial values,
+// gradients, schedules, and guards as context managers.
 #include "python/binding.h"
 
 namespace lockstep::python {
@@ -45,7 +45,7 @@ void bind_pair(TensorClass& tensor, const char* name, Function of) {
       },
       nb::is_operator());
 }
-// x / 255 of pictures means fractions, which integers do not hold; / of two tensors is that of C++.
+// x / 255 on integer images would need fractions, so it is refused; / of two tensors is C++'s division.
 void refuse_quotient(const Tensor& x) {
   if (is_integer(x.dtype()))
     throw UserError(
@@ -287,7 +287,7 @@ void bind_gradients(nb::module_& m) {
       .def_ro("values", &Gradients::values);
 }
 
-// Python's `with` over a C++ guard.
+// A C++ guard as a Python context manager.
 template <class Guard>
 struct Within {
   std::function<std::shared_ptr<Guard>()> make;

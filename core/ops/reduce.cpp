@@ -150,8 +150,7 @@ std::span<const Op> reduce_ops() {
        .infer = infer_arg,
        .split = split_dim,
        .vjp = no_gradient,
-       .samples = arg_samples()},  // the first
-                                   // of equals
+       .samples = arg_samples()},  // the first of equals
       {.id = ops::argmin,
        .kind = kind,
        .attrs = {{"dim", AttrType::integer}},

@@ -1,4 +1,4 @@
-// Meetings of threads: arrival, comparison, movement, deadline, and what a failed rank means for the others.
+// Meetings of threads: arrival, comparison, data movement, deadline, and failure of a rank.
 #include "distributed/local/hub.h"
 
 #include <algorithm>
@@ -133,7 +133,7 @@ LocalSeat LocalHub::join(LocalChannel& channel, int rank, const Collective& what
   return seat;
 }
 
-// The state `moving` keeps every other thread away from the parties' buffers and from withdrawing them.
+// In state `moving` no other thread touches the parties' buffers or withdraws them.
 void LocalHub::hold(LocalMeeting& meeting, Lock& lock) {
   meeting.state = LocalMeeting::State::moving;
   std::vector<const Collective*> by_rank;
@@ -188,7 +188,7 @@ void LocalHub::wait(LocalChannel& channel, int rank, LocalSeat& seat, double dea
     if (meeting.state == LocalMeeting::State::full)
       changed_.wait_until(lock, std::min(deadline, meeting.ready_at));
     else if (meeting.state == LocalMeeting::State::moving)
-      changed_.wait(lock);  // a copy by a running thread: it ends
+      changed_.wait(lock);  // another thread is copying, which is bounded
     else
       changed_.wait_until(lock, deadline);
   }

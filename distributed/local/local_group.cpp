@@ -1,4 +1,4 @@
-// LocalGroup and LocalWorld: a rank's view of the hub, and the threads that carry the ranks.
+// LocalGroup and LocalWorld: a rank's view of the hub, and the threads that run the ranks.
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -15,10 +15,11 @@ namespace lockstep::distributed {
 
 namespace {
 
-// State of a started collective, shared by its Work and by what it has enqueued on streams.
+// The state of a started collective, shared by its Work and its items on streams.
 class LocalFlight {
  public:
-  // Made on the rank's own thread, whose recorder it takes: what a stream runs may run elsewhere.
+  // Constructed on the rank's own thread, whose flight recorder it takes: stream items may run on another
+  // thread.
   LocalFlight(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, GroupIdentity identity,
               Collective what, std::string label)
       : hub_(std::move(hub)),
@@ -28,7 +29,7 @@ class LocalFlight {
         label_(std::move(label)),
         recorder_(flight_recorder()) {}
 
-  // Runs on the stream; its failure also ends a wait on another stream.
+  // Runs on the stream; a failure also ends a wait on another stream.
   void join() {
     LocalSeat seat;
     try {
@@ -195,8 +196,8 @@ void with_world(int n, const std::function<void(std::shared_ptr<World>)>& fn, co
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank) threads.emplace_back(body, rank);
   for (auto& thread : threads) thread.join();
-  // A rank that throws drops what it has in flight before its exception arrives here, so the hub knows who
-  // was first, not the clock.
+  // A rank that throws drops its collectives in flight before its exception arrives here. So the hub, not the
+  // time of arrival, tells which rank failed first.
   if (int culprit = hub->culprit(); culprit >= 0 && errors[culprit]) std::rethrow_exception(errors[culprit]);
   for (auto& error : errors)
     if (error) std::rethrow_exception(error);

@@ -27,7 +27,7 @@ int64_t before(const std::vector<int64_t>& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
 }
 
-// How a stored element is held while it is reduced.
+// The type in which a stored element is reduced.
 template <class T>
 struct Held {
   using type = T;
@@ -113,7 +113,7 @@ void reduce(DType dtype, ReduceOp op, const std::vector<const void*>& ins, const
   throw InternalError(str("no reduction of ", name(dtype)));
 }
 
-// What every rank started, as its verb's struct.
+// The collectives of all ranks as their verb's struct.
 template <class C>
 std::vector<const C*> all_of(const std::vector<const Collective*>& by_rank) {
   std::vector<const C*> out;

@@ -1,4 +1,4 @@
-// Building the live mesh: words compared first, then one split per group that does not exist yet.
+// Builds the live mesh: compares the ranks' meshes first, then splits off each group that does not exist yet.
 #include "distributed/mesh/device_mesh.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ void compare_words(Group& world, const Mesh& words) {
                         " ranks; start with --nproc ", words.size(), " or change mesh.shape"));
 }
 
-// Position of `rank` among the ranks that agree with it on all dims but `dims`, row-major over `dims`; and
-// which such set it is in.
+// The position of `rank` among the ranks with equal coordinates in all dims but `dims`, row-major over
+// `dims`; and the number of this set.
 std::pair<int, int> key_and_color(const Mesh& words, int64_t rank, const std::vector<int>& dims) {
   auto at = words.coordinate(rank);
   int64_t key = 0, color = 0;
@@ -146,9 +146,9 @@ LiveMesh DeviceMesh::slice(const std::vector<std::string>& dim_names) {
 }
 
 namespace {
-// Who meets inside a host, and who across: among the ranks of one data group.
+// The groups of a rank inside its host and across hosts, among the ranks of one data group.
 struct NodePlace {
-  int inside = 0, across = 0, key = 0;  // colors, and the order in both
+  int inside = 0, across = 0, key = 0;  // colors of the two splits, and the key in both
 };
 NodePlace place_among_nodes(const LiveMesh& mesh) {
   std::vector<int> data_dims;

@@ -1,4 +1,4 @@
-// The MPI calls of each verb, in parts where counts are over MPI's int; completion and its checks.
+// The MPI calls of each verb, in parts if counts exceed MPI's int; completion and its checks.
 #include "distributed/mpi/mpi_flight.h"
 
 #include <chrono>
@@ -100,9 +100,9 @@ void MpiFlight::issue(const ReduceScatter& c) {
     });
 }
 
-// Pairs of messages and not MPI_Ialltoallv: only the two ranks of a pair know its count, so only a pair can
-// agree on its parts. Receives first; each rank sends to its right-hand neighbours first, so that no rank is
-// everybody's first target.
+// Uses pairs of messages instead of MPI_Ialltoallv: only the two ranks of a pair know its count, so only they
+// can agree on its parts. Receives are posted first. Each rank sends to the next ranks first, so that no rank
+// is the first target of all.
 void MpiFlight::issue(const AllToAll& c) {
   int n = group_.size, me = group_.rank;
   for (int step = 1; step < n; ++step) {

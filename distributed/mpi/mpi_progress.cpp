@@ -10,8 +10,8 @@
 namespace lockstep::distributed {
 
 namespace {
-constexpr int kBurst = 32;  // tests with a yield after something happened
-constexpr std::chrono::microseconds kShortest{5}, kLongest{200};  // sleeps between tests after that, doubling
+constexpr int kBurst = 32;                                        // tests with a yield after an event
+constexpr std::chrono::microseconds kShortest{5}, kLongest{200};  // then sleeps between tests, doubling
 }  // namespace
 
 MpiProgress::MpiProgress() : thread_([this] { run(); }) {}
@@ -49,7 +49,7 @@ bool MpiProgress::halted() {
 void MpiProgress::run() {
   prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);  // short sleeps stay short; the default adds 50 us to each
   std::vector<std::shared_ptr<MpiFlight>> flying, taken;
-  int quiet = 0;  // rounds of tests in which nothing happened
+  int quiet = 0;  // rounds of tests without an event
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock,

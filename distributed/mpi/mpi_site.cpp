@@ -1,4 +1,4 @@
-// Sites on their way between neighbours.
+// Exchanges and compares sites between neighbouring ranks.
 #include "distributed/mpi/mpi_site.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace lockstep::distributed {
 
 namespace {
-// What must be equal on all ranks. Parts of an all_to_all differ by right.
+// The text that must be equal on all ranks. Parts of an all_to_all may differ.
 std::string common(const Collective& what, const std::string& label) {
   if (auto* exchange = std::get_if<AllToAll>(&what))
     return str(name(what), " ", label, " ", name(exchange->dtype));

@@ -1,4 +1,4 @@
-// Datatypes and operators.
+// MPI datatypes and reduction operators, with our own for bf16 and f16.
 #include "distributed/mpi/mpi_types.h"
 
 #include <algorithm>
@@ -59,7 +59,8 @@ MPI_Datatype mpi_type(DType dtype) {
 
 MPI_Op mpi_op(DType dtype, ReduceOp op) {
   if (dtype == DType::bf16 || dtype == DType::f16) return half_ops[dtype == DType::f16][static_cast<int>(op)];
-  if (dtype == DType::boolean) return op == ReduceOp::min ? MPI_MIN : MPI_MAX;  // the sum of truths is "any"
+  // The sum of booleans is "any"
+  if (dtype == DType::boolean) return op == ReduceOp::min ? MPI_MIN : MPI_MAX;
   return op == ReduceOp::sum ? MPI_SUM : op == ReduceOp::max ? MPI_MAX : MPI_MIN;
 }
 

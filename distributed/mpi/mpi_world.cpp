@@ -1,4 +1,4 @@
-// MpiGroup over a communicator, and MPI's world: start, split, and the two ways out.
+// MpiGroup over a communicator, and MPI's world: start, split, and the two ways to end.
 #include "distributed/mpi/mpi_world.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ class MpiWork : public Work {
  public:
   MpiWork(std::shared_ptr<MpiProgress> progress, std::shared_ptr<MpiFlight> flight, double deadline_s)
       : progress_(std::move(progress)), flight_(std::move(flight)), deadline_s_(deadline_s) {}
-  // The caller's buffers may be gone after this, so nothing more may be written to them.
+  // The caller's buffers may be freed after this, so nothing may write to them any more.
   ~MpiWork() override {
     if (!waited_ && !flight_->finished())
       progress_->halt(
@@ -103,12 +103,12 @@ class MpiGroup : public Group {
   MPI_Comm comm_;
   int64_t max_count_;
   GroupIdentity identity_;
-  std::shared_ptr<MpiOrder> order_;  // null: the order of collectives is not checked
+  std::shared_ptr<MpiOrder> order_;  // null: no order check
   SiteTrail trail_;
 };
 
-// Whether messages between ranks of this world leave the memory of a host: several hosts, or Open MPI was
-// told to leave shared memory out.
+// Whether messages between ranks of this world leave the memory of a host: there are several hosts, or Open
+// MPI is configured without shared memory.
 bool leaves_memory() {
   MPI_Comm here;
   int size = 0, neighbours = 0;
@@ -123,8 +123,8 @@ bool leaves_memory() {
   return neighbours < size || named == (transports[0] == '^');
 }
 
-// Open MPI looks for its plugins where it was built to lie. A wheel brings its library with a folder
-// `openmpi` beside it (scripts/wheel.sh), which is then the place.
+// Open MPI looks for its plugins at the path it was built for. A wheel ships the library with a folder
+// `openmpi` next to it (scripts/wheel.sh), so this function sets that path.
 void find_plugins() {
   Dl_info library{};
   if (!dladdr(reinterpret_cast<const void*>(&MPI_Init_thread), &library) || !library.dli_fname) return;
@@ -148,8 +148,7 @@ class MpiWorld : public World {
     check_thread_level(provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     make_mpi_ops();
-    // Sites are exchanged only where every rank does so; ranks that do not agree on it are told by whoever
-    // compares their environment.
+    // Ranks exchange sites only if all of them do. The comparison of environments reports ranks that differ.
     int mine = env_flag("LOCKSTEP_VERIFY"), all = 0;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     checked_ = all != 0;
@@ -164,7 +163,7 @@ class MpiWorld : public World {
   int size() const override { return group_->size(); }
   std::shared_ptr<Group> group() override { return front_; }
 
-  // MPI_Comm_split blocks and cannot be cancelled, so a thread of its own makes the call and this one keeps
+  // MPI_Comm_split blocks and cannot be cancelled, so a separate thread makes the call and this one enforces
   // the deadline.
   std::shared_ptr<Group> split(int color, int key, const std::string& name) override {
     struct Answer {
@@ -207,10 +206,10 @@ class MpiWorld : public World {
  private:
   MpiOptions options_;
   bool checked_ = false, checksums_ = false;
-  uint64_t splits_ = 0;  // the same on all ranks, since all take part in each
+  uint64_t splits_ = 0;  // equal on all ranks, since all take part in each split
   std::shared_ptr<MpiProgress> progress_;
   std::shared_ptr<MpiGroup> group_;
-  std::shared_ptr<Group> front_;  // group_, with checksums where they are wanted
+  std::shared_ptr<Group> front_;  // group_, wrapped in checksums if they are wanted
 };
 }  // namespace
 

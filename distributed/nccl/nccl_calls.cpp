@@ -1,4 +1,4 @@
-// Verbs in NCCL's words.
+// Maps the verbs to NCCL calls.
 #include "distributed/nccl/nccl_calls.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct CallPlace {
   void* scratch;
 };
 
-// The type to reduce in; for what only moves, any type of the same size.
+// The type of a reduction; for pure copies, any type of the same size.
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -64,7 +64,7 @@ bool all_zero(const std::vector<int64_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count == 0; });
 }
 
-// Remembers the first failure; the calls go on, since a group that was begun must be ended anyway.
+// Keeps the first failure. The calls continue, since a started NCCL group must be ended anyway.
 struct Results {
   ncclResult_t first = ncclSuccess;
   void operator()(ncclResult_t result) {

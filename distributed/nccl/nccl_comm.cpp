@@ -1,4 +1,4 @@
-// The life of a communicator: made, polled, aborted or destroyed.
+// The life of a communicator: creation, polling, abort or destruction.
 #include "distributed/nccl/nccl_comm.h"
 
 #include <atomic>
@@ -20,7 +20,7 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// Short at first: a collective is enqueued within tens of microseconds.
+// Short pauses at first: a collective is enqueued within tens of microseconds.
 void pause(Clock::time_point begin) {
   if (Clock::now() - begin < std::chrono::microseconds(500))
     std::this_thread::yield();
@@ -35,8 +35,8 @@ ncclConfig_t config() {
   return out;
 }
 
-// Where NCCL puts a communicator. Its thread may write here until the call has come to its end; so where it
-// did not, the place stays.
+// The memory into which NCCL writes a communicator. NCCL's thread may write until the call has completed, so
+// the memory is leaked if it did not complete.
 class Place {
  public:
   ncclComm_t* get() { return place_.get(); }
@@ -58,8 +58,8 @@ std::string NcclComm::words(ncclResult_t result) const {
 
 std::string NcclComm::settle(ncclResult_t result, double seconds, double spent) {
   const auto begin = Clock::now(), deadline = after(seconds - spent);
-  // Some calls give ncclSuccess with all of their work still to come, ncclCommSplit of 2.28 among them: only
-  // the communicator knows.
+  // Some calls, such as ncclCommSplit of 2.28, return ncclSuccess before their work has started, so poll the
+  // communicator.
   if (result == ncclSuccess) result = ncclInProgress;
   while (result == ncclInProgress) {
     if (nccl().CommGetAsyncError(comm_, &result) != ncclSuccess) result = ncclInternalError;
@@ -90,7 +90,7 @@ std::shared_ptr<NcclComm> NcclComm::make(cuda::CudaDevice& device, const ncclUni
   ncclConfig_t wanted = config();
   Place place;
   ncclResult_t result = nccl().CommInitRankConfig(place.get(), size, id, rank, &wanted);
-  out->comm_ = place.value();  // there when the call returns, ready or not
+  out->comm_ = place.value();  // set when the call returns, ready or not
   std::string error = out->comm_                                          ? out->settle(result, seconds)
                       : result == ncclSuccess || result == ncclInProgress ? kNoCommunicator
                                                                           : out->words(result);
@@ -111,8 +111,8 @@ std::shared_ptr<NcclComm> NcclComm::split(int color, int key, const std::string&
   std::shared_ptr<NcclComm> out(new NcclComm(device_));
   out->ended_ = ended_;
   ncclConfig_t wanted = config();
-  // The parent is at work until the child exists, whose place is null till then; then the child is until it
-  // is ready.
+  // The parent is busy until the child exists (its pointer is null until then), then the child is until it is
+  // ready.
   Place place;
   const auto begin = Clock::now();
   std::string error = settle(nccl().CommSplit(comm_, color, key, place.get(), &wanted), seconds);
@@ -154,8 +154,8 @@ std::string NcclComm::asynchronous_error() const {
   return result == ncclSuccess || result == ncclInProgress ? "" : words(result);
 }
 
-// ncclCommAbort raises the flag that running kernels look at, and then cleans up, which has been seen to wait
-// for peers and for kernels of other communicators: so it has a thread of its own.
+// ncclCommAbort sets the flag that running kernels poll, and then cleans up. The cleanup may wait for peers
+// and for kernels of other communicators, so it runs on a separate thread.
 void NcclComm::abort() {
   if (aborted_ || !comm_) return;
   aborted_ = true;
@@ -166,7 +166,7 @@ void NcclComm::abort() {
     try {
       device.enter();
       nccl().CommAbort(comm);
-    } catch (...) {}  // the device is lost: there is nothing left to end
+    } catch (...) {}  // the device is lost: no kernel is left to end
     ended->set_value();
   }).detach();
   future.wait_for(kAbortSeconds);
@@ -176,9 +176,9 @@ NcclComm::~NcclComm() {
   if (!comm_ || *ended_ || std::uncaught_exceptions() > 0) return;
   try {
     device_.enter();
-    // ncclCommDestroy may return before its work is done; nothing touches the communicator after it.
+    // ncclCommDestroy may return before its work is done, so nothing uses the communicator afterwards.
     if (settle(nccl().CommFinalize(comm_), kDestroySeconds).empty()) nccl().CommDestroy(comm_);
-  } catch (...) {}  // a destructor: what cannot be destroyed is left to the end of the process
+  } catch (...) {}  // a destructor: a communicator that cannot be destroyed is leaked
 }
 
 }  // namespace lockstep::distributed

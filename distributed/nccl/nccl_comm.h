@@ -53,8 +53,8 @@ class NcclComm : public std::enable_shared_from_this<NcclComm> {
   ncclComm_t comm_ = nullptr;
   int rank_ = 0, size_ = 1;
   bool aborted_ = false;
-  std::shared_ptr<std::atomic<bool>> ended_ =
-      std::make_shared<std::atomic<bool>>(false);  // one of those that share was aborted
+  // A communicator that shares the resources was aborted.
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace lockstep::distributed

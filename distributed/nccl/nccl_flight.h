@@ -18,7 +18,7 @@ struct NcclFlight {
   bool captured = false;         // part of captured work: its events have no time
   bool pair = false;             // send or recv
   bool more = false;             // the next gather joins its launch
-  std::shared_ptr<Event> begin;  // on the stream that started it
+  std::shared_ptr<Event> begin;  // a point on the stream that started it
   std::shared_ptr<Event> end;    // on the communication stream; null until it is enqueued
   // When it became the oldest in flight; its deadline counts from then.
   std::chrono::steady_clock::time_point since;

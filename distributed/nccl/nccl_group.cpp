@@ -1,4 +1,4 @@
-// NcclGroup: fork, calls and join of a collective; the list of what is in flight, and its deadline.
+// NcclGroup: fork, calls and join of a collective; the list of collectives in flight, and their deadline.
 #include "distributed/nccl/nccl_group.h"
 
 #include <cstring>
@@ -48,12 +48,13 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     try {
       device_.enter();
       if (!flying_.empty() && std::uncaught_exceptions() > 0)
-        comm_->abort();  // nobody waits any more, and a peer may be gone
+        comm_->abort();  // no thread waits any more, and a peer may have ended
       Group* self = this;
       if (!flying_.empty())
         wait_on_host(*flying_.back()->end,
-                     std::span(&self, 1));  // or abort at the deadline: the stream's end waits for it
-    } catch (...) {}                        // a destructor; the group has failed, and says so to nobody
+                     // Or abort at the deadline: the destruction of the stream waits for it
+                     std::span(&self, 1));
+    } catch (...) {}  // a destructor: the failure is not reported
     for (auto& flight : flying_) flight->record.end(FlightState::done);
     for (auto& flight : waiting_) flight->record.end(FlightState::failed);  // never launched
   }
@@ -72,7 +73,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       fail(str(site(flying_.empty() ? nullptr : flying_.front()), " failed on rank ", rank(), " of ", size(),
                ": ", error));
     land();
-    // Who waits checks every few milliseconds: a second without a check is one in which this process was
+    // A waiting thread checks every few milliseconds. A second without a check means that this process was
     // stopped, and does not count.
     const auto now = Clock::now(), before = std::exchange(checked_, now);
     if (!flying_.empty() && now - before > std::chrono::seconds(1) && flying_.front()->since < before)
@@ -123,7 +124,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     if (!flight.end) enqueue_waiting();
     return flight.end && flight.end->done();
   }
-  // Of what the communication stream has; what waits for company is not on it yet.
+  // Marks the end of a flight on the communication stream; deferred flights are not on it yet.
   std::shared_ptr<Mark> mark_end(const NcclFlight& flight) {
     std::lock_guard lock(mutex_);
     if (!flight.end || flight.captured || !failed_.empty()) return nullptr;
@@ -145,7 +146,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     group->connect(before);
     return group;
   }
-  // The first exchanges: what cannot be connected shows here, and not in the first step.
+  // The first exchanges connect the ranks, so that failures appear here and not in the first step.
   void connect(int64_t free_before) {
     auto here = inline_stream();
     start(Barrier{}, "connect", *here)->wait(*here);
@@ -178,10 +179,10 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   void fly(const FlightPointer& flight) {
     flight->since = Clock::now();
     flying_.push_back(flight);
-    constexpr size_t kMany = 128;  // nobody has checked for long
+    constexpr size_t kMany = 128;  // no thread has checked for a long time
     if (flying_.size() > kMany) land();
   }
-  // Takes what has completed off the list. The device's own failure ends the group.
+  // Removes completed flights from the list. A device failure ends the group.
   void land() {
     try {
       while (!flying_.empty() && flying_.front()->end->done()) {
@@ -193,7 +194,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       fail(str(site(flying_.front()), " failed on rank ", rank(), " of ", size(), ": ", error.what()));
     }
   }
-  // NCCL's calls for these flights, together, on the communication stream; then their common end.
+  // Enqueues the NCCL calls of these flights as one group on the communication stream, then their common end.
   void enqueue(const std::vector<FlightPointer>& flights, bool captured) {
     bool any = false;
     for (auto& flight : flights) any |= !is_empty(flight->what);
@@ -229,7 +230,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     waiting_.clear();
     enqueue(flights, flights.front()->captured);
   }
-  // Sends and receives wait for company, and so do gathers that are followed by more.
+  // Sends and receives are deferred to share a launch; so are gathers with `more`.
   bool joins_waiting(const NcclFlight& flight) const {
     if (waiting_.empty()) return false;
     const NcclFlight& last = *waiting_.back();
@@ -269,7 +270,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       device_.copy(static_cast<std::byte*>(c.out) + to * width,
                    static_cast<const std::byte*>(c.in) + from * width, count * width, *stream_);
   }
-  // Until the flight has landed, the group has failed, or the deadline has passed. On a thread of the host.
+  // Blocks the host thread until the flight has completed, the group has failed, or the deadline has passed.
   void wait_here(NcclFlight& flight) {
     std::shared_ptr<Event> end;
     {
@@ -288,12 +289,12 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   std::shared_ptr<NcclComm> comm_;
   GroupIdentity identity_;
   Buffer scratch_;
-  std::unique_ptr<Stream> stream_;  // of communication
+  std::unique_ptr<Stream> stream_;  // the communication stream
   std::mutex mutex_;
   std::deque<FlightPointer> flying_;          // in the order of their ends
-  std::vector<FlightPointer> waiting_;        // for company: one launch takes them all
+  std::vector<FlightPointer> waiting_;        // deferred: one launch takes them all
   std::vector<std::shared_ptr<Event>> kept_;  // events of captured work
-  std::string failed_;                        // why the group is of no use any more
+  std::string failed_;                        // why the group is unusable; empty: it is not
   int64_t next_ = 0, splits_ = 0, bytes_ = 0;
   Clock::time_point checked_ = Clock::now();
 };

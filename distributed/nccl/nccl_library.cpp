@@ -1,4 +1,4 @@
-// Opening NCCL.
+// Opens NCCL and fills its table.
 #include "distributed/nccl/nccl_library.h"
 
 #include <cstdlib>

@@ -19,7 +19,7 @@
 namespace lockstep::distributed {
 
 namespace {
-// Text of a record goes to terminals: what is no printable ASCII is no text of ours.
+// Text of a record is printed to terminals, so characters other than printable ASCII are replaced.
 template <size_t n>
 std::string get_text(const char (&text)[n]) {
   std::string out(text, strnlen(text, n));
@@ -28,8 +28,8 @@ std::string get_text(const char (&text)[n]) {
   return out;
 }
 
-// A copy of the record's first `bytes` bytes. Read, not mapped: what shrinks under a reader gives it fewer
-// bytes and not SIGBUS.
+// A copy of the record's first `bytes` bytes. It is read and not mapped, so a file that shrinks gives fewer
+// bytes and no SIGBUS.
 struct Copy {
   std::unique_ptr<FlightFile> file = std::make_unique<FlightFile>();
   Copy(int fd, const std::string& path, size_t bytes) {
@@ -71,14 +71,15 @@ WorkerProgress get_progress(const FlightFile& file) {
   return out;
 }
 
-// Whether a slot holds what a recorder writes: a damaged file must not steer the loops and tables of its
-// readers.
+// Whether a slot has values that a recorder can write: a damaged file must not control the loops and tables
+// of readers.
 bool is_sound(const FlightEntry& entry) {
   return entry.state <= FlightState::failed && entry.group.size > 0 && entry.group.size <= kFlightRanks &&
          entry.group.rank >= 0 && entry.group.rank < entry.group.size;
 }
 
-// From one time to another, as text; times of a damaged file may lie further apart than an int64_t counts.
+// The time from one point to another as text; times of a damaged file may differ by more than an int64_t
+// represents.
 std::string ms(int64_t to_ns, int64_t from_ns) {
   char out[32];
   std::snprintf(out, sizeof out, "%.3f", (static_cast<double>(to_ns) - static_cast<double>(from_ns)) * 1e-6);
@@ -162,7 +163,7 @@ void FlightReader::keep() const {
   try {
     const Copy copy(fd_, path_, sizeof(FlightFile));
     write_kept_record(path_, copy.file.get(), sizeof(FlightFile));
-  } catch (const UserError&) {}  // a link that leads nowhere tells as much as no file
+  } catch (const UserError&) {}  // a dangling link is treated like a missing file
 }
 
 WorkerProgress read_progress(const std::string& path) { return FlightReader(path).progress(); }

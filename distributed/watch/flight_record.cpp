@@ -1,4 +1,4 @@
-// Writer of the flight record: the memory file, the heart, and the process-wide recorder.
+// Writer of the flight record: the memory file, the heartbeat thread, and the process-wide recorder.
 #include "distributed/watch/flight_record.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ GroupIdentity identify_group(const std::string& name, const std::vector<int>& wo
 
 namespace {
 constexpr std::chrono::milliseconds kBeat{200}, kTick{10}, kCopy{1000};
-constexpr int64_t kLateTick = 5'000'000;  // ns; less is a busy core's usual delay
+constexpr int64_t kLateTick = 5'000'000;  // ns; a shorter delay is usual on a busy core
 
 template <size_t n>
 void put_text(char (&out)[n], std::string_view text) {
@@ -60,14 +60,14 @@ int64_t processor_ns() {
 struct FlightRecorder::Mapped {
   std::string path;
   bool copied = false;
-  std::mutex keeping;  // one at a time writes the plain file
+  std::mutex keeping;  // only one thread at a time writes the plain file
   int fd = -1;
   FlightFile* file = nullptr;
   std::thread heart;
   std::mutex mutex;
   std::condition_variable over;
   bool ending = false;
-  std::atomic<int64_t> stalled_ns = 0;  // in which the heart wanted to run and did not
+  std::atomic<int64_t> stalled_ns = 0;  // total time by which heartbeats were late
   int64_t stalled_before_ns = 0;        // at the last worked()
 
   struct Start {
@@ -141,11 +141,12 @@ FlightRecorder::FlightRecorder(const std::string& path, int rank, bool copied)
   fd = memfd_create("lockstep-flight-record", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   check(fd >= 0, "making a memory file");
   check(fchmod(fd, 0600) == 0 && fallocate(fd, 0, 0, sizeof(FlightFile)) == 0, "reserving a memory file");
-  // From here on no write into the map can fail: the pages are there, and nobody takes them away.
+  // From here on no write into the map can fail: the pages are allocated and the file cannot shrink.
   check(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0, "sealing a memory file");
   void* map = mmap(nullptr, sizeof(FlightFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   check(map != MAP_FAILED, "mapping a memory file");
-  // A new file reads as zeros, which is a valid empty record but for the header; the magic goes last.
+  // A new file reads as zeros, which is a valid empty record except for the header; the magic is written
+  // last.
   FlightFile& file = *(mapped_->file = static_cast<FlightFile*>(map));
   file.version = kFlightVersion;
   file.slot_count = kFlightSlots;
@@ -175,7 +176,7 @@ void FlightRecorder::start_heart(std::function<void()> beside) {
   };
   beat();
   if (mapped_->copied) mapped_->keep();
-  // Signals are for the threads that the program has for them.
+  // Blocks signals, which the program's own threads handle.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -187,7 +188,7 @@ void FlightRecorder::start_heart(std::function<void()> beside) {
       if (late > kLateTick) mapped->stalled_ns.fetch_add(late, std::memory_order_relaxed);
       if (now - beaten >= std::chrono::nanoseconds(kBeat).count()) beat(), beaten = now;
       if (mapped->copied && now - copied >= std::chrono::nanoseconds(kCopy).count()) {
-        lock.unlock();  // a network's file system may stand
+        lock.unlock();  // a network file system may block
         mapped->keep();
         if (beside) beside();
         lock.lock();
@@ -240,7 +241,7 @@ uint64_t FlightRecorder::started(const GroupIdentity& group, int64_t group_seq, 
 }
 
 namespace {
-// What there is to see of a collective beside its verb: elements, dtype, reduction.
+// The details of a collective in addition to its verb: elements, dtype, reduction.
 struct Detail {
   int64_t count = -1;
   int dtype = 255, op = 255;
@@ -264,13 +265,13 @@ Detail seen_of(const Barrier&) { return {}; }
 uint64_t counts_hash(const std::vector<int64_t>& counts, uint64_t seed) {
   return hash64(counts.data(), counts.size() * sizeof(int64_t), seed);
 }
-// Of what all ranks must have alike beside verb, label, dtype and reduction.
+// Hashes the properties that must be equal on all ranks, except verb, label, dtype and reduction.
 uint64_t common(const AllReduce& c, uint64_t seed) { return hash64(&c.count, sizeof c.count, seed); }
 uint64_t common(const AllGather& c, uint64_t seed) {
   return counts_hash(c.counts, seed + static_cast<uint64_t>(c.more));
 }
 uint64_t common(const ReduceScatter& c, uint64_t seed) { return counts_hash(c.counts, seed); }
-uint64_t common(const AllToAll&, uint64_t seed) { return seed; }  // parts differ by right
+uint64_t common(const AllToAll&, uint64_t seed) { return seed; }  // its parts may differ
 uint64_t common(const Broadcast& c, uint64_t seed) {
   return hash64(&c.root, sizeof c.root, hash64(&c.count, sizeof c.count, seed));
 }
@@ -315,8 +316,8 @@ void FlightRecorder::ended(uint64_t seq, FlightState state) {
 namespace {
 std::mutex recorder_mutex;
 std::shared_ptr<FlightRecorder>& recorder_slot() {
-  static auto& slot =
-      *new std::shared_ptr<FlightRecorder>;  // never destroyed: progress threads may outlive main's statics
+  // Never destroyed: progress threads may outlive main's statics.
+  static auto& slot = *new std::shared_ptr<FlightRecorder>;
   return slot;
 }
 thread_local std::shared_ptr<FlightRecorder> thread_recorder;

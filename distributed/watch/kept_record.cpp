@@ -1,5 +1,4 @@
-// One file, whole or not at all. Not synced: it is for those who look after the end of a process, not of the
-// machine.
+// Writes one file atomically. It is not synced: it has to survive the process, not the machine.
 #include "distributed/watch/kept_record.h"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// Arrival times compared across ranks: lateness, not duration, since a collective equalises durations.
+// Compares arrival times across ranks. Durations would not show who is late, since a collective makes the
+// others wait.
 #include "distributed/watch/late.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
     bool in_flight = false;
   };
   std::map<std::pair<uint64_t, int64_t>, Site> sites;
-  std::map<std::pair<uint64_t, int>, int64_t> furthest;  // of a group's rank: its last collective there
+  std::map<std::pair<uint64_t, int>, int64_t> furthest;  // per rank of a group: its latest collective
   for (const FlightLog& log : logs)
     for (const FlightEntry& entry : log.entries) {
       if (entry.group_seq < 0) continue;
@@ -42,7 +43,7 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
       if (r < report.group.size) there[r] = true;
     };
     for (int r : site.arrived) mark(r);
-    // A rank that is further has been there: its line has left the record.
+    // A rank with a later collective has passed this one; its entry is no longer in the record.
     for (auto last = furthest.lower_bound({key.first, 0});
          last != furthest.end() && last->first.first == key.first; ++last)
       if (last->second > key.second) mark(last->first.second);

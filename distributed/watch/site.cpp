@@ -1,4 +1,4 @@
-// Sites and deadlines in words.
+// Formats sites and deadline errors.
 #include "distributed/watch/site.h"
 
 #include "core/base/error.h"

@@ -14,6 +14,6 @@ calls.install()
 shown.install()
 words.install()
 
-if not TYPE_CHECKING:  # a checker knows all names, and would take any name for one with this
+if not TYPE_CHECKING:  # a type checker knows all names; with this function it would accept any name
     def __getattr__(name):
         raise AttributeError(words.missing(name, globals()))

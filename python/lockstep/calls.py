@@ -1,5 +1,5 @@
-"""A call that no overload takes: PyTorch's spelling of it is taken as ours, and of any other it is said which argument
-is wrong, and what is taken."""
+"""Handles a call that no overload takes: accepts PyTorch's spelling, or reports which argument is wrong and what the
+function takes."""
 import ast
 import dataclasses
 import difflib
@@ -11,7 +11,7 @@ import re
 from . import _core
 from .spelled import SAME, SAME_OF_FUNCTIONS, as_ours, is_number
 
-# Those of which ours are told.
+# Other names of arguments, with ours, which the error suggests.
 _NEAR = {
     "learning_rate": "lr", "params": "parameters", "max_norm": "clip", "strict": "partial", "prefix": "at",
     "in_features": "in", "out_features": "out", "in_channels": "in", "out_channels": "out", "kernel_size": "kernel",
@@ -23,7 +23,7 @@ _NEAR = {
     "loss_fn": "step", "output_dir": "run", "checkpoint_dir": "run", "std": "deviation", "tau": "temperature",
     "k": "count", "repeats": "times", "microbatch": "micro_batch",
 }
-# What is said of a word of PyTorch's that has no other here.
+# The error for a PyTorch argument that has no counterpart here.
 _ABSENT = {
     "device": "the device is the session's: --train.device",
     "requires_grad": "which weights are trained is the state's: state.freeze([...])",
@@ -161,7 +161,7 @@ def shown(value):
 
 
 def _array_words(value):
-    """What to do with a value that is no tensor of the step, where one is wanted."""
+    """The way out for a value that is not a tensor of the step, where one is needed."""
     if isinstance(value, _core.Parameter):
         return "its value in the step is p(x), x any tensor of the step"
     if isinstance(value, _core.Loss):
@@ -187,7 +187,7 @@ def _listed(signature):
 
 
 def _meant(signatures, args, kwargs):
-    """The one that knows all the names, has room for what stands in order and the most that fits, else the first."""
+    """The signature with all the names, enough positional parameters and the most fitting arguments; else the first."""
     def rank(signature):
         names = {p.name for p in signature}
         in_order = [p for p in signature if not p.by_keyword]
@@ -268,7 +268,7 @@ def _raise(words):
 
 
 def answer(function, name, args, kwargs):
-    """What a call of ours gives whose arguments nanobind does not convert."""
+    """The result of a call whose arguments nanobind does not convert."""
     if name == "size" and len(args) == 1 and not kwargs:
         return args[0].shape
     signatures = _signatures(function)
@@ -282,7 +282,7 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "mod": "%", "matmu
 
 
 def operand(function, name, args, kwargs):
-    """What an operator of a tensor gives for a value that it does not take."""
+    """The result of a tensor's operator for a value that it does not take."""
     plain = name.strip("_")
     own, other = args
     sign = _SIGNS.get(plain) or _SIGNS.get(plain[1:])
@@ -290,7 +290,7 @@ def operand(function, name, args, kwargs):
         return NotImplemented
     a_loss = isinstance(other, _core.Loss) and plain in ("add", "sub", "mul", "truediv", "lt", "gt")
     if a_loss or f"__r{plain}__" in dir(type(other)):
-        return NotImplemented  # the other one knows what it is with a tensor
+        return NotImplemented  # the other operand handles tensors
     words = _array_words(other) if not isinstance(other, (int, float)) else ""
     if words and not type(other).__module__.startswith("numpy"):
         _raise(f"[{sign}] {_core._line()}: {shown(own)} {sign} {shown(other)}: {words}")
@@ -298,8 +298,8 @@ def operand(function, name, args, kwargs):
 
 
 def array_ufunc(self, ufunc, method, *inputs, **kwargs):
-    """NumPy's function of a traced tensor: an operator with a number is the tensor's own; any other has no values to
-    compute with."""
+    """A NumPy function of a traced tensor: an operator with a number becomes the tensor's own; any other has no values
+    to compute with."""
     names = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "true_divide": "truediv",
              "power": "pow", "remainder": "mod", "less": "lt", "less_equal": "le", "greater": "gt",
              "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "floor_divide": "floordiv", "bitwise_and": "and_",
@@ -308,7 +308,7 @@ def array_ufunc(self, ufunc, method, *inputs, **kwargs):
     tensor = next(each for each in (*inputs, *kwargs.get("out", ())) if isinstance(each, _core.Tensor))
     numbers = all(is_number(each) or getattr(each, "ndim", 1) == 0 for each in others)
     if method == "__call__" and not kwargs and ufunc.__name__ in names and numbers:
-        # A float64 of NumPy is a float too, and would ask here again.
+        # A NumPy float64 is also a float and would recurse here.
         given = (each.item() if hasattr(each, "item") and each is not tensor else each for each in inputs)
         return getattr(operator, names[ufunc.__name__])(*given)
     text = repr(tensor)[7:-1]
@@ -351,7 +351,7 @@ def set_item(self, key, value):
 
 
 def checked(function):
-    """A function of the package's own Python, whose wrong calls are answered as those of the others. Of its
+    """A function of the package's Python code, whose wrong calls get the same errors as those of the others. Of its
     annotations, classes are checked."""
     signature = inspect.signature(function)
     name = (function.__qualname__.split(".")[0] if function.__name__ == "__init__" else function.__name__).strip("_")

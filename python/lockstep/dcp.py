@@ -1,5 +1,5 @@
-"""Checkpoints of torch.distributed.checkpoint as a safetensors file, which train.init_from reads. PyTorch is not
-needed, and nothing that a pickle names is called: what stands for a tensor is read, and any other name is refused."""
+"""Converts checkpoints of torch.distributed.checkpoint to a safetensors file, which train.init_from reads. It does not
+need PyTorch and calls nothing that a pickle names: it reads descriptions of tensors and refuses any other name."""
 import collections
 import io
 import json
@@ -15,10 +15,10 @@ _DTYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "bfloat16": ("BF16", 2)
            "int64": ("I64", 8), "int32": ("I32", 4), "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1),
            "bool": ("BOOL", 1), "uint16": ("U16", 2), "uint32": ("U32", 4), "uint64": ("U64", 8),
            "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8)}
-# Those that are not converted: such a tensor is refused where it is taken.
+# These are not converted: such a tensor is refused if it is selected.
 _OTHERS = {"complex32", "complex128", "qint8", "quint8", "qint32", "quint4x2", "float8_e4m3fnuz", "float8_e5m2fnuz",
            "float8_e8m0fnu"}
-# Safetensors files have them, and no tensor of Lockstep.
+# Safetensors files support them, but Lockstep's tensors do not.
 _UNREAD = {"I8", "I16", "C64"}
 _STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "BFloat16Storage": "bfloat16",
              "HalfStorage": "float16", "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16",
@@ -28,7 +28,7 @@ _RECORDS = {"Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "Tensor
 
 
 class _Record:
-    """What a pickle makes of a class: its state, whatever the class."""
+    """Replaces any class of a pickle: only holds its state."""
 
     def __new__(cls, *args):
         made = super().__new__(cls)
@@ -103,7 +103,7 @@ def _unpickled(data, where):
 
 
 def _strided(storage, offset, shape, stride, where):
-    """The elements that a view of a storage shows, whatever its order: transposed, channels_last, expanded,
+    """The elements of a view of a storage in any memory order: transposed, channels_last, expanded,
     overlapping."""
     import numpy
 
@@ -122,7 +122,7 @@ def _strided(storage, offset, shape, stride, where):
 
 
 def _stored_tensor(data, where):
-    """dtype, and the elements in order: what torch.save made of a tensor."""
+    """The dtype and the elements, in order, of a tensor that torch.save wrote."""
     import numpy
 
     try:
@@ -179,7 +179,7 @@ def _assembled(folder, fqn, entry, pieces):
 
 
 def _opened_new(path, flags):
-    """A new file in the place of a file or a link, whose target is not touched."""
+    """Opens a new file that replaces a file or a link, whose target does not change."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -191,9 +191,9 @@ def convert_dcp(folder, out, prefix="", names=None):
     """Writes the tensors of a torch.distributed.checkpoint folder to a safetensors file, one at a time; returns their
     names.
 
-    prefix: of the names that are taken; it is left out of them. names: a function of a name that gives the one to
-    write, or None to leave the tensor out. train.init_from reads the file by FQN; beside a config.json of Hugging Face,
-    and with its names, import-hf reads it. A view is written as the elements that it shows. Tensors of int8, int16 and
+    prefix: only names with it are converted, and it is removed. names: a function of a name that gives the one to
+    write, or None to leave the tensor out. train.init_from reads the file by FQN. With Hugging Face's names and its
+    config.json in the same folder, import-hf reads it. A view is written as its elements. Tensors of int8, int16 and
     complex64, which no tensor of Lockstep has, are written as they are for other tools, and a warning names them.
     """
     folder, out = os.fspath(folder), os.fspath(out)

@@ -1,4 +1,4 @@
-"""What may be a field of a batch: arrays of plain numbers. Anything else is refused by field, dtype and way out."""
+"""Fields of a batch are arrays of plain numbers. Anything else is refused with field, dtype and way out."""
 import inspect
 import os
 import sys
@@ -39,7 +39,7 @@ def _way_out(array):
 
 
 def plain(field, value):
-    """`value` as a NumPy array of numbers that a tensor has."""
+    """Converts `value` to a NumPy array of a dtype that tensors have."""
     import numpy
 
     if isinstance(value, _core.Tensor):
@@ -83,7 +83,7 @@ def called(function):
 
 
 def refuse_sample(function, i, made, names):
-    """UserError for what the data's function gave for sample i."""
+    """UserError for an invalid result of the data's function for sample i."""
     fields = ", ".join(names)
     if hasattr(made, "keys"):
         absent = [name for name in names if name not in made]
@@ -102,18 +102,18 @@ def _signature(function, wrapped):
     try:
         return inspect.signature(function, follow_wrapped=wrapped)
     except (TypeError, ValueError):
-        return None  # a function of C has none
+        return None  # a C function has no signature
 
 
 def arranged(function, fields, values, said):
-    """The fields' values as `function` takes them: in order, and by name. Parameters that are named as fields take
-    these; where none is, they come in order. `said`: the function in a message."""
+    """The fields' values as `function` takes them: positional and by name. Parameters with names of fields take those
+    fields; without such names the fields are passed in order. `said` names the function in messages."""
     given = dict(zip(fields, values))
     names = lambda takes: [name for name, one in takes.parameters.items()
                            if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     takes = _signature(function, False)
     if takes is None or not set(fields) <= set(names(takes)):
-        takes = _signature(function, True) or takes  # a wrapper hands on what it is given
+        takes = _signature(function, True) or takes  # a wrapper forwards its arguments
     if takes is None:
         return values, {}
     kinds, named = takes.parameters.values(), names(takes)

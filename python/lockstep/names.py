@@ -1,5 +1,5 @@
-"""Names of torch, torch.nn, torch.nn.functional, torch.optim and torch.utils that no spelling leads to, and
-what they are here."""
+"""Names of torch, torch.nn, torch.nn.functional, torch.optim and torch.utils that are spelled differently here, and
+their counterparts."""
 
 ELSEWHERE = {
     # making tensors

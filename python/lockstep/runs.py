@@ -1,4 +1,4 @@
-"""What a run wrote: its checkpoints as arrays, its metrics as columns."""
+"""Reads the results of a run: checkpoints as arrays, metrics as columns."""
 import fnmatch
 import json
 import os
@@ -29,9 +29,9 @@ def _step_folder(run, step):
 def load(run, step: "int | None" = None, names="*"):
     """The tensors of a checkpoint as NumPy arrays by name: load("runs/quickstart")["token.weight"].
 
-    run: the folder of a run, of its checkpoints, or of one step, s3://BUCKET/... too; step: the newest if None; names:
-    a glob, or several, each of which names a tensor or more. Every byte that is read is checked. bf16 comes as
-    float32, the same numbers.
+    run: the folder of a run, of its checkpoints, or of one step, also s3://BUCKET/...; step: the newest if None; names:
+    one or several globs, each of which must match a tensor. Every byte that is read is verified. bf16 is returned as
+    float32 with the same numbers.
     """
     folder = _step_folder(run, step)
     globs = [names] if isinstance(names, str) else list(names)
@@ -59,7 +59,7 @@ def _row(path, number, line):
 
 
 def metrics(run):
-    """The rows of metrics.jsonl as columns, NumPy arrays of one length: NaN where a row has no number, or a NaN; other
+    """The rows of metrics.jsonl as columns, NumPy arrays of equal length: NaN if a row has no number or a NaN; other
     values as objects."""
     import numpy
 

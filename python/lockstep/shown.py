@@ -1,8 +1,8 @@
-"""What our objects print as: layers with their parameters, the state as a table of its tensors, optimizers with their
+"""The reprs of our objects: layers with their parameters, the state as a table of its tensors, optimizers with their
 rate."""
 from . import _core
 
-_ROWS = 24  # of a state, before the middle is left out
+_ROWS = 24  # of a state; the middle of a longer table is left out
 
 
 def _types(of):
@@ -30,7 +30,7 @@ def layer(self):
 
 
 def state(self):
-    """A line for each tensor but the moments of optimizers, and how many numbers there are."""
+    """A line for each tensor except optimizers' moments, and the total number of elements."""
     specs = self._specs()
     if not specs:
         return "State(empty)"

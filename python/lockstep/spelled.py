@@ -1,11 +1,11 @@
-"""PyTorch's spelling of a call as ours has it, where the meaning is the same: other words for an argument, sizes
-one by one, numbers beside tensors."""
+"""Converts PyTorch's spelling of a call to ours if the meaning is the same: other names of arguments, sizes as separate
+arguments, numbers in place of tensors."""
 from . import _core
 
-# Words of PyTorch that mean the same as ours, where a function has ours: they are taken.
+# Argument names of PyTorch that mean the same as ours; accepted if a function has ours.
 SAME = {"dim": ("dims", "dim"), "keepdim": ("keep",), "input": ("x", "a", "logits", "p", "log_probabilities"),
         "target": ("targets",), "other": ("b",), "size": ("shape", "sizes")}
-# Those of functions alone: a layer or an optimizer says its own.
+# Only for functions: a layer or an optimizer has its own names.
 SAME_OF_FUNCTIONS = {
     "axis": ("dims", "dim"), "keepdims": ("keep",), "dims": ("order", "dim"), "start_dim": ("first",),
     "end_dim": ("last",), "dim0": ("a",), "dim1": ("b",),
@@ -15,12 +15,12 @@ SAME_OF_FUNCTIONS = {
     "num_samples": ("count",), "replacement": ("again",),
     "label_smoothing": ("smoothing",), "index": ("ids",), "indices": ("ids",), "src": ("values",), "mat2": ("b",),
 }
-# What PyTorch takes where nothing is said.
+# PyTorch's defaults.
 _BY_DEFAULT = {"norm": ("p", 2), "concat": ("dim", 0)}
-# Functions that take sizes or dims one by one, as in x.reshape(2, -1): the place of the first.
+# Functions that take sizes or dims as separate arguments, as in x.reshape(2, -1): the index of the first.
 _ONE_BY_ONE = {"reshape": 1, "permute": 1, "expand": 1, "repeat": 1, "tile": 1, "flip": 1, "zeros": 1, "ones": 1,
                "randn": 1, "squeeze": 1, "broadcast_to": 1}
-# Functions of two tensors, of which one may be a number; where() has a condition in front.
+# Functions of two tensors, one of which may be a number; where() has a condition first.
 _OR_NUMBER = {"maximum": 0, "minimum": 0, "where": 1, "remainder": 0, "floor_divide": 0, "equal": 0, "not_equal": 0,
               "less": 0, "less_equal": 0,
               "greater": 0, "greater_equal": 0, "bitwise_and": 0, "bitwise_or": 0, "bitwise_xor": 0,
@@ -34,7 +34,7 @@ def is_number(value, whole=False):
 
 
 def as_ours(name, signatures, args, kwargs):
-    """The same call as our signatures have it; None where PyTorch does not have it either."""
+    """The same call for our signatures; None if PyTorch does not have it either."""
     args, kwargs, changed = list(args), dict(kwargs), False
     names = {p.name for signature in signatures for p in signature}
     for theirs, ours in {**SAME, **(SAME_OF_FUNCTIONS if name.islower() else {})}.items():
@@ -66,7 +66,7 @@ def as_ours(name, signatures, args, kwargs):
 
 
 def _spelled_otherwise(name, signature, args, kwargs):
-    """Arguments and keywords of a call whose order, or default, is PyTorch's own; None of any other."""
+    """Our arguments and keywords for a call whose order or default differs in PyTorch; None for any other."""
     tensors = lambda values: all(isinstance(each, _core.Tensor) for each in values)
     if name == "split" and args:  # split(x, 2, dim=1): parts of 2, and the rest
         size = kwargs.pop("split_size", kwargs.pop("split_size_or_sections", None))

@@ -10,14 +10,14 @@ from .calls import checked, shown
 
 
 class Session:
-    """A program's place among the ranks. Under trainrun it joins them; alone it is a mesh of one rank.
+    """A program as one of the ranks. Under trainrun it joins the others; otherwise it is a mesh of one rank.
 
-    The mesh is [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say among
-    `arguments` (sys.argv); --train.device=WORD and --train.precision=WORD are read, too. What is left is in
-    `arguments`. `precision` is "" where no argument says one: then train() computes in what the state says.
-    One per process. An exception that nobody catches ends the rank with the exit code of its
-    kind, and trainrun names it; so it does an exit code of one's own. At an interactive prompt both are
-    Python's.
+    The mesh is [dp_replicate = all ranks], or that of --mesh.shape=[...] and --mesh.dim_names=[...] in
+    `arguments` (sys.argv); --train.device=WORD and --train.precision=WORD are read, too. The other arguments
+    remain in `arguments`. `precision` is "" without an argument: then train() computes in the state's dtype.
+    A process can have one Session. An uncaught exception ends the rank with the exit code of its
+    kind, and trainrun reports it, like an exit code of your program. At an interactive prompt both behave as
+    usual in Python.
     """
 
     @checked
@@ -27,7 +27,7 @@ class Session:
         sys.excepthook = self._leave
         if os.environ.get("LOCKSTEP_LOG_DIR"):
             sys.exit = self._exit_here
-        if "RANK" in os.environ:  # of torchrun or another launcher, whose ranks trainrun is to start as it did
+        if "RANK" in os.environ:  # set by torchrun or another launcher; trainrun then starts the ranks with this Python
             os.environ.setdefault("LOCKSTEP_PYTHON", sys.executable)
         self._session = _core._open_session(words or ["python"])
         self.mesh = self._session.mesh
@@ -44,14 +44,14 @@ class Session:
 
     @checked
     def argument(self, index, otherwise=None):
-        """Argument `index` behind the program's name, as the type of `otherwise`."""
+        """Argument `index` after the program's name, converted to the type of `otherwise`."""
         if index >= len(self.arguments):
             return otherwise
         return self.arguments[index] if otherwise is None else type(otherwise)(self.arguments[index])
 
     @checked
     def report(self, step: "int", **values):
-        """Prints the values on rank 0, and tells trainrun that the step is done."""
+        """Prints the values on rank 0 and reports the end of the step to trainrun."""
         for name, value in values.items():
             if not hasattr(value, "__float__") or isinstance(value, _core.Tensor):
                 raise _core.UserError(f"[report] {_core._line()}: {name} is {shown(value)}; it must be a number")
@@ -63,24 +63,24 @@ class Session:
         return self._session.stop_requested
 
     def close(self):
-        """Leaves the ranks: all meet. The end of the program does it, where no rank has failed."""
+        """Leaves the ranks; all of them synchronise. The end of the program calls it if no rank has failed."""
         if self._session is not None:
             self._session.finish()
         self._end()
 
     def _end(self):
-        """The end of this program: whether the ranks meet follows from its exit code, which nobody knows yet."""
+        """The end of this program. Its exit code, which is not known yet, decides whether the ranks synchronise."""
         self._session = None
         sys.excepthook, sys.exit = self._before, self._exit
 
     def _exit_here(self, code=None):
-        """sys.exit under trainrun, which is told the line."""
-        if os.getpid() == self._process:  # a child of a rank is none
+        """sys.exit under trainrun; reports the line to it."""
+        if os.getpid() == self._process:  # a child process is not a rank
             _explain_exit(code, traceback.extract_stack(sys._getframe(1)))
         self._exit(code)
 
     def _leave(self, kind, error, trace):
-        """An exception that nobody caught. What is typed at a prompt, or runs in a child of this process, ends no
+        """Handles an uncaught exception. Code typed at a prompt, or running in a child of this process, ends no
         rank."""
         if _at_prompt() or os.getpid() != self._process:
             return self._before(kind, error, trace)
@@ -109,16 +109,16 @@ def _place(frames):
 
 
 def _explain_exit(code, frames):
-    """What trainrun is told where the process ends with this code."""
+    """Reports to trainrun why the process ends with this code."""
     number = 0 if code is None else code if isinstance(code, int) else 1
     _core._explain_exit(number & 255, f"SystemExit: {code} (raised at {_place(_of_the_user(frames))})")
 
 
 def _leave(kind, error, trace):
-    """An exception that nobody caught: the traceback without our own frames, and the exit code of its kind."""
+    """Handles an uncaught exception: prints the traceback without our frames and exits with the code of its kind."""
     frames = _of_the_user(traceback.extract_tb(trace))
     if kind is KeyboardInterrupt and not os.environ.get("LOCKSTEP_LOG_DIR"):
-        # Python ends by the signal itself then, which a shell tells as 130
+        # Python then ends by the signal itself, which a shell reports as 130
         at = f" at {_place(frames)}" if frames else ""
         print(f"stopped by Ctrl-C (KeyboardInterrupt){at}{': ' if str(error) else ''}{error}", file=sys.stderr)
         return
@@ -137,19 +137,19 @@ def _leave(kind, error, trace):
 def arrays(shuffle: "bool" = False, seed: "int" = 0, **fields):
     """Arrays in memory as data: arrays(x=images, label=labels); row i is sample i, and after the last one the first.
 
-    Integers are i32 and floats f32, also where NumPy has 64 bits. shuffle: each epoch in an order of its own,
-    which follows from the seed; the same on any number of ranks.
+    Integers become i32 and floats f32, also from NumPy's 64-bit dtypes. shuffle: each epoch has its own order,
+    which depends only on the seed; it is the same on any number of ranks.
     """
     return _core._arrays(fields, shuffle, seed)
 
 
 @dataclasses.dataclass
 class Validation:
-    """What train() measures on samples that are not trained on.
+    """An evaluation by train() on samples that are not trained on.
 
-    function(*fields) is traced as an evaluation, where dropout does nothing; it gives the Loss, may give
-    metrics, and updates nothing. samples: of an evaluation, the first ones of the data. every: steps between
-    evaluations; 0: at the end. measured(metrics) is called on every rank behind each evaluation of `every`, with a dict
+    function(*fields) is traced as an evaluation, where dropout does nothing; it returns the Loss, may report
+    metrics, and updates nothing. samples: the number of first samples of the data to use. every: steps between
+    evaluations; 0: at the end. measured(metrics) is called on every rank after each evaluation of `every`, with a dict
     of "loss" and the metrics, as in measured=lambda metrics: plateau.observe(metrics["loss"]).
     """
     data: object
@@ -204,26 +204,26 @@ def train(
     recompute_every=0,
     on_corruption="stop",
 ):
-    """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
+    """Trains `state`: trainrun's loop with your step function. Returns the hash of the state.
 
     step(*fields) is traced on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the
-    state and returns the Loss. Parameters that are named as fields take these, in any order; where none is,
-    they come in order. Ranks compare their data before the first step. micro_batch: samples that a rank computes
-    at a time; 0 takes what the batch and the step say, never the ranks, so that their number changes no bit: the
-    whole batch where the step mixes its samples (batch norm, negatives of the batch) or reads how many they are,
-    else its largest divisor, at most 32, that leaves 4 or more for ranks to share; for that the step is traced
-    twice more, on the whole batch and on a part of it. Step i reads samples i * global_batch to (i + 1) * global_batch
-    - 1. The run goes on from the newest checkpoint of its folder, on any number of ranks; it saves every `save_every`
-    steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop; with save_async the state is copied and
-    written while the training goes on. Every `memory_every` steps it is kept in the host's memory, too, from
-    which trainrun restarts it (0: never). validation=Validation(...) measures on
-    the way: "val_loss", and metrics as "val_NAME". By `monitor`, of which less is better (or more,
-    monitor_mode="max"), best=True keeps the state of the best validation in RUN/best, and patience=N ends the
-    run after N in a row that were not better by more than `min_delta`. on_nonfinite says what a step does
-    whose loss or gradient norm is no number: "stop", "skip" or "rewind"; on_spike the same of one far above
-    its median, "warn" or "off", too. memory_budget, together, offload_moments and offload_activations are
-    those of compile(). tensorboard=True writes event files into RUN. The other options are keys
-    of a config, behind the dot: `trainrun explain train.spike_window` tells more.
+    state and returns the Loss. Parameters with names of fields take those fields, in any order; without such
+    names the fields are passed in order. Ranks compare their data before the first step. micro_batch: samples
+    that a rank computes at a time. 0 chooses it from the batch and the step, never from the ranks, so that their
+    number changes no bit. It is the whole batch if the step mixes samples (batch norm, in-batch negatives) or
+    reads their number. Otherwise it is the largest divisor of the batch, at most 32, that leaves 4 or more
+    micro-batches for ranks to share. To find out, the step is traced on the whole batch and on a part of it. Step i
+    reads samples i * global_batch to (i + 1) * global_batch - 1. The run continues from the newest checkpoint of its folder, on any number of ranks. It saves every `save_every`
+    steps (0: at the end), and when Ctrl-C or SIGTERM requests a stop; with save_async the state is copied and
+    written while the training continues. Every `memory_every` steps it is also kept in host memory, from
+    which trainrun can restart it (0: never). validation=Validation(...) evaluates during
+    the run: "val_loss", and metrics as "val_NAME". `monitor` is the metric to compare; less is better (or more,
+    monitor_mode="max"). best=True keeps the state of the best validation in RUN/best, and patience=N ends the
+    run after N validations in a row that were not better by more than `min_delta`. on_nonfinite is the reaction to
+    a loss or gradient norm that is not finite: "stop", "skip" or "rewind"; on_spike that to one far above
+    its median, also "warn" or "off". memory_budget, together, offload_moments and offload_activations are
+    those of compile(). tensorboard=True writes event files into RUN. The other options are config
+    keys without their section: see `trainrun explain train.spike_window`.
     """
     options = {
         name: value
@@ -248,12 +248,12 @@ def train(
                 else (None, None, 0, 0, None)
             ),
         )
-    except SystemExit as error:  # of a function of the user's, which may have raised it without sys.exit
+    except SystemExit as error:  # from a user's function, which may have raised it without sys.exit
         _explain_exit(error.code, traceback.extract_tb(error.__traceback__))
         raise
     if session.stop_requested:
         if os.environ.get("LOCKSTEP_LOG_DIR"):
             session.close()
-            sys.exit(80)  # as trainrun says of a run that was stopped and saved
+            sys.exit(80)  # the exit code of a run that was stopped and saved
         raise KeyboardInterrupt(f"the state is saved in {run}/ckpt, and the same command goes on from there")
     return hash_

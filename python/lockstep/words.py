@@ -1,5 +1,4 @@
-"""What a name is here that PyTorch spells in another way: what the error of an absent attribute says, of the module and
-of its objects."""
+"""Suggests our name for a PyTorch name, in the error of an absent attribute of the module or of an object."""
 import difflib
 
 from . import _core
@@ -135,8 +134,7 @@ def _plain(name):
 
 
 def _spelled(name, known):
-    """The name among `known` that is spelled as this one but for case, underscores and PyTorch's endings, or nearly
-    so."""
+    """The name in `known` that equals this one, or nearly so, except for case, underscores and PyTorch's endings."""
     names = {}
     # a function for a function
     for each in sorted(known, key=lambda each: (each[:1].islower() != name[:1].islower(), each)):
@@ -152,7 +150,7 @@ def _spelled(name, known):
 
 
 def missing(name, known):
-    """What is said of lockstep.NAME, where `known` are the names that there are."""
+    """The error text for lockstep.NAME; `known` are the existing names."""
     text = f"module 'lockstep' has no attribute {name!r}"
     if name.startswith("_"):
         return text
@@ -170,7 +168,7 @@ def _kind(of):
 
 
 def absent(self, name):
-    """An attribute of one of our objects that is not there."""
+    """The error for an absent attribute of one of our objects."""
     text = f"{type(self).__name__!r} object has no attribute {name!r}"
     if name.startswith("_"):
         raise AttributeError(text)
