@@ -206,24 +206,34 @@ def train(
 ):
     """Trains `state`: trainrun's loop with your step function. Returns the hash of the state.
 
-    step(*fields) is traced on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the
-    state and returns the Loss. Parameters with names of fields take those fields, in any order; without such
-    names the fields are passed in order. Ranks compare their data before the first step. micro_batch: samples
-    that a rank computes at a time. 0 chooses it from the batch and the step, never from the ranks, so that their
-    number changes no bit. It is the whole batch if the step mixes samples (batch norm, in-batch negatives) or
-    reads their number. Otherwise it is the largest divisor of the batch, at most 32, that leaves 4 or more
-    micro-batches for ranks to share. To find out, the step is traced on the whole batch and on a part of it. Step i
-    reads samples i * global_batch to (i + 1) * global_batch - 1. The run continues from the newest checkpoint of its folder, on any number of ranks. It saves every `save_every`
-    steps (0: at the end), and when Ctrl-C or SIGTERM requests a stop; with save_async the state is copied and
-    written while the training continues. Every `memory_every` steps it is also kept in host memory, from
-    which trainrun can restart it (0: never). validation=Validation(...) evaluates during
-    the run: "val_loss", and metrics as "val_NAME". `monitor` is the metric to compare; less is better (or more,
-    monitor_mode="max"). best=True keeps the state of the best validation in RUN/best, and patience=N ends the
-    run after N validations in a row that were not better by more than `min_delta`. on_nonfinite is the reaction to
-    a loss or gradient norm that is not finite: "stop", "skip" or "rewind"; on_spike that to one far above
-    its median, also "warn" or "off". memory_budget, together, offload_moments and offload_activations are
-    those of compile(). tensorboard=True writes event files into RUN. The other options are config
-    keys without their section: see `trainrun explain train.spike_window`.
+    step(*fields) is traced on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the state
+    and returns the Loss. Parameters with names of fields take those fields, in any order; without such names
+    the fields are passed in order. Ranks compare their data before the first step.
+
+    micro_batch: samples that a rank computes at a time. 0 chooses it from the batch and the step, never from
+    the ranks, so that their number changes no bit. It is the whole batch if the step mixes samples (batch norm,
+    in-batch negatives) or reads their number. Otherwise it is the largest divisor of the batch, at most 32,
+    that leaves 4 or more micro-batches for ranks to share. To find out, the step is traced on the whole batch
+    and on a part of it.
+
+    Step i reads samples i * global_batch to (i + 1) * global_batch - 1.
+
+    The run continues from the newest checkpoint of its folder, on any number of ranks. It saves every
+    `save_every` steps (0: at the end), and when Ctrl-C or SIGTERM requests a stop; with save_async the state is
+    copied and written while the training continues. Every `memory_every` steps it is also kept in host memory,
+    from which trainrun can restart it (0: never).
+
+    validation=Validation(...) evaluates during the run: "val_loss", and metrics as "val_NAME". `monitor` is the
+    metric to compare; less is better (or more, monitor_mode="max"). best=True keeps the state of the best
+    validation in RUN/best, and patience=N ends the run after N validations in a row that were not better by
+    more than `min_delta`.
+
+    on_nonfinite is the reaction to a loss or gradient norm that is not finite: "stop", "skip" or "rewind";
+    on_spike that to one far above its median, also "warn" or "off".
+
+    memory_budget, together, offload_moments and offload_activations are those of compile(). tensorboard=True
+    writes event files into RUN. The other options are config keys without their section: see `trainrun explain
+    train.spike_window`.
     """
     options = {
         name: value
