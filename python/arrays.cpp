@@ -148,8 +148,8 @@ HostArray host_array(const std::string& field, nb::handle value) {
     return array;
   nb::object plain = asked("fields", "plain", field, value);
   if (!nb::try_cast(plain, array, false) || !known_dtype(array.dtype()))
-    throw UserError(
-        str("[data] field \"", field, "\" is ", shown(value), ", of which no array of numbers can be made"));
+    throw UserError(str("[data] field \"", field, "\" is ", shown(value),
+                        ", which cannot be converted to an array of numbers"));
   return array;
 }
 

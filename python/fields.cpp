@@ -56,7 +56,7 @@ bool tell_not_applied(compiler::Step& step, const compiler::StepInput& input,
   if (!writes || state.compute_dtype() == DType::f16) return false;
   const auto text = [&](const char* name) {
     const auto found = result.metrics.find(name);
-    if (found == result.metrics.end()) return std::string("not told");
+    if (found == result.metrics.end()) return std::string("not reported");
     return std::isnan(found->second) ? std::string("nan") : number_text(found->second);
   };
   const auto first = compiler::first_nonfinite(step, input, state);
@@ -65,7 +65,7 @@ bool tell_not_applied(compiler::Step& step, const compiler::StepInput& input,
         str("[step] step ", input.step, ": the loss is ", text("loss"), " and the gradient norm is ",
             text("grad_norm"), "; ", first.words,
             "; its update was not made, and its metrics say \"applied\" False, as those of later ones, "
-            "which are not told here"));
+            "which are not reported here"));
   return true;
 }
 

@@ -45,7 +45,7 @@ Tensor item(Tensor x, nb::handle key) {
     dots += part.ptr() == Py_Ellipsis;
   }
   if (dots > 1)
-    throw UserError(str("[index] ", python_line().text(), ": ... stands ", dots, " times; write it once"));
+    throw UserError(str("[index] ", python_line().text(), ": ... occurs ", dots, " times; write it once"));
   if (named > x.ndim())
     throw UserError(str("[index] ", python_line().text(), ": ", named, " indices of ", x.text()));
   int dim = 0;

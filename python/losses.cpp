@@ -16,7 +16,7 @@ const Tensor& part_of(const Loss& x, const Tensor& part, const char* name) {
 }
 [[noreturn]] void no_product(const char* what) {
   throw UserError(str("[loss] ", python_line().text(), ": ", what,
-                      " of losses is no loss: their means are known behind the last micro-batch. Losses are "
+                      " of losses is no loss: their means are known after the last micro-batch. Losses are "
                       "added, and weighed by numbers: a + 0.5 * b; compute with values before they are "
                       "summed, as in mean_loss(values)"));
 }

@@ -91,7 +91,7 @@ std::vector<Tensor> list_of(nb::object given, const char* what) {
   if (nb::isinstance<Tensor>(given)) return {nb::cast<Tensor>(given)};
   auto refuse = [&](nb::handle value) {
     throw UserError(str("[", what, "] ", python_line().text(), ": ", shown(value),
-                        " stands where a tensor, or a list of them, is wanted"));
+                        " is given where a tensor, or a list of them, is needed"));
   };
   if (!nb::isinstance<nb::list>(given) && !nb::isinstance<nb::tuple>(given)) refuse(given);
   std::vector<Tensor> out;

@@ -28,10 +28,9 @@ std::shared_ptr<Turn::Place> Turn::place_of(const State& state) {
 Turn::Turn(const State& state, bool training) : place_(place_of(state)), training_(training) {
   if (!place_->one.try_lock()) {
     if (place_->trainings > 0)
-      throw UserError(
-          str("[train] ", python_line().text(),
-              ": train() of another thread has this state; use it behind train(), or on the way in "
-              "Validation(measured=...)"));
+      throw UserError(str("[train] ", python_line().text(),
+                          ": train() of another thread has this state; use it after train(), or during it in "
+                          "Validation(measured=...)"));
     nb::gil_scoped_release elsewhere;
     place_->one.lock();
   }

@@ -20,11 +20,11 @@ std::span<const EnvVar> env_vars() {
        "folder of the kernel cache, which others must not be able to write; default $XDG_CACHE_HOME/lockstep "
        "or ~/.cache/lockstep"},
       {"LOCKSTEP_CACHE_LIMIT", "4096",
-       "MiB of the kernel cache; when it has more, kernels that were not read for the longest time go. 0: no "
-       "limit"},
+       "MiB of the kernel cache; beyond it the least recently read kernels are removed. 0: no limit"},
       {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},
       {"LOCKSTEP_PYTHON", "",
-       "interpreter of programs in Python; default: python3 beside trainrun, of VIRTUAL_ENV, of PATH"},
+       "interpreter of Python programs; default: python3 next to trainrun, then of VIRTUAL_ENV, then of "
+       "PATH"},
       {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
       {"LOCKSTEP_CUDA_DRIVER", "", "file of the CUDA driver; default libcuda.so.1"},
       {"LOCKSTEP_NVRTC", "",
@@ -36,29 +36,27 @@ std::span<const EnvVar> env_vars() {
        "seconds for which an object store that does not answer, or answers 5xx, is asked again"},
       {"LOCKSTEP_DEADLINE", "60,600",
        "seconds before a wait for peers is an error: in steps, and before the first and around checkpoints; "
-       "one number is for both. It goes before watch.deadline"},
+       "one number is for both. It overrides watch.deadline"},
       {"LOCKSTEP_VERIFY_COLLECTIVES", "auto",
-       "checksums of what travels between ranks through MPI: auto (over TCP), on, off. It goes before "
-       "verify.collectives"},
+       "checksums of MPI messages between ranks: auto (over TCP), on, off. It overrides verify.collectives"},
       {"LOCKSTEP_LOG_LIMIT", "256",
-       "MiB of a rank's log; when it has more, at the next step it becomes rank-R.log.1 and a new one "
-       "begins. 0: "
-       "no limit"},
+       "MiB of a rank's log; a larger one becomes rank-R.log.1 at the next step and a new one begins. 0: no "
+       "limit"},
       {"LOCKSTEP_FAULT", "", "fault injection for tests, as in \"kill:rank=2,step=60\""},
       {"LOCKSTEP_RUN_DIR", "", "set by trainrun for its workers: the run's folder"},
       {"LOCKSTEP_LOG_DIR", "",
        "set by trainrun for its workers: the folder of this attempt's logs and records"},
       {"LOCKSTEP_MEMORY_FOLDER", "",
        "set by trainrun for its workers: where a host keeps checkpoints in memory (checkpoint.memory_every)"},
-      {"LOCKSTEP_HOSTS", "",
-       "set by trainrun for its workers: how many hosts the run has; \"\" where it has one"},
+      {"LOCKSTEP_HOSTS", "", "set by trainrun for its workers: the number of hosts of the run; \"\" for one"},
       {"LOCKSTEP_PLAN", "", "set by trainrun plan for a program, which then plans its first step and ends"},
       {"LOCKSTEP_REPLAY", "",
        "set by trainrun replay for a program, whose train() then computes one step and ends"},
-      {"LOCKSTEP_PROFILE", "", "set by trainrun --profile for a program: how many steps train() traces"},
+      {"LOCKSTEP_PROFILE", "",
+       "set by trainrun --profile for a program: the number of steps that train() traces"},
       {"LOCKSTEP_RESTART", "0", "set by trainrun for its workers: how often the group was restarted"},
       {"LOCKSTEP_TERMINAL", "0",
-       "set by trainrun for its workers: columns of its terminal, 0 when its output is no terminal"},
+       "set by trainrun for its workers: columns of its terminal, 0 if its output is not a terminal"},
   };
   return table;
 }

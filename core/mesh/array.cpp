@@ -59,7 +59,7 @@ std::byte* Array::on(Device& device) {
     remote_->data = Buffer(local_bytes(), device.memory());
     remote_->old = version_ > 0;  // both copies start as zeros
   }
-  LS_CHECK(remote_->device == &device, fqn, " lies on another device");
+  LS_CHECK(remote_->device == &device, fqn, " is on another device");
   if (remote_->old) {
     copy_to_device(device, remote_->data.data(), data.data(), local_bytes());
     if (!lives_on_host() && data.forget()) remote_->host_old = true;

@@ -143,7 +143,7 @@ Content content_of(const std::vector<Holding>& all, Asked asked) {
     } else if (!of.device->content_sums()) {
       add_through_host(of, asked, block, out);
     } else {
-      LS_CHECK(!device || device == of.device, of.fqn, " lies on another device");
+      LS_CHECK(!device || device == of.device, of.fqn, " is on another device");
       device = of.device;
       append_runs(of, asked, runs);
     }

@@ -119,7 +119,7 @@ std::vector<std::string> errors(const ConvnextOptions& o) {
     return {str("model.depths has ", o.depths.size(), " stages, model.widths has ", o.widths.size(),
                 "; give both one number per stage")};
   if (const int64_t parts = o.patch << std::min<size_t>(o.depths.size() - 1, 32); o.size < parts)
-    out.push_back(str("model.size is ", o.size, ", less than a pixel behind ", o.depths.size(),
+    out.push_back(str("model.size is ", o.size, ", less than a pixel after ", o.depths.size(),
                       " stages; it must be at least ", parts));
   return out;
 }

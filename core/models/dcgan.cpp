@@ -25,8 +25,9 @@ namespace lockstep::models {
 namespace {
 struct DcganOptions : ImageOptions {
   int64_t latent = key(&latent, "latent", 100, "numbers that an image is made from", between(1, 0x1p20));
-  int64_t width = key(&width, "width", 64, "channels beside the images; each half size has twice as many",
-                      between(1, 0x1p16));
+  int64_t width =
+      key(&width, "width", 64, "channels of the layers next to the images; each half size has twice as many",
+          between(1, 0x1p16));
 };
 int64_t stages(int64_t size) {
   int64_t n = 0;

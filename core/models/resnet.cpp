@@ -118,13 +118,13 @@ Model make(Scope at, const ResnetOptions& o, Here) {
 }  // namespace
 
 const Family& resnet() {
-  static const Family row = family_of<ResnetOptions>(
-      {.kind = "resnet",
-       .about = "ResNet: convolutions beside a shortcut, BatchNorm (He et al., 2015)",
-       .output = Output::classes,
-       .task = "classification",
-       .make = make,
-       .errors = errors});
+  static const Family row =
+      family_of<ResnetOptions>({.kind = "resnet",
+                                .about = "ResNet: convolutions with a shortcut, BatchNorm (He et al., 2015)",
+                                .output = Output::classes,
+                                .task = "classification",
+                                .make = make,
+                                .errors = errors});
   return row;
 }
 

@@ -93,7 +93,7 @@ const Family& unet() {
   static const Family row = family_of<UnetOptions>(
       {.kind = "unet",
        .about =
-           "U-Net: an image halved and doubled again, sizes beside one another (Ronneberger et al., 2015)",
+           "U-Net: an image is halved and doubled again, with skip connections (Ronneberger et al., 2015)",
        .output = Output::pixels,
        .task = "segmentation",
        .make = make,

@@ -18,7 +18,7 @@ namespace lockstep::models {
 namespace {
 struct VaeOptions : ImageOptions {
   int64_t hidden = key(&hidden, "hidden", 400, "features inside each MLP", between(1, 0x1p20));
-  int64_t latent = key(&latent, "latent", 20, "numbers that stand for an image", between(1, 0x1p20));
+  int64_t latent = key(&latent, "latent", 20, "numbers that encode an image", between(1, 0x1p20));
 };
 
 class Vae {

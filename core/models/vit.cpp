@@ -149,7 +149,7 @@ Model make(Scope at, const VitOptions& o, Here line) {
 const Family& vit() {
   static const Family row = family_of<VitOptions>(
       {.kind = "vit",
-       .about = "ViT: an image as a sequence of patches behind a class token (Dosovitskiy et al., 2020)",
+       .about = "ViT: an image as a sequence of a class token and patches (Dosovitskiy et al., 2020)",
        .output = Output::classes,
        .task = "classification",
        .make = make,

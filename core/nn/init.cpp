@@ -204,7 +204,7 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype) {
   if (init.kind == Kind::sparse && shape.size() != 2)
     return str("starts with zeros in each column of a matrix, which has 2 dims, and has ", shape.size());
   if (init.kind == Kind::sparse && !(init.factor >= 0 && init.factor <= 1))
-    return str("starts with a share of zeros of ", init.factor, ", which lies between 0 and 1");
+    return str("starts with a share of zeros of ", init.factor, ", which must be between 0 and 1");
   if (const auto groups = static_cast<int64_t>(init.factor);
       init.kind == Kind::dirac && (groups < 1 || shape[0] % groups))
     return str("starts as a dirac of ", groups, " groups, which do not divide ", shape[0], " outputs");
@@ -213,7 +213,7 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype) {
                "; the lower comes first, and both are finite");
   if (init.kind == Kind::uniform && most_of_uniform(init.lo, init.hi, dtype) < init.lo)
     return str("starts uniform from ", number_text(init.lo), " to before ", number_text(init.hi),
-               ", where no number of ", name(dtype), " lies; bring the bounds apart");
+               ", where no number of ", name(dtype), " exists; move the bounds apart");
   if (init.kind == Kind::truncated_normal) {
     if (!(init.lo < init.hi && init.std > 0))
       return str("starts normal with deviation ", init.std, " between ", init.lo, " and ", init.hi,
@@ -221,7 +221,7 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype) {
     const double away = std::max((init.lo - init.mean) / init.std, (init.mean - init.hi) / init.std);
     if (std::isnan(away) || away == std::numeric_limits<double>::infinity())
       return str("starts normal around ", init.mean, " with deviation ", init.std, " between ", init.lo,
-                 " and ", init.hi, ", where no number lies; bring the bounds nearer to the mean");
+                 " and ", init.hi, ", where no number exists; move the bounds nearer to the mean");
   }
   if (init.kind == Kind::elements && (!init.element || !*init.element))
     return "starts by a function that is empty";

@@ -93,7 +93,7 @@ const PlacementRule* of_table(const Spec& moment, const PlacementRule* mine, con
   if (mine && !(mine->place == wanted))
     throw UserError(str("[place] ", text(*mine), ": \"", moment.fqn, "\" is a moment of the sparse table \"",
                         moment.of, "\", which is ", text(wanted), " on ", mine->dim,
-                        ": both are split alike; give the table the rule, too, or leave it out"));
+                        ": both are split in the same way; give the table the rule, too, or leave it out"));
   return table;
 }
 }  // namespace

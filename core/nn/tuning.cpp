@@ -93,15 +93,15 @@ void State::lora(const LoraOptions& options, const SourceLine& at) {
     if (spec.projection) (options.targets.empty() && head ? heads : targets).push_back(spec.fqn);
   }
   if (targets.empty()) targets = std::move(heads);
-  if (targets.empty()) throw UserError(str(who, ": the model has no weights that adapters stand beside"));
+  if (targets.empty()) throw UserError(str(who, ": the model has no weights that can have adapters"));
   const auto also = named_by(options.also, trained, who + ": also", "weight that is trained; there are");
   auto chosen = named_by(options.targets.empty() ? std::vector<std::string>{"**"} : options.targets, targets,
                          who + ": targets", "weight of a linear layer; there are");
   for (const auto& fqn : chosen)
     if (also.contains(fqn))
       throw UserError(str(who, ": \"", fqn,
-                          "\" is among the targets and among also; an adapter stands beside a "
-                          "weight that is not trained itself"));
+                          "\" is among the targets and among also; a weight with an "
+                          "adapter is not trained itself"));
   for (Spec& spec : specs_) spec.trainable = spec.trainable && also.contains(spec.fqn);
   for (size_t i = 0, recorded = specs_.size(); i < recorded; ++i) {
     if (!chosen.contains(specs_[i].fqn)) continue;
@@ -127,7 +127,7 @@ void State::float8(const Float8Options& options, const SourceLine& at) {
   const std::string who = named(at, "float8");
   if (compute_ != DType::bf16)
     throw UserError(str(who, ": layers compute in ", name(compute_),
-                        ", and float8 stands between bf16; call compute_dtype(DType::bf16) first"));
+                        ", and float8 products need bf16 layers; call compute_dtype(DType::bf16) first"));
   if (!is_float8(options.gradients))
     throw UserError(str(who, ": gradients are ", name(options.gradients), "; choose f8_e5m2 or f8_e4m3"));
   if (const int64_t tp = mesh_.words.size("tp"); tp > 1)

@@ -52,7 +52,7 @@ void check_masks(const InferContext& c, const AttentionReads& reads) {
     c.fail(
         str("window is ", reads.window, ", needs 1 or more: a token sees itself and the window - 1 before"));
   if (reads.window && !reads.causal)
-    c.fail(str("window is ", reads.window, " without causal: a window lies before its token"));
+    c.fail(str("window is ", reads.window, " without causal: a window ends at its token"));
   if (reads.lengths) {
     expect_dtype(c, reads.lengths, DType::i32, "lengths");
     if (c.in[reads.lengths].shape != Shape{q[0]})

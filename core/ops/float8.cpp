@@ -103,7 +103,7 @@ Types infer_scaled_mm(const InferContext& c) {
   if (c.in[0].shape.back() != c.in[1].shape[1])
     c.fail(str("inner dims differ: ", in_text(c, 0), " and ", in_text(c, 1)));
   if (c.in[0].dtype == DType::f8_e5m2 && c.in[1].dtype == DType::f8_e5m2)
-    c.fail("both sides are f8_e5m2, of which no device has a product");
+    c.fail("both sides are f8_e5m2, and no device multiplies these");
   (void)c.attrs.flag("fast");
   if (c.in.size() == 5) {
     expect_dtype(c, 4, DType::bf16, "bias");

@@ -67,7 +67,7 @@ std::string not_held(const Number& number, DType dtype, const std::string& tenso
   const bool whole_alone = fraction || (!is_float(dtype) && !is_float8(dtype) && std::isinf(value));
   const bool floats = is_float(dtype) || is_float8(dtype);
   const std::string why =
-      whole_alone && dtype != DType::boolean ? str(name(dtype), " holds whole numbers alone")
+      whole_alone && dtype != DType::boolean ? str(name(dtype), " holds only whole numbers")
       : floats && std::fabs(value) < 1
           ? str("it becomes 0 in ", name(dtype), ", whose least number beyond 0 is ", least_of(dtype))
           : range_of(dtype);
@@ -76,7 +76,7 @@ std::string not_held(const Number& number, DType dtype, const std::string& tenso
   if (tensor.empty())
     return str(number.text(), " as ", name(dtype), ": ", why,
                wider_fits ? str("; take a dtype that does, as ", name(wider)) : "");
-  return str(number.text(), " beside ", tensor, ": ", why,
+  return str(number.text(), " with ", tensor, ": ", why,
              wider_fits ? str("; convert the tensor: x.to(", name(wider),
                               ") in Python, convert(x, DType::", name(wider), ") in C++")
                         : "");

@@ -24,7 +24,7 @@ Tensor diagonal(Tensor x, int64_t offset, Here at) {
   const int64_t rows = x.size(-2), columns = x.size(-1);
   if (offset >= columns || -offset >= rows)
     refuse("diagonal", {x}, at,
-           str("offset ", offset, " lies outside ", x.text(), ": from ", 1 - rows, " to ", columns - 1));
+           str("offset ", offset, " is outside ", x.text(), ": from ", 1 - rows, " to ", columns - 1));
   InFunction line(x, at);
   const int64_t first = std::max<int64_t>(offset, 0),
                 count = std::min(columns - first, rows + std::min<int64_t>(offset, 0));

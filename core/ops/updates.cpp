@@ -62,7 +62,7 @@ Types infer_body_update(const InferContext& c) {
     if (state.dtype != DType::f32 && state.dtype != DType::f64 && state.dtype != DType::bf16)
       c.fail(str("the state that it replaces is ", text(state), ", needs f32, or bf16 of a moment"));
     if (state.shape != c.in[0].shape)
-      c.fail(str("replaces ", text(state), " beside ", in_text(c, 0), "; one update is of one shape"));
+      c.fail(str("replaces ", text(state), " with ", in_text(c, 0), " as input 0; an update has one shape"));
     out.push_back(state);
   }
   for (size_t i = 0; i < c.in.size(); ++i)

@@ -96,7 +96,7 @@ class Scan {
     const bool line = text_[at_ + 1] == '/';
     size_t end = line ? text_.find('\n', at_) : text_.find("*/", at_ + 2);
     if (end == std::string_view::npos && !line)
-      problem_ = at_place(text_, at_, "this comment has no end; write */ behind it");
+      problem_ = at_place(text_, at_, "this comment has no end; write */ after it");
     end = end == std::string_view::npos ? text_.size() : line ? end : end + 2;
     for (; at_ < end; ++at_)
       if (text_[at_] != '\n') out_[at_] = ' ';

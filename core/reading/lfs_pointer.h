@@ -12,6 +12,6 @@ inline bool is_lfs_pointer(std::string_view begin) {
   return begin.size() >= 8 && begin.substr(0, kBegin.size()) == kBegin.substr(0, begin.size());
 }
 inline constexpr const char* kLfsPointer =
-    "is a pointer of git-lfs, and the file that it stands for is not here; fetch it with git lfs pull";
+    "is a pointer of git-lfs, and the file that it represents is not here; fetch it with git lfs pull";
 
 }  // namespace lockstep

@@ -13,15 +13,16 @@ namespace lockstep::tasks {
 
 namespace {
 struct LanguageOptions {
-  double label_smoothing = key(&label_smoothing, "label_smoothing", 0.0,
-                               "share of the target that goes to all classes alike", from_below(0, 1));
-  double z_loss =
-      key(&z_loss, "z_loss", 0.0, "times log(sum(e^logits))^2 of each target, beside the loss", at_least(0));
+  double label_smoothing =
+      key(&label_smoothing, "label_smoothing", 0.0,
+          "share of the target that is spread equally over all classes", from_below(0, 1));
+  double z_loss = key(&z_loss, "z_loss", 0.0,
+                      "weight of log(sum(e^logits))^2 of each target, added to the loss", at_least(0));
 };
 
 struct MaskedOptions {
   double mask_share =
-      key(&mask_share, "mask_share", 0.15, "share of the tokens that are to be told", between(0.01, 0.9));
+      key(&mask_share, "mask_share", 0.15, "share of the tokens to predict", between(0.01, 0.9));
   int64_t mask_id = key(&mask_id, "mask_id", -1, "the id that hides a token; -1: the last of model.vocab",
                         between(-1, 0x1p31 - 1));
 };

@@ -7,8 +7,9 @@ namespace lockstep::tasks {
 
 namespace {
 struct ClassOptions {
-  double label_smoothing = key(&label_smoothing, "label_smoothing", 0.0,
-                               "share of the target that goes to all classes alike", from_below(0, 1));
+  double label_smoothing =
+      key(&label_smoothing, "label_smoothing", 0.0,
+          "share of the target that is spread equally over all classes", from_below(0, 1));
 };
 struct RegressionOptions {
   std::string loss =

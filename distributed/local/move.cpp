@@ -165,7 +165,7 @@ void move_all(const Send& send, const std::vector<const Collective*>& by_rank) {
   copy(std::get<Recv>(*by_rank[1]).data, send.data, send.count, send.dtype);
 }
 void move_all(const Recv&, const std::vector<const Collective*>&) {
-  throw InternalError("a recv stands before its send");
+  throw InternalError("a recv comes before its send");
 }
 void move_all(const Barrier&, const std::vector<const Collective*>&) {}
 }  // namespace

@@ -161,7 +161,7 @@ def _assembled(folder, fqn, entry, pieces):
         path = os.path.join(folder, info.relative_path)
         where = f"{path} at {info.offset} ({fqn})"
         if os.path.basename(info.relative_path) != info.relative_path:
-            _refuse(folder, f"{fqn} lies in {info.relative_path}, outside of the folder")
+            _refuse(folder, f"{fqn} is in {info.relative_path}, outside of the folder")
         try:
             with open(path, "rb") as file:
                 file.seek(info.offset)

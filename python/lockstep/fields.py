@@ -63,7 +63,7 @@ def plain(field, value):
         words = " ".join(str(error).split())
         if "inhomogeneous" in words:
             _refuse(field, "has rows of several lengths", "pad them to one")
-        _refuse(field, f"is {shown(value)}, of which NumPy makes no array ({type(error).__name__}: {words})",
+        _refuse(field, f"is {shown(value)}, which NumPy does not convert to an array ({type(error).__name__}: {words})",
                 "give an array of numbers")
     if array.dtype.name in _TAKEN and array.dtype.isnative:
         return array

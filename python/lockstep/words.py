@@ -63,7 +63,7 @@ ATTRIBUTES = {
         "numpy": _NO_VALUE + "ls.forward() computes one, ls.metric() reports one",
         "detach": _NO_VALUE + "ls.metric(name, loss) reports it",
         "backward": "gradients are asked for: ls.grad(loss, state.parameters())",
-        "mean": "it is one already, a sum over a count, divided once behind all micro-batches",
+        "mean": "it is one already, a sum over a count, divided once after all micro-batches",
     },
     "Parameter": {
         "data": "state.array(name) is a copy of its values; in the step p(x) is its value",
@@ -157,7 +157,7 @@ def missing(name, known):
     if name in ELSEWHERE:
         return f"{text}; here that is {ELSEWHERE[name]}"
     near = _spelled(name, known)
-    return f"{text}; did you mean {near}?" if near else f"{text}; docs/pytorch.md has PyTorch's words beside ours"
+    return f"{text}; did you mean {near}?" if near else f"{text}; docs/pytorch.md lists PyTorch's words with ours"
 
 
 def _kind(of):

@@ -195,7 +195,7 @@ TEST(ConfigErrors, CommentsAndWhatEditorsWrite) {
   EXPECT_EQ(of("// a run\n{\"$schema\": \"x.json\", /* the data */ \"data\": {\"paths\": [\"a//b\",],},}\n"),
             "accepted");
   EXPECT_EQ(of("{/* no end"),
-            "c.json: line 1, column 2: this comment has no end; write */ behind it\n    {/* no end\n     ^");
+            "c.json: line 1, column 2: this comment has no end; write */ after it\n    {/* no end\n     ^");
   EXPECT_EQ(
       of("{\"data\": {\"paths\": [,]}}").find("c.json: line 1, column 21: this is not JSON: unexpected ','"),
       0u);

@@ -149,7 +149,7 @@ TEST(DataErrors, pointers_of_git_lfs) {
     const std::string path = folder.write(name, pointer);
     const std::string words =
         str("data.paths: ", path,
-            " is a pointer of git-lfs, and the file that it stands for is not here; fetch it "
+            " is a pointer of git-lfs, and the file that it represents is not here; fetch it "
             "with git lfs pull");
     EXPECT_EQ(tokens_error(path), words);
     EXPECT_EQ(text_error(path), words);

@@ -51,7 +51,7 @@ TEST(LossErrors, Weights) {
       "samples by mean_loss(values, weights)");
   expect_at(
       __LINE__, [&] { (void)(loss * mean_of_step(loss)); },
-      "the weight of a loss is f32[], a sum over the micro-batches that is known behind the "
+      "the weight of a loss is f32[], a sum over the micro-batches that is known after the "
       "last of them, when the gradients are made: take one that follows from weights, "
       "buffers and counts");
   expect_at(

@@ -237,7 +237,7 @@ TEST(SafetensorsErrors, Headers) {
   EXPECT_SAYS(length(0, 5), "f is not a safetensors file: it has 5 bytes");
   EXPECT_SAYS(
       length(2336927755350992246, 130),
-      "f is a pointer of git-lfs, and the file that it stands for is not here; fetch it with git lfs pull");
+      "f is a pointer of git-lfs, and the file that it represents is not here; fetch it with git lfs pull");
   EXPECT_SAYS(length(100, 50), "the header's length is 100 bytes, but only 42 follow");
   EXPECT_SAYS(length(uint64_t{1} << 63, 50), "but only 42 follow");
   EXPECT_SAYS(length(200'000'000, 1'000'000'000), "the format allows 100000000");

@@ -22,7 +22,7 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
   for (const char* name : {"p.json", "p.model"})
     expect_words(
         refusal_of(folder_.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:4d\n")),
-        str(name, " is a pointer of git-lfs, and the file that it stands for is not here; fetch it with"));
+        str(name, " is a pointer of git-lfs, and the file that it represents is not here; fetch it with"));
   std::string deep = "0";
   for (int i = 0; i < 70; ++i) deep = "[" + deep + "]";
   expect_words(refusal_of(folder_.write("x.json", "{\"a\": " + deep + "}")),

@@ -86,7 +86,7 @@ TEST(TuningErrors, Adapters) {
 TEST(TuningErrors, AdaptersOfAProgram) {
   State state(solo_mesh(), 1);
   const Embedding table(state / "table", 4, 2);
-  EXPECT_NE(refusal([&] { state.lora({}); }).find("the model has no weights that adapters stand beside"),
+  EXPECT_NE(refusal([&] { state.lora({}); }).find("the model has no weights that can have adapters"),
             std::string::npos);
   const Linear layer(state / "a", 2, 3);
   EXPECT_NE(refusal([&] { state.lora({.rank = 0}); }).find("rank is 0; it must be at least 1"),
@@ -133,11 +133,12 @@ TEST(TuningErrors, Float8OfAProgram) {
   const int line = __LINE__ + 1;
   const std::string early = refusal([&] { state.float8(); });
   EXPECT_EQ(early, str("[float8] tuning_errors_test.cpp:", line,
-                       ": layers compute in f32, and float8 stands between bf16; call "
+                       ": layers compute in f32, and float8 products need bf16 layers; call "
                        "compute_dtype(DType::bf16) first"));
   state.compute_dtype(DType::f16);
-  EXPECT_NE(refusal([&] { state.float8(); }).find("layers compute in f16, and float8 stands between bf16"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal([&] { state.float8(); }).find("layers compute in f16, and float8 products need bf16 layers"),
+      std::string::npos);
   state.compute_dtype(DType::bf16);
   EXPECT_NE(refusal([&] {
               state.float8({.gradients = DType::f16});

@@ -90,7 +90,7 @@ class Refused(unittest.TestCase):
         self.told(lambda x: x.split(2, dim=7), "[split] ", "dim")
         self.told(lambda x: x.argmax(1).clamp(min=1), "[clamp] ", "hi is missing")
         self.told(lambda x: ls.embedding(x[0].argmax(1), x[0]), "[embedding] ",
-                  "the ids i32[4] stand before the table f32[4,5]; the table comes first, embedding(table, ids)")
+                  "the ids i32[4] are before the table f32[4,5]; the table comes first, embedding(table, ids)")
         self.told(lambda x: ls.metric("a", 3), "[metric] ", "is 3; it must be")
 
     def test_what_is_bound_by_hand(self):
@@ -203,7 +203,7 @@ class Refused(unittest.TestCase):
         self.told(lambda x: x[x > 0], "[index] ", "where(mask, x, other)")
         self.told(lambda x: x[x.to(ls.i32)], "[index] ", "index_select")
         self.told(lambda x: x.__setitem__(0, 1), "a tensor, f32[3,4,5], is never written in place", error=TypeError)
-        self.told(lambda x: x[..., ...], "... stands 2 times; write it once")
+        self.told(lambda x: x[..., ...], "... occurs 2 times; write it once")
         self.told(lambda x: x[0, 0, 0, 0], "4 indices of f32[3,4,5]")
         self.told(lambda x: x[3], "index 3 of dim 0")
         np.testing.assert_array_equal(computed(lambda x: x[np.int64(1), np.array(2):, -2**70:2**70], A), A[1, 2:])

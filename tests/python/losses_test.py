@@ -70,7 +70,7 @@ class Sums(unittest.TestCase):
 
     def test_refused(self):
         for loss_of, words in (
-            (lambda a, z: a * a, "a product of losses is no loss: their means are known behind the last micro-batch"),
+            (lambda a, z: a * a, "a product of losses is no loss: their means are known after the last micro-batch"),
             (lambda a, z: a / a, "a quotient of losses is no loss"),
             (lambda a, z: 1 / a, "a quotient of losses is no loss"),
             (lambda a, z: z.sum() / a, "a quotient of losses is no loss"),

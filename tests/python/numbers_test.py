@@ -154,27 +154,27 @@ class Numbers(unittest.TestCase):
 
     def test_words_name_the_conversion(self):
         for function, words in (
-            (lambda x: x * 0.5, r"\[mul\] numbers_test.py:\d+: 0.5 beside i32\[3\]: i32 holds whole numbers alone; "
+            (lambda x: x * 0.5, r"\[mul\] numbers_test.py:\d+: 0.5 with i32\[3\]: i32 holds only whole numbers; "
                                 r"convert the tensor: x.to\(f32\) in Python"),
-            (lambda x: x >= 0.5, r"\[le\] .*0.5 beside i32\[3\]"),
-            (lambda x: x + 2**40, r"1099511627776 beside i32\[3\]: i32 holds -2147483648 to 2147483647; convert the "
+            (lambda x: x >= 0.5, r"\[le\] .*0.5 with i32\[3\]"),
+            (lambda x: x + 2**40, r"1099511627776 with i32\[3\]: i32 holds -2147483648 to 2147483647; convert the "
                                   r"tensor: x.to\(i64\)"),
-            (lambda x: x.to(ls.u8) + 300, r"300 beside u8\[3\]: u8 holds 0 to 255"),
-            (lambda x: x.to(ls.u8) - 127.5, r"127.5 beside u8\[3\]"),
+            (lambda x: x.to(ls.u8) + 300, r"300 with u8\[3\]: u8 holds 0 to 255"),
+            (lambda x: x.to(ls.u8) - 127.5, r"127.5 with u8\[3\]"),
             (lambda x: x.to(ls.u8) / 255, r"\[div\] .*u8\[3\] and a number have a quotient with a "
                                           r"fraction.*x.to\(f32\) / 255, .* x // 255"),
             (lambda x: 1 / x, r"\[div\] .*i32\[3\] and a number have a quotient with a fraction"),
-            (lambda x: x + (2**63 + 1), r"9223372036854775809 beside i32\[3\]"),
-            (lambda x: x.to(ls.i64) + 2**63, r"9223372036854775808 beside i64\[3\]: i64 holds .*x.to\(u64\)"),
+            (lambda x: x + (2**63 + 1), r"9223372036854775809 with i32\[3\]"),
+            (lambda x: x.to(ls.i64) + 2**63, r"9223372036854775808 with i64\[3\]: i64 holds .*x.to\(u64\)"),
             (lambda x: x.to(ls.i64) + (-2**63 - 1), r"beside i64\[3\]: i64 holds"),
             (lambda x: x.to(ls.u64) + 2**64, r"beside u64\[3\]: u64 holds 0 to 18446744073709551615"),
             (lambda x: ls.full(x, [2], math.nan, ls.i32),
-             r"\[full\] .*NaN as i32: i32 holds whole numbers alone; take a dtype that does, as f32"),
-            (lambda x: x.masked_fill(x == 0, -math.inf), r"\[masked_fill\] .*-inf beside i32\[3\]"),
+             r"\[full\] .*NaN as i32: i32 holds only whole numbers; take a dtype that does, as f32"),
+            (lambda x: x.masked_fill(x == 0, -math.inf), r"\[masked_fill\] .*-inf with i32\[3\]"),
             (lambda x: ls.randint(x, [3], 0, 2**32), r"\[randint\] .*4294967295 as i32"),
-            (lambda x: x.to(ls.f16) * 1e-9, r"1e-09 beside f16\[3\]: it becomes 0 in f16, whose least number beyond 0 "
+            (lambda x: x.to(ls.f16) * 1e-9, r"1e-09 with f16\[3\]: it becomes 0 in f16, whose least number beyond 0 "
                                             r"is 5.9604645e-08; convert the tensor: x.to\(f32\)"),
-            (lambda x: x.to(ls.f32) * 1e300, r"1e\+300 beside f32\[3\]: it is beyond f32, whose largest number is "
+            (lambda x: x.to(ls.f32) * 1e300, r"1e\+300 with f32\[3\]: it is beyond f32, whose largest number is "
                                              r"3.4028235e\+38"),
         ):
             with self.assertRaisesRegex(ls.UserError, words):

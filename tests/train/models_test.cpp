@@ -175,7 +175,7 @@ TEST(Models, OptionsThatDoNotFitAreRefusedInTheWordsOfKeys) {
       {"convnext", {{"depths", {3, 3}}}, "model.depths has 2 stages, model.widths has 4; give both one"},
       {"convnext",
        {{"size", 16}},
-       "model.size is 16, less than a pixel behind 4 stages; it must be at least 32"},
+       "model.size is 16, less than a pixel after 4 stages; it must be at least 32"},
       {"unet",
        {{"size", 40}},
        "model.size is 40, not a multiple of what 4 halvings (model.depth) need, 16; 32"},

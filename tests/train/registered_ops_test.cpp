@@ -209,7 +209,7 @@ TEST(RegisteredOps, DefinitionsThatAreNotWholeAreRefused) {
           "its sample 1 fails: placement rule \"ab,c->ab\" has 2 letters for f32[2,1,17]",
           squeeze_rows("bad::op"));
   refused([](D& d) { d.dtypes = {DType::i32}, d.samples[0].in[0].dtype = DType::i32; },
-          "its sample 0 fails: the attribute \"k\" is 1.5 as i32: i32 holds whole numbers alone");
+          "its sample 0 fails: the attribute \"k\" is 1.5 as i32: i32 holds only whole numbers");
   refused(
       [](D& d) {
         d.attrs = {{"n", AttrType::integer}};

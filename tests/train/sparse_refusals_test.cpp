@@ -154,7 +154,7 @@ TEST(SparseRefusals, TablesHaveTwoDimsAndAreSplitByRows) {
                s.plan(s.step(adam));
              }),
              {"[place] ", "\"optim.table.weight.exp_avg\" is a moment of the sparse table \"table.weight\"",
-              "which is Shard(0) on dp_shard: both are split alike"});
+              "which is Shard(0) on dp_shard: both are split in the same way"});
 }
 
 TEST(SparseRefusals, ALossThatTakesNoRowsHasNoGradient) {

@@ -105,7 +105,7 @@ const std::vector<Refusal> kRefusals{
      [](auto& t) { attend(t, {.bias = t(F, {3, 6, 6})}); }},
     {"sdpa", "bias is bf16[4,6,6], needs the dtype of q f32[2,6,4,8]; convert it?",
      [](auto& t) { attend(t, {.bias = t(H, {4, 6, 6})}); }},
-    {"sdpa", "window is 3 without causal: a window lies before its token",
+    {"sdpa", "window is 3 without causal: a window ends at its token",
      [](auto& t) { attend(t, {.window = 3}); }},
     {"sdpa", "window is -1, needs 1 or more", [](auto& t) { attend(t, {.causal = true, .window = -1}); }},
     {"sdpa", "q has 6 tokens, k has 7: a causal mask needs as many",

@@ -228,7 +228,7 @@ TEST(Inits, IntegersAreExactOrRefused) {
     }
   };
   refused(init::constant(0.5), DType::i32,
-          "starts as 0.5 as i32: i32 holds whole numbers alone; take a dtype that does, as f32");
+          "starts as 0.5 as i32: i32 holds only whole numbers; take a dtype that does, as f32");
   refused(init::constant(256), DType::u8, "starts as 256 as u8: u8 holds 0 to 255");
   refused(init::normal(1), DType::i32,
           "starts by numbers with a fraction, and is i32; take a dtype of floats");
@@ -252,17 +252,18 @@ TEST(Inits, WhatDoesNotFitTheShape) {
   refused(init::dirac(2), {3, 2}, "starts as a dirac of 2 groups, which do not divide 3 outputs");
   refused(init::sparse(0.5), {3},
           "starts with zeros in each column of a matrix, which has 2 dims, and has 1");
-  refused(init::sparse(1.5), {3, 2}, "starts with a share of zeros of 1.5, which lies between 0 and 1");
+  refused(init::sparse(1.5), {3, 2}, "starts with a share of zeros of 1.5, which must be between 0 and 1");
   refused(init::uniform(2, 1), {3}, "starts uniform between 2 and 1; the lower comes first");
   refused(init::uniform(0, std::numeric_limits<double>::infinity()), {3},
           "starts uniform between 0 and inf; the lower comes first, and both are finite");
-  refused(init::uniform(std::nextafter(1, 0), 1), {3},
-          "starts uniform from 0.9999999999999999 to before 1, where no number of f32 lies; bring the bounds "
-          "apart");
+  refused(
+      init::uniform(std::nextafter(1, 0), 1), {3},
+      "starts uniform from 0.9999999999999999 to before 1, where no number of f32 exists; move the bounds "
+      "apart");
   refused(init::truncated_normal(0), {3},
           "starts normal with deviation 0 between -2 and 2; the deviation is positive");
   refused(init::truncated_normal(1e-300, 0, 1e100, 2e100), {3},
-          "starts normal around 0 with deviation 1e-300 between 1e+100 and 2e+100, where no number lies");
+          "starts normal around 0 with deviation 1e-300 between 1e+100 and 2e+100, where no number exists");
   refused(init::elements({}), {3}, "starts by a function that is empty");
 }
 

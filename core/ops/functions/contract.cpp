@@ -220,9 +220,9 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& given, Here 
       if (count == 1 && std::isalpha(static_cast<unsigned char>(label))) result += label;
   }
   for (size_t i = 0; i < result.size(); ++i) {
-    if (!sizes.count(result[i])) fail(str('\'', result[i], "' of the result stands in no operand"));
+    if (!sizes.count(result[i])) fail(str('\'', result[i], "' of the result is in no operand"));
     if (result.find(result[i], i + 1) != std::string::npos)
-      fail(str('\'', result[i], "' stands twice in the result"));
+      fail(str('\'', result[i], "' occurs twice in the result"));
   }
 
   InFunction line(tensors[0], at);

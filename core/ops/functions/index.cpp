@@ -54,7 +54,7 @@ Tensor embedding(Tensor table, Tensor ids, Here at) {
   need("embedding", {table}, at);
   if (ids.defined() && is_float(ids.dtype()) && is_integer(table.dtype()))
     refuse("embedding", {table, ids}, at,
-           str("the ids ", table.text(), " stand before the table ", ids.text(),
+           str("the ids ", table.text(), " are before the table ", ids.text(),
                "; the table comes first, embedding(table, ids)"));
   Tensor rows = apply1(ops::embedding, {table, narrow("embedding", ids, at)}, {}, at);
   const auto builder = table.builder();

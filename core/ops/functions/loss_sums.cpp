@@ -72,7 +72,7 @@ Tensor scalar_of(const Tensor& given, const Tensor& beside, Here at, const char*
     fail(str(what, " is ", given.text(), " and differs from micro-batch to micro-batch: ", instead));
   if (when == Known::behind_the_last)
     fail(str(what, " is ", given.text(),
-             ", a sum over the micro-batches that is known behind the last of them, when the gradients are "
+             ", a sum over the micro-batches that is known after the last of them, when the gradients are "
              "made: take one that follows from weights, buffers and counts"));
   Tensor out = given.ndim() == 0 ? given : reshape(given, {}, at);
   return out.dtype() == beside.dtype() ? out : convert(out, beside.dtype(), at);

@@ -75,8 +75,9 @@ Tensor uniform(Tensor beside, Shape shape, double lo, double hi, DType dtype, He
   const DType drawn = dtype == DType::f64 ? DType::f32 : dtype;
   const double most = most_of_uniform(lo, hi, dtype);
   if (lo < hi && most < lo)
-    refuse("uniform", {beside}, at,
-           str("no number of ", name(drawn), " lies from ", number_text(lo), " to before ", number_text(hi)));
+    refuse(
+        "uniform", {beside}, at,
+        str("no number of ", name(drawn), " exists from ", number_text(lo), " to before ", number_text(hi)));
   InFunction line(beside, at);
   Tensor u = unit(beside, shape);
   if (lo == 0 && hi == 1 && drawn == DType::f32) return convert(u, dtype);
@@ -118,7 +119,7 @@ Tensor truncated_normal(Tensor beside, Shape shape, double mean, double deviatio
       below(std::nextafter(hi, kInfinity), DType::f32) < lo)
     refuse("truncated_normal", {beside}, at,
            str("mean ", number_text(mean), ", deviation ", number_text(deviation), ", bounds ",
-               number_text(lo), " and ", number_text(hi), ": no number of f32 lies there"));
+               number_text(lo), " and ", number_text(hi), ": no number of f32 exists there"));
   InFunction line(beside, at);
   Tensor x;
   if (least >= 0) {
