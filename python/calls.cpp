@@ -117,7 +117,7 @@ void answer_calls(nb::module_& m) {
         answer_for_class(value);
       else
         answer_for(value, nb::cast<std::string>(name));
-  m.def("_line", [] { return python_line().text(); }, "The user's line, as messages name it.");
+  m.def("_line", [] { return python_line().text(); }, "The user's line, as in error messages.");
   m.def(
       "_traced",
       []() -> std::optional<Tensor> {

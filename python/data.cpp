@@ -146,7 +146,8 @@ SampleData token_data(const std::string& path, int64_t context, int64_t vocab, c
 }  // namespace
 
 void bind_data(nb::module_& m) {
-  nb::class_<SampleData>(m, "SampleData", "Samples by their number: fields by name, and what fills them.")
+  nb::class_<SampleData>(m, "SampleData",
+                         "Samples by number: their fields, and the function that fills them.")
       .def(
           "__init__",
           [](SampleData* self, nb::dict fields, nb::callable sample) {

@@ -38,13 +38,14 @@ void throw_if_ours(const nb::python_error& error) {
 
 void bind_errors(nb::module_& m) {
   nb::object base = nb::exception<Error>(m, "Error");
-  base.attr("__doc__") = "What Lockstep raises: UserError, PeerError or InternalError.";
+  base.attr("__doc__") = "The base of Lockstep's errors: UserError, PeerError and InternalError.";
   nb::exception<UserError>(m, "UserError", base.ptr()).attr("__doc__") =
-      "The input is wrong: the message names the thing, the line and the way out. A rank exits with 2.";
+      "The input is wrong: the message names the thing, the line and the way out. The rank exits with "
+      "code 2.";
   nb::exception<PeerError>(m, "PeerError", base.ptr()).attr("__doc__") =
-      "A rank died, hangs or disagrees. A rank exits with 75, and trainrun may start again.";
+      "A rank died, hangs or disagrees. The rank exits with code 75, and trainrun may restart the run.";
   nb::exception<InternalError>(m, "InternalError", base.ptr()).attr("__doc__") =
-      "A defect of Lockstep. A rank exits with 70.";
+      "A defect of Lockstep. The rank exits with code 70.";
   for (const char* name : {"Error", "UserError", "PeerError", "InternalError"})
     m.attr(name).attr("__module__") = "lockstep";
   m.def(
@@ -57,9 +58,8 @@ void bind_errors(nb::module_& m) {
         launcher::leave_worker(std::move(failure), told);
       },
       nb::arg("kind"), nb::arg("message"), nb::arg("told"),
-      "Ends this rank as an exception that nobody caught does: an error record under trainrun, and the exit "
-      "code of "
-      "its kind. `told`: the terminal has the message already.");
+      "Ends this rank as an uncaught exception does: with an error record under trainrun and the exit "
+      "code of its kind. `told`: the terminal already has the message.");
 }
 
 }  // namespace lockstep::python

@@ -174,30 +174,29 @@ nb::object run_forward(OwnForward& own, nb::args in_order, nb::kwargs by_name) {
 }  // namespace
 
 void bind_forwards(nb::module_& m) {
-  nb::class_<OwnForward>(m, "Forward", nb::type_slots(kOwnForwardSlots),
-                         "A compiled function without a loss: forward(x) with arrays, gives an array, or as "
-                         "many as the function, "
-                         "in a tuple, list or dict as it does. Arrays of other sizes are compiled for when "
-                         "they first come, up to "
-                         "max_shapes of them.")
+  nb::class_<OwnForward>(
+      m, "Forward", nb::type_slots(kOwnForwardSlots),
+      "A compiled function without a loss: forward(x) takes arrays and returns arrays in the structure "
+      "of the function's result (one, or a tuple, list or dict). Arrays of other sizes are compiled "
+      "when they are first passed, up to max_shapes of them.")
       .def("__call__", &run_forward, nb::arg("arrays"), nb::arg("by_name"),
-           "NumPy arrays, or any that speak DLPack, in the order of the fields or by name.")
+           "Takes arrays of NumPy, or of any library with DLPack, in the order of the fields or by name.")
       .def_prop_rw(
           "done", [](const OwnForward& self) { return self.done; },
           [](OwnForward& self, int64_t done) { self.done = checked_done(done, "calls"); },
           nb::for_setter(nb::arg("done")),
-          "Calls that are done, which random numbers count: set it to draw those of an earlier call again.")
-      .def_ro("seed", &OwnForward::seed, "What random numbers follow from, beside the number of the call.")
+          "The number of completed calls, on which random numbers depend: set it to repeat those of an "
+          "earlier call.")
+      .def_ro("seed", &OwnForward::seed,
+              "The seed of random numbers, which also depend on the number of the call.")
       .def("__repr__", [](const OwnForward& self) { return str("Forward(", words_of(self.fields), ")"); });
-  m.def(
-      "forward", &compile_forward, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-      nb::arg("max_shapes") = compiler::kMostShapes, nb::arg("seed") = nb::none(), nb::keep_alive<0, 1>(),
-      nb::rv_policy::take_ownership,
-      "Compiles function(x, ...) for inputs of these dtypes and shapes, {\"x\": (f32, [8, 20])}: "
-      "evaluation, generation, samples. The function returns a tensor, or a tuple, list or dict of them. "
-      "What "
-      "it draws (randn, multinomial, dropout) follows from `seed`, that of the state if None, and the number "
-      "of the call; the layer Dropout does nothing. On one rank.");
+  m.def("forward", &compile_forward, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
+        nb::arg("max_shapes") = compiler::kMostShapes, nb::arg("seed") = nb::none(), nb::keep_alive<0, 1>(),
+        nb::rv_policy::take_ownership,
+        "Compiles function(x, ...) for inputs of these dtypes and shapes, {\"x\": (f32, [8, 20])}, for "
+        "evaluation or generation. The function returns a tensor, or a tuple, list or dict of them. Its "
+        "random numbers (randn, multinomial, dropout) depend on `seed`, by default that of the state, "
+        "and on the number of the call. The layer Dropout does nothing. Runs on one rank.");
 }
 
 }  // namespace lockstep::python

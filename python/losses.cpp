@@ -83,10 +83,10 @@ void bind_arithmetic(LossClass& loss) {
 }  // namespace
 
 void bind_loss(nb::module_& m) {
-  LossClass loss(m, "Loss",
-                 "A sum and a count: divided once, after both are summed over all micro-batches and ranks. "
-                 "Losses are added and weighed, a + 0.5 * b, sum([a, b, c]): each is divided by its own "
-                 "count.");
+  LossClass loss(
+      m, "Loss",
+      "A sum and a count: divided once, after both are summed over all micro-batches and ranks. Losses "
+      "can be added and weighted, a + 0.5 * b, sum([a, b, c]): each is divided by its own count.");
   loss.def(
           "__init__", [](Loss* self, Tensor sum, Tensor count) { new (self) Loss{sum, count}; },
           nb::arg("sum"), nb::arg("count"))
@@ -98,7 +98,7 @@ void bind_loss(nb::module_& m) {
             CallingLine line;
             return terms_of("loss", x);
           },
-          "The losses that it is the sum of: itself, where it is none.")
+          "The terms of a sum of losses, or the loss itself.")
       .def("__repr__", [](const Loss& x) { return "Loss(" + text_of(x) + ")"; })
       .def("__bool__", &no_truth)
       .def("__gt__", [](const Loss& x, nb::handle) { return no_truth(x); })

@@ -133,11 +133,11 @@ void bind_convolutions(nb::module_& m) {
 
 void bind_models(nb::module_& m) {
   m.def("custom_gradient", &with_gradient, nb::arg("forward"), nb::arg("backward"), nb::arg("inputs"),
-        "Outputs of forward(*inputs), whose gradient is backward(saved, gradients): a list with one gradient "
-        "per input, None for "
-        "none. forward gives its outputs, or (outputs, saved), lists both. As torch.autograd.Function.");
+        "Outputs of forward(*inputs) with a custom gradient, backward(saved, gradients): a list with one "
+        "gradient per input, None for none. forward returns its outputs, or (outputs, saved), both "
+        "lists. As torch.autograd.Function.");
   nb::class_<models::Model>(m, "Model",
-                            "A model of a family: what it reads, and a call that computes its output.")
+                            "A model of a family: its inputs, and a call that computes its output.")
       .def_prop_ro(
           "inputs",
           [](const models::Model& self) {
@@ -160,7 +160,7 @@ void bind_models(nb::module_& m) {
             std::vector<Tensor> out = self.forward(list_of(inputs, "model"));
             return out.size() == 1 ? nb::cast(out[0]) : nb::cast(out);
           },
-          "The output, or a list where there are several.")
+          "The output, or a list if there are several.")
       .def(
           "features",
           [](const models::Model& self, nb::args inputs) -> nb::object {
@@ -172,8 +172,8 @@ void bind_models(nb::module_& m) {
             return nb::cast(self.features(list_of(inputs, "model"))[0]);
           },
           nb::arg("inputs"),
-          "The last hidden state, which the head reads: [B,T,C] of tokens, or of a class token and patches. "
-          "For a head of one's own.")
+          "The last hidden state, which the head reads: [B,T,C] for tokens, or for a class token and "
+          "patches. For a head of your own.")
       .def(
           "part",
           [](const models::Model& self, const std::string& name, nb::args inputs) -> nb::object {
@@ -188,7 +188,7 @@ void bind_models(nb::module_& m) {
             std::vector<Tensor> out = found->second(list_of(inputs, "model"));
             return out.size() == 1 ? nb::cast(out[0]) : nb::cast(out);
           },
-          nb::arg("name"), nb::arg("inputs"), "One network of a family of several: \"generator\".");
+          nb::arg("name"), nb::arg("inputs"), "One network of a family with several: \"generator\".");
   m.def(
       "build",
       [](Scope at, const std::string& kind, nb::kwargs options) {
@@ -198,8 +198,8 @@ void bind_models(nb::module_& m) {
         return out;
       },
       nb::arg("at"), nb::arg("kind"), nb::arg("options"), nb::keep_alive<0, 1>(),
-      "The model of a family, with options as the keys of `model` in a config: build(state.root, \"gpt\", "
-      "vocab=256, width=64).");
+      "Builds a model of a family; options are the keys of `model` in a config: build(state.root, "
+      "\"gpt\", vocab=256, width=64).");
   m.def("families", &models::family_names, "The kinds that build() takes.");
 }
 

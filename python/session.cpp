@@ -155,9 +155,10 @@ Elements elements_for(const State& state, const std::string& name, nb::handle ar
 }
 
 void bind_state_of_session(nb::module_& m) {
-  nb::class_<State>(m, "State",
-                    "Everything that outlives a step: parameters, moments, buffers. Recorded first, "
-                    "allocated when a step runs.")
+  nb::class_<State>(
+      m, "State",
+      "Everything that outlives a step: parameters, moments, buffers. Tensors are recorded first and "
+      "allocated when a step runs.")
       .def(
           "__init__", [](State* self, const LiveMesh& mesh, uint64_t seed) { new (self) State(mesh, seed); },
           nb::arg("mesh"), nb::arg("seed") = 0)
@@ -175,9 +176,8 @@ void bind_state_of_session(nb::module_& m) {
             return held_parameters(parameters_named(nb::cast<State&>(self), globs), self);
           },
           nb::sig("def parameters(self, *globs: str) -> list[Parameter]"),
-          "Those that are trained, in the order of recording: all, or the weights, or layers, that any of "
-          "the "
-          "globs names, as in parameters(\"G.**\").")
+          "The trained parameters in the order of recording: all, or those that any of the globs names, "
+          "directly or by their layer, as in parameters(\"G.**\").")
       .def(
           "names",
           [](const State& state) {
@@ -185,7 +185,7 @@ void bind_state_of_session(nb::module_& m) {
             for (const Spec& spec : state.specs()) out.push_back(spec.fqn);
             return out;
           },
-          "Of all that it holds, in the order of recording.")
+          "The names of all tensors, in the order of recording.")
       .def(
           "_specs",
           [](const State& state) {
@@ -195,10 +195,11 @@ void bind_state_of_session(nb::module_& m) {
                                         spec.trainable, !spec.of.empty()));
             return out;
           },
-          "What its repr shows: name, type, numbers, whether it is trained, whether it is a moment.")
+          "The rows of its repr: name, type, number of elements, whether it is trained, whether it is a "
+          "moment.")
       .def_prop_ro("seed", &State::seed)
       .def("find", &State::find_spec, nb::arg("name"), nb::keep_alive<0, 1>(),
-           "The parameter of this name; a false one where there is none.")
+           "The parameter of this name; a false one if there is none.")
       .def(
           "compute_dtype",
           [](State& state, DType dtype) {
@@ -206,7 +207,7 @@ void bind_state_of_session(nb::module_& m) {
             state.compute_dtype(dtype);
           },
           nb::arg("dtype").noconvert(),
-          "What contractions compute in: f32, bf16 or f16, as torch.autocast. Parameters stay f32.")
+          "Sets the dtype of contractions: f32, bf16 or f16, as torch.autocast. Parameters stay f32.")
       .def(
           "float8",
           [](State& state, DType gradients, const std::vector<std::string>& skip, bool head,
@@ -217,17 +218,17 @@ void bind_state_of_session(nb::module_& m) {
           nb::kw_only(), nb::arg("gradients").noconvert() = DType::f8_e5m2,
           nb::arg("skip") = std::vector<std::string>{}, nb::arg("head") = false,
           nb::arg("recipe") = "tensorwise", nb::arg("history") = 16,
-          "Linear layers that are recorded so far multiply in float8, but those that the globs of `skip` "
-          "name; with `head` heads, too. `recipe`: a scale for each tensor (tensorwise), or for each row of "
-          "what a product reads (rowwise), or for each tensor by what it had in the last `history` steps "
-          "(delayed). After compute_dtype(bf16).")
+          "Makes the linear layers recorded so far multiply in float8, except those that the globs of "
+          "`skip` name; with `head` heads, too. `recipe`: one scale per tensor (tensorwise), per row of an "
+          "operand (rowwise), or per tensor from its values in the last `history` steps (delayed). Call it "
+          "after compute_dtype(bf16).")
       .def(
           "zero",
           [](State& state, int level) {
             CallingLine line;
             state.zero(level);
           },
-          nb::arg("level"), "How much dp_shard splits: 1 and 2 moments, 3 parameters too.")
+          nb::arg("level"), "What dp_shard splits: 1 and 2: moments; 3: parameters too.")
       .def(
           "freeze",
           [](State& state, const std::vector<std::string>& weights) {
@@ -235,7 +236,8 @@ void bind_state_of_session(nb::module_& m) {
             state.freeze(weights);
           },
           nb::arg("weights"),
-          "The weights, or layers, that any of the globs names are not trained. Before the optimizer.")
+          "Freezes the weights that any of the globs names, directly or by their layer. Call it before the "
+          "optimizer is made.")
       .def(
           "lora",
           [](State& state, int64_t rank, double alpha, double dropout,
@@ -245,16 +247,16 @@ void bind_state_of_session(nb::module_& m) {
           },
           nb::arg("rank") = 8, nb::kw_only(), nb::arg("alpha") = 16.0, nb::arg("dropout") = 0.0,
           nb::arg("targets") = std::vector<std::string>{}, nb::arg("also") = std::vector<std::string>{},
-          "Freezes all, and trains adapters beside the weights of linear layers that the globs name (none: "
-          "all "
-          "but heads), and as a whole what `also` names. Before the optimizer.")
+          "Freezes all weights except `also`, which are trained in full, and trains an adapter for each "
+          "linear layer that the globs `targets` name (none: all but heads). Call it before the optimizer "
+          "is made.")
       .def(
           "place",
           [](State& state, const std::vector<PlacementRule>& rules) {
             CallingLine line;
             state.place(rules);
           },
-          nb::arg("rules"), "Where tensors lie on mesh dims that their names do not decide.")
+          nb::arg("rules"), "Sets the placement of tensors on mesh dims whose name does not decide it.")
       .def(
           "materialize",
           [](State& state) {
@@ -262,8 +264,8 @@ void bind_state_of_session(nb::module_& m) {
             nb::gil_scoped_release release;
             state.materialize();
           },
-          "Allocates this rank's part, with initial values. Calling it again starts over. train(), "
-          "Checkpoint.resume() of a new folder and the first call of a step do it where nobody has.")
+          "Allocates this rank's part with initial values. A second call starts over. train(), "
+          "Checkpoint.resume() of a new folder and the first call of a step do it if it was not done.")
       .def(
           "array",
           [](State& state, const std::string& name) {
@@ -282,8 +284,8 @@ void bind_state_of_session(nb::module_& m) {
             state.set(name, given.elements.data(), given.dtype, given.shape);
           },
           nb::arg("name"), nb::arg("array").none(),
-          "The tensor has these values, now where the state has values already, and wherever it starts: "
-          "materialize(), train() of a new run. The whole array on every rank, each of which keeps its part.")
+          "Sets the values of a tensor: at once if the state has values, and whenever it starts "
+          "(materialize(), train() of a new run). Every rank passes the whole array and keeps its part.")
       .def(
           "hash",
           [](const State& state) {

@@ -179,54 +179,51 @@ void bind_steps(nb::module_& m) {
         return philox::uniform(philox::bits(seed, stream, step, index));
       },
       nb::arg("seed"), nb::arg("stream"), nb::arg("step"), nb::arg("index"),
-      "A number in [0, 1) that follows from its four keys alone: random data as a function of the sample's "
-      "number.");
+      "A number in [0, 1) that depends only on its four keys: for random data as a function of the "
+      "sample's number.");
 
   nb::class_<OwnStep>(
       m, "Step", nb::type_slots(kOwnStepSlots),
-      "A compiled step: step(x, y) with arrays of the whole global batch, [global_batch, "
-      "...] each; gives its metrics. A batch of another size, or of samples of other sizes, is "
-      "compiled when it first comes, up to max_shapes of them.")
+      "A compiled step: step(x, y) takes arrays of the whole global batch, [global_batch, ...] each, "
+      "and returns its metrics. A batch of another size, or of samples of other sizes, is compiled "
+      "when it is first passed, up to max_shapes of them.")
       .def("__call__", &run_step, nb::arg("arrays"), nb::arg("by_name"),
-           "Runs one step. NumPy arrays, or any that speak DLPack, in the order of the fields or by name; "
-           "the same on every rank, which the first call compares. Gives a dict: loss, "
-           "grad_norm, metrics of one's own; `applied`: whether the update was made; `stop`: whether a "
-           "signal asked some rank to stop.")
+           "Runs one step. Takes arrays of NumPy, or of any library with DLPack, in the order of the fields "
+           "or by name; the same on every rank, which the first call compares. Returns a dict: loss, "
+           "grad_norm and your metrics; `applied`: whether the update was applied; `stop`: whether a signal "
+           "asked a rank to stop.")
       .def_prop_rw(
           "done", [](const OwnStep& self) { return self.done; },
           [](OwnStep& self, int64_t done) { self.done = checked_done(done, "steps"); },
           nb::for_setter(nb::arg("done")),
-          "Steps that are done: what schedules and random numbers count. Set it after Checkpoint.resume().")
+          "The number of completed steps, on which schedules and random numbers depend. Set it after "
+          "Checkpoint.resume().")
       .def("__repr__",
            [](const OwnStep& self) { return str("Step(", words_of(self.fields), "; done ", self.done, ")"); })
       .def_prop_ro(
           "certificate", [](const OwnStep& self) { return last_of(self).certificate(); },
-          "Of the shape that ran last. Equal certificates promise equal bits.")
+          "The certificate of the shape that ran last. Equal certificates promise equal bits.")
       .def_prop_ro(
           "shapes", [](const OwnStep& self) { return self.steps->size(); },
-          "How many shapes of batches it is compiled for.")
+          "The number of batch shapes for which it is compiled.")
       .def(
           "describe", [](const OwnStep& self) { return last_of(self).describe(); },
           "The plan of the body as text, of the shape that ran last.");
-  m.def(
-      "compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-      nb::arg("global_batch"), nb::arg("micro_batch") = 0, nb::arg("lanes") = 0, nb::arg("threads") = 0,
-      nb::arg("memory_budget") = -1, nb::arg("max_shapes") = compiler::kMostShapes,
-      nb::arg("offload_moments") = false, nb::arg("offload_activations") = false, nb::arg("together") = 1,
-      nb::keep_alive<0, 1>(),
-      "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
-      "backward, communication and update to one "
-      "step. function(x, ...) returns the Loss; its parameters take the fields of their names, or all in "
-      "order. micro_batch: samples that a rank computes at a time; 0 takes "
-      "what the batch and the step say, as train() does. threads: 0 takes the cores of the host over its "
-      "ranks; "
-      "memory_budget: bytes of activations, "
-      "beyond which they are computed again; max_shapes: shapes of batches that the step may be called with, "
-      "each of which is compiled when it first comes; offload_moments: those of the optimizer lie in the "
-      "host's "
-      "memory; offload_activations: of what is beyond memory_budget, what is cheaper to copy waits in the "
-      "host's memory between forward and backward; together: up to so many of a rank's micro-batches run as "
-      "one, nearly as fast as one larger micro-batch, with DDP and ZeRO 1. Collective.");
+  m.def("compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
+        nb::arg("global_batch"), nb::arg("micro_batch") = 0, nb::arg("lanes") = 0, nb::arg("threads") = 0,
+        nb::arg("memory_budget") = -1, nb::arg("max_shapes") = compiler::kMostShapes,
+        nb::arg("offload_moments") = false, nb::arg("offload_activations") = false, nb::arg("together") = 1,
+        nb::keep_alive<0, 1>(),
+        "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
+        "backward, communication and update to one step. function(x, ...) returns the Loss; its "
+        "parameters take the fields of their names, or all in order. micro_batch: samples that a rank "
+        "computes at a time; 0 chooses it as train() does. threads: 0 divides the cores of the host by "
+        "its ranks. memory_budget: bytes of activations to keep; more are recomputed. max_shapes: the "
+        "number of batch shapes that the step may be called with; each is compiled when it is first "
+        "passed. offload_moments: keeps the optimizer's moments in host memory. offload_activations: "
+        "activations beyond memory_budget that are cheaper to copy than to recompute are kept in host "
+        "memory between forward and backward. together: the largest number of a rank's micro-batches to "
+        "run as one, nearly as fast as one larger micro-batch, with DDP and ZeRO 1. Collective.");
   nb::class_<Checkpoint>(m, "Checkpoint", "Checkpoints of a run folder: DIR/ckpt/step-N.")
       .def(
           "__init__",
@@ -242,8 +239,8 @@ void bind_steps(nb::module_& m) {
             return self.resume(state);
           },
           nb::arg("state"),
-          "Loads the newest whole checkpoint, or, of a folder that is new, materialises the state. Gives the "
-          "steps that are done. RUN/best and a step folder are read, too. Collective.")
+          "Loads the newest complete checkpoint, or materialises the state if the folder is new. Returns "
+          "the number of completed steps. RUN/best and a step folder can be loaded, too. Collective.")
       .def(
           "save",
           [](Checkpoint& self, int64_t done, const State& state) {
@@ -262,16 +259,15 @@ void bind_steps(nb::module_& m) {
         load_weights(state, path, options);
       },
       nb::arg("state"), nb::arg("path"), nb::kw_only(), nb::arg("at") = "", nb::arg("partial") = false,
-      "The state starts from weights at `path`: of a run, its best folder, a step folder, or safetensors "
-      "files "
-      "by name. Running means and the like come too, where the path has them; optimizers begin anew. It "
-      "holds "
-      "wherever the state starts: materialize(), Checkpoint.resume() of a new folder, train() of a new run. "
-      "Call it behind models, on every rank. Adapters of a run go on as adapters where the state has the "
-      "same ones, else they are merged into the weights; the log says which. `at`: a scope of the state, or "
-      "its path, below which the stored names are looked up (several calls fill several models). What is "
-      "missing, or of another shape, is refused, and of safetensors files what is extra; with `partial` what "
-      "only one of both sides has is left as it is, and the log lists it.");
+      "The state starts from weights at `path`: a run, its best folder, a step folder, or safetensors "
+      "files by name. Buffers such as running means are loaded, too, if the path has them; optimizers "
+      "start new. It applies whenever the state starts: materialize(), Checkpoint.resume() of a new "
+      "folder, train() of a new run. Call it after the models are made, on every rank. Adapters of a "
+      "run are loaded as adapters if the state has the same ones, else they are merged into the "
+      "weights; the log reports which. `at`: a scope of the state, or its path, under which the stored "
+      "names are looked up (several calls fill several models). Missing tensors and other shapes are "
+      "refused, and so are extra tensors of safetensors files. With `partial` tensors that only one "
+      "side has are left unchanged, and the log lists them.");
 }
 
 }  // namespace lockstep::python

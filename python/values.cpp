@@ -119,16 +119,15 @@ void bind_arithmetic(TensorClass& t) {
 
 TensorClass bind_tensor(nb::module_& m) {
   TensorClass t(m, "Tensor",
-                "A handle into the step that is traced: it has a shape and a dtype, and no values. Every "
-                "function of the "
-                "package whose first argument is a tensor x is a method, too.");
+                "A handle into the step that is traced: it has a shape and a dtype, but no values. Every "
+                "function of the package whose first argument is a tensor x is also a method.");
   t.def_prop_ro("shape", [](const Tensor& x) { return shape_tuple(x.shape()); });
   t.def_prop_ro("ndim", &Tensor::ndim);
   t.def_prop_ro("dtype", &Tensor::dtype);
-  t.def("size", &Tensor::size, nb::arg("dim"), "Of a dim; below 0 from the end.");
+  t.def("size", &Tensor::size, nb::arg("dim"), "The size of a dim; a negative dim counts from the end.");
   t.def("__repr__", [](const Tensor& x) { return x.defined() ? "Tensor(" + x.text() + ")" : "Tensor()"; });
   t.def("__getitem__", &item, nb::arg("key").none(),
-        "Numbers, slices, None and ...: as NumPy's basic indexing.");
+        "Numbers, slices, None and ..., as in NumPy's basic indexing.");
   t.def("__len__", [](const Tensor& x) {
     if (x.ndim() == 0)
       throw nb::type_error(str("a tensor of no dims, ", x.text(), ", has no length").c_str());
@@ -169,18 +168,18 @@ TensorClass bind_tensor(nb::module_& m) {
         CallingLine line;
         return stop_gradient(x);
       },
-      "The same values, through which no gradient flows: stop_gradient().");
+      "The same values as a constant: no gradient flows through it (stop_gradient()).");
   bind_arithmetic(t);
   return t;
 }
 
 void bind_inits(nb::module_& m) {
-  nb::class_<Init>(m, "Init", "How a parameter starts: made by the functions of lockstep.init.");
-  nb::class_<LinearInit>(m, "LinearInit", "How the weight and the bias of a Linear start.")
+  nb::class_<Init>(m, "Init", "Initial values of a parameter, made by the functions of lockstep.init.");
+  nb::class_<LinearInit>(m, "LinearInit", "Initial values of the weight and the bias of a Linear.")
       .def(nb::init<Init, Init>(), nb::arg("weight"), nb::arg("bias").sig("init.zeros()") = Init());
   nb::implicitly_convertible<Init, LinearInit>();
   nb::class_<Schedule>(m, "Schedule",
-                       "A rate by the number of the step: a number, or one of the functions of schedules.")
+                       "A rate as a function of the step: a number, or a result of the schedule functions.")
       .def(nb::init<double>(), nb::arg("lr"))
       .def(
           "__init__",
@@ -198,9 +197,9 @@ void bind_inits(nb::module_& m) {
             new (self) Schedule(lr, std::move(number), warmup);
           },
           nb::arg("lr"), nb::arg("factor"), nb::arg("warmup") = 0,
-          "lr times what `factor` gives for step t, counted from 1; behind a warm-up.")
+          "lr times `factor(t)` for step t, counted from 1, after a warm-up.")
       .def("at", &Schedule::at, nb::arg("step"),
-           "The rate of step `step`, counted from 1; a step whose update is not made counts, too.");
+           "The rate of step `step`, counted from 1; a skipped step counts, too.");
 }
 
 void bind_state(nb::module_& m) {
@@ -220,14 +219,14 @@ void bind_state(nb::module_& m) {
             CallingLine line;
             return p(beside);
           },
-          nb::arg("beside"), "Its value at the start of the step, in the step that `beside` belongs to.")
+          nb::arg("beside"), "Its value at the start of the step that `beside` belongs to.")
       .def(
           "computed",
           [](const Parameter& p, const Tensor& beside) {
             CallingLine line;
             return p.computed(beside);
           },
-          nb::arg("beside"), "The same as a layer computes with it: rounded to the compute dtype.");
+          nb::arg("beside"), "The same value as layers compute with it: rounded to the compute dtype.");
   auto scope = nb::class_<Scope>(m, "Scope", "A path in the state: at / \"norm\" / 0.");
   scope.def(
       "__truediv__",
@@ -250,7 +249,7 @@ void bind_state(nb::module_& m) {
         nb::arg("name"), nb::arg("shape"), nb::arg("init").sig("init.zeros()") = Init(),
         nb::keep_alive<0, 1>(), doc);
   };
-  record("parameter", &Scope::parameter, "Records a weight of this shape, f32, which is trained.");
+  record("parameter", &Scope::parameter, "Records a trained weight of this shape, f32.");
   record("frozen", &Scope::frozen, "Records a weight that is not trained.");
   scope.def(
       "buffer",
@@ -260,8 +259,8 @@ void bind_state(nb::module_& m) {
       },
       nb::arg("name"), nb::arg("shape"), nb::arg("init").sig("init.zeros()") = Init(),
       nb::arg("dtype").noconvert().sig("f32") = DType::f32, nb::keep_alive<0, 1>(),
-      "Records anything else that a step keeps.");
-  nb::class_<PlacementRule>(m, "PlacementRule", "Where tensors lie on a mesh dim.")
+      "Records any other tensor that a step keeps.");
+  nb::class_<PlacementRule>(m, "PlacementRule", "The placement of tensors on a mesh dim.")
       .def(
           "__init__",
           [](PlacementRule* self, std::string dim, std::string params, const std::string& place) {
@@ -273,8 +272,7 @@ void bind_state(nb::module_& m) {
 }
 
 void bind_gradients(nb::module_& m) {
-  nb::class_<Gradients>(m, "Gradients",
-                        "A gradient for each of some parameters, summed over all micro-batches.")
+  nb::class_<Gradients>(m, "Gradients", "One gradient per parameter, summed over all micro-batches.")
       .def(
           "__init__",
           [](Gradients* self, const std::vector<Parameter>& parameters, const std::vector<Tensor>& values) {
@@ -312,7 +310,7 @@ Schedule Rate::of(const char* owner) const {
 }
 
 void bind_optimizer(nb::module_& m) {
-  nb::class_<Optimizer>(m, "Optimizer", "What all kinds of optimizer share.")
+  nb::class_<Optimizer>(m, "Optimizer", "The base class of all optimizers.")
       .def(
           "update",
           [](Optimizer& self, const Gradients& gradients) {
@@ -320,13 +318,12 @@ void bind_optimizer(nb::module_& m) {
             self.update(gradients);
           },
           nb::arg("gradients"),
-          "Writes the update of each parameter, and the metric grad_norm. Called in the step function.")
+          "Appends the update of each parameter and the metric grad_norm. Call it in the step function.")
       .def(
           "follow", [](Optimizer& self, const Plateau& plateau) { self.follow(plateau); }, nb::arg("plateau"),
-          "Every rate times the plateau's factor from now on.")
+          "Multiplies every rate by the plateau's factor from now on.")
       .def("scalars", &Optimizer::scalars, nb::arg("step"),
-           "The numbers of step `step`, counted from 1, where the update of each step before was made: its "
-           "rate.")
+           "The host scalars of step `step`, counted from 1, if every earlier step was applied: its rate.")
       .def_prop_ro("path", &Optimizer::path);
 }
 
@@ -342,13 +339,14 @@ nb::class_<Tensor> bind_values(nb::module_& m) {
   bind_loss(m);
   bind_gradients(m);
   bind_guard<Evaluation>(m, "Evaluation",
-                         "While it lives (`with`), what is traced is for evaluation: Dropout does nothing.")
+                         "In its `with` block, tracing is for evaluation: Dropout does nothing.")
       .def("__init__", [](Within<Evaluation>* self) {
         new (self) Within<Evaluation>{[] { return std::make_shared<Evaluation>(); }, {}};
       });
-  bind_guard<Precision>(m, "Precision",
-                        "While it lives (`with`), contractions compute in this dtype, as torch.autocast: of "
-                        "the step that x belongs to.")
+  bind_guard<Precision>(
+      m, "Precision",
+      "In its `with` block, contractions of the step that x belongs to compute in this dtype, as "
+      "torch.autocast.")
       .def(
           "__init__",
           [](Within<Precision>* self, Tensor x, DType dtype) {
