@@ -24,7 +24,7 @@
 
 namespace lockstep {
 
-// What a value may be, beyond its type. Bounds hold for each element of a list.
+// Restricts the values of a key beyond their type. Bounds hold for each element of a list.
 struct Rule {
   // Empty: any. "word:N" means word: and a whole number, "word:PATH" word: and any text.
   std::vector<std::string> choices{};

@@ -6,6 +6,8 @@
 
 namespace lockstep {
 
+// before, above and row are the distances of a prefix of `a` to all prefixes of `b`. The last rule, over
+// `before`, counts a swap of two neighbouring letters as one edit.
 size_t edit_distance(std::string_view a, std::string_view b) {
   // Of the prefixes of `a` that end two letters before, one before, and here
   std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);

@@ -15,8 +15,8 @@ class NormalTail {
   double most() const { return most_; }      // the largest s
   double past(double s) const;
 
-  // past(s) / s in single precision for 0 <= s <= most: a Chebyshev series in 2 (z - low) / (high - low) - 1,
-  // where z is s, or with a root sqrt(s + shift).
+  // past(s) / s in single precision for 0 <= s <= most: a Chebyshev series in 2 (z - low) / (high - low) - 1.
+  // Here z is s, or, with a root, sqrt(s + shift).
   struct Series {
     bool root = false;
     double shift = 0, low = 0, high = 0;

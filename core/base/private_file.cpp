@@ -60,7 +60,7 @@ Descriptor open_private(const std::string& path, int flags, int at) {
     if (file || errno != EEXIST) return exact(std::move(file));
     file = open_again(at, path, flags | O_NONBLOCK);
     if (!file && errno == ENOENT) continue;
-    if (!file && (errno == ENXIO || errno == EISDIR)) errno = EINVAL;  // a pipe that nobody reads, a folder
+    if (!file && (errno == ENXIO || errno == EISDIR)) errno = EINVAL;  // a pipe without a reader, a folder
     if (!file) return file;
     struct stat found;
     if (::fstat(file.get(), &found) != 0) return Descriptor();

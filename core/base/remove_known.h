@@ -12,7 +12,7 @@ namespace lockstep {
 // "step-20/manifest.json".
 struct Entry {
   std::string path;
-  bool folder = false;  // a link is none
+  bool folder = false;  // false for a link
 };
 using IsOurs = std::function<bool(const Entry&)>;
 

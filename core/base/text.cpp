@@ -90,6 +90,8 @@ class Glob {
     while (place < pattern_.size() && pattern_[place] == '*') ++place;
     return place;
   }
+  // Follows the state `at` over one character: a star stays in its state, a plain character goes on to the
+  // next one. Returns whether it matches.
   bool step(size_t at, char c) {
     const char own = pattern_[at];
     if (own == '*') {
@@ -111,6 +113,7 @@ class Glob {
 };
 }  // namespace
 
+// The text before the first special character is compared directly, since most patterns are plain names.
 bool glob_match(std::string_view pattern, std::string_view text) {
   const size_t plain = std::min(pattern.find_first_of("*{"), pattern.size());
   if (text.substr(0, plain) != pattern.substr(0, plain)) return false;

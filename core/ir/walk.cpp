@@ -19,6 +19,8 @@ PerValue<std::vector<NodeId>> users_of(const Graph& graph) {
   return users;
 }
 
+// One pass backward suffices, since nodes are in a valid order: every user of a value comes after its
+// producer.
 PerNode<bool> needed_nodes(const Graph& graph) {
   PerValue<bool> value_needed(graph.values.size());
   PerNode<bool> node_needed(graph.nodes.size());
@@ -33,6 +35,7 @@ PerNode<bool> needed_nodes(const Graph& graph) {
   return node_needed;
 }
 
+// One pass forward suffices for the same reason.
 PerValue<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roots) {
   PerValue<bool> reached(graph.values.size());
   for (ValueId root : roots) reached[root] = true;

@@ -98,8 +98,9 @@ struct Array {
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank,
                  bool allocate = true);
 
-// True for exactly one of the ranks that hold this rank's pieces (coordinate 0 on every mesh dim on which the
-// array is replicated): sums over elements, such as the state hash, count each element once.
+// True for exactly one of the ranks that hold this rank's pieces: the one with coordinate 0 on every mesh dim
+// on which the array is replicated. Sums over elements, such as the state hash, count each element once this
+// way.
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank);
 
 StateHash hash_elements(const Array& array);  // of this rank's elements

@@ -57,6 +57,7 @@ struct Difference {
   std::string key;
   std::optional<std::string> odd, right;  // absent: the rank has no such line
 };
+// Lines that differ or that `odd` lacks, in the order of `right`, then lines that only `odd` has.
 std::vector<Difference> differences(const FingerprintPart& odd, const FingerprintPart& right) {
   std::map<std::string, std::string> of_odd(odd.lines.begin(), odd.lines.end());
   std::map<std::string, std::string> of_right(right.lines.begin(), right.lines.end());

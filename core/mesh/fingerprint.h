@@ -16,7 +16,7 @@ inline constexpr size_t kFingerprintParts = 14;  // at most
 struct FingerprintPart {
   std::string name;  // a noun in the singular: "config", "mesh", "list of collectives"
   std::vector<std::pair<std::string, std::string>>
-      lines;            // key, value; the first line that differs is named. A key "" shows its value alone
+      lines;            // key, value; the first line that differs is named. A key "" shows only its value
   std::string way_out;  // the end of the message: "start every rank with the same config"
   bool input = true;    // a difference is a UserError; false: a PeerError, which a restart may cure
 };

@@ -32,6 +32,8 @@ int64_t total(const Ranges& ranges) {
   return sum;
 }
 
+// Each split takes the rank's balanced part of the ranges that earlier splits have left. A grouped split
+// takes this part of each of `groups` equal sections.
 std::vector<Ranges> dim_ranges(const Layout& layout, const Mesh& mesh, const Shape& shape,
                                const std::vector<int64_t>& coordinate) {
   std::vector<Ranges> dims;
@@ -82,11 +84,13 @@ std::string text(const Layout& layout, const Mesh& mesh) {
   return out + "}";
 }
 
+// The first size % parts parts have one element more.
 std::pair<int64_t, int64_t> balanced(int64_t size, int64_t parts, int64_t index) {
   int64_t base = size / parts, extra = size % parts;
   return {index * base + std::min(index, extra), base + (index < extra ? 1 : 0)};
 }
 
+// In the global frame the local tensor starts `local.offset` before the piece.
 Box Piece::frame(const Shape& local_shape) const {
   Box out{global.offset, local_shape};
   for (size_t i = 0; i < out.offset.size(); ++i) out.offset[i] -= local.offset[i];

@@ -48,6 +48,8 @@ int64_t Mesh::data_size() const {
     if (is_data_dim(dim_names[i])) n *= shape[i];
   return n;
 }
+// Counts the neighbours on the first host (`seats`), then checks that in every group the host changes exactly
+// after each run of this many data ranks.
 int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node) {
   const int64_t all = mesh.size(), data = mesh.data_size();
   if (ranks_per_node < 1 || ranks_per_node >= all || all % ranks_per_node) return 0;
@@ -111,7 +113,7 @@ int64_t Mesh::data_rank(int64_t rank) const {
 namespace {
 // Pipeline and context parallelism are not implemented: dims of these names must have size 1.
 bool is_unsplit(std::string_view name) { return name == "pp" || name == "cp"; }
-// What other frameworks split along a dim of this name; Lockstep does not.
+// Other frameworks split this along a dim of this name; Lockstep does not.
 std::string unsplit_thing(const std::string& name) {
   for (const char* word : {"pipeline", "pipe", "stage"})
     if (name == word) return "layers";

@@ -73,8 +73,8 @@ class BertEncoder {
   std::vector<BertBlock> blocks_;
 };
 
-// What the families share of their Family rows: placement rules for tp, checks over several keys, and the
-// sizes that tp has to divide.
+// The shared parts of the Family rows: placement rules for tp, checks over several keys, and the sizes that
+// tp has to divide.
 std::vector<PlacementRule> bert_placements();
 std::vector<std::string> bert_errors(const BertKeys& keys);
 std::vector<SplitSize> bert_split_sizes(const BertKeys& keys);

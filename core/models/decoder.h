@@ -1,4 +1,4 @@
-// What token decoders share: checks, and fields of their Family rows.
+// Code that token decoders share: checks, and fields of their Family rows.
 #pragma once
 
 #include "core/models/family.h"

@@ -1,4 +1,4 @@
-// What the families that read images share: keys and checks.
+// Keys and checks that the families for images share.
 #pragma once
 
 #include "core/models/family.h"

@@ -114,8 +114,8 @@ class RotaryDecoder {
   std::vector<Linear> head_;  // one, or none where it is tied
 };
 
-// What the families share of their Family rows: the model, checks over several keys, and the sizes that tp
-// has to divide.
+// The shared parts of the Family rows: the model, checks over several keys, and the sizes that tp has to
+// divide.
 Model rotary_model(std::string_view who, const Scope& at, const RotaryDecoderOptions& options, Here line);
 std::vector<std::string> rotary_errors(const RotaryDecoderOptions& options);
 std::vector<SplitSize> rotary_split_sizes(const RotaryDecoderOptions& options);

@@ -29,7 +29,7 @@ struct StatePolicy {
   // Layers compute in a smaller dtype: f32 parameters are masters, which only the rank that updates them
   // needs.
   bool masters = false;
-  // What dp_shard splits: 1 and 2: moments; 3: parameters too (ZeRO; Rajbhandari et al., 2020).
+  // The ZeRO level of dp_shard: 1 and 2 split moments, 3 parameters too (Rajbhandari et al., 2020).
   int zero = 3;
 };
 

@@ -1,6 +1,5 @@
-// Convolution rows: x [N, C, s...] with weight [O, C / groups, k...], and the gradients of both, each of
-// which is linear in its two tensors; so the three are each other's gradients. Accumulation is f32, f64 for
-// f64.
+// Convolution rows: x [N, C, s...] with weight [O, C / groups, k...], and the gradients of both. Each is
+// linear in its two tensors, so the three are each other's gradients. Accumulation is f32, f64 for f64.
 #include "core/ops/convolution.h"
 
 #include "core/base/error.h"

@@ -57,8 +57,8 @@ Types infer_whole_quantize(const InferContext& c) {
   return out;
 }
 
-// For rows on several ranks quantize is split into two halves with the same bits: each rank casts its rows by
-// the largest magnitude of all, and a rank that has gathered all rows transposes them. cast: x, the largest
+// For rows on several ranks quantize is split into two halves with the same bits. Each rank casts its rows by
+// the largest magnitude of all; a rank that has gathered all rows transposes them. cast: x, the largest
 // magnitude -> x in float8, of any number of rows.
 Types infer_cast(const InferContext& c) {
   expect_count(c, 2);

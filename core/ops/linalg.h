@@ -21,8 +21,8 @@ Tensor diag(Tensor x, Here at = Here::current());
 // trace, which takes one matrix.
 Tensor trace(Tensor x, Here at = Here::current());
 // The largest sum of |x| of a column (p = 1) or of a row (p = infinity), the smallest for -1 and -infinity:
-// floats [..., m, n] -> [...], computed in f32 (f64 for f64) and rounded once. The Frobenius norm is
-// norm(x, 2, {-2, -1}). UserError for another p. As PyTorch's linalg.matrix_norm.
+// floats [..., m, n] -> [...]. Computed in f32 (f64 for f64) and rounded once. The Frobenius norm is norm(x,
+// 2, {-2, -1}). UserError for another p. As PyTorch's linalg.matrix_norm.
 Tensor matrix_norm(Tensor x, double p, Here at = Here::current());
 // x x ... x, `power` times, by squaring: floats [..., n, n]. A negative power is one of the inverse; 0 gives
 // the identity. Products round as matmul. As PyTorch.

@@ -21,6 +21,7 @@ Attrs localize_attrs(const Op& op, const Attrs& attrs, const std::vector<Shape>&
   return local;
 }
 
+// Dims whose letter is not sharded keep their size.
 Shape localize_shape(const Shape& shape, const std::string& letters, const std::map<char, int64_t>& sizes) {
   LS_CHECK(letters.size() == shape.size(), "letters \"", letters, "\" for ", shape.size(), " dims");
   Shape local = shape;

@@ -69,7 +69,7 @@ std::vector<Tensor> cross_entropy_vjp(const VjpContext& c) {
 
 std::vector<Op> loss_rows() {
   constexpr auto kind = OpKind::composite;
-  // Targets lie in [0, 4): one class is ignored in the second sample.
+  // Targets are in [0, 4): one class is ignored in the second sample.
   const Attrs none{{"ignore_index", -100}}, some{{"ignore_index", 2}};
   return {
       // Rows may be sharded: sum and count are then Partial, lse is not.

@@ -163,7 +163,7 @@ void verify(const Graph& graph, std::string_view after) {
       verify(*node.body, after);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const Value &given = graph[node.inputs[i]], &taken = (*node.body)[node.body->inputs[i].value];
-        // The tensors of an update's body stand for tensors of any size.
+        // The tensors of an update's body represent tensors of any size.
         const bool fits =
             node.op == ops::update ? given.shape.empty() == taken.shape.empty() : given.shape == taken.shape;
         LS_CHECK(given.dtype == taken.dtype && fits, "after ", after, ": ", node.op, " at ", node.at.text(),

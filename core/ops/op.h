@@ -79,9 +79,10 @@ struct AttrField {
   bool optional = false;
 };
 
-// What a kernel language must know about scalar code in addition to its text. call: functions of the prelude,
-// and operators that are the same in every language. neg to shr: one operator, which a language may leave
-// undefined for some integers. convert, bitcast: from one dtype to another. select: one of its operands.
+// The kind of a piece of scalar code, which kernel languages need in addition to its text. call: functions of
+// the prelude, and operators that are the same in every language. neg to shr: one operator, which a language
+// may leave undefined for some integers. convert, bitcast: from one dtype to another. select: one of its
+// operands.
 enum class ScalarVerb : uint8_t { call, neg, add, sub, mul, div, shl, shr, convert, bitcast, select };
 
 // One element of a pointwise primitive: C++ that works on scalars and on vectors, written with the prelude's

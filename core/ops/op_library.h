@@ -16,10 +16,10 @@ struct OpLibrary {
 };
 
 // Opens the library at `path`, once per process, and lets it register its ops (passes, models, tasks). The
-// path must be trusted, as for a device plugin: it has a slash, and the file and every folder on the way
-// belong to root or this user and are not writable for others (core/base/trusted_path.h). Every rank loads
-// the same libraries: the ops' definitions are compared before a step is compiled. The library's calls must
-// reach this program's op table: link the library as a module, and the program with exported symbols (CMake:
+// path must be trusted, as for a device plugin (core/base/trusted_path.h): it has a slash, and the file and
+// every folder on the way belong to root or this user and are not writable for others. Every rank loads the
+// same libraries: the ops' definitions are compared before a step is compiled. The library's calls must reach
+// this program's op table: link the library as a module, and the program with exported symbols (CMake:
 // ENABLE_EXPORTS; else -rdynamic). Throws UserError if the library is not trusted, cannot be opened, has no
 // entry, was built against other headers or by another compiler, or has its own op table. Also throws the
 // errors of register_op.

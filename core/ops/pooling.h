@@ -25,9 +25,9 @@ Tensor max_pool(Tensor x, std::vector<int64_t> size, const PoolOptions& how = {}
 // avg_pool1d, 2d, 3d (ceil_mode off).
 Tensor avg_pool(Tensor x, std::vector<int64_t> size, const PoolOptions& how = {}, Here at = Here::current());
 
-// The mean and the largest element over `out` parts of each spatial dim: part i of s elements is [floor(i s /
-// out), ceil((i + 1) s / out)), and parts overlap where out does not divide s. [N, C, s...] -> [N, C,
-// out...]. UserError unless each out is 1 or more. As PyTorch's adaptive_avg_pool and adaptive_max_pool.
+// The mean and the largest element over `out` parts of each spatial dim. Part i of s elements is [floor(i s /
+// out), ceil((i + 1) s / out)); parts overlap if out does not divide s. [N, C, s...] -> [N, C, out...].
+// UserError unless each out is 1 or more. As PyTorch's adaptive_avg_pool and adaptive_max_pool.
 Tensor adaptive_avg_pool(Tensor x, std::vector<int64_t> out, Here at = Here::current());
 Tensor adaptive_max_pool(Tensor x, std::vector<int64_t> out, Here at = Here::current());
 // Over all spatial dims: [N, C, s...] -> [N, C].

@@ -24,6 +24,7 @@ SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>&
     if (rule.find(letter) == std::string_view::npos) unused += letter;
   std::map<char, int64_t> sizes;
   int64_t leading = -1;
+  // Replaces "..." by letters that the rule does not use, and checks that equal letters have equal sizes.
   auto side = [&](std::string_view text, const std::vector<TypedShape>& types) {
     std::vector<std::string> parts;
     if (!types.empty() || !text.empty()) parts = split(text, ',');

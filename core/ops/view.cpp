@@ -64,6 +64,7 @@ std::string split_permute(const InferContext& c) {
   for (int64_t d : c.attrs.list("order")) out += in[d];
   return join_rule({in}, {out});
 }
+// The gradient takes the inverse permutation.
 Grads permute_vjp(const VjpContext& c) {
   const List& order = c.attrs.list("order");
   List back(order.size());
@@ -94,6 +95,7 @@ std::string split_broadcast(const InferContext& c) {
     if (from[i] == to[dims[i]]) in[i] = out[dims[i]];
   return join_rule({in}, {out});
 }
+// Sums over the dims that the broadcast made or widened, then restores the order and the dims of size 1.
 Grads broadcast_vjp(const VjpContext& c) {
   const Shape &from = c.in[0].shape(), &to = c.attrs.list("shape");
   const List& dims = c.attrs.list("dims");

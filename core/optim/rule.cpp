@@ -73,6 +73,8 @@ std::function<std::vector<RuleGroup::Moment>(const Parameter&)> like_parameter(
   };
 }
 
+// Assigns each parameter to its group; those in no group join `rest`. Then it registers the scalars and
+// records the moments.
 RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
     : Optimizer(at, line_of(line)), rule_(std::move(rule)) {
   auto fail = [&](const std::string& what) {
@@ -156,6 +158,8 @@ void RuleOptimizer::follow(const Plateau& plateau) {
   state_->follow(path_, plateau.factor_name());
 }
 
+// Appends the metric and the clipping factor first, then the step of each parameter that the loss reaches.
+// All scalars are read once in front, so that their order does not depend on the parameters.
 void RuleOptimizer::update(const Gradients& given, Here at) {
   const std::set<std::string> none = unreached(given);
   const Gradients gradients = reached_of(given, none);

@@ -7,6 +7,8 @@
 namespace lockstep {
 
 namespace {
+// A gap first takes all characters of its kind. Then it gives back the end of them, from the last place where
+// the literal text after the gap fits, so that this text can match.
 std::optional<Sentence> sentence_at(std::string_view text, std::string_view pattern, size_t begin) {
   Sentence out{begin, begin, {}};
   auto take = [&](std::string_view characters, bool those) {

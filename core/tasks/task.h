@@ -81,8 +81,8 @@ Task task_of(const TaskOf<Options>& of) {
 // until the next is registered.
 std::span<const Task* const> tasks();
 // Adds a user-defined task, as models::register_model adds a family: register_task(task_of<Options>({...})).
-// Throws UserError, naming the line, if the kind is taken, empty or "auto", if the task takes no output, if
-// an option is named "kind", or if it has the name of another task's option but another type.
+// Throws UserError, naming the line, if the kind is taken, empty or "auto", or if the task takes no output.
+// Also if an option is named "kind", or has the name of another task's option but another type.
 void register_task(Task task, Here line = Here::current());
 std::vector<std::string> task_names();
 const Task& task(std::string_view kind);  // UserError naming the kinds, and the nearest

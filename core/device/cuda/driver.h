@@ -13,7 +13,7 @@ class SharedLibrary {
   explicit SharedLibrary(std::initializer_list<const char*> names);
   bool opened() const { return handle_ != nullptr; }
   const std::string& why() const { return why_; }  // why it could not be opened: the loader's words
-  void* find(const char* symbol) const;            // null when there is none
+  void* find(const char* symbol) const;            // null if absent
   void* native() const { return handle_; }         // what dlopen gave
 
  private:

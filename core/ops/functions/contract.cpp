@@ -146,6 +146,7 @@ void sum_over(Operand& x, const std::function<bool(char)>& wanted) {
   x.tensor = sum(x.tensor, dims);
   x.labels = left;
 }
+// Broadcasts both operands to the union of their labels and multiplies.
 Operand product(const Operand& a, const Operand& b) {
   std::string labels = a.labels;
   for (char c : b.labels)
@@ -159,6 +160,8 @@ Operand product(const Operand& a, const Operand& b) {
   };
   return {over(a) * over(b), labels};
 }
+// Labels that both operands have are batch dims if they are still wanted, else they are contracted. A pair
+// without a contraction is a product.
 Operand combined(const Operand& a, const Operand& b, const std::function<bool(char)>& wanted) {
   std::vector<int64_t> a_batch, b_batch, a_sum, b_sum;
   std::string batch, labels;

@@ -41,9 +41,10 @@ struct Quantized {
 Quantized quantize(Tensor x, DType dtype, bool columns = false, Here at = Here::current());
 // The same with a scale for each row, and in `turned` for each column.
 Quantized quantize_rowwise(Tensor x, DType dtype, Here at = Here::current());
-// a [..., k], b [n, k], both as rows or turned, and the inverses of their scales, each [], or [rows of a] and
-// [n] -> bf16 [..., n]: sum over k of a b, times both inverses, plus bias [n] or an empty Tensor. `fast`:
-// sums in the matrix unit's own accumulator, which keeps fewer bits (as torch._scaled_mm's use_fast_accum).
+// The sum over k of a b, times the inverses of both scales, plus the bias: a [..., k], b [n, k], each as
+// `rows` or `turned` -> bf16 [..., n]. The inverses are both [], or [rows of a] and [n]; the bias is [n] or
+// empty. `fast`: sums in the matrix unit's own accumulator, which keeps fewer bits (as torch._scaled_mm's
+// use_fast_accum).
 Tensor scaled_mm(Tensor a, Tensor b, Tensor inverse_a, Tensor inverse_b, Tensor bias = {}, bool fast = false,
                  Here at = Here::current());
 

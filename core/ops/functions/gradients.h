@@ -42,8 +42,8 @@ class CustomGradient {
   // The outputs of forward(inputs). Both functions are called once here and append nodes; nodes of `backward`
   // that no gradient needs are dropped. Gradients flow only to `inputs`, not to a weight that `forward` reads
   // directly. The gradient may be differentiated again, through the nodes of both. UserError when forward
-  // gives no output, or an output is no float, or when backward gives another number of gradients than there
-  // are inputs, a gradient of another type than its input, or one for an integer.
+  // returns no output or an output that is not a float. Also when backward returns another number of
+  // gradients than inputs, a gradient of another type than its input, or one for an integer.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs, Here at = Here::current()) const;
 
  private:

@@ -54,9 +54,8 @@ Tensor operator%(TensorAt a, Tensor b);
 Tensor operator%(TensorAt a, Number b);
 Tensor operator%(Number a, TensorAt b);
 // floor(a / b) of numbers. Integers: 0 for b = 0, as of remainder, and the smallest one over -1 wraps to
-// itself. Floats: of the quotient that the remainder leaves, as NumPy and PyTorch: 9 of 1 over 0.1, which
-// floor(a / b) rounds to 10; -1 of -3.5 over infinity; a / b for b = 0. bf16 and f16 compute in f32. No
-// gradient.
+// itself. Floats: computed from the remainder, as in NumPy and PyTorch: 1 over 0.1 gives 9, where floor(a /
+// b) would give 10; -3.5 over infinity gives -1; b = 0 gives a / b. bf16 and f16 compute in f32. No gradient.
 Tensor floor_divide(Tensor a, Tensor b, Here at = Here::current());
 Tensor floor_divide(Tensor a, Number b, Here at = Here::current());
 Tensor floor_divide(Number a, Tensor b, Here at = Here::current());

@@ -17,6 +17,8 @@ namespace {
 constexpr double kPlaces = 0x1p32;              // the key is above the 32 bits of the index
 constexpr double kLast = 0x1.fffffffffffffp62;  // greater than all keys
 
+// Hillis and Steele's scan: after the step with shift s each element has the sum of the 2 s elements up to
+// it.
 Tensor scan(std::string_view name, Tensor x, int dim, bool product, Here at) {
   need(name, {x}, at);
   if (x.dtype() == DType::boolean)
@@ -92,6 +94,7 @@ struct Turned {
 ValuesAndIndices chosen(const Turned& turned, Tensor places) {
   return {turned.back(gather(turned.tensor, -1, places)), turned.back(places)};
 }
+// The network needs a power of two, so the keys are padded by larger ones, which end up last and are cut off.
 Tensor sorted_places(std::string_view name, Tensor x, bool descending, Here at) {
   const int64_t n = x.size(-1);
   int64_t whole = 1;

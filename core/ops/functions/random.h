@@ -46,8 +46,8 @@ Tensor rrelu(Tensor x, double lo = 1.0 / 8, double hi = 1.0 / 3, Here at = Here:
 // to 1: floats [samples, ..., n] -> i32 [samples, ..., count]. An index is drawn once, or, with `again`, with
 // replacement. If fewer than `count` elements are not 0, the other indices follow in order; a row of zeros
 // gives index 0 each time. Elements of p are not known while a step is traced: a negative number and NaN
-// count as 0, infinity comes first. UserError for such constants, and for zeros alone. No gradient. As
-// PyTorch, which refuses all such rows.
+// count as 0, infinity comes first. UserError for such constants, and for a row of constant zeros. No
+// gradient. As PyTorch, which refuses all such rows.
 Tensor multinomial(Tensor p, int64_t count, bool again = false, Here at = Here::current());
 // softmax((x + noise) / temperature) along `dim` with noise -log(-log(u)); with `hard` the largest one is 1
 // and the rest 0, and the gradient is that of the soft ones. [samples, ...] of floats. As PyTorch; Jang et
