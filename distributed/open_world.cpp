@@ -47,7 +47,7 @@ void refuse_ranks_that_cannot_talk() {
         str("this process is ", who, " by ", by,
             ", and nothing says how the ranks talk (no MPI, no PMI): each would be a run of its own. ",
             "Start them with trainrun --nproc ", ranks, " PROGRAM, mpirun -n ", ranks,
-            " or srun --mpi=pmix; or unset ", by, " for one rank alone"));
+            " or srun --mpi=pmix; or unset ", by, " for a single rank"));
   };
   // The single rank of a trainrun, which has checked this itself
   if (!env("LOCKSTEP_LOG_DIR").empty()) return;

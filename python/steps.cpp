@@ -79,7 +79,8 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
 compiler::Step& last_of(const OwnStep& self) {
   if (!self.last)
     throw UserError(
-        "[step] the step could not be compiled anew, as an earlier call said; call it again, which tries "
+        "[step] the step could not be compiled again, as an earlier call reported; call it again, which "
+        "tries "
         "that");
   return *self.last;
 }

@@ -90,8 +90,8 @@ class Glob {
     while (place < pattern_.size() && pattern_[place] == '*') ++place;
     return place;
   }
-  // Follows the state `at` over one character: a star stays in its state, a plain character goes on to the
-  // next one. Returns whether it matches.
+  // Follows the state `at` over one character: a star stays in its state, a plain character moves to the next
+  // one. Returns whether it matches.
   bool step(size_t at, char c) {
     const char own = pattern_[at];
     if (own == '*') {

@@ -24,7 +24,7 @@ TrustedLibrary open_trusted_library(const std::string& path, const std::string& 
   TrustedOpen opened = open_trusted_file(path);
   if (opened.distrusted())
     throw UserError(str(subject, path, " is not opened: ", opened.why,
-                        ". Its code would run as you: put it where you or root alone can write"));
+                        ". Its code would run as you: put it where only you or root can write"));
   if (!opened) throw UserError(str(subject, path, ": ", opened.why));
   const std::string name = str("/proc/self/fd/", opened.file.get());
   void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -30,7 +30,7 @@ struct DlrmOptions {
   std::vector<int64_t> top =
       key(&top, "top", {64, 32}, "features inside the MLP of the products", between(1, 0x1p20));
   bool sparse = key(&sparse, "sparse", false,
-                    "gradients and updates of the rows that a step takes of a table alone; optim.kind is "
+                    "gradients and updates only of the table rows that a step reads; optim.kind is "
                     "sparse_adam, rowwise_adagrad, adagrad or sgd");
 };
 

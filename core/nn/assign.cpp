@@ -21,7 +21,8 @@ void assign(const Parameter& parameter, Tensor value, Here at) {
              "; convert or reshape the value first"));
   Graph& graph = value.builder()->graph;
   if (has_ended(graph))
-    fail(str("is assigned ", value.text(), " of a step that was traced before; compute it anew in this one"));
+    fail(
+        str("is assigned ", value.text(), " of a step that was traced before; compute it again in this one"));
   if (graph.find_output(parameter.fqn()) != kNoValue)
     fail("is assigned twice in one step; compute one value of both");
   graph.add_output(OutputKind::state, parameter.fqn(), value.id());

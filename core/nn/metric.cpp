@@ -37,7 +37,7 @@ void metric(const std::string& name, Tensor value, Here at) {
     fail(str("is ", value.text(), "; a metric is a scalar (rank 0): reduce it with sum or mean"));
   Graph& graph = value.builder()->graph;
   if (has_ended(graph))
-    fail(str("is ", value.text(), " of a step that was traced before; compute it anew in this one"));
+    fail(str("is ", value.text(), " of a step that was traced before; compute it again in this one"));
   if (graph.find_output(name) != kNoValue)
     fail("is reported twice in one step; give one of the two another name");
   graph.add_output(OutputKind::metric, name, value.id());

@@ -71,7 +71,7 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
   if (place.kind != Placement::Kind::shard) return;
   if (spec.sparse && (rule.dim != "dp_shard" || !(place == Shard(0))))
     throw UserError(str("[place] ", text(rule), ": \"", spec.fqn,
-                        "\" is sparse, and a sparse table is split by rows over dp_shard alone; say "
+                        "\" is sparse, and a sparse table is split by rows and only over dp_shard; say "
                         "shard(0) on dp_shard, leave the rule out, or make the table dense"));
   int dims = static_cast<int>(spec.shape.size());
   if (place.dim < 0 || place.dim >= dims)

@@ -92,7 +92,7 @@ std::string wrong_source(const OpDefinition& d) {
   for (const auto& [attr, type] : d.attrs)
     if ((has_code(d) || !d.scalar.empty()) &&
         (type == AttrType::word || type == AttrType::list || type == AttrType::dtype) && !d.host)
-      return str("its attribute \"", attr, "\" is no flag and no number, and code is given numbers alone");
+      return str("its attribute \"", attr, "\" is neither a flag nor a number, and code takes only these");
   return "";
 }
 // The errors of types and placement on the samples.

@@ -136,7 +136,7 @@ Types infer_custom_gradient(const InferContext& c) {  // see core/ops/functions/
   expect_count(c, 2 * outputs + inputs, 2 * (outputs + inputs));
   return Types(c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(outputs));
 }
-Types infer_fused(const InferContext& c) { c.fail("a fused node has a body, and types from it alone"); }
+Types infer_fused(const InferContext& c) { c.fail("a fused node has a body, which gives its types"); }
 
 }  // namespace
 

@@ -73,7 +73,7 @@ Types infer_where(const InferContext& c) {
 // Converts f32 to float8, as quantize rounds it, but never from it: there is no arithmetic on float8.
 Types infer_convert(const InferContext& c) {
   expect_count(c, 1);
-  if (is_float8(c.in[0].dtype)) c.fail(str(in_text(c, 0), " is float8, which products alone read"));
+  if (is_float8(c.in[0].dtype)) c.fail(str(in_text(c, 0), " is float8, which only products read"));
   return {{c.attrs.dtype("dtype"), c.in[0].shape}};
 }
 Types infer_bitcast(const InferContext& c) {

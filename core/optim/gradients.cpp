@@ -76,8 +76,7 @@ Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here 
                parameters[i].spec().at.text(),
                "); read it by embedding() or take(), or leave it out of the parameters"));
     if (builder->micro_batches < 1)
-      fail(
-          str("\"", parameters[i].fqn(), "\" is sparse, and its gradient is known in a compiled step alone"));
+      fail(str("\"", parameters[i].fqn(), "\" is sparse, and its gradient is known only in a compiled step"));
   }
   int64_t rows = 0;
   for (const auto& [i, of] : taken)

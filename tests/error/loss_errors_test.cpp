@@ -112,7 +112,7 @@ TEST(LossErrors, MetricsOfAStepThatEnded) {
     kept = sum_lanes(sum(batch[0]));
     return mean_loss(batch[0]);
   });
-  const std::string before = " of a step that was traced before; compute it anew in this one";
+  const std::string before = " of a step that was traced before; compute it again in this one";
   EXPECT_NE(refusal([&] { metric("late", kept); }).find("\"late\" is f32[]" + before), std::string::npos);
   State state(solo_mesh(), 1);
   const Parameter mean = state.root().buffer("mean", DType::f32, {}, init::zeros());

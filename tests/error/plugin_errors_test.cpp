@@ -38,7 +38,7 @@ TEST(plugin_errors, say_whose_it_is) {
   expect_words(
       refused(library),
       {"train.device plugin:" + library + " is not opened: " + library + " is writable for every user",
-       "mode 0666", "chmod go-w", "Its code would run as you: put it where you or root alone can write"});
+       "mode 0666", "chmod go-w", "Its code would run as you: put it where only you or root can write"});
   chmod(library.c_str(), 0600);
   chmod(folder.path("a").c_str(), 0777);
   expect_words(refused(library), {" is not opened: " + folder.path("a") + " is writable for every user"});

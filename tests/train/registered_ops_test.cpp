@@ -204,7 +204,7 @@ TEST(RegisteredOps, DefinitionsThatAreNotWholeAreRefused) {
   refused([](D& d) { d.dtypes = {DType::bf16}; },
           "its dtypes name bf16, which code of one's own does not compute in", squeeze_rows("bad::op"));
   refused([](D& d) { d.attrs = {{"mode", AttrType::word}}; },
-          "its attribute \"mode\" is no flag and no number", squeeze_rows("bad::op"));
+          "its attribute \"mode\" is neither a flag nor a number", squeeze_rows("bad::op"));
   refused([](D& d) { d.placement = "ab,c->ab"; },
           "its sample 1 fails: placement rule \"ab,c->ab\" has 2 letters for f32[2,1,17]",
           squeeze_rows("bad::op"));

@@ -144,7 +144,7 @@ TEST(SparseRefusals, TablesHaveTwoDimsAndAreSplitByRows) {
     Setting s;
     expect_all(
         refusal([&] { s.state.place({rule}); }),
-        {"[place] ", "\"table.weight\" is sparse, and a sparse table is split by rows over dp_shard alone",
+        {"[place] ", "\"table.weight\" is sparse, and a sparse table is split by rows and only over dp_shard",
          "say shard(0) on dp_shard"});
   }
   Setting s(Mesh{{2}, {"dp_shard"}});

@@ -236,7 +236,7 @@ const std::vector<Case> kCases{
     {"grad", {{F, {}}, {I, {}}, {F, {3}}}, {}, "the count is i32[], needs i64[] or floats of rank 0"},
     {"grad", {{F, {}}, {F, {2}}, {F, {3}}}, {}, "the count is f32[2], needs 0 dims"},
     {"grad", {{F, {2}}, {L, {}}, {F, {3}}}, {}, "the loss is f32[2], needs 0 dims"},
-    {"fused", {{F, {2}}}, {}, "a fused node has a body, and types from it alone"},
+    {"fused", {{F, {2}}}, {}, "a fused node has a body, which gives its types"},
     {"quantize",
      {{F, {16, 32}}, kOne},
      {{"dtype", E4}, {"half", "both"}},

@@ -31,7 +31,7 @@ std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Tensor dy,
     if (!is_float(inputs[i].dtype()))
       refuse("grad", {y}, at,
              str("input ", i, " is ", inputs[i].text(),
-                 ": there is a gradient with respect to floats alone; convert it before y is computed"));
+                 ": only floats have a gradient; convert it before y is computed"));
   std::vector<Tensor> all{y, dy};
   all.insert(all.end(), inputs.begin(), inputs.end());
   return apply(ops::vjp, all, {}, at);
