@@ -65,9 +65,8 @@ TEST(TuningErrors, Adapters) {
           .find("train.lora: also names \"nrm\", which matches no weight that is trained; there are: token"),
       0u);
   EXPECT_EQ(with({{"lora", {{"rank", 2}, {"also", {"**.up"}}}}}),
-            "train.lora: \"blocks.0.mlp.up.weight\" is among the targets and among also; an adapter stands "
-            "beside a "
-            "weight that is not trained itself");
+            "train.lora: \"blocks.0.mlp.up.weight\" is among the targets and among also; a weight with an "
+            "adapter is not trained itself");
   const std::string both = with({{"freeze", {"token"}}, {"lora", {{"rank", 2}}}});
   EXPECT_NE(
       both.find("train.freeze and train.lora are both given, and train.lora freezes all but its adapters; "

@@ -46,7 +46,7 @@ class Errors(Programs):
                 getattr(ls, name)
         with self.assertRaisesRegex(AttributeError, "'Adam'; here that is AdamW"):
             ls.Adam
-        with self.assertRaisesRegex(AttributeError, "'quaternion'; docs/pytorch.md has PyTorch's words"):
+        with self.assertRaisesRegex(AttributeError, "'quaternion'; docs/pytorch.md lists PyTorch's words"):
             ls.quaternion
         self.assertFalse(hasattr(ls, "__wrapped__"))
 
