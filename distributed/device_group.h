@@ -10,7 +10,7 @@
 
 namespace lockstep::distributed {
 
-// The ranks of `host` as a group for buffers in the memory of `device`. Collective over `host`. The result is:
+// The ranks of `host` as a group for buffers in the memory of `device`. Collective over `host`. Returns:
 // - if the host addresses the device's memory: `host` itself;
 // - for one rank: copies on the device's streams, without a communicator;
 // - for CUDA: NCCL (distributed/nccl/nccl_group.h). Throws UserError on all ranks if one of them cannot open

@@ -36,8 +36,8 @@ struct SourceLine {
 
 using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
 
-// An attribute is absent or of another type: "needs the attribute \"hi\", a number". A defect of the code that
-// wrote the node.
+// An attribute is absent or of another type: "needs the attribute \"hi\", a number". A defect of the code
+// that wrote the node.
 class AttrError : public InternalError {
  public:
   using InternalError::InternalError;

@@ -13,14 +13,14 @@ struct Placement {
   enum class Kind {
     // Every rank holds the whole value.
     replicate,
-    // Tensor dim `dim` is split over the ranks. groups > 1: each of `groups` equal ranges is split (q, k and v
-    // in one weight).
+    // Tensor dim `dim` is split over the ranks. groups > 1: each of `groups` equal ranges is split (q, k and
+    // v in one weight).
     shard,
     // Each rank holds a term of the `op` over ranks. Only a reduction may read it.
     partial,
-    // The value belongs to a micro-batch, so it differs between data ranks. dim < 0: it is whole, for the rank's
-    // own lanes. dim >= 0: after the exchange, it is this rank's rows of `dim` for every lane. Only the sum over
-    // lanes turns it into another placement.
+    // The value belongs to a micro-batch, so it differs between data ranks. dim < 0: it is whole, for the
+    // rank's own lanes. dim >= 0: after the exchange, it is this rank's rows of `dim` for every lane. Only the
+    // sum over lanes turns it into another placement.
     per_lane,
   };
   Kind kind = Kind::replicate;

@@ -41,10 +41,11 @@ struct StatePolicy {
 //   moment:       Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows
 //   buffer:       Replicate
 //   sparse table: as its moments: Shard(0) on dp_shard for ZeRO 3, Replicate elsewhere
-// dp_replicate splits further the tensors that dp_shard has split: a tensor that a rule replicates on dp_shard
-// stays replicated on dp_replicate. Tensors of 0 dims stay replicated. Dims that the mesh lacks are skipped.
-// Dims of size 1 are kept, except for sparse tables, so that no layout depends on other sizes. Throws UserError
-// if two rules of one list name one tensor on one mesh dim, or a placement does not fit the shape.
+// dp_replicate splits further the tensors that dp_shard has split: a tensor that a rule replicates on
+// dp_shard stays replicated on dp_replicate. Tensors of 0 dims stay replicated. Dims that the mesh lacks are
+// skipped. Dims of size 1 are kept, except for sparse tables, so that no layout depends on other sizes.
+// Throws UserError if two rules of one list name one tensor on one mesh dim, or a placement does not fit the
+// shape.
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
                   const std::vector<PlacementRule>& defaults, const Mesh& mesh,
                   const StatePolicy& policy = {});
