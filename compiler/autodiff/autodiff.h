@@ -1,5 +1,5 @@
-// Differentiate: replaces each `grad` and `vjp` node by reverse-mode autodiff over the op table, so that
-// forward and backward are one graph.
+// Differentiate: replaces each `grad` and `vjp` node with reverse-mode autodiff over the op table. Forward
+// and backward then form one graph.
 #pragma once
 
 #include "compiler/pass.h"
@@ -7,13 +7,15 @@
 
 namespace lockstep::compiler {
 
-// grad(sum, count, params...) becomes: the seed 1 / (count summed over micro-batches) for d(sum), for each
-// sum of several terms that of its own count, the vjp of every node between the parameters and the loss in
-// reverse order, and sum_lanes of each parameter's gradient. A parameter that the loss does not read gets
-// zeros. vjp(y, dy, inputs...) becomes the vjp of every node between them, in the place where it stands: what
-// reads it is differentiated through it, so that a gradient of a gradient is nothing special. A row without a
-// gradient rule, and one whose statistics have a gradient, is differentiated through its expansion. The marks
-// of custom_gradient are gone afterwards. UserError naming op and line when a row on the way has no gradient.
+// grad(sum, count, params...) becomes:
+//   - the seed of d(sum): 1 / (count summed over micro-batches); each of several terms has its own count;
+//   - the vjp of every node between the parameters and the loss, in reverse order;
+//   - sum_lanes of each parameter's gradient; zeros for a parameter that the loss does not read.
+// vjp(y, dy, inputs...) becomes the vjp of every node between y and the inputs, at the place of the vjp node.
+// Its readers are differentiated through it, so a gradient of a gradient needs no special case.
+// An op without a gradient rule, or whose statistics have a gradient, is differentiated through its
+// expansion. The marks of custom_gradient are removed. UserError naming op and line when an op on the path
+// has no gradient.
 Graph differentiate(Graph graph, const PassContext& context);
 
 // A value and its gradient.
@@ -21,8 +23,8 @@ struct Seed {
   ValueId of;
   Tensor gradient;
 };
-// Gradients of these values, added, with respect to `roots`, appended to the builder's graph. An empty Tensor
-// where there is none.
+// Appends the gradients with respect to `roots`, added over all seeds, to the builder's graph. A root without
+// a gradient gets an empty Tensor.
 std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, const std::vector<Seed>& seeds,
                               const std::vector<ValueId>& roots);
 inline std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed,

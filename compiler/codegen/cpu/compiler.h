@@ -9,16 +9,16 @@
 namespace lockstep::compiler::cpu {
 
 struct Finished {
-  int status = 0;  // exit status; 127 when the program could not be started; 128 + signal when it was killed
+  int status = 0;       // exit status; 127: could not be started; 128 + signal: killed
   std::string output;   // stdout and stderr together
-  bool started = true;  // else there is no such program, or it may not be run
+  bool started = true;  // false: no such program, or no permission to run it
 };
-// Runs programs side by side, at most `at_once` of them; each is killed after `deadline` seconds. One result
-// per command. `scratch` is their TMPDIR; "": this process's.
+// Runs programs in parallel, at most `at_once`; each is killed after `deadline` seconds. One result per
+// command. `scratch` is their TMPDIR; "": this process's.
 std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& commands, int at_once,
                                    int deadline, const std::string& scratch = "");
 
-// There is no compiler of that name here.
+// No compiler of that name exists on this machine.
 class NoCompiler : public UserError {
  public:
   using UserError::UserError;
@@ -27,7 +27,7 @@ class NoCompiler : public UserError {
 // UserError when it fails.
 std::string compiler_version(const std::string& compiler);
 
-// Machine code of a shared object made from these translation units. UserError with the compiler's first
+// Machine code of a shared object compiled from these translation units. UserError with the compiler's first
 // lines when it fails.
 std::string compile_units(const std::string& compiler, const std::string& flags,
                           const std::vector<std::string>& units, int at_once);

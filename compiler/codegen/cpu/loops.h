@@ -7,7 +7,7 @@
 
 namespace lockstep::compiler::cpu {
 
-// Order of sums, a function of the reduced length alone:
+// Order of sums, a function of the reduced length only:
 //   - row reductions: blocks of kBlock columns; in a block sixteen lanes stride the columns in order and meet
 //     in a fixed tree; the blocks' results are reduced in the same way;
 //   - column reductions: blocks of column_block(rows) rows, each summed in order; the blocks' results are

@@ -1,4 +1,4 @@
-// The prelude: vector types and ls_* functions as text, of which each translation unit gets the ones it uses.
+// The prelude: vector types and ls_* functions as text. Each translation unit gets the ones that it uses.
 #pragma once
 
 #include <set>
@@ -14,7 +14,7 @@ struct PreludePart {
   std::string_view name;  // "ls_exp": the functions (overloads) that this text defines
   std::string_view text;
 };
-// In an order in which every part stands after the parts it uses.
+// Ordered so that every part follows the parts that it uses.
 std::span<const PreludePart> prelude_parts();
 std::span<const PreludePart> math_parts();
 std::string_view prelude_types();  // typedefs and macros that every unit needs

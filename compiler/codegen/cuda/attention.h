@@ -1,5 +1,5 @@
-// The parts of attention on CUDA: the shape of a call, how a backward pass is cut into pieces, cuDNN's plans,
-// and the room's own kernels.
+// Attention on CUDA: the shape of a call, how a backward pass is cut into pieces, cuDNN's plans, and
+// generated kernels.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@
 
 namespace lockstep::compiler::cuda {
 
-using namespace lockstep::cuda;  // the device and its driver, of core
+using namespace lockstep::cuda;  // the device and its driver, from core
 
-// Where [batch, tokens, heads, size] with a dense last dim lies: strides in elements. A dim of size 1 has the
-// stride of a packed tensor.
+// Strides in elements of [batch, tokens, heads, size] with a dense last dim. A dim of size 1 has the stride
+// of a packed tensor.
 struct HeadView {
   int64_t batch = 0, token = 0, head = 0;
 };
 
-// Where a mask or a bias over the scores [batch, heads, queries, keys] lies: strides in elements, 0 along its
-// dims of size 1.
+// Strides in elements of a mask or bias over the scores [batch, heads, queries, keys], 0 along its dims of
+// size 1.
 struct ScoreView {
   int64_t batch = 0, head = 0, token = 0, key = 0;
 };
@@ -34,7 +34,7 @@ struct ScoreView {
 struct AttentionShape {
   DType dtype = DType::f32;
   bool backward = false;
-  AttentionReads reads;  // masks, and where they stand among the arguments
+  AttentionReads reads;  // masks, and their positions among the arguments
   double scale = 1;
   int64_t batch = 0, queries = 0, keys = 0, heads = 0, kv_heads = 0, size = 0;
   HeadView q, k, v, o, grad, dq, dk, dv;
@@ -43,8 +43,8 @@ struct AttentionShape {
 AttentionShape attention_shape(const Node& node, const std::vector<Operand>& in,
                                const std::vector<Operand>& out);
 std::string attention_text(const AttentionShape& shape);  // "sdpa_grad bf16 b=16 t=1024 h=12/12 d=64 causal"
-double attention_flops(
-    const AttentionShape& shape);  // multiplications and additions of the pairs that causal and window leave
+// Multiplications and additions of the pairs that the causal mask and the window keep.
+double attention_flops(const AttentionShape& shape);
 
 // Pointers of one call; lse is [batch, heads, queries], dense.
 struct AttentionPointers {
@@ -52,22 +52,22 @@ struct AttentionPointers {
        *dk = nullptr, *dv = nullptr, *dbias = nullptr;
   const void *lengths = nullptr, *documents = nullptr, *mask = nullptr, *bias = nullptr;
 };
-AttentionPointers attention_pointers(const AttentionShape& shape,
-                                     void* const* args);  // args in the order of the op
+// `args` are in the order of the op.
+AttentionPointers attention_pointers(const AttentionShape& shape, void* const* args);
 
 // A part of a call: batches [batch, batch + batches) and key heads [kv_head, kv_head + kv_heads) with their
 // query heads.
 struct AttentionPiece {
   int64_t batch = 0, batches = 0, kv_head = 0, kv_heads = 0;
 };
-// Bytes that cuDNN's deterministic backward pass keeps of scores: batch * heads * queries * keys of 2 bytes,
+// Bytes of scores that cuDNN's deterministic backward pass stores: batch * heads * queries * keys of 2 bytes,
 // lengths rounded up to 64 and 128 (cudnn-frontend 1.32, SDPA backward, the dP workspace).
 int64_t score_bytes(const AttentionShape& shape);
-// Pieces of nearly equal size whose scores stay within `cap` bytes: whole batches where one fits, else key
-// heads of one batch (at least one key head). A function of the shape and the cap; one piece when everything
-// fits. Pieces have at most two sizes.
+// Pieces of nearly equal size whose scores take at most `cap` bytes: whole batches if one fits, else key
+// heads of one batch (at least one). A function of the shape and the cap; one piece if everything fits.
+// Pieces have at most two sizes.
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap);
-// The same where a key head of a batch has `per_head` bytes of scores.
+// The same, where a key head of a batch has `per_head` bytes of scores.
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t per_head, int64_t cap);
 // The cap of a device: 1/32 of the device's memory, at least kLeastScoreCap and at most kMostScoreCap. Fewer
 // pieces are faster.
@@ -90,30 +90,30 @@ class SdpaPlan {
 // UserError when cuDNN cannot be opened.
 std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic,
                                           std::string& refused);
-// Launches in order; none of a grid of 0.
+// Launches, in order; none has a grid of 0.
 struct AttentionLaunch {
   const char* kernel;
   int64_t grid;
   int shared_bytes;
   int threads = 256;
 };
-// Takes empty grids out. InternalError: a grid that no launch can have.
+// Removes empty grids. InternalError for a grid that no launch can have.
 void check_launches(std::vector<AttentionLaunch>& launches);
-// The kernel of each, of one text.
+// The kernel of each launch, from one source.
 std::vector<SourceKernel> kernels_of(const std::vector<AttentionLaunch>& launches,
                                      const std::shared_ptr<const SourceModule>& module);
-// Enqueues them; each has its kernel, and all one parameter, which lies at `args`.
+// Enqueues them, each with its kernel; all read one parameter, stored at `args`.
 void enqueue_launches(const std::vector<AttentionLaunch>& launches, const std::vector<SourceKernel>& kernels,
                       void* args, Stream& stream);
-// Kernels of the room: CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries, whose
-// parameter is one AttentionArgs by value. They add in an order of the shape alone.
+// Generated kernels: CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries, whose parameter
+// is one AttentionArgs by value. The order of their additions depends on the shape only.
 struct AttentionKernels {
   std::string name, source;
   std::vector<AttentionLaunch> launches;
 };
 
-// The room's tiled kernels: any float dtype, any lengths and masks, head sizes up to 256. Sums are f32 (f64
-// for f64).
+// The tiled kernels of this folder: any float dtype, any lengths and masks, head sizes up to 256. Sums are
+// f32 (f64 for f64).
 struct AttentionTiles {
   int rows = 0;                               // of queries and of keys per block: 64, 32 or 16
   int forward_bytes = 0, backward_bytes = 0;  // shared memory per block
@@ -124,15 +124,17 @@ AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block
 std::string attention_source(const AttentionShape& shape, int tile_rows);
 AttentionKernels tiled_attention(const AttentionShape& shape, int shared_per_block);
 
-// The room's kernels on tensor cores. With `tf32`, products of f32 may read TF32; without, each number of f32
-// is two of TF32, and a product three. TF32 holds every number of bf16 and f16; of their probabilities and
-// the gradients of their scores products read TF32, too. Sums are f32. Any lengths and masks. Why a call
-// cannot run so, or empty: head sizes are multiples of 8 up to 128, strides multiples of 4.
+// The kernels of this folder on tensor cores. With `tf32`, products of f32 may read TF32. Without it, each
+// f32 is split into two TF32 numbers, and a product becomes three. TF32 holds every bf16 and f16 exactly; for
+// these dtypes, products of probabilities and of score gradients read TF32, too. Sums are f32. Any lengths
+// and masks.
+// Why a call cannot use them, or empty. Head sizes must be multiples of 8 up to 128, strides multiples of 4.
 std::string unfit_for_tensor_cores(const AttentionShape& shape, int shared_per_block);
 AttentionKernels tensor_attention(const AttentionShape& shape, bool tf32);
-std::string tensor_tiles_source();  // of its tiles, after the prelude and D, DP, N, PARTS, HELD and THREADS
+// the tiles only; follows the prelude and D, DP, N, PARTS, HELD and THREADS
+std::string tensor_tiles_source();
 
-// CUDA C++ of the numbers, arguments and masks that all of the room's attention kernels share, and of
+// CUDA C++ of the number types, arguments and masks that all these attention kernels share, and of
 // sdpa_delta.
 std::string attention_prelude(const AttentionShape& shape);
 std::string attention_delta_source();
@@ -149,30 +151,30 @@ struct AttentionArgs {
   ScoreView masks, biases;
 };
 AttentionArgs attention_args(const AttentionShape& shape, const AttentionPointers& pointers, void* delta);
-// `why`: for the certificate, why cuDNN does not run it. `cache_dir`: of kernels, as in TargetOptions.
+// `why`: why cuDNN does not run it, for the certificate. `cache_dir`: of kernels, as in TargetOptions.
 std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
                                                 AttentionKernels kernels, const std::string& why,
                                                 const std::string& cache_dir);
 
-// Attention as products of matrices with softmax between them, for what cuDNN does not take: the scores of a
-// piece are in memory, f32, and the five products run on cuBLASLt.
-// Why a call cannot run so, or should not; empty where it should: f32, bf16 and f16, as many key heads as
-// heads, strides and head sizes of 16 bytes, scores of one head within `cap` bytes, and work enough for its
+// Attention as matrix products with softmax between them, for calls that cuDNN refuses. The scores of a piece
+// are in memory, in f32; the five products run on cuBLASLt.
+// Why a call cannot or should not run like this; empty if it should: f32, bf16 and f16, as many key heads as
+// heads, strides and head sizes of 16 bytes, scores of one head within `cap` bytes, and enough work for its
 // launches.
 std::string unfit_for_products(const AttentionShape& shape, int64_t cap, bool tf32);
-// Bytes of workspace for the scores of one head of one batch, of what a backward pass keeps beside them, too.
+// Workspace bytes for the scores of one head of one batch, and for what a backward pass stores with them.
 int64_t product_bytes(const AttentionShape& shape);
 // CUDA C++ of sdpa_weights, or of sdpa_score_gradients.
 std::string attention_rows_source(const AttentionShape& shape);
-// `cap`: bytes of a piece's scores. `tf32`: f32 operands of the products may be rounded to TF32. Null where
+// `cap`: bytes of a piece's scores. `tf32`: f32 operands of the products may be rounded to TF32. Null if
 // cuBLASLt has no algorithm.
 std::unique_ptr<LibraryCall> make_product_attention(CudaDevice& device, const AttentionShape& shape,
                                                     int64_t cap, bool tf32, const std::string& why,
                                                     const std::string& cache_dir);
 
-// The causal backward pass of attention on Hopper, by kernels of the room: where cuDNN's is deterministic at
-// a price, since it keeps the gradients of all scores in memory between two kernels.
-// Shared memory of a block of sdpa_tiles, which takes a multiprocessor for itself.
+// The causal backward pass of attention on Hopper, by kernels of this folder. cuDNN's deterministic pass is
+// slower there: it stores the gradients of all scores in memory between two kernels.
+// Shared memory of a block of sdpa_tiles, which occupies a whole multiprocessor.
 inline constexpr int kHopperAttentionBytes = 229376 + 16 * 128 + 256;
 
 // Why these kernels cannot run a call, or empty: bf16, backward, causal without other masks, head size 64 or
@@ -180,21 +182,23 @@ inline constexpr int kHopperAttentionBytes = 229376 + 16 * 128 + 256;
 // driver that encodes tensor maps (12.0 or newer).
 std::string unfit_for_hopper(const AttentionShape& shape, const Properties& device);
 
-// Whether a call that can run so is faster than cuDNN's deterministic pass: long sequences are
+// Whether a call that these kernels can run is faster than cuDNN's deterministic pass, as long sequences are
 // (bench/results/float8-and-tf32-2026-11-26.md).
 bool pays_on_hopper(const AttentionShape& shape);
 
-// sdpa_rows, sdpa_tiles and sdpa_results for head size 64 or 128; in an order of the shape alone. `lanes`:
-// how many lanes of a warp tell others that it is done. One speaks for all, after they have met; racecheck of
-// compute-sanitizer takes an arrival for its own lane alone, and sees order where all 32 arrive.
+// CUDA C++ of sdpa_rows, sdpa_tiles and sdpa_results for head size 64 or 128; the order of sums depends on
+// the shape only. `lanes`: how many lanes of a warp signal that the warp is done. One lane suffices after the
+// warp has synchronised. compute-sanitizer's racecheck counts an arrival for its own lane only, so it needs
+// all 32.
 std::string hopper_attention_source(int64_t size, int lanes = 1);
-std::vector<std::string> hopper_attention_flags();  // of NVRTC: lambdas without a word run on the device
-// Its parts: places and instructions; the kernels around the tiles.
+std::vector<std::string> hopper_attention_flags();  // of NVRTC: unmarked lambdas run on the device
+// Its parts: shared memory places and instructions; the kernels before and after the tiles.
 std::string hopper_attention_instructions(int64_t size);
 std::string hopper_attention_ends();
 
 // dq, dk and dv of one call, each rounded to bf16 once from sums in f32. Memory between its kernels: f32 sums
-// of dq, dk and dv, and two numbers a query. `cache_dir`: of kernels, as in TargetOptions. `lanes`: as above.
+// of dq, dk and dv, and two numbers per query. `cache_dir`: of kernels, as in TargetOptions. `lanes`: see
+// above.
 std::unique_ptr<LibraryCall> make_hopper_attention(CudaDevice& device, const AttentionShape& shape,
                                                    const std::string& cache_dir, int lanes = 1);
 

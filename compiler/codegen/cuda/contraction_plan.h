@@ -1,5 +1,5 @@
-// From dot and linear to matrix products: which dims are batch, rows, columns and the sum, and how they lie
-// in memory. No device needed.
+// From dot and linear to matrix products: which dims are batch, rows, columns and the sum, and their layout
+// in memory. Needs no device.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace lockstep::compiler::cuda {
 
-// Dims of one role of an operand: sizes and strides in elements, outermost first. Dims of size 1 are left out
-// and dims that nest are one.
+// Dims of one role of an operand: sizes and strides in elements, outermost first. Dims of size 1 are omitted,
+// and nested dims are merged.
 struct OperandRole {
   std::vector<int64_t> sizes, strides;
   int64_t count() const;
@@ -36,8 +36,8 @@ struct ContractionPlan {
   Side a, b;
 };
 
-// `node` is dot or linear; `out` is dense. Alignment in `gemm` is 16 bytes for dense operands, else what the
-// strides leave.
+// `node` is dot or linear; `out` is dense. The alignment in `gemm` is 16 bytes for dense operands; other
+// operands have the alignment that their strides allow.
 ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in,
                                  const std::vector<Operand>& out, bool tf32);
 

@@ -1,5 +1,5 @@
-// cuBLASLt, opened at run time: the functions that Lockstep calls, one handle per device, and the version
-// that decides bits.
+// cuBLASLt, opened at run time: the functions that Lockstep calls, one handle per device, and the version,
+// which decides bits.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,7 +11,7 @@
 
 namespace lockstep::compiler::cuda {
 
-using namespace lockstep::cuda;  // the device and its driver, of core
+using namespace lockstep::cuda;  // the device and its driver, from core
 using lockstep::cuda::check;     // overloaded below
 
 // Entry points of cuBLASLt by their names without "cublasLt".
@@ -28,13 +28,13 @@ struct CublasLt {
 #undef LS_CUBLASLT_DECLARE
 };
 
-// Opens the first of these libraries that can be. UserError with the loader's words when none can, or naming
-// the missing function when the library is too old.
+// Opens the first of these libraries that opens. UserError with the loader's words if none does, or naming
+// the missing function if the library is too old.
 CublasLt open_cublaslt(std::initializer_list<const char*> names);
-// The process's table, opened by the first call: libcublasLt.so.13, .12, by the loader's paths, then in
-// /usr/local/cuda/lib64.
+// The process's function table, opened by the first call: libcublasLt.so.13, then .12, on the loader's paths,
+// then in /usr/local/cuda/lib64.
 const CublasLt& cublaslt();
-// "13.1.0": enters the numerics certificate. Needs the library, no device.
+// "13.1.0": part of the numerics certificate. Needs the library, but no device.
 std::string cublaslt_version();
 // The handle of a device, made by the first call and kept for the life of the process; thread-safe.
 cublasLtHandle_t cublaslt_handle(CudaDevice& device);

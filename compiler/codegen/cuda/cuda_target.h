@@ -1,4 +1,4 @@
-// An NVIDIA GPU as a target. Compiles without CUDA's headers, so that its users need no condition.
+// An NVIDIA GPU as a target. Compiles without CUDA's headers, so its users need no preprocessor condition.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lockstep::compiler {
 
-// Whether this program was built with CUDA and there is a driver with a device; else `why` says what is
+// Whether this program was built with CUDA and a driver with a device exists; else `why` says what is
 // missing. Never throws.
 bool cuda_available(std::string* why = nullptr);
 int cuda_devices();  // 0 where not available

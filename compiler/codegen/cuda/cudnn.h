@@ -1,4 +1,4 @@
-// cuDNN as a library that is opened at run time, and its version. What builds graphs includes cudnn_graph.h.
+// cuDNN as a library opened at run time, and its version. Files that build graphs include cudnn_graph.h.
 #pragma once
 
 #include <initializer_list>
@@ -9,10 +9,10 @@
 
 namespace lockstep::compiler::cuda {
 
-using namespace lockstep::cuda;  // the device and its driver, of core
+using namespace lockstep::cuda;  // the device and its driver, from core
 
-// Opens the library by the first of these names that can be, once per process. UserError with `what` needs
-// it, the names, the loader's words and the way out.
+// Opens the library by the first of these names that opens, once per process. UserError saying that `what`
+// needs it, with the names, the loader's words and the way out.
 const SharedLibrary& open_cudnn(std::initializer_list<const char*> names,
                                 std::string_view what = "attention in bf16 and f16");
 // cuDNN by its usual names.

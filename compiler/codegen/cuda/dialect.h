@@ -25,7 +25,7 @@ class CudaDialect : public codegen::Dialect {
   }
   static std::string functor(codegen::FoldOp fold);  // "ls_sum()"
 
-  // What ls_random and ls_random_run take of an item.
+  // The arguments of ls_random and ls_random_run for an item.
   std::string random_words(const codegen::Site& site) const { return random_arguments(site); }
 
  private:

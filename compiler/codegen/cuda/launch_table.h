@@ -1,4 +1,4 @@
-// LaunchTable: rows that a kernel's launch reads, brought to the device's memory through staging memory.
+// LaunchTable: rows that a kernel launch reads, copied to device memory through staging memory.
 #pragma once
 
 #include <cstring>
@@ -7,13 +7,13 @@
 
 namespace lockstep::compiler::cuda {
 
-using namespace lockstep::cuda;  // the device and its driver, of core
+using namespace lockstep::cuda;  // the device and its driver, from core
 
 class LaunchTable {
  public:
   explicit LaunchTable(CudaDevice& device) : device_(device) {}
-  // Where the rows are for work that is enqueued on `stream` behind this. The work on the rows before is
-  // over.
+  // Copies the rows and returns their device address for work enqueued on `stream` afterwards. Work on the
+  // previous rows must be over.
   template <class Row>
   std::byte* put(const Row* rows, size_t count, Stream& stream) {
     const size_t bytes = count * sizeof(Row);

@@ -1,4 +1,5 @@
-// Layout of the table that a multi-tensor kernel takes as its parameter, shared by its text and its launches.
+// Layout of the table that a multi-tensor kernel takes as its parameter, shared by the kernel's source and
+// its launches.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ struct TableLayout {
   size_t count() const { return first() + 4 * static_cast<size_t>(capacity + 1); }
   size_t bytes() const { return (count() + 4 + 7) / 8 * 8; }
 };
-inline constexpr size_t kTableBytes = 4080;  // of the 4096 that every driver passes by value
-inline constexpr int kTensorChunk = 8192;    // elements of a block
+inline constexpr size_t kTableBytes = 4080;  // of the 4096 bytes that every driver passes by value
+inline constexpr int kTensorChunk = 8192;    // elements per block
 inline constexpr int kTensorThreads = 256;
 
 }  // namespace lockstep::compiler::cuda

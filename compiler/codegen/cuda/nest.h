@@ -1,4 +1,4 @@
-// The kernels of a planned body as CUDA C++: what their parts, pointwise, rows and columns, share.
+// The kernels of a planned body as CUDA C++: the parts shared by pointwise, row and column kernels.
 #pragma once
 
 #include <algorithm>
@@ -22,24 +22,24 @@ struct Function {
 };
 struct KernelText {
   std::string text;
-  std::vector<Function> functions;  // in the order in which they run; none where there is nothing to do
-  std::vector<int> aligned;         // per argument: bytes that its address must be a multiple of
+  std::vector<Function> functions;  // in execution order; empty if there is nothing to do
+  std::vector<int> aligned;         // per argument: bytes of which its address must be a multiple
   size_t workspace = 0;
 };
 
-// What a kernel has beside its arguments where runs go together (generate_kernel): the parameter's type, the
-// parameter, and the statements that move the pointers to a run's; "" else.
+// Additions to a kernel whose runs may run together (generate_kernel): the parameter's type, the parameter,
+// and the statements that move the pointers to a run's data. Empty otherwise.
 struct RunParameter {
   std::string type, parameter, moves;
 };
 RunParameter run_parameter(const std::string& kernel, const std::vector<std::string>& pointers,
                            const std::string& workspace, int64_t together);
 
-// "int" where every index of the plan fits it, else "long".
+// "int" if it can hold every index of the plan, else "long".
 std::string index_type(const Graph& body, const codegen::Plan& plan);
 
-// Texts name the row r, the lane of a team `lane`, the step of a lane k, its chunk q, elements of a chunk j;
-// reduction k has the sums s<k> of a lane and q<k> of the row, e<k> and q<k> of the columns.
+// Names in the text: r is the row, `lane` the lane of a team, k the step of a lane, q its chunk, j an element
+// of a chunk. Reduction k has the sums s<k> (of a lane) and q<k> (of the row); for columns, e<k> and q<k>.
 class Nest {
  public:
   Nest(const Graph& body, const codegen::Plan& plan, std::string name, int64_t together)
@@ -123,18 +123,18 @@ class Nest {
     return CudaDialect::functor(folding_.fold(reduction));
   }
   void open_function(const std::string& name, int64_t grid, int block, int resident = 1, int shared = 0);
-  // What a stored bf16, f16 or float8 is rounded from, where a word of neighbours can be rounded at once; -1:
-  // stored as it is.
+  // The item whose value is rounded to a stored bf16, f16 or float8, if a word of neighbours can be rounded
+  // at once. -1: each element is rounded on its own.
   int before_rounding(const codegen::Store& store, DType dtype, int width) const;
   std::string packed(const codegen::Store& store, DType dtype, int width) const;
   void close_function();
-  // Chunks are as long as arguments are aligned.
+  // Raises the required alignment of the arguments that chunks load from.
   void note_loads(const ChunkStatements& statements, const std::vector<int>& ids);
   void flat_kernel();
-  // Where column sums lie in the workspace: [row_blocks, columns] each.
+  // Assigns places in the workspace to the column sums: [row_blocks, columns] each.
   void place_sums();
   std::string sums(size_t k) const;
-  // What each stage's loop computes.
+  // The items that each stage's loop computes.
   std::vector<std::vector<int>> roots(const ChunkStatements& statements) const;
 
   // nest_rows.cpp
@@ -142,10 +142,10 @@ class Nest {
   void open_column_sums(const ChunkStatements& statements, const std::vector<size_t>& columns);
   void stage_rows(const ChunkStatements& statements, bool column_sums, bool wide, int block);
   void one_row(ChunkStatements& statements);
-  // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for
+  // Chunks that several stages read stay in registers, in their memory layout, while there are registers for
   // them.
   void keep_chunks(ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots);
-  // So do values that are dear to compute again, such as random numbers.
+  // Values that are expensive to compute again, such as random numbers, stay in registers, too.
   void keep_values(const ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots,
                    int left);
   void one_stage(ChunkStatements& statements, int stage, const std::vector<int>& stage_roots,
@@ -155,42 +155,43 @@ class Nest {
   void stage_chunk(ChunkStatements& statements, const std::vector<int>& ids, bool last,
                    const std::vector<size_t>& rows);
   void accumulate(const std::vector<size_t>& rows, bool last);
-  // Lanes meet, then warps.
+  // Adds the sums of lanes, then those of warps.
   void meet(const std::vector<size_t>& rows);
 
-  // nest_stage.cpp: rows on their way into shared memory while earlier rows are computed.
-  // Which chunks, for `threads` that take a row in `steps`: up to `most` rows ahead within `budget` bytes.
+  // nest_stage.cpp: rows are copied into shared memory while earlier rows are computed.
+  // Chooses the chunks, for `threads` that process a row in `steps`: up to `most` rows ahead within `budget`
+  // bytes.
   void plan_stage(const ChunkStatements& statements, const std::vector<int>& ids, int threads, int steps,
                   int most, int64_t budget);
   std::string staged_type(int id) const;
   std::string staged_place(int id, const std::string& step) const;
-  // All chunks of step k of row `next`, where r, q and c0 are those of the chunk.
+  // Copies all chunks of step k of row `next`, where r, q and c0 are those of the chunk.
   void fetch_chunks(const ChunkStatements& statements);
-  // The first rows: `first`, first + `stride`, ...; all are below `limit`. A tile's threads have their
-  // columns c0 already.
+  // Copies the first rows: `first`, first + `stride`, ...; all are below `limit`. A tile's threads already
+  // have their columns c0.
   void fetch_first(const ChunkStatements& statements, const std::string& first, const std::string& stride,
                    bool tile);
   void take_chunks(ChunkStatements& statements, const std::vector<int>& ids,
                    const std::string& step);  // x<id>
   bool staged(int id) const { return staged_.count(id) > 0; }
 
-  // nest_hoist.cpp: values of columns alone, before the loop over the rows.
-  std::vector<bool> find_columns() const;  // per item: whether it is a value of a column alone
-  // Whether arithmetic of columns alone is among what the roots need.
+  // nest_hoist.cpp: values that depend only on the column, computed before the loop over the rows.
+  std::vector<bool> find_columns() const;  // per item: whether it depends only on the column
+  // Whether the roots need arithmetic that depends only on the column.
   bool computes_columns(const ChunkStatements& statements, const std::vector<int>& roots) const;
-  // Which of what the roots need, for a thread that has `steps` chunks: declared as v<id>[k][j].
+  // Chooses such values for a thread that has `steps` chunks; they are declared as v<id>[k][j].
   void hoist_columns(const ChunkStatements& statements, const std::vector<int>& roots, int steps);
   void write_hoisted(const ChunkStatements& statements);  // of step k, whose first column is c0
 
   // nest_one_hot.cpp: where(column == number of the row, x, 0) is x in one column.
-  int one_hot(const ChunkStatements& statements,
-              int id) const;  // the item that is the column's number; -1: something else
-  bool takes(const ChunkStatements& statements,
-             const codegen::Reduction& reduction) const;   // its sum over a row is one element, exactly
-  void take(const ChunkStatements& statements, size_t k);  // q<k>
+  // The item that is the column's number; -1: another form.
+  int one_hot(const ChunkStatements& statements, int id) const;
+  // Whether its sum over a row is exactly one element.
+  bool takes(const ChunkStatements& statements, const codegen::Reduction& reduction) const;
+  void take(const ChunkStatements& statements, size_t k);  // as q<k>
 
   // nest_columns.cpp
-  // Teams are added in order; the block's sums go to the workspace.
+  // Teams are added in order; the block's sums are written to the workspace.
   void fold_teams(const std::vector<size_t>& columns, int teams);
   void tile_kernel();
   void combine_kernel();
@@ -210,7 +211,7 @@ class Nest {
   std::set<int> kept_;                    // chunks in registers
   std::set<int> kept_values_, computed_;  // values in registers; those of earlier stages
   std::set<int> hoisted_;                 // values of columns in registers
-  std::vector<int> roots_here_;           // of the stage that is being written
+  std::vector<int> roots_here_;           // of the stage being written
   bool guarded_ = false, unrolled_ = true;
   std::map<int, int64_t> staged_;  // item: where its chunks are in shared memory
   int depth_ = 0, staged_threads_ = 0, staged_steps_ = 0, staged_bytes_ = 0, last_loop_ = 0;

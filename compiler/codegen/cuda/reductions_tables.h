@@ -1,15 +1,15 @@
-// The tables that the kernels of Reductions take by value: one text, compiled here and on the device.
+// The tables that the kernels of Reductions take by value: one text, compiled both here and on the device.
 #pragma once
 
 namespace lockstep::compiler::cuda {
 
-// Defines what it is given, and keeps its text.
+// Defines its argument, and stores its text.
 #define LS_SHARED_WITH_DEVICE(...) \
   __VA_ARGS__                      \
   inline constexpr const char* kReductionTables = #__VA_ARGS__;
 
-// Every table is at most 4 KB. `first` is the first block of the grid that works on an entry; entries are in
-// order of it.
+// Every table is at most 4 KB. `first` is the first block of the grid that works on an entry; entries are
+// sorted by it.
 LS_SHARED_WITH_DEVICE(
     enum {kThreads = 256,         // of a block, in every kernel
           kFlatElements = 4096,   // of a block, where a row is one element
