@@ -1,4 +1,4 @@
-// Ids that are constants of a step: looked at when it is compiled, since no batch changes them.
+// Checks ids that are constants of a step when the step is compiled, since no batch changes them.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace lockstep::compiler {
 
-// UserError naming the user's line, the id, its element and the range where a read of the traced graph is by
-// constants, and one of them lies outside. Constants of more than 2^20 elements are not looked at.
+// UserError naming the user's line, the id, its element and the range, if the traced graph reads by constants
+// and one of them is out of range. Constants of more than 2^20 elements are not checked.
 void check_constant_ids(const Graph& traced, const std::vector<IdRead>& reads);
 
 }  // namespace lockstep::compiler

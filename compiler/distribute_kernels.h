@@ -1,4 +1,4 @@
-// Kernels of a program on all ranks: compiled once, on rank 0, and sent to the others.
+// Kernels of a program on all ranks: rank 0 compiles them once and sends them to the others.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace lockstep::compiler {
 
-// Rank 0 compiles the sources (or finds them in the cache), the others load its machine code. Collective over
-// `world`. UserError, on every rank, when something does not compile or cannot be loaded.
+// Rank 0 compiles the sources (or finds them in the cache); the others load its machine code. Collective over
+// `world`. UserError, on every rank, if something does not compile or cannot be loaded.
 std::shared_ptr<const KernelSet> distribute_kernels(Group& world, const CompileOptions& options,
                                                     const std::vector<KernelSource>& sources);
 

@@ -1,4 +1,4 @@
-// A compiled function without a loss: tokens in, logits out, one result or several. For generation and for
+// A compiled function without a loss: tokens in, logits out; one or several results. For generation and for
 // tests; one rank, no communication.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace lockstep::compiler {
 
-// What random numbers of a run follow from: as those of a step, from a seed and a number.
+// The seed and the step number from which a run's random numbers follow, as in a step.
 struct DrawnFrom {
   uint64_t seed = 0;
   int64_t number = 1;
@@ -22,21 +22,21 @@ struct DrawnFrom {
 
 class Forward {
  public:
-  // Traces `function` on one batch of these types and compiles it for the state's rank. The state is
+  // Traces `function` on one batch of these types and compiles it for the state's rank. The state must be
   // materialised or loaded before run(). UserError on a mesh of several ranks, for a function that updates
-  // the state, and for a scalar that an optimizer gives to a step. Metrics are left out.
+  // the state, and for a scalar that an optimizer passes to a step. Metrics are omitted.
   Forward(State& state, const std::vector<BatchField>& batch,
           const std::function<Tensor(const std::vector<Tensor>&)>& function, const CompileOptions& options,
           Here at = Here::current());
-  // The same of several results, at least one.
+  // The same for several results, at least one.
   Forward(State& state, const std::vector<BatchField>& batch,
           const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& function,
           const CompileOptions& options, Here at = Here::current());
   ~Forward();
   Forward(Forward&&) noexcept;
-  // One pointer per batch field; the first result is dense, of result_shape(), valid until the next run.
+  // One pointer per batch field. The first result is dense, of result_shape(), and valid until the next run.
   // Random numbers follow from `drawn`; by default from the state's seed and the number of the run, counted
-  // from 1. UserError for an id outside what the function reads by it.
+  // from 1. UserError for an id outside the range that the function reads.
   const void* run(const std::vector<void*>& batch);
   const void* run(const std::vector<void*>& batch, const DrawnFrom& drawn);
   const Shape& result_shape() const { return results_.front().shape; }
@@ -58,7 +58,7 @@ class Forward {
   const Target& target_;
   std::unique_ptr<Stream> stream_;
   std::map<size_t, Buffer> batch_, scalars_;  // on the device, by field and by input
-  std::vector<Buffer> host_;                  // results of a device that the host does not address
+  std::vector<Buffer> host_;                  // results, if the host cannot address the device's memory
   std::unique_ptr<Executable> executable_;
 };
 

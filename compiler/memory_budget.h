@@ -1,5 +1,4 @@
-// The memory budget of a step: how much the backward pass recomputes, so that the planned arena keeps
-// within it.
+// The memory budget of a step: how much the backward pass recomputes so that the planned arena fits.
 #pragma once
 
 #include <functional>
@@ -10,20 +9,20 @@
 
 namespace lockstep::compiler {
 
-// "none", "full", or bytes as parse_bytes (core/base/bytes.h) reads them: the value of
-// CompileOptions::memory_budget. UserError for another word.
+// Parses the value of CompileOptions::memory_budget: "none", "full", or bytes as in parse_bytes
+// (core/base/bytes.h). UserError for another word.
 int64_t parse_memory_budget(const std::string& word);
 
 // The plan of a training step from its joint graph (after simplify). `plan_with` plans the step with these
-// values given up, on several threads at once; where none is given up, on the caller's. Arenas are those of
-// whole plans, to the byte:
-// - kRecomputeNothing, and a graph without a backward pass: nothing is given up;
-// - bytes: the cheapest choice whose arena keeps within them; with CompileOptions::offload_activations some
-// values wait in the host's memory instead, where copies take less time than computing them again (by
-// CompileOptions::travel), or where nothing else keeps within; UserError naming the smallest arena there is
-// when none does;
-// - kRecomputeFull: the choice with the smallest arena (backends other than native: with the smallest
-// estimate).
+// values recomputed, on several threads at once; with none recomputed, on the caller's thread. Arenas are
+// those of complete plans, exact to the byte:
+//   - kRecomputeNothing, or a graph without a backward pass: nothing is recomputed;
+//   - bytes: the cheapest choice whose arena fits. With CompileOptions::offload_activations some values wait
+//     in host memory instead, if copying them takes less time than computing them again (by
+//     CompileOptions::travel), or if nothing else fits. UserError naming the smallest possible arena if none
+//     fits;
+//   - kRecomputeFull: the choice with the smallest arena (backends other than native: with the smallest
+//     estimate).
 StepPlan plan_within_budget(const Graph& joint, const CompileOptions& options,
                             const std::function<StepPlan(const std::vector<ValueId>& recomputed)>& plan_with);
 

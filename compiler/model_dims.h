@@ -1,4 +1,5 @@
-// What the mesh dim tp splits of a state: refused where it is nothing, and what stays whole is named.
+// The split of a state along the mesh dim tp: refuses a mesh that splits nothing, and names the parameters
+// that stay whole.
 #pragma once
 
 #include <string>
@@ -7,12 +8,12 @@
 
 namespace lockstep::compiler {
 
-// UserError where `mesh` has several ranks on tp and no parameter of the state is split on it: each of them
-// would compute the whole step.
+// UserError if `mesh` has several ranks on tp and no parameter of the state is split on it: each rank would
+// then compute the whole step.
 void need_split_on_tp(const State& state, const Mesh& mesh);
 
-// "on tp, 7 of 28 parameters stay whole: token.weight, blocks.*.norm1.weight, ..."; "" without several ranks
-// on tp, and where all are split.
+// "on tp, 7 of 28 parameters stay whole: token.weight, blocks.*.norm1.weight, ..."; "" if tp has one rank, or
+// if all parameters are split.
 std::string whole_on_tp(const State& state, const Mesh& mesh);
 
 }  // namespace lockstep::compiler

@@ -22,7 +22,7 @@ struct CompiledBackend {
 CompiledBackend compiled_backend(const std::string& name, Backend kind, const Target& target, int threads = 2,
                                  bool fusion = true);
 
-// Why the compiled backends of this version do not take a graph; "" when they do.
+// Why the compiled backends of this version cannot run a graph; "" if they can.
 std::string not_taken(const Graph& graph);
 
 }  // namespace lockstep::compiler::laws

@@ -1,4 +1,4 @@
-// One row and one of its samples, made into a graph with values: what every law starts from.
+// One row of the op table and one of its samples, as a graph with values: the input of every law.
 #pragma once
 
 #include <optional>
@@ -19,18 +19,18 @@ struct Case {
   const Node& node() const { return graph.nodes[0]; }
 };
 
-// The sample with its f32 inputs as `dtype`: all of them, or else the most that the row's type rule takes
-// (statistics and scalars stay f32). nullopt when it takes none.
+// The sample with its f32 inputs as `dtype`: all of them, or else as many as the row's type rule accepts
+// (statistics and scalars stay f32). nullopt if it accepts none.
 std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype);
 Case make_case(const Op& op, size_t number, const Sample& sample);
 
-// Whether laws apply to the row: collectives, lanes, structural nodes and updates by a body have meaning only
-// in a step of several ranks or micro-batches.
+// Whether laws apply to the row. Collectives, lanes, structural nodes and updates with a body have meaning
+// only in a step of several ranks or micro-batches.
 bool swept(const Op& op);
 // Random values of a type for a sample; `integral`: floats are rounded to whole numbers. Deterministic in
 // `seed`.
 HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t seed, bool integral = false);
-// The graph with every float value as f64, so that the evaluator rounds nowhere.
+// The graph with every float value as f64, so that the evaluator does not round.
 Graph widened(Graph graph);
 HostTensor widened(const HostTensor& tensor);
 std::vector<TypedShape> types_of(const Graph& graph, const std::vector<ValueId>& ids);

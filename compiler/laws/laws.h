@@ -8,23 +8,23 @@
 
 namespace lockstep::compiler::laws {
 
-// nullopt: it says nothing of this case; "": it holds; else what is wrong, in words.
+// nullopt: the law does not apply to this case; "": it holds; else the fault, in words.
 using Verdict = std::optional<std::string>;
 
-// One: what the row infers is what the reference evaluator gives.
+// One: the inferred types are those of the reference evaluator's results.
 Verdict inference_equals_run(const Case& made);
-// Two: the expansion into primitives computes what the row's own formula says.
+// Two: the expansion into primitives computes the same as the row's own formula.
 Verdict expansion_equals_reference(const Case& made);
-// Three: the gradient is a central difference in a random direction, in f64, and is the same when it is the
-// only one wanted. `integral`: at whole numbers.
+// Three: the gradient equals a central difference in a random direction, in f64. It is the same if it is the
+// only gradient that is requested. `integral`: at whole numbers.
 Verdict gradient_equals_difference(const Case& made, bool integral = false);
-// And so is the gradient of the gradient, with respect to the inputs and to the gradients that come to the
-// op.
+// The same for the gradient of the gradient, with respect to the op's inputs and to the gradients of its
+// outputs.
 Verdict second_gradient_equals_difference(const Case& made);
-// Four: every split that the placement rule allows gives the unsplit result, on 1, 2 and 3 ranks, balanced
-// and uneven. `splits` counts them.
+// Four: every split that the placement rule allows gives the unsplit result, on 1, 2 and 3 ranks, even and
+// uneven. `splits` counts them.
 Verdict splits_equal_whole(const Case& made, size_t* splits = nullptr);
-// Five, of one backend: `given` are its outputs.
+// Five, for one backend: its outputs `given` equal those of the reference evaluator.
 std::string equals_reference(const Case& made, const std::vector<HostTensor>& given);
 
 }  // namespace lockstep::compiler::laws

@@ -1,5 +1,5 @@
-// The one table of tolerances, by dtype. Never scaled by size: a large tensor may not be more wrong than a
-// small one.
+// The only table of tolerances, by dtype. They never grow with size: a large tensor may not be more wrong
+// than a small one.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ struct Tolerance {
   double relative = 0, absolute = 0;
 };
 
-// How far two evaluations of one op may lie apart, |a - b| <= absolute + relative |b|. Integers and bool:
+// How far two evaluations of one op may differ: |a - b| <= absolute + relative |b|. Integers and bool must be
 // equal.
 inline Tolerance tolerance(DType dtype) {
   switch (dtype) {
@@ -30,7 +30,7 @@ inline Tolerance tolerance(DType dtype) {
       return {};
   }
 }
-// How far a gradient may lie from a central difference of fourth order in f64.
+// How far a gradient may differ from a central difference of fourth order in f64.
 inline Tolerance difference_tolerance() { return {1e-7, 1e-7}; }
 
 inline bool near(double a, double b, Tolerance allowed) {
@@ -39,7 +39,7 @@ inline bool near(double a, double b, Tolerance allowed) {
   return std::fabs(a - b) <= allowed.absolute + allowed.relative * std::fabs(b);
 }
 
-// "" when `a` equals `b` within the tolerance, else the first difference in words. dtypes and shapes must be
+// "" if `a` equals `b` within the tolerance, else the first difference in words. dtypes and shapes must be
 // equal.
 inline std::string difference(const HostTensor& a, const HostTensor& b, Tolerance allowed) {
   if (a.dtype != b.dtype || a.shape != b.shape)

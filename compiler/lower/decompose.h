@@ -1,5 +1,5 @@
-// Decompose: composites become primitives, except those that the target claims for a library kernel or a
-// kernel of its own.
+// Decompose: expands composites into primitives, except those that the target claims for a library call or
+// its own kernel.
 #pragma once
 
 #include "compiler/pass.h"

@@ -1,15 +1,17 @@
-// Gradients of tables as the rows that a step takes, where these are few.
+// Turns gradients of tables into only the rows that a step uses, if these are few.
 #pragma once
 
 #include "compiler/pass.h"
 
 namespace lockstep::compiler {
 
-// sum_lanes(embedding_grad(rows, ids)) becomes spread_rows(lane_rows(ids, rows)), where nothing but updates
-// and norms reads it, the device updates tables by rows, and the table has at least kRowsPerTaken rows for
-// each that the micro-batches of a step take: rows and ids travel, and nothing is as large as the table but
-// what the update replaces. Rows of one id are added in the order of micro-batches. Where the mesh splits
-// models, tables stay.
+// sum_lanes(embedding_grad(rows, ids)) becomes spread_rows(lane_rows(ids, rows)) if all of this holds:
+//   - only updates and norms read it;
+//   - the device updates tables by rows;
+//   - the table has at least kRowsPerTaken rows for each row that the micro-batches of a step take;
+//   - the mesh has no split model dim.
+// Then only rows and ids travel, and nothing as large as the table is written except the result of the
+// update. Rows of one id are added in the order of micro-batches.
 Graph gradients_by_rows(Graph graph, const PassContext& context);
 
 }  // namespace lockstep::compiler

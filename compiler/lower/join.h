@@ -1,4 +1,4 @@
-// Join: a sum of zero-padded pieces that tile a tensor is a concat (the gradient of a split).
+// Join: turns a sum of zero-padded pieces that tile a tensor into a concat (the gradient of a split).
 #pragma once
 
 #include "compiler/pass.h"

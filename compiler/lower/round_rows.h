@@ -1,15 +1,15 @@
-// Takes rows of a table before it rounds them, where the step rounded the table whole to take a few.
+// Takes rows of a table before rounding, if the step rounded the whole table to take a few.
 #pragma once
 
 #include "compiler/pass.h"
 
 namespace lockstep::compiler {
 
-// embedding(convert(table), ids) becomes convert(embedding(table, ids)), for a table of the state of which
-// nothing else reads the rounded copy and which has at least kRowsPerTaken rows for each that a micro-batch
-// takes. The values are the same, since rounding is by element; the table's gradient is summed in its own
-// dtype, and not rounded after. A smaller table stays: what travels of it, where it lies split, is half as
-// much.
+// embedding(convert(table), ids) becomes convert(embedding(table, ids)) if the table is state, nothing else
+// reads the rounded copy, and the table has at least kRowsPerTaken rows for each row that a micro-batch
+// takes. The values are the same, because rounding is elementwise. The table's gradient is summed in its own
+// dtype and not rounded afterwards. A smaller table is unchanged: if it is split, its rounded rows are half
+// the traffic.
 inline constexpr int64_t kRowsPerTaken = 8;
 Graph round_rows(Graph graph, const PassContext& context);
 

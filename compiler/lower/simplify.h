@@ -1,4 +1,4 @@
-// Simplify: equal nodes become one, laws of algebra that change no bit, and nodes that nobody needs go.
+// Simplify: merges equal nodes, applies laws of algebra that change no bit, and removes unused nodes.
 #pragma once
 
 #include "compiler/pass.h"

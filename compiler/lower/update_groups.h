@@ -1,4 +1,4 @@
-// What becomes the body of an update: the arithmetic by elements behind each assigned state, and behind what
+// Finds the bodies of updates: the elementwise arithmetic before each assigned state, and before values that
 // the tail of the step reads whole.
 #pragma once
 
@@ -22,13 +22,13 @@ struct UpdateGroup {
   SourceLine at;
 };
 
-// Assignments that share arithmetic, or of which one reads what the other replaces, are one group. Arithmetic
-// on gradients and state whose result an op reads whole (a product of matrices, a sum) is a group, too, or
-// part of one: it is computed by rows, and its result travels in place of all that it reads. Not so where all
-// that it reads is read whole anyway.
+// Assignments that share arithmetic, or where one reads the state that another replaces, are one group.
+// Arithmetic on gradients and state whose whole result an op reads (a matrix product, a sum) is a group, too,
+// or part of one. It is then computed by rows, and its result travels instead of its inputs. This is not done
+// if all its inputs are read whole anyway.
 std::vector<UpdateGroup> update_groups(const Graph& graph);
 
-// Whether an output is state that no update node makes.
+// Whether an output is state that no update node produces.
 bool is_assignment(const Graph& graph, const GraphOutput& output);
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,5 @@
-// What the CPU's attention calls share: heads in memory, which keys a row sees, masks over its scores.
+// Shared code of the CPU's attention calls: layout of heads, which keys a row attends to, masks over its
+// scores.
 #pragma once
 
 #include "compiler/codegen/library/library.h"
@@ -46,19 +47,20 @@ class AttentionCall : public HostCall {
   // args: do, q, k, v, o, lse, masks -> dq, dk, dv, dbias
   virtual void backward(void* const* args, void* scratch, int64_t b, int64_t kv) const = 0;
 
-  // Whether scores are scaled and masked one by one before the softmax, or whole ranges of keys are left out.
+  // Whether scores must be scaled and masked one by one before the softmax. Otherwise whole ranges of keys
+  // are left out.
   bool one_by_one() const { return reads_.documents || reads_.mask || reads_.bias; }
-  // Keys that row i may see by causal, window and length.
+  // Keys that row i may attend to by causal mask, window and length.
   Keys row_keys(void* const* args, int64_t b, int64_t i) const;
-  // Those of them that lie in the block.
+  // Those of them that are in the block.
   Keys row_keys_in(void* const* args, int64_t b, int64_t i, Keys block) const;
-  // Keys of which any of rows [i0, i1) may see some; beside row_keys, those whose document lies between the
-  // first and last one of the rows.
+  // A range that contains all keys that rows [i0, i1) may attend to: the union of row_keys, without keys at
+  // its ends whose document is outside the range of the rows' documents.
   Keys block_keys(void* const* args, int64_t b, int64_t i0, int64_t i1) const;
-  // Scores of row i and keys [from, to) scaled, with the bias, and -inf where the row does not see. False: it
-  // sees nothing.
+  // Scores of row i and keys [from, to), scaled, with the bias, and -inf where the row does not attend.
+  // False: the row attends to no key.
   bool masked(void* const* args, float* row, int64_t b, int64_t h, int64_t i, Keys keys) const;
-  // Row (b, h, i) of the gradient of the scores, from key 0; null where none is wanted.
+  // Row (b, h, i) of the gradient of the scores, from key 0; null if it is not wanted.
   float* bias_gradient(void* const* args, int64_t b, int64_t h, int64_t i) const;
 
   AttentionReads reads_;
@@ -70,7 +72,7 @@ class AttentionCall : public HostCall {
   OverScores mask_, bias_;
 };
 
-// On the processor's products of bf16; null where `unit` is none, or heads are of another dtype.
+// With the processor's bf16 instructions; null if `unit` is none, or if heads have another dtype.
 std::unique_ptr<LibraryCall> make_bf16_attention(const Node& node, const std::vector<Operand>& in,
                                                  const std::vector<Operand>& out, panels::Unit unit);
 

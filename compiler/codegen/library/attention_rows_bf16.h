@@ -1,17 +1,17 @@
-// Loops over one row of attention scores whose probabilities are rounded to bf16, with AVX-512 bf16: f32
-// within, a fixed order of sums.
+// Loops over one row of attention scores whose probabilities are rounded to bf16, with AVX-512 bf16: internal
+// arithmetic in f32, sums in a fixed order.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::compiler::rows {
 
-// A softmax of which keys come in chunks (Milakov and Gimelshein, 2018).
+// A softmax whose keys come in chunks (online softmax: Milakov and Gimelshein, 2018).
 struct RunningSoftmax {
-  float max, sum;  // of what was seen; -inf and 0 at first
+  float max, sum;  // of the chunks so far; -inf and 0 at first
 };
-// p = exp(scale * s - max) in bf16, max being that of all chunks so far; gives the factor for what was summed
-// before.
+// p = exp(scale * s - max) in bf16, where max is that of all chunks so far. Returns the factor for previous
+// sums.
 float softmax_chunk(const float* s, int64_t count, float scale, uint16_t* p, RunningSoftmax* running);
 // p = exp(scale * s - lse), g = p * (dp - delta), ds = g * by; p and ds in bf16; dbias = g, unless it is
 // null.

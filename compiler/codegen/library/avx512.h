@@ -1,5 +1,5 @@
-// Functions on AVX-512: they are compiled for it whatever the rest of the program is, and called only where
-// the processor has it.
+// Functions on AVX-512. They are compiled for it whatever the flags of the rest of the program, and called
+// only on processors that have it.
 #pragma once
 
 #if defined(__x86_64__)

@@ -9,7 +9,8 @@
 namespace lockstep::compiler {
 
 // One convolution, or the gradient of its input or weight. x [n, channels, spatial...], weight [outputs,
-// channels / groups, sizes...], y [n, outputs, counts...], all dense: in this order, or all with dim 1 last.
+// channels / groups, sizes...], y [n, outputs, counts...]. All are dense, either in this order or all with
+// dim 1 last.
 struct ConvolutionShape {
   enum class Which { forward, input, weight };
   Which which = Which::forward;
@@ -24,13 +25,13 @@ struct ConvolutionShape {
   int64_t weights() const { return outputs * (channels / groups) * places(); }
 };
 std::vector<int64_t> channels_last_strides(const Shape& shape);  // of [N, C, s...] in memory as [N, s..., C]
-// InternalError where tensors lie neither all in the order of their dims nor all channels last.
+// InternalError unless all tensors are stored in the order of their dims, or all channels last.
 ConvolutionShape convolution_shape(const Node& node, const std::vector<Operand>& in,
                                    const std::vector<Operand>& out);
-// Of a node of a graph whose tensors lie in the order of their dims.
+// Of a node of a graph whose tensors are stored in the order of their dims.
 ConvolutionShape convolution_shape(const Graph& graph, const Node& node);
-std::string convolution_text(
-    const ConvolutionShape& shape);  // "convolution f32 n=8 64x24x24 -> 64x24x24 k=3x3 ..."
+// "convolution f32 n=8 64x24x24 -> 64x24x24 k=3x3 ..."
+std::string convolution_text(const ConvolutionShape& shape);
 double convolution_flops(const ConvolutionShape& shape);
 
 }  // namespace lockstep::compiler

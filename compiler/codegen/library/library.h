@@ -1,6 +1,6 @@
 // Library calls: the claimed ops (contractions, attention, row sums by index) as prepared calls {workspace,
-// run}. Work is cut into fixed blocks that are a function of the shapes alone, and each block runs on one
-// thread: no bit depends on the thread count.
+// run}. Work is cut into fixed blocks that depend only on the shapes, and each block runs on one thread. So
+// bits do not depend on the thread count.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace lockstep::compiler {
 
-// One argument: its type and where its elements lie (strides in elements).
+// One argument: its type and its strides in elements.
 struct Operand {
   DType dtype = DType::f32;
   Shape shape;
@@ -21,13 +21,13 @@ struct Operand {
 Operand dense_operand(DType dtype, const Shape& shape);
 bool is_dense(const Operand& operand);
 
-// Several runs of one call on memory at equal distances: what neighbouring micro-batches are to a call that
-// is made for one of them.
+// Several runs of one call on memory at equal distances: a call made for one micro-batch, applied to
+// neighbouring ones.
 struct Repeats {
   int64_t count = 1;
-  const int64_t* strides = nullptr;  // per argument, bytes from one run's to the next one's
-  size_t args = 0;                   // how many
-  int64_t workspace = 0;             // bytes from one run's workspace to the next one's
+  const int64_t* strides = nullptr;  // per argument, bytes from one run to the next
+  size_t args = 0;                   // number of arguments
+  int64_t workspace = 0;             // bytes from one run's workspace to the next
   // The next run's arguments.
   void step(void** all) const {
     for (size_t i = 0; i < args; ++i) all[i] = static_cast<char*>(all[i]) + strides[i];
@@ -37,27 +37,25 @@ struct Repeats {
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  virtual size_t workspace(int threads) const {
-    return static_cast<void>(threads), 0;
-  }  // bytes; its address is 256-byte aligned
+  // Bytes; the workspace address is 256-byte aligned.
+  virtual size_t workspace(int threads) const { return static_cast<void>(threads), 0; }
   // args: inputs, then outputs; pointers of the device, read before enqueue returns.
   virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
-  // All runs in fewer launches, with the bits that each has alone; false, and nothing is enqueued, where it
-  // cannot.
+  // Enqueues all runs in fewer launches, with the bits that each has on its own. Returns false and enqueues
+  // nothing if it cannot.
   virtual bool enqueue_together(void* const* args, void* workspace, const Repeats& repeats, Stream& stream,
                                 int threads) const {
     static_cast<void>(args), static_cast<void>(workspace), static_cast<void>(repeats);
     static_cast<void>(stream), static_cast<void>(threads);
     return false;
   }
-  // Whether several runs may be under way at once, on streams of one device, each with a workspace of its
-  // own.
+  // Whether several runs may be in progress at once, on streams of one device, each with its own workspace.
   virtual bool runs_side_by_side() const { return false; }
   virtual std::string algorithm() const = 0;  // for the numerics certificate
   virtual double flops() const { return 0; }
 };
 
-// A call that runs at once on the calling thread: the CPU's.
+// A call that runs synchronously on the calling thread: the CPU's.
 class HostCall : public LibraryCall {
  public:
   virtual void run(void* const* args, void* workspace, int threads) const = 0;
@@ -70,16 +68,16 @@ class HostCall : public LibraryCall {
 bool is_library_op(OpId op);
 // True when argument `index` (inputs, then outputs) may be strided with a dense last dim.
 bool accepts_strides(const Node& node, size_t index);
-// InternalError for a node that is no library op.
+// InternalError for a node that is not a library op.
 std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                const std::vector<Operand>& out);
 std::string library_version();  // "oneDNN 2.6.3 (avx512_core)"
 
-// The families behind make_library_call.
+// The families that make_library_call dispatches to.
 std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out);
-// convolution and its gradients in f32, bf16 and f16, dense; those of images channels last where it wants
-// them.
+// convolution and its gradients in f32, bf16 and f16, dense; those of images channels last if the convolution
+// is faster in that layout.
 bool wants_channels_last(const Graph& graph, const Node& node);
 std::unique_ptr<LibraryCall> make_convolution(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out);

@@ -1,5 +1,5 @@
-// Products of bf16 matrices that lie packed in a core's cache, on AMX or AVX-512 bf16, summed in f32. For
-// calls whose products are too small to pay for a primitive of oneDNN each.
+// Products of bf16 matrices packed in a core's cache, on AMX or AVX-512 bf16, summed in f32. For calls whose
+// products are too small to pay for a oneDNN primitive each.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace lockstep::compiler::panels {
 
 enum class Unit { none, avx512, amx };
-// The best one of this processor that oneDNN may use, too (ONEDNN_MAX_CPU_ISA bounds both). Sums of the two
-// differ in their order, so the unit is part of a call's name.
+// The best unit of this processor that oneDNN may use, too (ONEDNN_MAX_CPU_ISA limits both). The units sum in
+// different orders, so the unit is part of a call's name.
 Unit best_unit();
 std::string_view name(Unit unit);
 
-// Panels are filled up with zeros to multiples of kSide along both dims.
+// Panels are padded with zeros to multiples of kSide along both dims.
 constexpr int64_t kSide = 32;
 constexpr int64_t filled(int64_t n) { return (n + kSide - 1) / kSide * kSide; }
 
@@ -24,19 +24,19 @@ struct MatrixRows {
 };
 // The left side of a product: filled(count) rows of filled(width), `stride` apart.
 void fill_left(MatrixRows from, uint16_t* to, int64_t stride);
-// Of the transposed matrix.
+// The same for the transposed matrix.
 void fill_left_transposed(MatrixRows from, uint16_t* to, int64_t stride);
-// The right side, filled(count) deep, filled(width) columns: tiles of 32 by 16, those of 16 columns in a row,
-// depths in pairs.
+// The right side, filled(count) deep, filled(width) columns. Stored as tiles of 32 by 16; the tiles of 16
+// columns follow one another, and depths are in pairs.
 void fill_right(MatrixRows from, uint16_t* to);
 void fill_right_transposed(MatrixRows from, uint16_t* to);
-// Where the product begins that leaves out `depths` and `columns` of a right side `deep` deep (both multiples
-// of kSide).
+// Offset of the product that omits `depths` and `columns` of a right side `deep` deep (both multiples of
+// kSide).
 constexpr int64_t right_offset(int64_t deep, int64_t depths, int64_t columns) {
   return columns * deep + depths * 16;
 }
 
-// While it lives, this thread may multiply on the unit.
+// While it exists, this thread may multiply on the unit.
 class UnitSession {
  public:
   explicit UnitSession(Unit unit);
@@ -53,13 +53,13 @@ struct Left {
 };
 struct Right {
   const uint16_t* at;
-  int64_t deep;  // of the panel; the product may take fewer
+  int64_t deep;  // of the panel; the product may use fewer
 };
 struct Sums {
   float* at;
   int64_t stride;
 };
-// sums[m, n] = left[m, k] right[k, n], or is added to; m, n and k are multiples of kSide.
+// sums[m, n] = left[m, k] right[k, n], or sums += that if `add`; m, n and k are multiples of kSide.
 void multiply(Unit unit, int64_t m, int64_t n, int64_t k, Left left, Right right, bool add, Sums sums);
 
 }  // namespace lockstep::compiler::panels

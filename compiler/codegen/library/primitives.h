@@ -1,4 +1,4 @@
-// oneDNN's primitives: the engine, their execution on the caller's memory, and reorders between layouts.
+// oneDNN's primitives: the engine, execution on the caller's memory, and reorders between layouts.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 namespace lockstep::compiler {
 
 const dnnl::engine& onednn_engine();
-// Whether the processor multiplies bf16, so that oneDNN need not widen it.
+// Whether the processor has bf16 instructions, so that oneDNN need not widen bf16.
 bool multiplies_bf16();
-// Bytes up to the next multiple of 256, so that what lies behind is aligned.
+// Bytes rounded up to a multiple of 256, so that the next buffer is aligned.
 int64_t aligned_bytes(size_t bytes);
 
-// While it lives, primitives of this thread are made for, and run by, as many threads: they are part of
-// oneDNN's plan. No bit of a reorder depends on them.
+// While it exists, primitives of this thread are made for, and run by, this number of threads, which is part
+// of oneDNN's plan. Bits of a reorder do not depend on it.
 class ForThreads {
  public:
   explicit ForThreads(int threads);
@@ -25,7 +25,7 @@ class ForThreads {
   int before_;
 };
 
-// An argument of a primitive; none where `at` is null.
+// An argument of a primitive; none if `at` is null.
 struct BoundMemory {
   int arg;
   const dnnl::memory::desc& desc;

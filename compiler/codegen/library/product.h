@@ -1,4 +1,5 @@
-// A contraction as a batched matrix product: the dims of each operand by their role, and how a matrix lies.
+// A contraction as a batched matrix product: the dims of each operand by their role, and the layout of a
+// matrix.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace lockstep::compiler {
 struct DimsOfRole {
   std::vector<int64_t> sizes, strides;
   int64_t count() const;
-  // The stride when the dims nest into one; nullopt otherwise.
+  // The stride if the dims nest into one; else nullopt.
   std::optional<int64_t> stride() const;
   int64_t offset(int64_t flat) const;  // of the flat index
 };
@@ -23,14 +24,14 @@ struct OperandSide {
 OperandSide side_of(const Operand& operand, const std::vector<int64_t>& batch,
                     const std::vector<int64_t>& contract);
 
-// How a matrix [rows, cols] lies for a product: {transposed, leading dim}, if one of its dims is dense.
+// The layout of a matrix [rows, cols] for a product: {transposed, leading dim}, if one of its dims is dense.
 struct MatrixLie {
   bool transposed;
   int64_t ld;
 };
 std::optional<MatrixLie> lie_of(const DimsOfRole& rows, const DimsOfRole& cols);
 
-// Fixed blocks along the longer side of m x n, a function of the shape alone, each for one thread.
+// Fixed blocks along the longer side of m x n, each for one thread. They depend only on the shape.
 struct ProductBlocks {
   bool along_m;
   int64_t step, count;
@@ -39,8 +40,8 @@ ProductBlocks product_blocks(int64_t batch, int64_t m, int64_t n, int64_t k, dou
 
 // a [batch, free, contract] times b: [batch, free of a, free of b], dense, plus the bias [free of b].
 std::unique_ptr<LibraryCall> make_product(const OperandSide& a, const OperandSide& b, bool bias, DType dtype);
-// The product of bf16 operands on the processor's own instructions for it: sums in f32, rounded once, after
-// the bias. Null where the processor has none, or the product is too small to gain.
+// The product of bf16 operands with the processor's own instructions: sums in f32, the bias, then one
+// rounding. Null if the processor has no such instructions, or if the product is too small to gain.
 std::unique_ptr<LibraryCall> make_bf16_product(const OperandSide& a, const OperandSide& b, bool bias);
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,4 @@
-// Symbolic evaluation of a body's values at an index: items of a plan.
+// Symbolic evaluation of a body's values at an index. The results are items of a plan.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace lockstep::compiler::codegen {
 
-// A body that does not fit its space; becomes PlanResult::reason.
+// Thrown for a body that does not fit its space; becomes PlanResult::reason.
 struct NoPlan : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Appends items to one list; equal values at equal indices are one item.
+// Appends items to one list; equal values at equal indices share one item.
 class Evaluator {
  public:
-  // In the main loops row reductions may be read, at the end column reductions.
+  // The main loops may read row reductions; the end (`at_end`) may read column reductions.
   Evaluator(const Graph& body, Plan& plan, Indexer& indexer, std::vector<Item>& items, bool at_end);
   int at(ValueId value, const Index& index);  // id of the item; throws NoPlan
   void set_reduction(ValueId value, int reduction) { reductions_[value] = reduction; }

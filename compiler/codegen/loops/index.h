@@ -1,6 +1,6 @@
 // Index expressions of generated loops: integer sums over the row r, the column c, and their divisions,
-// remainders and guards. Equality of two expressions is equality of their canonical forms; that is what
-// fusion calls an exact index match.
+// remainders and guards. Two expressions are equal if their canonical forms are equal; fusion calls this an
+// exact index match.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace lockstep::compiler::codegen {
 
-// A sum of coefficient * atom, and a constant. Atoms are ids into the Indexer that made them. All values are
-// >= 0 except inside a guard.
+// A sum of coefficient * atom, and a constant. Atoms are ids of the Indexer that made them. All values are >=
+// 0 except inside a guard.
 struct Expr {
   std::map<int, int64_t> terms;
   int64_t constant = 0;
@@ -25,20 +25,20 @@ struct Expr {
 
 using Index = std::vector<Expr>;  // one per tensor dim
 
-// How an expression varies over the lanes of one vector: value(lane) = value(0) + stride * lane, or no such
-// form.
+// How an expression varies over the lanes of one vector: value(lane) = value(0) + stride * lane, or
+// irregular.
 struct Lanes {
   bool regular = true;
   int64_t stride = 0;
   int64_t multiple = 0;  // value(0) is a multiple of this (0: it is 0)
 };
 
-// What a language writes for what stands in an index.
+// The words of a language for the parts of an index.
 struct IndexWords {
   std::string column;                                    // the name of c
   std::string number, natural;                           // integer types: of an index, and of divisions
   std::string guard;                                     // the function that guards
-  std::function<std::string(int id, bool varies)> item;  // the number that an item holds
+  std::function<std::string(int id, bool varies)> item;  // the number that an item has
 };
 
 class Indexer {
@@ -57,27 +57,26 @@ class Indexer {
   Expr divide(const Expr& a, int64_t n);              // floor(a / n), n > 0
   Expr remainder(const Expr& a, int64_t n);           // a % n, n > 0
   Expr guard(const Expr& a, int64_t lo, int64_t hi);  // a - lo where lo <= a < hi, else 0
-  Expr item(
-      int id, int64_t rows,
-      bool varies);  // the element number of an evaluated item, in [0, rows); `varies` over columns or not
+  // The element number in an evaluated item, in [0, rows). `varies`: whether it varies over columns.
+  Expr item(int id, int64_t rows, bool varies);
 
   Expr flatten(const Index& index, const Shape& shape);
   Index unflatten(const Expr& flat, const Shape& shape);
 
   Lanes lanes(const Expr& a) const;
   bool varies_with_column(const Expr& a) const;
-  bool varies_with_row(const Expr& a) const;  // where it reads no item
-  bool divides_column(
-      const Expr& a) const;  // a division, remainder or guard of c inside: a few instructions per vector
+  bool varies_with_row(const Expr& a) const;  // false if it reads an item
+  // Whether a division, remainder or guard contains c: that costs a few instructions per vector.
+  bool divides_column(const Expr& a) const;
   std::vector<int> items(const Expr& a) const;  // ids of the items it reads
   int64_t low(const Expr& a) const;             // bounds, inclusive
   int64_t high(const Expr& a) const;
-  // Whether the row is one summand of it, or of an expression inside it. Alone in a division or remainder it
-  // is not: rows repeat there.
+  // Whether the row is a summand of it, or of an expression inside it. A row that is the only term of a
+  // division or remainder does not count: rows repeat there.
   bool adds_row(const Expr& a) const;
   std::string text(const Expr& a, const IndexWords& words) const;
-  int64_t extent(
-      const Expr& a) const;  // the largest magnitude of the expression and of all that stands inside it
+  // The largest magnitude of the expression and of all expressions inside it.
+  int64_t extent(const Expr& a) const;
 
  private:
   enum class Kind { row, column, divide, remainder, guard, item };

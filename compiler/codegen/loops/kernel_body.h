@@ -1,4 +1,4 @@
-// A body before it is written, in any language: without what plays no part in what it computes, named,
+// A body before it becomes text in any language: without the parts that do not affect its results, named, and
 // planned.
 #pragma once
 
@@ -15,8 +15,8 @@ struct KernelBody {
   std::string described;  // its text
   std::string name;       // `prefix` and a hash of the text: equal structure, equal name
   Plan plan;              // of `graph`
-  // Where it reads parts of its inputs: the elements by which an input's argument lies behind its first one.
-  // Kernels that differ in these alone have one text, so that the name follows from the text, not from the
+  // If the body reads parts of its inputs: per input, the offset in elements of its argument from the first
+  // element. Kernels that differ only in these have one text. So the name is a hash of the text, not of the
   // body.
   std::vector<int64_t> begins;
   bool reads_parts() const { return !begins.empty(); }
@@ -25,17 +25,17 @@ struct KernelBody {
 // InternalError naming the reason where no kernel holds the body.
 KernelBody kernel_body(const Graph& body, std::string_view prefix);
 
-// How an input of a multi-tensor body is given: per element, once for all tensors, per tensor as a number, or
-// per tensor by pointer.
+// How an input of a multi-tensor body is passed: per element, once for all tensors, per tensor by value, or
+// per tensor by pointer (`own`).
 enum class Given { per_element, shared, per_tensor, own };
 struct TensorInput {
   Given given = Given::per_element;
-  int number = 0;  // among those that are given so
+  int number = 0;  // position among the inputs of the same kind
 };
 struct TensorBody : KernelBody {
   std::vector<TensorInput> inputs;  // as the graph's
   int count(Given given) const;
-  // Pointers per tensor: inputs per element, then its own scalars, then outputs.
+  // Pointers per tensor: per-element inputs, then the tensor's own scalars, then outputs.
   int first_own() const { return count(Given::per_element); }
   int first_output() const { return first_own() + count(Given::own); }
   int columns() const { return first_output() + static_cast<int>(graph.outputs.size()); }

@@ -1,9 +1,9 @@
-// What a kernel computes, before it is text: a space of rows and columns, items (values at an index),
+// The plan of a kernel, before it is text: a space of rows and columns, items (values at an index),
 // reductions and stores.
 //
-// Element (r, c) of the space is evaluated for every output and reduction of the body. Views vanish into the
-// indices of what they read. Row reductions run over c, column reductions over r; the order of their sums
-// depends on their own length only (see loops.cpp): it is the same in every kernel that holds them.
+// Element (r, c) of the space is evaluated for every output and reduction of the body. Views become part of
+// the indices of the values that they view. Row reductions run over c, column reductions over r. The order of
+// their sums depends only on their own length (see loops.cpp), so it is the same in every kernel.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,8 @@ struct Guard {
   int64_t lo = 0, hi = 0;  // holds where lo <= at < hi
 };
 
-inline constexpr int kDear = 12;  // cost from which a value is dear: never computed twice on purpose
+// cost from which a value is expensive ("dear"): never computed twice on purpose
+inline constexpr int kDear = 12;
 
 // One value at one index; ids of items grow from operands to users.
 struct Item {
@@ -44,12 +45,12 @@ struct Item {
   const Node* node = nullptr;  // pointwise, random
   Number value;                // constant: as its dtype has it
   int64_t bound = 0;           // row_number: numbers are clamped to [0, bound)
-  std::vector<int> args;       // select: taken where the guards hold, else
+  std::vector<int> args;       // select: the first if all guards hold, else the second
   std::vector<Guard> guards;
   int reduction = -1;
-  int stage = 0;        // row reductions that must be complete before
+  int stage = 0;        // row-reduction stages that must be complete before it
   bool varies = false;  // over the columns
-  int cost = 1;         // about one per vector instruction of arithmetic
+  int cost = 1;         // about the number of vector instructions
 };
 
 struct Reduction {
@@ -69,16 +70,16 @@ struct Store {
 
 struct Plan {
   int64_t rows = 1, columns = 1;
-  std::shared_ptr<Indexer> indexer,
-      combine_indexer;  // the second over columns only: after the column reductions
+  // `combine_indexer` has only columns: it is for the code after the column reductions.
+  std::shared_ptr<Indexer> indexer, combine_indexer;
   std::vector<Item> items, combine_items;
   std::vector<Reduction> reductions;
   std::vector<Store> stores;
   int stages = 1;  // loops over a row; stores and column sums are in the last
   bool row_reductions = false, column_reductions = false;
   int irregular = 0;  // loads gathered lane by lane
-  double work = 0;    // total of cost over executions
-  double dear = 0;    // the part of it in items of kDear and more
+  double work = 0;    // sum of cost times executions
+  double dear = 0;    // the part of it in items of cost kDear or more
 };
 
 }  // namespace lockstep::compiler::codegen

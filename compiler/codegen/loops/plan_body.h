@@ -8,12 +8,12 @@
 
 namespace lockstep::compiler::codegen {
 
-// The plan, or why there is none (the body does not fit one space).
+// The plan, or the reason why the body does not fit one space.
 struct PlanResult {
   std::optional<Plan> plan;
   std::string reason;
 };
-// `body` holds primitives (pointwise, creation, random, reduce, view, take) and must outlive the plan.
+// `body` has primitives only (pointwise, creation, random, reduce, view, take) and must outlive the plan.
 PlanResult plan_body(const Graph& body);
 
 }  // namespace lockstep::compiler::codegen

@@ -1,4 +1,4 @@
-// The space of a body: rows and columns, from its reductions or from the shape of its outputs.
+// The space of a body: rows and columns, derived from its reductions or from the shape of its outputs.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ struct Space {
   bool operator==(const Space&) const = default;
 };
 
-// How one reduce node lies in a space. A function of the node alone, so that its sums have one order in every
-// kernel.
+// The position of one reduce node in a space. It depends only on the node, so its sums have one order in
+// every kernel.
 struct ReduceForm {
   bool column = false;  // over all leading dims, of two or more kept elements: sums run over the rows
   Space space;
@@ -23,8 +23,8 @@ struct ReduceForm {
 ReduceForm form_of(const Graph& body, const Node& node);
 bool finds_position(const Node& node);  // argmax, argmin
 
-// Spaces to try, best first guess first: the one its reductions ask for, or splits of the outputs' shape.
-// Empty with a reason when reductions disagree or outputs differ in size.
+// Spaces to try, best guess first: the one that the reductions require, or splits of the outputs' shape.
+// Empty with a reason if reductions disagree or outputs differ in size.
 std::vector<Space> candidate_spaces(const Graph& body, std::string& reason);
 
 }  // namespace lockstep::compiler::codegen

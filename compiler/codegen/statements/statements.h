@@ -17,10 +17,10 @@ class Statements {
       : body_(body), items_(items), indexer_(indexer), dialect_(dialect) {}
 
   const Item& item(int id) const { return items_[id]; }
-  // The items that these need, themselves included, ascending; nothing behind an item in `known`.
+  // The items that `roots` need, including themselves, ascending. Stops at items in `known`.
   std::vector<int> closure(const std::vector<int>& roots, const std::set<int>& known = {}) const;
 
-  // The statement of an item, where the column has this name. In a tail only the first m elements of a value
+  // The statement of an item, where the column has this name. In a tail, only the first m elements of a value
   // exist.
   void write(Text& text, int id, const std::string& column = "c", bool tail = false) const;
   void declare(Text& text, int id, const Code& code) const;
@@ -44,7 +44,7 @@ class Statements {
   const Dialect& dialect_;
 };
 
-// What is written of reductions: their partial results, and how they become one.
+// The text for reductions: their partial results, and how these are combined.
 class Folding {
  public:
   Folding(const Graph& body, const Dialect& dialect) : body_(body), dialect_(dialect) {}

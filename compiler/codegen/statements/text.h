@@ -1,4 +1,4 @@
-// Program text under construction: lines, in one scope after another.
+// Program text under construction: lines in nested scopes.
 #pragma once
 
 #include <string>

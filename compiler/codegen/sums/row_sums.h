@@ -1,5 +1,5 @@
-// Rows of equal ids as one row each, and rows written to their places in a table: what sparse gradients are
-// summed and applied by. On the host.
+// Sums rows of equal ids, and writes rows to their places in a table, on the host. Sparse gradients are
+// summed and applied with these.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class RowSums {
  private:
   void sort(const Reductions::Rows& rows);
 
-  // {id, place}, by id and then by place.
+  // {id, place}, sorted by id and then by place.
   struct Entry {
     int32_t id = 0, place = 0;
   };
   std::vector<Entry> sorted_, other_;
-  std::vector<int64_t> first_;  // per distinct id: its first entry; and the end
+  std::vector<int64_t> first_;  // per distinct id: its first entry; then the end
 };
 
 // See Reductions::take_rows.
