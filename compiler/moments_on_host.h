@@ -1,4 +1,4 @@
-// Which moments lie in the host's memory under CompileOptions::offload_moments.
+// Which moments are stored in host memory under CompileOptions::offload_moments.
 #pragma once
 
 #include <set>
@@ -9,10 +9,10 @@
 
 namespace lockstep::compiler {
 
-// Of the typed program of a step: FQNs of moments that one update reads and replaces and nothing else reads.
-// Numbers without dims, rows of sparse tables, and what several ranks of `mesh` hold alike, which are
-// compared on the device, stay there. UserError where updates leave no moment to the host; a step without
-// updates has none.
+// From the typed program of a step: FQNs of moments that one update reads and replaces and nothing else
+// reads. Numbers without dims, rows of sparse tables, and replicas on several ranks of `mesh` stay on the
+// device, where replicas are compared. UserError if updates leave no moment for the host; a step without
+// updates returns none.
 std::set<std::string> moments_on_host(const Graph& whole, const State& state, const Mesh& mesh);
 
 }  // namespace lockstep::compiler

@@ -1,5 +1,5 @@
-// OpenBody: a step's micro-batch in single ops, with its values as outputs in the order in which they are
-// made: what is looked at to find where something goes wrong.
+// OpenBody: a step's micro-batch as single ops, with its values as outputs in the order of computation. It is
+// used to find where a fault starts.
 #pragma once
 
 #include <map>
@@ -15,23 +15,23 @@ namespace lockstep::compiler {
 struct OpenBody {
   Graph graph;
   std::vector<NodeId> made_by;             // per output: the node of `graph`
-  std::map<size_t, std::string> gradient;  // output -> FQN of the parameter whose gradient it is
-  CompileOptions options;                  // that it is lowered for
+  std::map<size_t, std::string> gradient;  // output -> FQN of the parameter with this gradient
+  CompileOptions options;                  // the options for which it is lowered
   std::shared_ptr<const KernelSet> kernels;
   Device* device = nullptr;
 
-  // Of an output: the op as people say it, "mul", and "mul at gpt.cpp:31 (blocks.0.norm1)".
+  // For an output: the op in readable words, "mul", and "mul at gpt.cpp:31 (blocks.0.norm1)".
   std::string op(size_t output) const;
   std::string op_and_place(size_t output) const;
   // ", the gradient of token.weight", or "".
   std::string gradient_words(size_t output) const;
 };
 
-// Of the step's floats, or of all that it computes. Compiles kernels of single ops. Collective. UserError on
-// all ranks where one does not compile.
+// Opens the step's float values, or all values. Compiles kernels of single ops. Collective. UserError on all
+// ranks if one does not compile.
 enum class Opened { floats, all };
 OpenBody open_body(const Step& step, const State& state, Opened what);
-// Step::inspect of it: runs the micro-batches of `input` again from the state as it is; nothing is written.
+// Step::inspect with it: runs the micro-batches of `input` again from the current state; writes nothing.
 void inspect(Step& step, const StepInput& input, const OpenBody& body, const Step::Visit& visit);
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,5 @@
-// The pipeline: a table of passes and one loop that runs, times, dumps, verifies and can skip each by name.
+// The pipeline: a table of passes and one loop that runs, times, dumps and verifies each, and can skip it by
+// name.
 #pragma once
 
 #include <span>
@@ -7,10 +8,10 @@
 
 namespace lockstep::compiler {
 
-// What is checked of placements after a pass.
+// The check of placements after a pass.
 enum class Typed {
-  no,          // it works on a part of the step that one device runs
-  lanes,       // what belongs to a micro-batch is summed before it is used for the step (check_lanes)
+  no,          // it works on a part of the step on one device
+  lanes,       // values of a micro-batch are summed before the step uses them (check_lanes)
   placements,  // layouts of all values on all mesh dims (place_values)
 };
 
@@ -23,15 +24,15 @@ struct PassRow {
   const char* why_here;
 };
 
-std::span<const PassRow>
-step_passes();  // on the whole step, from the traced graph to the typed, ordered program
-std::span<const PassRow>
-phase_passes();  // on each phase that runs on one device, down to kernels and library calls
+// Passes on the whole step, from the traced graph to the typed, ordered program.
+std::span<const PassRow> step_passes();
+// Passes on each phase of one device, down to kernels and library calls.
+std::span<const PassRow> phase_passes();
 
+// Names in LOCKSTEP_SKIP_PASSES. UserError for a name that is not a pass, or may not be skipped.
+std::vector<std::string> passes_skipped_by_environment();
 // Runs the rows in order. Under LOCKSTEP_VERIFY=1 (and in Debug builds) the graph is verified after each.
 // UserError for a pass in skip_passes that does not exist or may not be skipped.
-// Names in LOCKSTEP_SKIP_PASSES. UserError for one that is no pass, or may not be skipped.
-std::vector<std::string> passes_skipped_by_environment();
 Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& context);
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,4 @@
-// Who looks at the plan of each step that a process compiles, before it is built.
+// The plan observer: sees the plan of each step that a process compiles, before the step is built.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace lockstep::compiler {
 
-// Called by compile() on every rank, before kernels are built and memory is taken; `lender` as there. What it
-// throws on one rank ends compile() on all.
+// compile() calls it on every rank, before kernels are built and memory is allocated; `lender` is that of
+// compile(). An exception on one rank ends compile() on all.
 using PlanObserver = std::function<void(const StepPlan& plan, const State& state, const Step* lender)>;
-// Of this process; an empty one: none. Set before anything is compiled.
+// Sets the observer of this process; an empty one: none. Call it before anything is compiled.
 void set_plan_observer(PlanObserver observer);
 
 }  // namespace lockstep::compiler

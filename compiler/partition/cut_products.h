@@ -1,4 +1,4 @@
-// Forward products of weights that are split on tp, cut along their rows, so that one piece computes while
+// Cuts forward products of weights that are split on tp along their rows, so that one piece computes while
 // another travels.
 #pragma once
 
@@ -6,16 +6,16 @@
 
 namespace lockstep::compiler {
 
-// On global shapes, before placements: a `linear` whose weight is split on tp runs on
-// CompileOptions::tp_pieces pieces of its input, and so does what is computed from its output token by token
-// (additions, activations, norms), up to whatever reads whole values, which reads the pieces put together
-// (`concat` with `pieces`). So each piece has a gather, or an exchange, of its own. Pieces are whole
-// sequences where these divide, else parts of a single sequence. The backward pass is not cut: sums over
-// tokens keep their order, and products of gradients of weights fill its waits (fill_waits).
+// On global shapes, before placements. A `linear` whose weight is split on tp runs on
+// CompileOptions::tp_pieces pieces of its input. So does everything that is computed from its output token by
+// token (additions, activations, norms), up to the first op that reads whole values. That op reads the pieces
+// put together (`concat` with `pieces`). So each piece has its own gather or exchange.
+// Pieces are whole sequences if these divide, else parts of a single sequence. The backward pass is not cut:
+// sums over tokens keep their order, and products of weight gradients fill its waits (fill_waits).
 //
-// The number follows from shapes, options and the size of tp alone; with kPiecesByRates it is the one for
-// which products and collectives take least together. UserError where it is given and divides neither
-// the sequences nor, of a single one, the tokens of each rank.
+// The number of pieces depends only on shapes, options and the size of tp. With kPiecesByRates it is the
+// number with the shortest time for products and collectives. UserError if the given number divides neither
+// the sequences nor, for a single sequence, the tokens of each rank.
 Graph cut_products(Graph graph, const PassContext& context);
 
 }  // namespace lockstep::compiler

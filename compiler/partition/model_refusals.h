@@ -1,4 +1,5 @@
-// What cannot be placed on a model dim: collected, and thrown together with the nearest size that works.
+// Collects everything that cannot be placed on a model dim, and throws it together with the nearest size that
+// works.
 #pragma once
 
 #include <string>
@@ -15,9 +16,9 @@ class ModelRefusals {
   // Sizes that the dim must divide: sharded dims of the state, heads of attention that reads them, and
   // `tokens` (0: not cut).
   void check_sizes(int64_t tokens);
-  // A sharded weight that `node` has no way for where it lies.
+  // A sharded weight that `node` cannot read in its placement.
   void add_weight(const std::string& fqn, const Node& node);
-  void end() const;  // UserError with all reasons, where there are some
+  void end() const;  // UserError with all reasons, if there are any
 
  private:
   void divide(int64_t size, int64_t groups, const std::string& what);

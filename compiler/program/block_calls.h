@@ -1,4 +1,4 @@
-// The calls of a block, in order: one for each node of its graph that does something.
+// The calls of a block, in order: one for each node of its graph that does work.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace lockstep::compiler {
 
-bool is_alias(const Node& node);  // it only names a part, or another form, of what is there
-// Without arguments, which planning the arena gives. InternalError for a graph that is not lowered for the
-// target.
+bool is_alias(const Node& node);  // whether it only names a part or another form of existing data
+// Calls without arguments; the plan of the arena adds those. InternalError for a graph that is not lowered
+// for the target.
 std::vector<BlockCall> calls_of(const Graph& graph, const PerValue<Place>& places,
                                 const CompileOptions& options, const Target& target);
 

@@ -1,4 +1,4 @@
-// BlockTurns: how far the runs of blocks are, in a walk over a program.
+// BlockTurns: the progress of block runs (turns), in a check that walks over a program.
 #pragma once
 
 #include <map>
@@ -11,26 +11,25 @@
 
 namespace lockstep::compiler {
 
-// The calls of a block run in order, all of them, once for a micro-batch; those that read gathered weights
-// behind the waits for them and before the next ones. What is wrong comes back in words, "" where nothing is.
+// The calls of a block run in order, all of them, once per micro-batch. Those that read gathered weights run
+// after the waits for these weights and before the next waits. A function returns a fault in words, or "".
 class BlockTurns {
  public:
   explicit BlockTurns(const StepProgram& program) : program_(program) {}
   std::string run(const RunBlock& run, const Instr& instr);
-  // What is read of an arena that is another block's: where the seed is yet to make it, whatever lies there
-  // before.
+  // A fault if the span has a result of a seed call that has not run yet, whatever older content is there.
   std::string read(const Span& span) const;
-  void weights_arrive(int arena) { ++arrived_[arena]; }  // those of a gather that a block reads
+  void weights_arrive(int arena) { ++arrived_[arena]; }  // a gather's weights that a block reads
   void begin_anew() { done_.clear(); }                   // each block may run once more
   bool has_micro_batches() const;                        // whether a block has run for one
   // Calls of the body that have run in this arena.
   int reached(int arena) const;
-  // A run whose calls from here on nothing runs; null: none.
+  // A run whose calls from `from` on have not run; null: none.
   const Instr* unfinished(int& from) const;
-  std::vector<int> arenas_of(int block) const;  // regions, of what has run
+  std::vector<int> arenas_of(int block) const;  // regions of the runs so far
 
  private:
-  // How far a block is in one of its arenas.
+  // The progress of a block in one of its arenas.
   struct Turn {
     int reached = 0, micro_batch = -1;
     const Instr* newest = nullptr;

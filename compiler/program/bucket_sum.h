@@ -1,7 +1,7 @@
 // BucketSum: the exact sum over micro-batches of one bucket of gradients, written as instructions. Each rank
-// adds what it has in the order of the tree, what it cannot add travels to the owners of the rows, and an
-// owner adds on. Flat or inside hosts first, once a step or in a round per micro-batch: the same tree, the
-// same bits.
+// adds its micro-batches in the order of the tree and sends what it cannot add to the owners of the rows; an
+// owner adds the rest. The exchange may be flat or inside hosts first, once per step or in a round per
+// micro-batch: the tree, and so the bits, are the same.
 #pragma once
 
 #include <memory>
@@ -15,25 +15,27 @@
 
 namespace lockstep::compiler {
 
-// How many addends the device's kernels take at once (Reductions::most_sources, most_lefts).
+// How many addends the device's kernels accept at once (Reductions::most_sources, most_lefts).
 struct SumLimits {
   size_t sources = SIZE_MAX, lefts = SIZE_MAX;
   std::string device;  // for messages
 };
 
-// What all buckets of a step have in common.
+// Facts shared by all buckets of a step.
 struct SumPlan {
   LanePlan lanes;
   RowOwners owners;
   bool invariant = true;
-  int seats = 0;  // data ranks of a host, where gradients go inside hosts first; 0: all exchange with all
+  // Data ranks per host, if gradients go inside hosts first; 0: all exchange with all ("seat": a data rank's
+  // place on its host).
+  int seats = 0;
   SumLimits limits;
 
-  // What a round sends of gradients of a dtype: what ranks add as it travels is fp32.
+  // The dtype that a round sends for gradients of a dtype. Sums that ranks add in transit are fp32.
   DType sent(DType gradients) const { return invariant ? gradients : DType::f32; }
 };
 
-// Buckets that take turns in staging and in the second stages of their exchanges.
+// Sets of staging memory that buckets share in turns, also for the second stages of their exchanges.
 class BucketSum;
 struct SumTurns {
   static constexpr size_t kSets = 2;
@@ -42,41 +44,42 @@ struct SumTurns {
     BucketSum* user = nullptr;
   };
   std::vector<Set> sets;
-  size_t seam = SIZE_MAX;       // from this bucket on the sets change places
-  BucketSum* staged = nullptr;  // whose first stage is under way
+  size_t seam = SIZE_MAX;       // from this bucket on the sets are swapped
+  BucketSum* staged = nullptr;  // the bucket whose first stage is in progress
 
-  // Places the seam where both sets together take least, if that spares an eighth. The bucket behind it waits
-  // for the one before, which is the smallest such, and small. Where rounds follow one another, the last
-  // bucket and the first one of the next round may share a set: forward lies between them. `bytes`: of the
-  // buckets, in their order.
+  // Chooses the seam at which both sets together are smallest, if that saves an eighth. The bucket after the
+  // seam waits for the one before, which must be small and the smallest candidate. If rounds follow one
+  // another, the last bucket and the first one of the next round may share a set, because a forward pass is
+  // between them. `bytes`: sizes of the buckets, in their order.
   void share_sets(const std::vector<int64_t>& bytes);
   size_t set_of(size_t bucket) const { return (bucket + (bucket >= seam)) % kSets; }
 
-  // The bucket before `bucket` starts its second stage now; null: nobody comes after it.
+  // The bucket before `bucket` starts its second stage now; null: no bucket follows.
   void stage(BucketSum* bucket);
 };
 
 class BucketSum {
  public:
   virtual ~BucketSum() = default;
-  // Before the first add: where the sum of squares of each tensor's rows is wanted, in f64.
+  // Call before the first add: where to put the sum of squares of each tensor's rows, in f64.
   void place_row_squares(std::vector<Span> to) { row_squares_ = std::move(to); }
-  // In the order of slots of the rank's LanePlan: the gradients of a slot's micro-batch, one per tensor; none
-  // for an idle slot. Then end, wait, and tree_of for each tensor.
+  // Adds the gradients of a slot's micro-batch, one per tensor, in the order of slots of the rank's LanePlan;
+  // none for an idle slot. Then come end, wait, and tree_of for each tensor.
   virtual void add(int64_t slot, const std::vector<Span>& gradients) = 0;
-  // Of neighbouring slots from `slot` on, which are ready at the same time.
+  // The same for neighbouring slots from `slot` on, which are ready at the same time.
   virtual void add_all(int64_t slot, const std::vector<std::vector<Span>>& gradients) {
     for (size_t j = 0; j < gradients.size(); ++j) add(slot + static_cast<int64_t>(j), gradients[j]);
   }
   virtual void end() {}  // no more slots
   virtual void wait() = 0;
-  // After wait: the sums, and the squares that are wanted, are there. tree_of then says where a sum lies.
+  // After wait: whether the sums, and the requested squares, are complete. tree_of then returns the place of
+  // a sum.
   virtual bool is_whole() const { return false; }
-  // What is left to add, and to square, for the rows that this rank owns. Without `out` the sum takes the
-  // place of its first addend.
+  // The additions and squares that are left for the rows of this rank. Without `out` the sum replaces its
+  // first addend.
   SumTrees::Tree tree_of(size_t tensor, Span out) const;
 
-  virtual void complete() {}  // ends the round under way
+  virtual void complete() {}  // ends the current round
   virtual void advance() {}   // starts the second stage of an exchange, once
 
  protected:

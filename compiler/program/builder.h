@@ -1,4 +1,4 @@
-// StepBuilder: the instructions of a step, made in order: head, counts, micro-batches by a policy, tail.
+// StepBuilder: makes the instructions of a step in order: head, counts, micro-batches by a policy, tail.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class StepBuilder {
   struct Arenas {
     std::vector<Span> own;  // per micro-batch that runs at once
     Span shared;
-    std::vector<Span> on_host;  // as own; of values that wait there
+    std::vector<Span> on_host;  // like `own`; of values that wait in host memory
   };
 
   void inspect();
@@ -47,13 +47,13 @@ class StepBuilder {
   void find_replicas();
   void name_outputs();
 
-  // How many of the rank's micro-batches run as one: a divisor of its slots, at most what is asked for.
+  // How many of the rank's micro-batches run as one: a divisor of its slots, at most the requested number.
   int64_t find_together() const;
   bool can_run_together() const;
-  // Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
+  // Places of the inputs of a phase; for a micro-batch, its batch fields and its sample number.
   std::vector<Span> inputs_of(const Phase& phase, int64_t slot) const;
-  std::vector<int64_t> strides_of(const Phase& phase) const;  // from one slot's to the next one's
-  // The calls [first, last) of a block; `turn`: which of its arenas.
+  std::vector<int64_t> strides_of(const Phase& phase) const;  // bytes from one slot to the next
+  // The calls [first, last) of a block; `turn`: the number of its arena.
   void run(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn = 0);
   void run_all(int b, const std::vector<Span>& inputs);
   RunBlock run_of(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn) const;
@@ -72,7 +72,7 @@ class StepBuilder {
   std::vector<size_t> tensors_of(const Node& start) const;
   void prepare_head();
   void prepare_head(const Node& node);
-  // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
+  // Whether a sum over lanes replaces one of its addends; only if this rank has rows of it.
   bool in_place(const Node& node, ValueId v) const;
   void prepare(const Node& node);
   void make_buckets();
@@ -86,8 +86,8 @@ class StepBuilder {
   void prepare_rounding(bool of_step);
   void round_for_float8(UpdateTensors::Tensor& tensor, const std::string& state, bool gated) const;
   void counts();
-  // Rows of sparse tables for micro-batches: their ids, as count gives them; those of split tables from their
-  // owners, for all micro-batches at once; those of whole ones before each body.
+  // Rows of sparse tables for micro-batches. Their ids come from count. Rows of split tables come from their
+  // owners, for all micro-batches at once; rows of whole tables are copied before each body.
   void keep_ids(int64_t slot, int64_t before, const std::vector<Span>& inputs);
   void fetch_rows();
   void gather_ids();
@@ -98,16 +98,16 @@ class StepBuilder {
   void all_reduce(const std::string& along, Span at, const std::string& label);
   ValueId summed_count(NodeId count) const;
 
-  // A micro-batch that runs, or as many as run together, from this slot on.
+  // A micro-batch that runs (a turn), or several that run together from this slot on.
   struct Turn {
     int64_t slot = 0, arena = 0;
     bool idle = false;
     std::vector<Span> inputs;
-    int reached = 0;                             // calls that are done
-    size_t group = 0;                            // the next to be ready
-    std::vector<int> leaving = {}, coming = {};  // flights, as ProgramBlock::away
+    int reached = 0;                             // calls that have run
+    size_t group = 0;                            // the next to become ready
+    std::vector<int> leaving = {}, coming = {};  // flights (operations in progress), as in ProgramBlock::away
   };
-  // Calls up to `end`; where a bucket's gradients are ready, they are added.
+  // Runs calls up to `end`; adds each bucket's gradients when they are ready.
   void advance(Turn& turn, int end);
   void add(const Turn& turn, size_t g);
   void add_rows(const Turn& turn, size_t r);
@@ -120,25 +120,25 @@ class StepBuilder {
   void accumulate();
   void by_layers();
   void by_weights(std::vector<Turn> turns);
-  // The calls of a block behind the gathers of weights that they read: how far they are.
+  // Progress of a block's calls, in stretches: each runs after the gathers of the weights that it reads.
   struct Stretches {
     int block = 0;
     int64_t micro = -1;
     int from = 0;     // the next call
-    size_t next = 0;  // the bucket that is waited for next
+    size_t next = 0;  // the bucket to wait for next
     std::vector<std::vector<int>> flights = {};
   };
   Stretches begin_stretches(int b, int64_t micro);
   void run_to(Stretches& at, int end, const std::function<void(int, int)>& run_calls);
   void behind_weights(int b, int64_t micro, const std::function<void(int, int)>& run_calls);
-  // The seed beside the first micro-batch: each of its stretches before the first call that reads what it
-  // makes.
+  // The seed overlaps with the first micro-batch: each of its stretches runs before the first call that reads
+  // its results.
   void begin_seed();
   bool seed_runs_beside() const;
   void find_needs();
   void seed_to(int call);
   void run_body(Turn& turn, int from, int to);
-  // The body's calls beside the copies of values that wait in the host's memory.
+  // Runs the body's calls together with the copies of values that wait in host memory.
   void run_beside_copies(Turn& turn, int from, int to);
   void copies_before(Turn& turn, int call);
   int start_copy(const Turn& turn, size_t value, bool to_host);
@@ -148,7 +148,7 @@ class StepBuilder {
   void flush_sums();
   void flush_updates();
 
-  // A node of head or tail, by its op.
+  // Writes a node of head or tail, by its op.
   void node(NodeId n);
   void local_rows(const Node& node);
   bool meets_pending(const UpdateTensors::Tensor& tensor) const;
@@ -178,14 +178,14 @@ class StepBuilder {
   const KeptGradients kept_;
   StepProgram program_;
   ProgramWriter writer_;
-  PerValue<Span> at_;  // of the whole program's values, those outside of blocks
+  PerValue<Span> at_;  // of the whole program's values outside blocks
   std::vector<Arenas> arenas_;
   SumPlan sum_;
   SumTurns turns_;
   int64_t slots_ = 0, together_ = 1;
   std::vector<std::unique_ptr<BucketSum>> buckets_;
-  // Rows of a sparse table: those of this rank's micro-batches, one behind another, and of all ranks'. On one
-  // data rank there is `all` alone.
+  // Rows of a sparse table: those of this rank's micro-batches, one after another, and those of all ranks.
+  // One data rank has only `all`.
   struct Rows {
     Span send, receive;
     Span ids, rows;                   // of all micro-batches, in their order
@@ -193,20 +193,21 @@ class StepBuilder {
     int flight = -1;
   };
   std::vector<Rows> rows_;            // as Phases::rows
-  std::vector<int64_t> rows_before_;  // per slot: micro-batches of this rank in those before
+  std::vector<int64_t> rows_before_;  // per slot: number of this rank's micro-batches in earlier slots
   size_t rows_of(ValueId handle) const;
-  std::map<ValueId, NodeId> spread_;  // gradients that are rows of some ids: their spread_rows
-  // What is fetched of split tables: the ids of this rank's micro-batches, one behind another, and of all
-  // ranks' along dp_shard; the rows that this rank owns of them; and the rows of its own.
+  std::map<ValueId, NodeId> spread_;  // gradients that consist of rows of some ids: their spread_rows
+  // Fetched rows of split tables: the ids of this rank's micro-batches, one after another, and of all ranks
+  // along dp_shard; the rows of these ids that this rank owns; and the rows for its own micro-batches.
   struct Fetched {
     Span ids, all_ids, owned, received, rows;
-    int64_t words = 0, elements = 0, spaced = 0;      // of a micro-batch; spaced: elements in `rows`
-    std::vector<int64_t> ids_at, rows_at, spaced_at;  // per fetch, in a micro-batch's; -1: its table is whole
-    std::vector<int64_t> counts;                      // micro-batches of each rank along dp_shard
+    int64_t words = 0, elements = 0, spaced = 0;  // of a micro-batch; spaced: elements in `rows`
+    // Per fetch, in a micro-batch's part; -1: its table is whole.
+    std::vector<int64_t> ids_at, rows_at, spaced_at;
+    std::vector<int64_t> counts;  // micro-batches of each rank along dp_shard
   };
   Fetched fetched_;
   Span copied_ids_;                     // for whole tables, slot by slot
-  std::vector<int64_t> copied_ids_at_;  // per fetch, in a slot's; -1: its ids lie in the batch
+  std::vector<int64_t> copied_ids_at_;  // per fetch, in a slot's part; -1: its ids are in the batch
   int64_t copied_words_ = 0;
   struct Field {
     Span all;
@@ -214,20 +215,20 @@ class StepBuilder {
   };
   std::map<std::string, Field> batch_;
   ValueId sample_;
-  Span samples_, vote_, wanted_;  // wanted_: whether replicas are looked at
+  Span samples_, vote_, wanted_;  // wanted_: whether replicas are checked
   Stretches seed_;
   std::vector<Span> seed_inputs_;
-  std::vector<int> needs_;  // per call of the body: the calls of the seed before it
+  std::vector<int> needs_;  // per call of the body: the number of seed calls that must run before it
   bool inspects_ = false;
-  Span answers_;              // checksums of the body's outputs, of recomputations
-  int64_t answered_ = 0;      // of them, so far
+  Span answers_;              // checksums of the body's outputs, in recomputations
+  int64_t answered_ = 0;      // number of them so far
   std::vector<Span> limits_;  // of the norms, of the loss
   std::vector<ValueId> gates_;
-  std::map<std::string, ValueId> rounded_;  // state: its rounded rows
-  std::map<std::string, size_t> updated_;   // state: its place in OwnRows::updated
-  Span largest_;                            // of these weights
-  std::map<std::string, std::pair<Span, Span>>
-      scales_;                // by state, before the step's updates and behind them
+  std::map<std::string, ValueId> rounded_;  // state -> its rounded rows
+  std::map<std::string, size_t> updated_;   // state -> its index in OwnRows::updated
+  Span largest_;                            // largest magnitudes of these weights
+  // By state: the scale before the step's updates, and after them.
+  std::map<std::string, std::pair<Span, Span>> scales_;
   bool tail_rounds_ = false;  // prepare_rounding() was done for the tail
   std::map<ValueId, ValueId> replaces_;
   std::map<ValueId, Gather> gathers_;
@@ -235,9 +236,9 @@ class StepBuilder {
   std::map<ValueId, size_t> exchange_of_;
   std::map<ValueId, int> flights_;
   SumTrees sums_;
-  UpdateTensors updates_;  // pending, as are the regions that they read and write
+  UpdateTensors updates_;  // pending, and so are the regions that they read and write
   std::set<int> read_, written_;
-  ChecksumSpans checked_;  // of replicas, until the first updates
+  ChecksumSpans checked_;  // replicas to check, until the first updates
 };
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,4 @@
-// ByteStates: what a program's memory holds, byte by byte, as the checks of a program need to know it.
+// ByteStates: the content of a program's memory, byte by byte, for the checks of a program.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace lockstep::compiler {
 
 enum class ByteState {
   none,     // nothing wrote it
-  plain,    // may be read as often as one likes
-  once,     // an addend that was not read: the next reader takes it
-  total,    // a finished sum that was not read: the next reader reads a result
-  summed,   // an addend that is summed over ranks; over others it may be summed again
+  plain,    // may be read any number of times
+  once,     // an unread addend: the next reader takes it
+  total,    // an unread finished sum: the next reader reads a result
+  summed,   // an addend summed over ranks; it may be summed again over others
   settled,  // an addend that was read as a result: nothing may add to it any more
   spent,    // an addend that was taken: nothing may read it
 };
@@ -36,7 +36,7 @@ class ByteStates {
     at.erase(at.lower_bound(span.offset), at.lower_bound(span.offset + span.bytes));
     at[span.offset] = state;
   }
-  // change(state) -> state, for each stretch of equal state.
+  // Applies change(state) -> state to each stretch (run of bytes of equal state).
   template <class Change>
   void each(const Span& span, Change change) {
     if (span.bytes <= 0) return;
@@ -45,13 +45,13 @@ class ByteStates {
     for (auto i = at.lower_bound(span.offset); i != at.end() && i->first < span.offset + span.bytes; ++i)
       i->second = change(i->second);
   }
-  // Whether each byte is.
+  // Whether each byte is plain.
   bool is_plain(const Span& span) {
     bool all = true;
     each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });
     return all;
   }
-  // look(region, state) for each stretch of all that was ever touched.
+  // look(region, state) for each stretch that was ever touched.
   template <class Look>
   void all(Look look) const {
     for (const auto& [region, at] : of_)
@@ -59,7 +59,7 @@ class ByteStates {
   }
 
  private:
-  using Stretches = std::map<int64_t, ByteState>;  // by where they begin
+  using Stretches = std::map<int64_t, ByteState>;  // by their first byte
   static void cut(Stretches& at, int64_t where) {
     auto next = at.lower_bound(where);
     if (next != at.end() && next->first == where) return;
@@ -67,7 +67,7 @@ class ByteStates {
   }
   std::map<int, Stretches> of_;
 };
-// Of each byte of the span.
+// Whether each byte of the span is plain.
 inline bool is_plain(ByteStates& bytes, const Span& span) {
   bool all = true;
   bytes.each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });

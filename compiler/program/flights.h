@@ -1,4 +1,5 @@
-// Flights: what is under way in a walk over a program, and the memory that it holds until its wait.
+// Flights: operations in progress (started and not yet waited for) in a walk over a program, and the memory
+// that they occupy.
 #pragma once
 
 #include <map>
@@ -24,14 +25,14 @@ class Flights {
   };
   explicit Flights(const StepProgram& program) : program_(program), waited_(program.flights, false) {}
 
-  // False: it starts twice, or is none of the program's.
+  // False: it was started before, or its number is not one of the program's.
   bool begin(int number, Flight flight) {
     if (number < 0 || number >= program_.flights || waited_[number]) return false;
     for (const auto* spans : {&flight.from, &flight.to})
       for (const Span& span : *spans) holds_[span.region].push_back(number);
     return flying_.emplace(number, std::move(flight)).second;
   }
-  // Its wait: what was under way; no start: nothing was.
+  // Ends a flight at its wait and returns it; without a start: nothing was in progress.
   Flight end(int number) {
     const auto found = flying_.find(number);
     if (found == flying_.end()) return {};
@@ -42,12 +43,12 @@ class Flights {
     waited_[number] = true;
     return out;
   }
-  // The first that nothing waits for; none: -1 and null.
+  // The first flight without a wait; none: -1 and null.
   std::pair<int, const Instr*> open() const {
     return flying_.empty() ? std::pair<int, const Instr*>{-1, nullptr}
                            : std::pair{flying_.begin()->first, flying_.begin()->second.start};
   }
-  // Why an access has to wait; "" where it need not.
+  // Why an access must wait; "" if it need not.
   std::string refused(const Span& span, bool written) const {
     const auto found = holds_.find(span.region);
     if (found == holds_.end()) return "";
@@ -70,7 +71,8 @@ class Flights {
  private:
   const StepProgram& program_;
   std::map<int, Flight> flying_;
-  std::map<int, std::vector<int>> holds_;  // per region: flights, once for each of their spans there
+  // Per region: numbers of flights, one entry for each of their spans in it.
+  std::map<int, std::vector<int>> holds_;
   std::vector<bool> waited_;
 };
 

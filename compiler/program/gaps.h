@@ -1,4 +1,4 @@
-// Gaps: during which calls a block's buffers are neither read nor written.
+// Gaps: ranges of calls in which a block's buffers are neither read nor written.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace lockstep::compiler {
 
-// Calls [from, to) that do not touch a buffer; call `to` reads it.
+// Calls [from, to) do not touch a buffer; call `to` reads it.
 struct BufferGap {
   ValueId buffer;
   NodeId node;  // that made what waits
   int from = 0, to = 0;
 };
-// Of each buffer in which no input and no output of the graph lies: the gap of the longest time, behind the
-// last write of what is read at its end. `home`: per root (places.h) whose buffer it lies in; `seconds`: of
-// each call. A collective uses its buffers from its start to its wait.
+// For each buffer without an input or output of the graph: its longest gap, after the last write of the value
+// that is read at its end. `home`: per root (places.h), the owner of its buffer. `seconds`: of each call. A
+// collective uses its buffers from its start to its wait.
 std::vector<BufferGap> gaps_of(const ProgramBlock& block, const PerValue<Place>& places,
                                const PerValue<ValueId>& home, const std::vector<double>& seconds);
 

@@ -1,5 +1,5 @@
-// What a rank holds of a value: rows of dim 0, split over dp_shard and what is there over dp_replicate, as
-// the value's layout says.
+// HeldRows: the part of a value that a rank stores (holds). Its layout splits rows of dim 0 over dp_shard,
+// and each part over dp_replicate.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace lockstep::compiler {
 
 class HeldRows {
  public:
-  // `mesh` is the graph's: behind the ranks' own dims it may have one of size 1 that they lack. It outlives
-  // this.
+  // `mesh` is the graph's mesh. After the ranks' own dims it may have one of size 1 that the ranks do not
+  // have. It must outlive this object.
   HeldRows(const Mesh& mesh, std::vector<int64_t> coordinate);
 
   struct Range {
     int64_t first = 0, count = 0;  // elements, in the whole value
   };
   Range of(const Value& value) const { return of(value, at_); }
-  // Of the rank that stands at `coordinate` on mesh dim `dim`, and where this one stands on the others.
+  // For the rank at `coordinate` on mesh dim `dim`, and at this rank's coordinates on the others.
   Range of(const Value& value, int dim, int64_t coordinate) const;
-  int64_t size(
-      const std::string& mesh_dim) const;  // ranks along a mesh dim, or along all data dims (kDataDims)
+  // Ranks along a mesh dim, or along all data dims (kDataDims).
+  int64_t size(const std::string& mesh_dim) const;
   int dim(const std::string& mesh_dim) const { return mesh_.dim(mesh_dim); }
 
  private:

@@ -1,5 +1,4 @@
-// Steps of one state run in turns: what a step keeps for itself while it runs, another one may use before and
-// after.
+// Lent memory: one step uses the memory of another step of the same state that never runs at the same time.
 #pragma once
 
 #include <vector>
@@ -8,12 +7,11 @@
 
 namespace lockstep::compiler {
 
-// Per region of `guest`: where it lies in the arenas that `lender`, whose steps never run at the same time,
-// has on its device. A span that is not there says that the region has memory of its own. An arena holds
-// nothing between two runs, so the guest's arenas may lie there, and of a guest that updates no state, which
-// rounds and gathers all anew in each run, its values and sums, too. The largest region comes first, each at
-// the first place that has room.
+// Per region of `guest`: its place in the device arenas of `lender`, whose steps never run at the same time.
+// An absent span means that the region has its own memory. An arena stores nothing between two runs, so the
+// guest's arenas may be placed there. If the guest updates no state, it rounds and gathers everything anew in
+// each run, so its values and sums may, too. Regions are placed largest first, each at the first free place.
 std::vector<Span> lent_places(const StepProgram& guest, const StepProgram& lender);
-int64_t lent_bytes(const StepProgram& guest, const StepProgram& lender);  // of the regions that lie there
+int64_t lent_bytes(const StepProgram& guest, const StepProgram& lender);  // of the placed regions
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,4 @@
-// A step program as text that parses back, every number in it; print.h is for people.
+// A step program as text that parses back, with every number; print.h writes text for people.
 //
 //   program rank 0 mesh "dp_replicate=2" micro_batches 8 lanes 8 flights 3 ...
 //   region state "token.weight" bytes 131072
@@ -11,8 +11,8 @@
 //   start all_to_all "exchange 0" along "data" of f32 sends [16 16] ... | micro_batch -1 stage 0 at
 //   "gpt.cpp:12" "blocks.0" end
 //
-// A span is REGION+OFFSET:BYTES, "-" where there is none; a place of a block is own, shared or the number of
-// its input, +OFFSET.
+// A span is REGION+OFFSET:BYTES, "-" if absent. A place of a block is own, shared or the number of its input,
+// +OFFSET.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@
 namespace lockstep::compiler {
 
 std::string listing(const StepProgram& program);
-// UserError naming the line where the text is no program. Library calls come back as their names: what is
-// read is checked, summed and drawn like any program, and runs after it is planned again.
+// UserError naming the line if the text is not a program. Library calls come back as names only. So a program
+// that was read can be checked, summed and drawn like any other, but must be planned again before it runs.
 StepProgram parse_program(std::string_view text);
 
 }  // namespace lockstep::compiler

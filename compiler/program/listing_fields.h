@@ -1,4 +1,4 @@
-// The fields of a program's types, named once for the writer and the reader of its listing.
+// The fields of a program's types, named once for both the writer and the reader of its listing.
 #pragma once
 
 #include <array>
@@ -97,14 +97,14 @@ void fields(auto& f, Is<AwayValue> auto& x) {
   f("leaves", x.leaves)("gone", x.gone)("comes", x.comes)("back", x.back)("from", x.from)("to", x.to)(
       "at", x.at)("bytes", x.bytes)("node", x.node);
 }
-// Besides its calls and its graph.
+// All fields except its calls and its graph.
 void fields(auto& f, Is<ProgramBlock> auto& x) {
   f("groups", x.groups)("outputs", x.outputs)("ready", x.ready)("segments", x.gathers.segments)(
       "buckets", x.gathers.buckets)("segment_at", x.segment_at)("micro_batches", x.micro_batches)(
       "own_bytes", x.own_bytes)("shared_bytes", x.shared_bytes)("floor", x.floor)("away", x.away)(
       "host_bytes", x.host_bytes)("stall", x.stall);
 }
-// Besides its lists.
+// All fields except its lists.
 void fields(auto& f, Is<StepProgram> auto& x) {
   f("rank", x.rank)("mesh", x.mesh)("micro_batches", x.micro_batches)("lanes", x.lanes)("flights", x.flights)(
       "votes", x.votes)("block_names", x.block_names)("metrics", x.metrics)("gates", x.gates)(

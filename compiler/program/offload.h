@@ -1,19 +1,19 @@
-// Moments on the host: updates that reach them are made bucket by bucket, each behind its copy to the device
-// and before its copy back.
+// Moments in host memory: their updates run bucket by bucket, each after its copy to the device and before
+// its copy back.
 #pragma once
 
 #include "compiler/program/program.h"
 
 namespace lockstep::compiler {
 
-// The same step where updates reach no region that lies on the host. Two buckets of staging memory take
-// turns: one is updated while those of the one before go, and they go while the next come. The first two are
-// on their way from the step's begin, beside forward and backward. Tensors are cut where a bucket ends, since
-// an update is made element by element; what is updated by rows of some ids is not. `whole`: the typed
-// program of the updates.
+// Returns the step unchanged if updates access no region in host memory. Two buckets of staging memory
+// alternate: while one is updated, the previous one is copied back and the next one is brought. The first two
+// start with the step, and overlap with forward and backward.
+// Tensors are cut at the end of a bucket, because an update is elementwise; tensors that are updated by rows
+// of some ids are not cut. `whole`: the typed program of the updates.
 void stage_moments(StepProgram& program, const Graph& whole);
 
-// Bytes of a bucket for so many bytes of moments.
+// Bytes of a bucket for this many bytes of moments.
 int64_t offload_bucket(int64_t moments);
 
 }  // namespace lockstep::compiler

@@ -1,5 +1,5 @@
-// Where the values of a graph lie that need no buffer of their own: views inside of what they view, parts of
-// a concat inside of the whole.
+// Places of the values of a graph that need no own buffer: views inside the viewed value, parts of a concat
+// inside the whole.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace lockstep::compiler {
 
-// Where a value lies: inside the buffer of a root value (an arena buffer or a graph input).
+// The place of a value: inside the buffer of a root value (an arena buffer or a graph input).
 struct Place {
   ValueId root;
   int64_t offset = 0;  // bytes
   std::vector<int64_t> strides;
 };
-// One per value of a lowered graph: aliases lie in their roots, the producers of concat parts write into the
-// concat, a convolution through a permute that is an alias. InternalError for a reshape that no strides
-// describe.
+// One per value of a lowered graph. Aliases are inside their roots, and the producers of concat parts write
+// into the concat. A convolution writes through a permute that is an alias. InternalError for a reshape that
+// no strides describe.
 PerValue<Place> places_of(const Graph& graph);
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,4 @@
-// Refusals: what is wrong with an instruction of a step program, in words.
+// Refusals: faults of an instruction of a step program, in words.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ class Refusals {
   }
 
   const StepProgram& program_;
-  const Instr* now_ = nullptr;  // the instruction that is looked at
+  const Instr* now_ = nullptr;  // the instruction under examination
 };
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,4 @@
-// Span: bytes of a region of a program's memory.
+// Span: a range of bytes in a region of a program's memory.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// StepBlocks: the planned blocks of a step, and the rank that its program is for.
+// StepBlocks: the planned blocks of a step, and the rank that runs its program.
 #pragma once
 
 #include <vector>
@@ -18,16 +18,16 @@ struct StepBlocks {
 StepBlocks plan_blocks(const StepPlan& plan);
 ProgramBlock plan_body(const StepPlan& plan);
 ProgramBlock plan_seed(const StepPlan& plan);
-// Of rows of sparse tables, for as many micro-batches at once as the body runs.
+// For copies of rows of sparse tables, for as many micro-batches at once as the body runs.
 ProgramBlock plan_copies(const StepPlan& plan, int64_t micro_batches);
 // From StepProgram::blocks.
 StepBlocks blocks_of(std::vector<ProgramBlock> blocks);
 
-// The rank that the program is for.
+// The rank that runs the program.
 struct ProgramRank {
   Mesh mesh;
   int64_t rank = 0;
-  int seats = 0;  // data ranks of a host, where gradients go inside hosts first; else 0
+  int seats = 0;  // data ranks per host, if gradients go inside hosts first; else 0
   SumLimits limits = {};
 };
 SumPlan sum_plan_of(const StepPlan& plan, const ProgramRank& rank);

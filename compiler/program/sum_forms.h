@@ -1,4 +1,4 @@
-// The forms of a step's sums of gradients: what kernels add them, known before blocks are planned.
+// The forms of a step's gradient sums: which kernels add them, known before blocks are planned.
 #pragma once
 
 #include <set>
@@ -11,15 +11,15 @@ namespace lockstep::compiler {
 
 struct SumForms {
   std::set<size_t> lefts = {};  // of each Accumulate
-  std::set<std::pair<std::vector<int>, std::vector<DType>>> trees =
-      {};  // of SumTrees: merges, dtypes of sources
+  // Of SumTrees: merges, dtypes of sources.
+  std::set<std::pair<std::vector<int>, std::vector<DType>>> trees = {};
   bool operator==(const SumForms&) const = default;
 };
-// What the instructions of a step add.
+// The sums in the instructions of a step.
 SumForms sum_forms(const StepProgram& program);
-// What a rank's step will add: its lanes and the dtypes of its gradients decide it, so that kernels may be
-// compiled while its blocks are planned. Whether `plan.options.together` micro-batches can run together, and
-// have room to, is known from the blocks alone, and taken for granted here.
+// Predicts the sums of a rank's step from its lanes and the dtypes of its gradients, so that kernels can be
+// compiled while its blocks are planned. It assumes that `plan.options.together` micro-batches can run
+// together; only the blocks show whether they can, and whether there is memory for it.
 SumForms foretold_sum_forms(const StepPlan& plan, const ProgramRank& rank);
 
 }  // namespace lockstep::compiler

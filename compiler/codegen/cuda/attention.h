@@ -131,7 +131,7 @@ AttentionKernels tiled_attention(const AttentionShape& shape, int shared_per_blo
 // Why a call cannot use them, or empty. Head sizes must be multiples of 8 up to 128, strides multiples of 4.
 std::string unfit_for_tensor_cores(const AttentionShape& shape, int shared_per_block);
 AttentionKernels tensor_attention(const AttentionShape& shape, bool tf32);
-// the tiles only; follows the prelude and D, DP, N, PARTS, HELD and THREADS
+// The tiles only; follows the prelude and D, DP, N, PARTS, HELD and THREADS.
 std::string tensor_tiles_source();
 
 // CUDA C++ of the number types, arguments and masks that all these attention kernels share, and of

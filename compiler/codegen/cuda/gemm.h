@@ -23,7 +23,7 @@ enum class Epilogue {
   bias,           // D += bias[n], the same for every row
   gelu_bias_aux,  // aux = A B + bias[n]; D = gelu(aux), tanh form
   gelu_grad,      // D = (A B) * gelu'(aux), tanh form
-  // as gelu_grad, and sums[n] = the sum of D's rows: the gradient of the bias before the gelu
+  // As gelu_grad, and sums[n] = the sum of D's rows: the gradient of the bias before the gelu.
   gelu_grad_sums,
   sums_a,  // D = A B, sums[m] = sum over k of A: the gradients of weight (dy^T x) and bias
   sums_b,  // D = A B, and sums[n] = sum over k of B

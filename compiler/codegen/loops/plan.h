@@ -33,7 +33,7 @@ struct Guard {
   int64_t lo = 0, hi = 0;  // holds where lo <= at < hi
 };
 
-// cost from which a value is expensive ("dear"): never computed twice on purpose
+// Cost from which a value is expensive ("dear"): never computed twice on purpose.
 inline constexpr int kDear = 12;
 
 // One value at one index; ids of items grow from operands to users.

@@ -49,7 +49,7 @@ class Dialect {
   virtual std::string not_a_number(bool wide) const = 0;
   // An element, rounded as memory rounds it.
   virtual std::string literal(DType dtype, const Number& value) const;
-  // a value whose elements are all equal
+  // A value whose elements are all equal.
   virtual std::string full(DType, const std::string& element) const { return element; }
   std::string constant(DType dtype, const Number& value) const { return full(dtype, literal(dtype, value)); }
 
