@@ -1,5 +1,5 @@
-// StepsByShape: one step function for batches of several shapes, as a loop meets them: a last batch that is
-// smaller, sequences of other lengths. Each shape is a step of its own, compiled when it is first asked for.
+// StepsByShape: one step function for batches of several shapes, such as a smaller last batch, or sequences
+// of other lengths. Each shape is a step of its own, compiled when it is first requested.
 #pragma once
 
 #include <map>
@@ -11,32 +11,32 @@
 
 namespace lockstep::compiler {
 
-inline constexpr size_t kMostShapes = 8;  // that are kept, where nobody says another number
+inline constexpr size_t kMostShapes = 8;  // default number of shapes
 
 class StepsByShape {
  public:
-  // Compiles the step of the first shape, as compile() does; where shape.micro is 0, and so the first dim of
-  // the fields, of each shape in its default_micro_batch (compiler/micro_batch.h). `most`: shapes that may be
-  // asked for, at least 1. The state must outlive it.
+  // Compiles the step of the first shape, as compile() does. If shape.micro is 0 (and so is the first dim of
+  // the fields), each shape uses its default_micro_batch (compiler/micro_batch.h). `most`: the most shapes
+  // that may be requested, at least 1. The state must outlive it.
   StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape, StepFunction function,
                CompileOptions options, size_t most = kMostShapes, Here at = Here::current());
   ~StepsByShape();
   StepsByShape(const StepsByShape&) = delete;
   StepsByShape& operator=(const StepsByShape&) = delete;
 
-  // The step for `global` samples; `samples`: their shapes, field by field, with as many dims as in the first
-  // shape. All steps work on the one state, each with the bits of a step that is compiled for its shape
-  // alone; they run in turns, and the others lie in the memory of the first where it has room. Micro-batches
-  // are of the first shape's size, or the largest size below it that divides `global`; lanes as given where
-  // they divide the micro-batches, and products on tp in as many of the given pieces
-  // (CompileOptions::tp_pieces) as divide the micro-batch. A shape that is new is compiled, which is
-  // collective: all ranks ask for the same. UserError where it has no samples, another number of fields or
-  // dims, or is one shape more than `most`; and what compile() throws.
-  // A step whose scalars count updates that its tensors have in different numbers by now (CountedScalars), is
-  // compiled anew, with all others. None of them can run again, so that they are let go before: where that
-  // compile() throws, size() is 0, and the next call compiles again.
+  // The step for `global` samples. `samples`: their shapes, field by field, with as many dims as in the first
+  // shape. All steps work on the one state, each with the bits of a step compiled only for its shape. They
+  // run in turns; the later ones use the memory of the first as far as there is room.
+  // Micro-batches have the first shape's size, or the largest smaller size that divides `global`. Lanes are
+  // as given if they divide the micro-batches. Products on tp have as many of the given pieces
+  // (CompileOptions::tp_pieces) as divide the micro-batch. Compiling a new shape is collective: all ranks
+  // must request the same. UserError if it has no samples, another number of fields or dims, or exceeds
+  // `most` shapes; and the errors of compile().
+  // A step must be compiled again if its scalars count updates and its tensors now have different counts
+  // (CountedScalars). All other steps are then compiled again, too. None of them can run again, so they are
+  // released first: if compile() then throws, size() is 0, and the next call compiles again.
   Step& at(int64_t global, const std::vector<Shape>& samples, Here at = Here::current());
-  Step& first();  // of the first shape; compiled where there is none
+  Step& first();  // of the first shape; compiles it if there is none
   size_t size() const { return steps_.size(); }
 
  private:

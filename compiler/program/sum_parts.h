@@ -1,5 +1,5 @@
-// The parts that the ways of a bucket's sum are made of: subtrees on their way to their owners, and sums that
-// grow from the left.
+// Parts shared by all ways of a bucket's sum: subtrees sent to their owners, and sums that grow from the
+// left.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ inline Span floats(const Span& base, int64_t at, int64_t count) {
   return base.part(at * kFloat, count * kFloat);
 }
 
-// UserError where the device does not add so many at once.
+// UserError if the device cannot add that many at once.
 void check_addends(size_t addends, const SumPlan& plan);
 
 // One sum per tree, each a row of `elements`.
@@ -32,16 +32,16 @@ SumTrees sums_over(const std::vector<BlockTree>& trees, int64_t elements, Source
   return sums;
 }
 
-// Behind trees that end in the subtrees of a counter: one more addend, after which the last two merge so
-// often.
+// Appends one more addend, after which the last two trees merge `merges` times. The trees end in the subtrees
+// of a counter.
 inline void push_addend(std::vector<SumTrees::Tree>& trees, const SumTrees::Tree::Source& addend,
                         int merges) {
   trees.push_back({.sources = {addend}, .merges = {0}});
   for (; merges > 0; --merges) merge_last(trees);
 }
 
-// Subtrees on their way to the owners of their rows: one all_to_all per subtree that some member has. A
-// member's own chunk is the last of its subtrees and stays there.
+// Sends subtrees to the owners of their rows: one all_to_all per subtree that some member has. A member's own
+// chunk is the last of its subtrees and stays there.
 class SubtreeExchange {
  public:
   SubtreeExchange(std::string along, std::vector<std::vector<LaneBlock>> blocks, std::vector<int64_t> chunks,
@@ -61,7 +61,7 @@ class SubtreeExchange {
   int64_t received() const { return received_; }  // elements
   const std::vector<std::vector<LaneBlock>>& blocks() const { return blocks_; }
 
-  // `mine`: this member's subtrees, of all members' chunks; `into`: received() floats.
+  // `mine`: this member's subtrees, with all members' chunks. `into`: received() floats.
   void start(ProgramWriter& writer, std::vector<Span> mine, Span into, const std::string& label) {
     mine_ = std::move(mine), into_ = into;
     if (members() == 1) return;
@@ -87,7 +87,7 @@ class SubtreeExchange {
     for (int flight : flights_) writer.wait(flight);
     flights_.clear();
   }
-  // Where this member's chunk of a subtree is after the wait.
+  // The place of this member's chunk of a subtree after the wait.
   Span chunk(const BlockTree::Source& source) const {
     return source.member == me_ ? floats(mine_[source.block], own_at_, chunks_[me_])
                                 : floats(into_, at_[source.member][source.block], chunks_[me_]);
@@ -99,15 +99,15 @@ class SubtreeExchange {
   std::vector<int64_t> chunks_;
   int me_;
   size_t rounds_ = 0;
-  std::vector<std::vector<int64_t>> at_;  // per member, per subtree: its place in what was received
+  std::vector<std::vector<int64_t>> at_;  // per member, per subtree: its place in the received data
   int64_t own_at_ = 0, received_ = 0;
   std::vector<Span> mine_;
   Span into_;
   std::vector<int> flights_;
 };
 
-// Sums that grow from the left, of the rows of one owner: leaf by leaf or subtree by subtree. The pass that
-// ends them squares the rows of each tensor, where it is told which these are.
+// Sums of the rows of one owner that grow from the left, leaf by leaf or subtree by subtree. The pass that
+// completes them also squares the rows of each tensor, if `ends` lists them.
 class Fold {
   using Tree = SumTrees::Tree;
 
@@ -128,7 +128,7 @@ class Fold {
     most_ = std::min(static_cast<size_t>(at_once), plan.limits.sources - depth);
   }
 
-  // `ends`: the rows of all tensors, where these are the last leaves of the step.
+  // `ends`: the rows of all tensors, if these are the last leaves of the step.
   void push_leaves(const std::vector<Tree::Source>& leaves, const std::vector<Rows>* ends) {
     const int64_t per_lane = plan_.lanes.per_lane();
     for (size_t from = 0; from < leaves.size(); from += most_) {
@@ -158,7 +158,7 @@ class Fold {
     }
   }
   bool is_whole() const { return whole_; }
-  // What is left to add, of `count` elements from `at`. An owner of no rows has no partial sums.
+  // The remaining additions for `count` elements from `at`. An owner of no rows has no partial sums.
   void finish(int64_t at, int64_t count, Tree& into) const {
     const size_t blocks = plan_.invariant && !whole_ ? counter_.blocks().size() : 1;
     for (size_t b = 0; b < blocks; ++b) {
@@ -182,10 +182,10 @@ class Fold {
     for (size_t i = 0; i < count; ++i) trees.push_back({.sources = {{partial(i)}}, .merges = {0}});
     return trees;
   }
-  // In order: a tree may take the place of a partial that stands in one before it.
+  // Writes in order, because a tree may replace a partial sum that an earlier tree reads.
   void write(std::vector<Tree>& trees, const std::vector<Rows>* ends) {
     if (elements_ == 0) {
-      whole_ = ends && ends->empty();  // rows of no elements have squares: 0
+      whole_ = ends && ends->empty();  // rows without elements have squares: 0
       return;
     }
     if (ends) return end(trees, *ends);
@@ -215,20 +215,20 @@ class Fold {
   const SumPlan& plan_;
   int64_t elements_;
   std::string name_;
-  size_t most_ = 1;  // addends of one pass
+  size_t most_ = 1;  // the most addends of one pass
   LaneCounter counter_;
   int64_t added_ = 0;  // micro-batches; in free numerics, groups of them
   bool whole_ = false;
   std::vector<Span> partials_;
 };
 
-// The ways: nothing to add; one exchange per step; a round per micro-batch.
+// The implementations: nothing to add; one exchange per step; a round per micro-batch.
 std::unique_ptr<BucketSum> of_one_micro_batch(ProgramWriter& writer, const SumPlan& plan, std::string label,
                                               PackedRows rows);
 std::unique_ptr<BucketSum> once_per_step(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                          std::string label, PackedRows rows);
-// `bucket`: its number. Even ones take turns in one set of staging, odd ones in the other (SumTurns::seam
-// aside), so that a bucket is packed while the one before it travels.
+// `bucket`: its number. Even and odd buckets use the two sets of staging memory in turns (swapped from
+// SumTurns::seam on), so that a bucket is packed while the previous one travels.
 std::unique_ptr<BucketSum> in_rounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                      size_t bucket, std::string label, PackedRows rows);
 

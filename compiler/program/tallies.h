@@ -1,4 +1,4 @@
-// Tallies: the totals that counts of micro-batches are added to.
+// Tallies: the totals to which counts of micro-batches are added.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@ namespace lockstep::compiler {
 
 class Tallies {
  public:
-  // Whether an addition takes its count: to each of several totals a count is added once, and the first takes
-  // it.
+  // Whether an addition consumes its count. A count is added once to each of several totals, and the first
+  // addition consumes it.
   bool takes(const Span& count, const Span& total) {
     std::set<Span>& totals = of_[count];
     const bool first = totals.empty();
     return !totals.insert(total).second || first;
   }
-  void clear() { of_.clear(); }  // counts anew
+  void clear() { of_.clear(); }  // starts again with no counts
 
  private:
   std::map<Span, std::set<Span>> of_;  // by count

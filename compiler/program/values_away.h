@@ -1,4 +1,4 @@
-// ValuesAway: where values that wait in the host's memory are, in a walk over a program.
+// ValuesAway: the state of values that wait in host memory (away), in a check that walks over a program.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace lockstep::compiler {
 
-// Each value of ProgramBlock::away of the body leaves behind the call that used it last, is gone before a
-// call that may take its place, comes once its new place is free, and is back before the call that reads it;
-// once in each micro-batch. What is wrong comes back in words, "" where nothing is.
+// Each value of the body's ProgramBlock::away goes through four steps, once per micro-batch. It leaves after
+// the call that used it last, and is gone before a call that may take its place. It comes when its new place
+// is free, and is back before the call that reads it. A function returns a fault in words, or "".
 class ValuesAway {
  public:
   explicit ValuesAway(const StepProgram& program) : program_(program) {}
-  // The arena that the copies are from or to; -1: they are of moments.
+  // The arena that the copies read or write; -1: they copy moments.
   int arena_of(const StartCopies& start) const;
-  // A copy starts where the body has run up to call `reached` in the arena that it leaves or comes to.
+  // A copy starts when the body has run up to call `reached` in its arena.
   std::string start(const StartCopies& start, int reached);
   void end(int flight);  // its wait
   std::string run(const RunBlock& run);
@@ -33,7 +33,7 @@ class ValuesAway {
   std::vector<Value>& of(int arena);
 
   const StepProgram& program_;
-  std::map<int, std::vector<Value>> values_;  // by the arena's region, as ProgramBlock::away
+  std::map<int, std::vector<Value>> values_;  // by the arena's region; in the order of ProgramBlock::away
 };
 
 }  // namespace lockstep::compiler

@@ -1,4 +1,4 @@
-// ProgramWriter: appends instructions to a program, and takes regions and flights for them.
+// ProgramWriter: appends instructions to a program, and allocates their regions and flights.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class ProgramWriter {
     program_.regions.push_back({kind, std::move(name), bytes});
     return program_.whole(static_cast<int>(program_.regions.size()) - 1);
   }
-  // A region that several users fill in turns grows to the largest of them.
+  // Grows a region that several users fill in turns to the size of the largest of them.
   void fit(Span& span, int64_t bytes) {
     int64_t& held = program_.regions[span.region].bytes;
     span.bytes = held = std::max(held, bytes);
@@ -30,7 +30,7 @@ class ProgramWriter {
   void put(What what, const SourceLine& at = {}) {
     to_->push_back({std::move(what), micro_batch_, 0, at});
   }
-  // On a mesh with one data dim, collectives over all data dims go along that dim.
+  // On a mesh with one data dim, collectives over all data dims use that dim.
   void name_data_dims(std::string name) { data_ = std::move(name); }
   int start(StartCollective what, const SourceLine& at = {}) {
     if (what.along == kDataDims) what.along = data_;
@@ -39,7 +39,7 @@ class ProgramWriter {
     return flight;
   }
   void wait(int flight, const SourceLine& at = {}) { put(Wait{flight}, at); }
-  // A flight that may be none: waits once.
+  // Waits once for a flight, which may be none.
   void finish(int& flight) {
     if (flight >= 0) wait(flight);
     flight = -1;

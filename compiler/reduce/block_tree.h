@@ -1,4 +1,4 @@
-// BlockTree: the additions that end in one subtree over lanes, as sources and merges.
+// BlockTree: the additions that produce one subtree over lanes, as sources and merges.
 #pragma once
 
 #include <utility>
@@ -8,18 +8,18 @@
 
 namespace lockstep::compiler {
 
-// Sources are pushed in order, after the i-th the topmost two are added merges[i] times, as Reductions::Sum
-// reads them.
+// Sources are pushed in order; after the i-th, the topmost two are added merges[i] times, as in
+// Reductions::Sum.
 struct BlockTree {
   struct Source {
     int member = 0, block = 0;  // the block-th subtree of that member
   };
   std::vector<Source> sources;
   std::vector<int> merges;
-  LaneBlock block;  // what they end in; of a whole sum: the last one that was added
+  LaneBlock block;  // their result; for a whole sum, the last block that was added
 };
-// Makes one of the last two trees: the sum that the right one ends in is added to that of the left one. A
-// tree has sources and merges.
+// Merges the last two trees: the sum of the right one is added to the sum of the left one. A tree has sources
+// and merges.
 template <class Tree>
 void merge_last(std::vector<Tree>& trees) {
   Tree right = std::move(trees.back());
@@ -29,12 +29,12 @@ void merge_last(std::vector<Tree>& trees) {
   left.merges.insert(left.merges.end(), right.merges.begin(), right.merges.end());
   ++left.merges.back();
 }
-// The trees that members' subtrees, pushed in lane order, add up to. `whole`: one, merged to the end.
+// The trees that result if members' subtrees are pushed in lane order. `whole`: one tree, merged to the end.
 std::vector<BlockTree> trees_over(const std::vector<std::vector<LaneBlock>>& blocks, bool whole);
-// The trees that consecutive micro-batches add up to, the first one at the start of a lane, the last one at
-// the end of one; member i is the i-th of them.
+// The trees that result from consecutive micro-batches. The first one starts a lane, and the last one ends a
+// lane; member i is the i-th of them.
 std::vector<BlockTree> trees_over_leaves(int64_t first, int64_t count, int64_t per_lane);
-// Partials of a counter over so many lanes at its fullest, with the fold of an open lane.
+// The most partials of a counter over this many lanes, including the fold of an open lane.
 size_t counter_depth(int64_t lanes);
 
 }  // namespace lockstep::compiler

@@ -1,5 +1,5 @@
-// PackedRows: gradients of a bucket laid out by the data rank that owns the rows: for each owner, for each
-// tensor, its rows. What goes to one rank is contiguous, so it is sent from where it is.
+// PackedRows: gradients of a bucket, laid out by the data rank that owns the rows: for each owner, for each
+// tensor, its rows. The data for one rank is contiguous, so it is sent without another copy.
 #pragma once
 
 #include <utility>
@@ -18,7 +18,7 @@ class PackedRows {
   PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners, const std::vector<int>& order,
              int rank, DType dtype = DType::f32);
 
-  struct Run {       // elements that are contiguous in a tensor and here
+  struct Run {       // elements that are contiguous both in a tensor and here
     int64_t at = 0;  // here
     size_t tensor = 0;
     int64_t from = 0;  // in the tensor
@@ -28,7 +28,7 @@ class PackedRows {
   size_t tensors() const { return tensors_.size(); }
   int64_t width(size_t tensor) const { return tensors_.at(tensor).width; }  // elements of a row
   std::pair<int64_t, int64_t> owned_rows(size_t tensor) const;  // {first, count} of dim 0, this rank's
-  int64_t at(size_t tensor) const { return at_.at(tensor); }    // where they begin in the rank's chunk
+  int64_t at(size_t tensor) const { return at_.at(tensor); }    // their offset in the rank's chunk
   int64_t elements() const { return elements_; }
   const std::vector<int64_t>& chunks() const { return chunks_; }  // elements, per data rank
   int64_t chunk(int rank) const { return chunks_[rank]; }
@@ -50,7 +50,7 @@ class PackedRows {
   int64_t elements_ = 0, chunk_at_ = 0;
 };
 
-// 0 .. count - 1, with `own` at the end.
+// 0 .. count - 1, with `own` moved to the end.
 std::vector<int> own_last(int count, int own);
 
 }  // namespace lockstep::compiler

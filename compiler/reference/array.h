@@ -1,5 +1,5 @@
-// What the evaluator's formulas work on: a tensor as doubles (floats) or int64 (integers and bool), and the
-// table of formulas.
+// The evaluator's arrays: a tensor as doubles (floats) or int64 (integers and bool). And the table of its
+// formulas.
 #pragma once
 
 #include <limits>
@@ -13,8 +13,8 @@
 
 namespace lockstep::compiler::reference {
 
-// `f` holds the elements of a float tensor, `i` those of an integer or bool tensor (u64 as its 64 bits) and
-// the bits of a float8; the other one is empty.
+// `f` has the elements of a float tensor. `i` has those of an integer or bool tensor (u64 as its 64 bits),
+// and the bits of a float8. The other one is empty.
 struct DenseArray {
   DType dtype = DType::f64;
   Shape shape;
@@ -27,10 +27,10 @@ struct DenseArray {
 
 DenseArray make(DType dtype, Shape shape);  // zeros
 DenseArray load(const HostTensor& tensor);
-HostTensor store(const DenseArray& array,
-                 DType dtype);  // rounds; `dtype` is the array's own, or f64 for a float array
+// Rounds. `dtype` is the array's own, or f64 for a float array.
+HostTensor store(const DenseArray& array, DType dtype);
 
-// Dtype of statistics (means, log-sum-exp, losses) of a tensor of this dtype: f32 at least, f64 for f64.
+// Dtype of statistics (means, log-sum-exp, losses) of a tensor of this dtype: at least f32, f64 for f64.
 inline DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 // The last dim as columns, all others as rows.
@@ -64,17 +64,17 @@ std::span<const FormulaRow> composite_formulas();
 std::span<const FormulaRow> attention_formulas();    // rope, sdpa
 std::span<const FormulaRow> convolution_formulas();  // convolution, windows, pooling
 std::span<const FormulaRow> float8_formulas();
-uint8_t encode_float8(DType dtype, float value);  // the nearest number's bits, the largest's beyond it
-std::span<const FormulaRow> update_formulas();    // update, norm and clip, lanes
+// Bits of the nearest number; values beyond the largest become the largest.
+uint8_t encode_float8(DType dtype, float value);
+std::span<const FormulaRow> update_formulas();  // update, norm and clip, lanes
 
-// The same elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over
-// `shape`.
+// The elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over `shape`.
 DenseArray gather(const DenseArray& in, const Shape& shape, const std::vector<int64_t>& strides,
                   int64_t offset = 0);
-// Dims of `in` in this order, dense.
+// `in` with its dims in this order, dense.
 DenseArray permuted(const DenseArray& in, const std::vector<int64_t>& order);
 
-// Applies `write` to the vector that holds the elements: f or i.
+// Applies `write` to the vector with the elements: f or i.
 template <class F>
 void with_elements(DenseArray& array, F&& write) {
   if (array.real())

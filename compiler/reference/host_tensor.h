@@ -1,5 +1,4 @@
-// HostTensor: a dense row-major tensor in host memory, with element access. What the evaluator takes and
-// gives.
+// HostTensor: a dense row-major tensor in host memory with element access; the evaluator's input and output.
 #pragma once
 
 #include <vector>
@@ -9,7 +8,7 @@
 
 namespace lockstep::compiler {
 
-// Copies share the bytes: a tensor is written only by the one who made it.
+// Copies share the bytes; only the maker of a tensor writes it.
 struct HostTensor {
   DType dtype = DType::f32;
   Shape shape;
@@ -24,11 +23,10 @@ struct HostTensor {
 };
 
 HostTensor make_tensor(DType dtype, const Shape& shape);  // zeroed
-HostTensor from_values(
-    DType dtype, const Shape& shape,
-    const std::vector<double>& values);  // rounded to dtype; InternalError when the count is not numel(shape)
-HostTensor from_ints(DType dtype, const Shape& shape,
-                     const std::vector<int64_t>& values);  // wrapped to dtype
+// Rounded to dtype. InternalError if the number of values is not numel(shape).
+HostTensor from_values(DType dtype, const Shape& shape, const std::vector<double>& values);
+// Wrapped to dtype.
+HostTensor from_ints(DType dtype, const Shape& shape, const std::vector<int64_t>& values);
 std::vector<double> to_doubles(const HostTensor& tensor);
 std::vector<int64_t> to_ints(const HostTensor& tensor);
 bool same_bytes(const HostTensor& a, const HostTensor& b);  // dtype, shape and every bit

@@ -1,4 +1,4 @@
-// What to recompute, in the order of worth: bytes of the peak saved per flop repeated.
+// What to recompute, ordered by value: bytes of the peak saved per repeated flop.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,25 @@
 
 namespace lockstep::compiler {
 
-// An order in which saved values are given up. Level k gives up the first k; the backward pass then computes
-// them again from what is still saved, right before it first reads them, each forward node at most once.
-// Costs never fall from level to level; peaks may rise.
+// An order in which saved values are given up, that is, recomputed instead of kept. Level k gives up the
+// first k. The backward pass then computes them again from the values that are still saved, right before it
+// first reads them; each forward node runs again at most once. Costs never fall from level to level; peaks
+// may rise.
 struct RematChoices {
   std::vector<ValueId> order;
-  // Per level, 0 (nothing given up) to order.size():
-  std::vector<int64_t> peak;     // estimated bytes alive at once: before fusion, and without workspaces
-  std::vector<double> cost;      // of what is repeated, as in Joint
-  std::vector<int64_t> values;   // that are recomputed, views not counted
-  double step_cost = 0;          // of forward and backward without repeating
-  std::vector<size_t> frontier;  // levels whose peak is below that of every level before them, ascending; 0
-                                 // is always the first
+  // Per level, from 0 (nothing given up) to order.size():
+  std::vector<int64_t> peak;    // estimated bytes alive at once: before fusion, and without workspaces
+  std::vector<double> cost;     // of the repeated nodes, as in Joint
+  std::vector<int64_t> values;  // number of recomputed values, without views
+  double step_cost = 0;         // of forward and backward without repetition
+  // Levels whose peak is below that of every earlier level, ascending; level 0 is always the first.
+  std::vector<size_t> frontier;
 };
 
-// Greedy: of the saved values that only wait while the peak passes, the one that saves most bytes per flop;
-// again with the new peak, until none waits there. A pure function of the graph (the joint graph after
-// simplify): every rank chooses alike. Without a backward pass only level 0.
+// Greedy. It takes, from the saved values that merely wait during the peak, the one that saves the most bytes
+// per flop. Then it repeats with the new peak, until no such value is left. A pure function of the joint
+// graph after simplify, so that every rank makes the same choice. Without a backward pass there is only level
+// 0.
 RematChoices remat_choices(const Graph& graph);
 
 }  // namespace lockstep::compiler

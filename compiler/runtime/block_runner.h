@@ -24,23 +24,24 @@ struct CallTime {
   int64_t bytes = 0;  // read and written by one run
 };
 
-// Whether calls and instructions are timed, each alone (benchmarks).
+// Whether each call and instruction is timed separately (benchmarks).
 void set_timing(bool on);
 bool timing();
 
 class BlockRunner {
  public:
-  // Block, options and collectives outlive this. Without kernels a block of the native and eager backends can
-  // be looked at, not run; `collectives` may be null where the block has none.
+  // Block, options and collectives must outlive this. Without kernels, a block of the native and eager
+  // backends can be inspected but not run. `collectives` may be null if the block has none.
   BlockRunner(const ProgramBlock& block, std::shared_ptr<const KernelSet> kernels,
               const CompileOptions& options, const Collectives* collectives);
 
-  // Where a run's slots lie, on the device; and what it has under way.
+  // Device addresses of a run's slots, and the run's operations in progress.
   struct Memory {
-    std::vector<void*> inputs;  // per graph input; null for what is gathered into an arena
+    std::vector<void*> inputs;  // per graph input; null for inputs that are gathered into an arena
     std::byte* own = nullptr;
     std::byte* shared = nullptr;
-    // Of a run of several micro-batches: bytes from one's arena to the next one's, and from its inputs.
+    // For a run of several micro-batches: bytes from one arena to the next, and per input from one to the
+    // next.
     int64_t micro_batches = 1, own_stride = 0;
     std::vector<int64_t> strides = {};
     Device* device = nullptr;                               // of the memory
@@ -50,15 +51,15 @@ class BlockRunner {
   static std::byte* at(const BlockPlace& slot, const Memory& memory);
   static int64_t stride(const BlockPlace& slot, const Memory& memory);
   const std::vector<CallTime>& times() const { return times_; }
-  void record(StepRecorder* recorder) { recorder_ = recorder; }  // null: no more
-  // From now on (StepInput::give_up); empty: never.
+  void record(StepRecorder* recorder) { recorder_ = recorder; }  // null: stops recording
+  // Applies from now on (StepInput::give_up); empty: never.
   void give_up_when(std::function<bool()> asked) { give_up_ = std::move(asked); }
   int flights() const { return static_cast<int>(starts_.size()); }
 
  private:
   void run_call(size_t call, const Memory& memory, Stream& stream);
-  // The runs of a library call that cannot go together: side by side on streams of their own, which fill what
-  // each leaves idle at its end, or one after another.
+  // The runs of a library call that cannot run together. They run in parallel on their own streams, where
+  // each fills the idle end of another, or one after another.
   void run_each(const LibraryCall& call, std::byte* workspace, const Repeats& repeats, Device* device,
                 Stream& stream);
   void evaluate(const BlockCall& call, Stream& stream) const;
@@ -70,9 +71,9 @@ class BlockRunner {
   std::vector<const Kernel*> kernel_of_;        // per call; null for other calls
   std::vector<StartCollective> starts_;         // by flight
   std::vector<CallTime> times_;                 // per call
-  std::vector<void*> args_;                     // of the call that is enqueued
+  std::vector<void*> args_;                     // of the call being enqueued
   std::vector<int64_t> strides_;                // of its arguments
-  std::vector<std::unique_ptr<Stream>> sides_;  // of runs side by side
+  std::vector<std::unique_ptr<Stream>> sides_;  // for runs in parallel
   StepRecorder* recorder_ = nullptr;
   std::function<bool()> give_up_;
 };

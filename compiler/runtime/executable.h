@@ -1,4 +1,4 @@
-// Executable: one graph made ready to run by itself: a block, its memory and its kernels. A step's graphs are
+// Executable: one graph with its block, memory and kernels, ready to run alone. A step's graphs are instead
 // blocks of its program.
 #pragma once
 
@@ -13,12 +13,13 @@ struct KernelSource;
 
 class Executable {
  public:
-  // A lowered graph without collectives (reference backend: any). UserError where memory is out.
+  // A lowered graph without collectives (reference backend: any graph). UserError if there is not enough
+  // memory.
   Executable(Graph graph, std::shared_ptr<const KernelSet> kernels, const CompileOptions& options);
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  // Enqueues the graph. inputs: one pointer of the device per graph input, dense.
+  // Enqueues the graph. `inputs`: one device pointer per graph input, dense.
   void run(const std::vector<void*>& inputs, Stream& stream);
   const void* output(size_t index) const;  // dense; valid until the next run
   const ProgramBlock& block() const { return block_; }
@@ -31,7 +32,7 @@ class Executable {
   BlockRunner::Memory memory_;
 };
 
-// Kernels that the fused nodes of a graph need, one for each body.
+// The kernels of a graph's fused nodes, one for each body.
 std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options);
 
 }  // namespace lockstep::compiler

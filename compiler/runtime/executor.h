@@ -1,6 +1,6 @@
-// Executor: runs a StepProgram on a device: instruction by instruction, each at its place in memory. One loop
-// for the CPU, CUDA devices and plugins; what it enqueues is the same in every step, so that a device may
-// capture it.
+// Executor: runs a StepProgram on a device, instruction by instruction, each on its addresses in memory. One
+// loop serves the CPU, CUDA devices and plugins. It enqueues the same work in every step, so that a device
+// may capture it.
 #pragma once
 
 #include <deque>
@@ -16,8 +16,8 @@
 
 namespace lockstep::compiler {
 
-// Begins to prepare what adds gradients in these forms, side by side, beside the caller. Sums of more addends
-// than the device takes are left out: who builds the program refuses them.
+// Starts preparing, in parallel and in the background, the kernels for gradient sums of these forms. Sums
+// with more addends than the device accepts are skipped: the program's builder refuses them.
 void begin_sums(Reductions& reductions, const SumForms& forms);
 
 class Executor {
@@ -30,10 +30,10 @@ class Executor {
     const LiveMesh& mesh;
     Device& device;
     Reductions& reductions;
-    // Memory of the program's regions, by number, that others own; null: it is taken here. UserError where
-    // memory is out.
+    // Memory of a region, by number, that another object owns; null: it is allocated here. UserError if there
+    // is not enough memory.
     std::function<std::byte*(size_t region)> given;
-    // Of inspections: another block body's kernels and options, and who looks at what it shows.
+    // For inspections: kernels and options of another body block, and the observer of its outputs.
     std::shared_ptr<const KernelSet> body_kernels = nullptr;
     const CompileOptions* body_options = nullptr;
     std::function<void(int64_t micro_batch, int output, const void* data)> show = {};
@@ -43,25 +43,26 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   void refresh(Stream& stream);  // enqueues StepProgram::refresh
-  // Enqueues StepProgram::instrs. The first one takes the memory of sums and staging. UserError where it is
-  // out.
+  // Enqueues StepProgram::instrs. The first call allocates the memory of sums and staging; UserError if there
+  // is not enough.
   void run(Stream& stream);
-  // Takes the memory that steps alone need, which the first run() does else. UserError where it is out.
+  // Allocates the memory that only steps need; otherwise the first run() does. UserError if there is not
+  // enough.
   void prepare();
-  // Binds the program to where Parts::given says that its regions are now, since their owner has moved one.
-  // Not while work of it is under way; what was captured of it is to be captured anew.
+  // Rebinds the program to the addresses that Parts::given now returns, after an owner has moved a region.
+  // Not while its work is in progress; captured work must be captured again.
   void rebind();
 
-  // Of the body, in what run() enqueues from now on (StepInput::give_up). A device is then at most a few
+  // For the body, in what run() enqueues from now on (StepInput::give_up). The device is then at most a few
   // calls of the body behind the host.
   void give_up_when(const std::function<bool()>& asked);
-  // What run() enqueues from now on is recorded; null: no more. The recorder outlives it.
+  // Records what run() enqueues from now on; null: stops. The recorder must outlive it.
   void record(StepRecorder* recorder);
 
   std::byte* at(const Span& span) const;                         // null for none
-  const std::vector<Group*>& groups() const { return groups_; }  // that the program talks to
+  const std::vector<Group*>& groups() const { return groups_; }  // with which the program communicates
   const std::vector<CallTime>& times(size_t block) const { return runners_[block]->times(); }
-  // Seconds per kind of instruction, "run body", "wait", ..., where timing is on: since the start.
+  // If timing is on: seconds since the start per kind of instruction, "run body", "wait", ...
   const std::map<std::string, double>& seconds() const { return seconds_; }
 
  private:
@@ -109,12 +110,12 @@ class Executor {
   std::vector<std::unique_ptr<BlockRunner>> runners_;
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Work>>> block_flights_;  // by block and own arena
   std::vector<std::shared_ptr<Work>> flights_;
-  std::unique_ptr<Stream> to_device_, to_host_;  // queues of StartCopies, where there are any
+  std::unique_ptr<Stream> to_device_, to_host_;  // queues of StartCopies, if the program has any
   std::vector<Bound> refresh_, step_;
   std::map<std::string, double> seconds_;
   StepRecorder* recorder_ = nullptr;
   bool may_give_up_ = false;
-  std::deque<std::shared_ptr<Event>> ends_;  // of the last calls of the body, where it may be given up
+  std::deque<std::shared_ptr<Event>> ends_;  // of the last calls of the body, if evaluation may give up
 };
 
 }  // namespace lockstep::compiler

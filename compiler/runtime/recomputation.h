@@ -1,5 +1,5 @@
-// Recomputation: one micro-batch of a step once more, on every data rank, for its checksums: ranks that
-// compute right give the same.
+// Recomputation: runs one micro-batch of a step again on every data rank and returns checksums, which are
+// equal on all ranks that compute correctly.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace lockstep::compiler {
 
 class Recomputation {
  public:
-  // Beside a step's program, in its memory as far as that goes. All but `rank` outlives this. UserError where
-  // memory is out.
+  // Runs next to a step's program, in its memory as far as possible. All arguments except `rank` must outlive
+  // this. UserError if there is not enough memory.
   Recomputation(const StepPlan& plan, const StepProgram& step, const Executor& memory,
                 const ProgramRank& rank, const LiveMesh& mesh, Device& device, Reductions& reductions);
-  // The state and the scalars lie where the step reads them; StepInput::check_replicas is set there. `finish`
-  // waits for the stream. The checksums of the body's outputs, in a fixed order.
+  // Returns the checksums of the body's outputs, in a fixed order. The state and the scalars must be where
+  // the step reads them, with StepInput::check_replicas set. `finish` waits for the stream.
   std::vector<uint64_t> run(const StepInput& input, int64_t micro_batch, Stream& stream,
                             const std::function<void()>& finish);
   const std::vector<Group*>& groups() const { return executor_->groups(); }

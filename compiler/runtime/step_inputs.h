@@ -1,5 +1,5 @@
-// StepInputs: what changes from step to step, on its way to the device: host scalars and the stop vote in one
-// block, the batch fields of this rank's micro-batches, and which samples those are.
+// StepInputs: copies the values that change from step to step to the device: host scalars and the stop vote
+// in one block, the batch fields of this rank's micro-batches, and their sample numbers.
 #pragma once
 
 #include <map>
@@ -14,28 +14,28 @@
 
 namespace lockstep::compiler {
 
-// UserError for an id of a micro-batch, whose fields lie at `places` and whose first sample is `first`, that
-// is outside what the step's functions read by it (program/id_bounds.h).
+// UserError for an id of a micro-batch that is out of the bounds of the step's functions
+// (program/id_bounds.h). Its fields are at `places`, and its first sample is `first`.
 void check_batch(const StepPlan& plan, const std::vector<void*>& places, int64_t first);
 
 class StepInputs {
  public:
-  // The step's inputs lie in the regions of its program. The arguments outlive it.
+  // The step's inputs are stored in regions of its program. The arguments must outlive this.
   StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
              const StepProgram& program, const Executor& memory);
-  // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has.
-  // UserError for an id of the batch outside what the step's functions read by it (program/id_bounds.h);
+  // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has done so.
+  // UserError for an id of the batch out of the bounds of the step's functions (program/id_bounds.h).
   // InternalError for a scalar that the program reads and `scalars` lacks.
   void send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
-  // Enqueues the copy of the scalars and the vote alone. Beside StepInput::replica_word rides a word about
-  // the scalars: the words of all ranks sum up to 0 where all give the same step and the same bits, but for
-  // the place in a model dim. So every step compares them, in the all-reduce that counts and votes have
-  // anyway.
+  // Enqueues the copy of only the scalars and the vote. StepInput::replica_word also has a word about the
+  // scalars. These words of all ranks sum to 0 if all ranks pass the same step number and the same bits,
+  // except for the coordinate on a model dim. So every step compares them, in the all-reduce that sums counts
+  // and votes anyway.
   void send_scalars(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
-  // The scalars that were sent last, as ranks name them where the words do not cancel.
+  // The last scalars sent, as ranks report them if the words do not cancel.
   FingerprintPart sent() const;
-  // Reads the next step's batch while a device works on this one; nothing where the host addresses the
-  // device.
+  // Reads the next step's batch while the device works on this one. Does nothing if the host can address the
+  // device's memory.
   void fill_next(const StepInput& input);
 
  private:
@@ -59,7 +59,7 @@ class StepInputs {
   size_t vote_at_ = 0;
   struct Field {
     std::byte* device = nullptr;  // of all slots, slot_stride() apart
-    std::byte* staged[2] = {};    // where the host fills them: for this step, and for the next
+    std::byte* staged[2] = {};    // host buffers: for this step, and for the next
     size_t bytes = 0;             // of one slot
     std::byte* slot(std::byte* base, int64_t slot) const {
       return base + slot * slot_stride(static_cast<int64_t>(bytes));
@@ -69,7 +69,7 @@ class StepInputs {
   std::vector<Buffer> staging_;
   int64_t slots_ = 0;
   size_t set_in_use_ = 0;
-  int64_t staged_for_ = -1;  // the step whose batch lies in the other set
+  int64_t staged_for_ = -1;  // the step whose batch is in the other set
 };
 
 }  // namespace lockstep::compiler

@@ -1,5 +1,5 @@
-// StepRecorder: marks around everything that a step enqueues on its compute stream, and at the starts and
-// ends of its collectives. What is traced runs call by call; nothing is waited for.
+// StepRecorder: time marks around everything that a step enqueues on its compute stream, and at the starts
+// and ends of its collectives. A traced step runs call by call, without waits.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@
 
 namespace lockstep::compiler {
 
-// A step as it ran. Seconds since its begin on the compute stream.
+// The trace of a step. Seconds since its begin on the compute stream.
 struct TracedStep {
   struct Span {
     std::string name;  // "body", "dot 4096x384x1152", "wait for exchange 0"
     std::string kind;  // of an instruction: "run", "wait", "update", ...; of a call: its family, or "start",
                        // "wait"
-    std::string op;    // of a call: its node's
+    std::string op;    // of a call: its node's op
     SourceLine at;     // the user's line and layer
     double begin = 0, end = 0;
     int instr = 0, call = -1;  // of the program; of its block, within the instruction's span
@@ -31,8 +31,8 @@ struct TracedStep {
   };
   struct Flight {
     std::string along, verb, label;
-    int64_t bytes = 0;  // that this rank sends
-    double begin = 0;   // when the stream came to its start
+    int64_t bytes = 0;  // bytes that this rank sends
+    double begin = 0;   // when the stream reached its start
     std::optional<double> end;
     int micro_batch = -1;
   };
@@ -42,8 +42,8 @@ struct TracedStep {
   };
   int64_t step = 0;
   double at = 0;            // when it began, by the steady clock
-  double seconds = 0;       // until all that it enqueued had run
-  std::vector<Span> spans;  // in the order in which they were enqueued: an instruction, then its calls
+  double seconds = 0;       // until all its enqueued work had run
+  std::vector<Span> spans;  // in the order of enqueueing: an instruction, then its calls
   std::vector<Flight> flights;
   std::vector<HostSpan> host;
 };
@@ -53,11 +53,12 @@ class StepRecorder {
   explicit StepRecorder(Stream& stream);
   void enter(int instr, Stream& stream);  // of the program
   void enter_call(int call, Stream& stream);
-  void leave(Stream& stream);  // the innermost that was entered
-  // Right after the start of a collective. Gathers of one launch have their ends marked by the last of them.
+  void leave(Stream& stream);  // leaves the innermost entry
+  // Call right after the start of a collective. If several gathers are launched together, the last one marks
+  // the end of all.
   void started(const BoundCollective& what, std::shared_ptr<Work> work, Stream& stream);
   void host(const std::string& name, double begin, double end) { host_.push_back({name, begin, end}); }
-  // After everything has run.
+  // Call after everything has run.
   TracedStep resolve(const StepProgram& program, int64_t step) const;
 
  private:

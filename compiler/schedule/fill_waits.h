@@ -1,4 +1,4 @@
-// Order of a phase around the collectives of its model dims: what is independent of one runs while it
+// Reorders a phase around the collectives of its model dims, so that independent nodes run while a collective
 // travels.
 #pragma once
 
@@ -6,13 +6,16 @@
 
 namespace lockstep::compiler {
 
-// The same nodes in another order; no value changes. A start stands right behind what makes its input. A wait
-// stands where its collective has arrived, by the clocks of CompileOptions::travel. While one travels, other
-// nodes that are ready run, in the order in which they stand, but a few collectives ahead at most: what is
-// computed early is kept for long. Products that no collective depends on, those of gradients of weights, are
-// held back to fill waits, as many as take the time of the next few collectives. What is computed from
-// weights and constants alone stands before its first reader, so that weights are not needed early. A phase
-// without such collectives stays as it is.
+// The same nodes in another order; no value changes.
+//   - A start comes right after the node that makes its input.
+//   - A wait comes where its collective should have arrived, by the rates of CompileOptions::travel.
+//   - Meanwhile other ready nodes run, in their old order. They run at most a few collectives ahead, because
+//     early results must be kept for long.
+//   - Products that no collective depends on, those of weight gradients, are held back to fill waits: as many
+//     as take the time of the next few collectives.
+//   - Nodes computed only from weights and constants come before their first reader, so that weights are not
+//     needed early.
+// A phase without such collectives stays unchanged.
 Graph fill_waits(Graph graph, const PassContext& context);
 
 }  // namespace lockstep::compiler

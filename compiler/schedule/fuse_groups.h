@@ -1,4 +1,4 @@
-// Groups of primitives, and which of them become one.
+// Groups of primitives, and the search for groups to join.
 #pragma once
 
 #include <map>
@@ -13,11 +13,11 @@
 
 namespace lockstep::compiler {
 
-// How fusion sees a node.
+// The role of a node in fusion.
 enum class FuseRole {
   member,  // belongs to one group: its value is computed once
   copied,  // a view, a creation or a cheap producer: computed inside every reader
-  kept,    // not a primitive (or a reshape, which costs nothing): stays as it is
+  kept,    // not a primitive (or a reshape, which costs nothing): unchanged
 };
 
 struct FuseGroup {
@@ -30,9 +30,9 @@ class FuseGroups {
 
   FuseRole role(NodeId node) const { return roles_[node]; }
   bool needed(NodeId node) const { return needed_[node]; }
-  // Greedy: the pair that saves most bytes first, in rounds, until nothing can be joined.
+  // Greedy: joins the pair that saves the most bytes first, in rounds, until no pair can be joined.
   void join();
-  // Groups in the end; each fits one kernel.
+  // The final groups; each fits one kernel.
   std::vector<FuseGroup> groups() const;
   // The body of a group, and the values of the graph that are its inputs and outputs.
   struct Body {
@@ -40,25 +40,25 @@ class FuseGroups {
     std::vector<ValueId> inputs, outputs;
   };
   Body body_of(const FuseGroup& group) const;
-  // Values with a buffer that `value` is computed from: itself, unless its producer is copied into readers.
+  // Values with a buffer from which `value` is computed: itself, unless its producer is copied into readers.
   const std::vector<ValueId>& sources(ValueId value) const { return sources_[value]; }
 
  private:
   struct Unit {  // a group, or one kept node
     std::vector<NodeId> nodes;
     bool group = false;
-    std::set<ValueId> reads;  // sources from outside
+    std::set<ValueId> reads;  // values from outside that it reads
     int version = 0;
     double work = -1, dear = 0;  // of its kernel, when known
     int gathers = 0;
   };
   struct Pair {
     int a = 0, b = 0;
-    double bytes = 0;  // that need no longer move
+    double bytes = 0;  // that no longer move
   };
   void find_roles();
   bool give_roles();
-  // Counts the items of an element; false when there were too many, and an input has a buffer from now on.
+  // Counts the items of an element. False if there were too many; one input then gets a buffer.
   bool count_items(NodeId node);
   bool cheap(const Node& node, ValueId value) const;
   void find_sources(NodeId node);
@@ -66,7 +66,8 @@ class FuseGroups {
   std::vector<Pair> candidates() const;
   double bytes_saved(const Unit& a, const Unit& b) const;
   double bytes_moved(const Unit& unit) const;
-  bool leaves(ValueId value, const Unit& a, const Unit* b = nullptr) const;  // read outside a and b
+  // Whether it is read outside a and b.
+  bool leaves(ValueId value, const Unit& a, const Unit* b = nullptr) const;
   bool try_join(const Pair& pair);
   bool makes_cycle(int a, int b) const;
   void find_waits();
@@ -84,17 +85,17 @@ class FuseGroups {
   PerNode<bool> needed_;
   PerValue<bool> buffered_;  // must have a buffer: an output, or read by a kept node
   PerValue<std::vector<ValueId>> sources_;
-  PerValue<double> items_;  // loads and steps of one element, when its producer is copied
-  PerValue<int> depth_;     // cheap producers on top of each other
+  PerValue<double> items_;  // loads and operations per element if its producer is copied
+  PerValue<int> depth_;     // length of its chain of cheap producers
   std::vector<Unit> units_;
-  PerNode<NodeId> behind_;                 // the last wait for a collective that it depends on
+  PerNode<NodeId> behind_;                 // the last collective's wait that it depends on
   PerNode<int> unit_of_;                   // -1: copied
   PerValue<std::set<int>> readers_;        // units that read it as a source
   std::vector<int> position_;              // per unit: its place in a topological order
-  std::vector<int> order_;                 // per place: the unit, -1: none any more
-  std::set<std::pair<int, int>> refused_;  // versions of pairs that did not fit
+  std::vector<int> order_;                 // per place: the unit; -1: no longer used
+  std::set<std::pair<int, int>> refused_;  // versions of pairs that do not fit
   int next_version_ = 0;
-  mutable std::map<std::string, KernelCost> costs_;  // by body: layers that are alike have equal ones
+  mutable std::map<std::string, KernelCost> costs_;  // by body: similar layers have equal bodies
 };
 
 }  // namespace lockstep::compiler

@@ -1,5 +1,5 @@
-// When weights that lie as rows are gathered for a body: bucket by bucket, one bucket ahead of the calls that
-// read it, freed after use.
+// When weights stored as split rows are gathered for a body: bucket by bucket, one bucket ahead of the calls
+// that read it, and freed after use.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lockstep::compiler {
 
-// A weight and the calls of the body that read it, in rising order.
+// A weight and the calls of the body that read it, ascending.
 struct GatherUse {
   int input = 0;      // of the body
   int64_t bytes = 0;  // of the whole weight
@@ -16,10 +16,10 @@ struct GatherUse {
 };
 
 struct GatherOptions {
-  int64_t bucket_bytes =
-      int64_t{4} << 20;  // weights that are read one after another travel together up to about this size
-  bool reshard = true;   // whole weights are freed after forward and gathered again for backward; false: kept
-                         // until their last use
+  // Weights that are read consecutively travel together up to about this size.
+  int64_t bucket_bytes = int64_t{4} << 20;
+  // Whole weights are freed after forward and gathered again for backward; false: kept until their last use.
+  bool reshard = true;
 };
 
 struct GatherPlan {
@@ -33,18 +33,18 @@ struct GatherPlan {
   struct Bucket {
     std::vector<int> segments;
     int64_t bytes = 0;
-    int start = 0;  // its gathers are issued before this call, after the wait of the bucket before it
-    int wait = 0;   // and are waited for before this one
+    int start = 0;  // its gathers start before this call, after the wait of the previous bucket
+    int wait = 0;   // the wait for them is before this call
   };
   std::vector<Segment> segments;
-  std::vector<Bucket> buckets;  // in the order in which they are issued and waited for
+  std::vector<Bucket> buckets;  // in the order of their starts and waits
   int64_t gathered_bytes() const;
   std::string text() const;  // a line per bucket
 };
 
-// Segments: a weight is gathered anew where it would lie idle while others of more than two buckets are read
-// (with `reshard`); so the last block, whose backward follows its forward, is gathered once. A bucket starts
-// where the one before it is waited for.
+// With `reshard`, a weight is gathered again if it would be idle while more than two buckets of other weights
+// are read. So the last block, whose backward directly follows its forward, is gathered once. A bucket starts
+// at the wait of the previous one.
 GatherPlan plan_gathers(const std::vector<GatherUse>& uses, const GatherOptions& options);
 
 }  // namespace lockstep::compiler

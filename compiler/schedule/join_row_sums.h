@@ -1,19 +1,19 @@
-// Gradients of many embedding tables as one: their ids are sorted once, not table by table.
+// Joins the gradients of many embedding tables, so that their ids are sorted once instead of once per table.
 #pragma once
 
 #include "compiler/pass.h"
 
 namespace lockstep::compiler {
 
-// Where kMostApart tables of one width and dtype or more have their gradients (embedding_grad) in a phase,
-// and none is computed from another: one embedding_grad over the rows of all, table behind table, and of it
-// each table's rows. An id outside its table counts nothing, as before. The rows of an id are added in the
-// same order: the same bits. Returned as it was otherwise.
+// Applies if a phase has gradients (embedding_grad) of at least kMostApart tables of one width and dtype,
+// none computed from another. They become one embedding_grad over the rows of all tables, one table after
+// another, and slices of each table's rows. An id outside its table adds nothing, as before. The rows of an
+// id are added in the same order, so the bits are the same. Otherwise the graph is returned unchanged.
 Graph with_joined_row_sums(const Graph& graph);
 inline constexpr size_t kMostApart = 8;
 
-// The pass: on a device that the host does not address, where each table costs the launches of a sort. On the
-// CPU a sort is none: rows are added where they lie.
+// The pass: only on a device whose memory the host cannot address, where each table costs the launches of a
+// sort. On the CPU there is no sort: rows are added in place.
 Graph join_row_sums(Graph graph, const PassContext& context);
 
 }  // namespace lockstep::compiler

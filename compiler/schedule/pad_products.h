@@ -1,4 +1,4 @@
-// Pad products: matrix products whose rows have an awkward length, with zeros at the end of each row.
+// Pad products: pads the rows of matrix products of awkward length with zeros.
 #pragma once
 
 #include "compiler/codegen/target.h"
@@ -6,14 +6,14 @@
 
 namespace lockstep::compiler {
 
-// Rewrites dot and linear where the last dim of an operand or of the output is no multiple of
-// `rule.multiple`: each such dim is padded with zeros up to one, in every tensor that has it, and the output
-// is cut back to its shape. Done where the rule's rates say that a step gains: operands are padded once for
-// all products that read them so. Zeros add nothing to a sum; which algorithm computes it, and in which order
-// it adds, is that of the new shape.
+// Rewrites dot and linear if the last dim of an operand or of the output is not a multiple of
+// `rule.multiple`. Each such dim is padded with zeros to the next multiple, in every tensor that has it, and
+// the output is cut back to its shape. This is done only if a step gains by the rule's rates; operands are
+// padded once for all products that read them this way. Zeros add nothing to a sum, but the algorithm, and so
+// the order of its additions, is that of the new shape.
 Graph with_padded_products(const Graph& graph, const std::function<ProductRows(DType)>& rule);
 
-// The pass: by the target's rule.
+// The pass, with the target's rule.
 Graph pad_products(Graph graph, const PassContext& context);
 
 }  // namespace lockstep::compiler

@@ -1,5 +1,5 @@
-// Takes gathers of weights out of the head where one phase alone reads what they bring: that phase gathers
-// them for itself, bucket by bucket, and frees them.
+// Moves gathers of weights from the head to the one phase that reads them. That phase gathers them itself,
+// bucket by bucket, and frees them.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace lockstep::compiler {
 
 struct Streaming {
-  std::string body_dim =
-      {};             // of every body (ZeRO 3): weights that lie split over this mesh dim; "" for none
-  bool seed = false;  // of the seed, over any dim: what it makes of them (float8) stays
+  // For every body (ZeRO 3): weights split over this mesh dim; "" for none.
+  std::string body_dim = {};
+  bool seed = false;  // for the seed, over any dim: only its results (float8) stay
 };
 void stream_weights(Phases& phases, const Streaming& streaming);
 

@@ -1,4 +1,4 @@
-// Strided values: where the elements of a view lie inside the buffer of another value.
+// Strided values: positions of the elements of a view in the buffer of another value.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace lockstep::compiler {
 
-// Strides of the same elements under another shape, or nullopt when no strides describe it (as
-// torch.Tensor.view decides).
+// Strides of the same elements under another shape, or nullopt if no strides describe it (the rule of
+// torch.Tensor.view).
 std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides,
                                                     const Shape& to);
 

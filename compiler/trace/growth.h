@@ -1,5 +1,5 @@
-// What of a traced step follows from the number of its samples: the same step, traced on another number of
-// them, tells.
+// Finds which parts of a traced step depend on the number of its samples, from a trace of the same step on
+// another number.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@ namespace lockstep::compiler {
 
 class BatchGrowth {
  public:
-  // Both traced from one function, of batch inputs whose dim 0 has another size in each.
+  // Both are traces of one function, whose batch inputs have different sizes of dim 0.
   BatchGrowth(const Graph& some, const Graph& whole);
 
-  // The first node of `some` at which the function wrote another program.
+  // The first node of `some` where the function wrote a different program.
   std::optional<NodeId> parting() const { return parting_; }
   int64_t samples() const { return samples_; }                           // of `some`
-  double parts() const { return static_cast<double>(all_) / samples_; }  // as large as some, of the whole
+  double parts() const { return static_cast<double>(all_) / samples_; }  // how many times `some` the whole is
 
-  // Dims of a value whose size follows from the number of samples.
+  // Dims of a value whose size depends on the number of samples.
   enum class Dims { none, one, other };  // other: several, or one that is no multiple of the samples
   Dims dims(ValueId v, size_t* dim = nullptr) const;
-  // An attribute's number, over that on the whole batch: 1 where it is the same. None where one alone is 0,
-  // or has the other sign.
+  // An attribute's number divided by that on the whole batch; 1 if they are equal. None if only one is 0, or
+  // if the signs differ.
   std::optional<double> ratio(NodeId n, std::string_view attribute) const;
   bool same_attributes(NodeId n) const { return some_.node(n).attrs == whole_.node(n).attrs; }
 

@@ -1,4 +1,4 @@
-// What the values of a micro-batch have of its samples, and how they grow with their number.
+// How the values of a micro-batch depend on its samples, and how they grow with the number of samples.
 #pragma once
 
 #include <optional>
@@ -8,34 +8,34 @@
 
 namespace lockstep::compiler {
 
-// alike: depends on no sample, and on their number by `ratio` alone. samples: each element belongs to one.
-// total: a sum over samples, which may be scaled. place: made of no sample, but of their number, or of what
-// differs from one place in the micro-batch to the next. mixed: anything else.
+// alike: depends on no sample, and on their number only by `ratio`. samples: each element belongs to one
+// sample. total: a sum over samples, which may be scaled. place: depends on the number of samples, or on
+// their places in the micro-batch. mixed: anything else.
 enum class ShareKind { alike, samples, total, place, mixed };
 struct Share {
   ShareKind kind = ShareKind::alike;
-  // Of samples: the element at index i of `dim` belongs to sample i / inner % B.
+  // For samples: the element at index i of `dim` belongs to sample i / inner % B.
   size_t dim = 0;
   int64_t inner = 1;
-  // Of samples: all elements along `dim` are the same, as those of zeros are.
+  // For samples: all elements along `dim` are equal, for example zeros.
   bool same = false;
-  // Of a total, a place: the node that made it. Of a total: the node by which some samples alone are in it,
-  // as in x[:2].
+  // For a total or a place: the node that made it. For a total: the node by which only some samples are in
+  // it, as in x[:2].
   NodeId from = {}, part = {};
-  // Whether it is a count of floats on its way into sum_counts, which takes it apart.
+  // Whether it is a count of floats on its way into sum_counts, which separates the counts again.
   bool count = false;
-  // Of samples: the node at which a place came in, which ids of one's own rows may have.
+  // For samples: the node at which a place entered; ids of a sample's own rows may have one.
   NodeId place = {};
-  // The random numbers that it is made of, drawn once for all samples and not for weights.
+  // The random numbers that it is computed from, if they are drawn once for all samples and not for weights.
   NodeId drawn = {};
-  // On micro-batches over on the whole batch (of a total: their sum), where it is not 1 the node that began
-  // it; a zero has any.
+  // The value on micro-batches divided by that on the whole batch (for a total: their sum). If it is not 1,
+  // `sized` is the node that caused it. A zero has any ratio.
   double ratio = 1;
   NodeId sized = {};
   bool zero = false;
 };
 
-// Those of the values of a step that is traced on some samples, beside the whole batch.
+// The shares of all values of a step traced on some samples, compared with the whole batch.
 class Shares {
  public:
   Shares(const Graph& some, const Graph& whole)
@@ -47,16 +47,17 @@ class Shares {
   bool is(ValueId v, ShareKind kind) const { return of_[v].kind == kind; }
   bool sampled(ValueId v) const { return is(v, ShareKind::samples) && !of_[v].same; }
   static bool one(double ratio);
-  // Where the samples of a node's inputs lie: anywhere along a dim in one whose elements are the same.
+  // The position of the samples in a node's inputs; an input whose elements are equal along a dim fits any
+  // position.
   Share first_of(const Node& node) const;
-  // By the placement rule of its row: none where it has none.
+  // By the placement rule of its op row; none if it has none.
   std::optional<SplitRule> rule_of(const Node& node) const;
-  // A micro-batch's value, summed over all of them, over the same on the whole batch.
+  // A micro-batch's value, summed over all of them, divided by the value on the whole batch.
   double summed(ValueId v) const { return of_[v].ratio * (is(v, ShareKind::alike) ? growth_.parts() : 1); }
-  // The node by which that is not 1.
+  // The node because of which that is not 1.
   NodeId reason(ValueId v) const;
   NodeId sized_of(NodeId n, const Node& node) const;
-  // The ratio of what a node makes, of those of its inputs; none where it is no product of powers.
+  // The ratio of a node's result, from those of its inputs; none if it is not a product of powers.
   std::optional<double> scaled(const Node& node, const Op& row, bool totals) const;
 
   const Graph& graph_;

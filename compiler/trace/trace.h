@@ -1,4 +1,4 @@
-// Trace: calls the user's step function once, on handles, and keeps the graph that it writes.
+// Trace: calls the user's step function once, on handles, and records the graph that it writes.
 #pragma once
 
 #include <functional>
@@ -19,19 +19,19 @@ struct BatchField {
 
 using StepFunction = std::function<Loss(const std::vector<Tensor>& batch)>;
 
-// What a traced function said beside its graph.
+// What a traced function reported in addition to its graph.
 struct Told {
   std::vector<SourceLine> terms;  // of the loss: where the user wrote each
-  std::vector<IdRead> id_reads;   // that no one op of the graph tells
+  std::vector<IdRead> id_reads;   // reads that no single op of the graph shows
 };
 
-// The graph of one micro-batch, global shapes: state, batch and scalar inputs as the function used them;
-// outputs: state and metrics that an optimizer registered, and the metrics "loss" = sum over micro-batches /
-// count over micro-batches, of a sum of losses the sum of these, and their counts, "tokens" of the first one
-// (count_metric).
-// `policy`: what contractions compute in (core/ops/precision.h); none: what the function writes is typed
-// strictly. `micro_batches`: of a step. UserError when the function writes no loss, or reads a sparse table
-// otherwise than by rows.
+// The graph of one micro-batch, global shapes. Inputs: state, batch and scalars that the function used.
+// Outputs: state and metrics that an optimizer registered, and two metrics. "loss" is the sum over
+// micro-batches divided by the count over micro-batches; for a sum of losses, the sum of these. "tokens" is
+// the count of the first loss (count_metric).
+// `policy`: the dtype in which contractions compute (core/ops/precision.h); none: types are strictly as the
+// function writes them. `micro_batches`: of a step. UserError if the function writes no loss, or reads a
+// sparse table other than by rows.
 Graph trace(const std::vector<BatchField>& batch, const StepFunction& function,
             std::optional<DType> policy = {}, int64_t micro_batches = 1, Told* told = nullptr);
 
