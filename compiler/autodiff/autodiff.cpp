@@ -1,5 +1,5 @@
-// Reverse mode over the op table. Gradients of a value with several readers are added in reverse order of the
-// readers: a fixed order.
+// Reverse-mode autodiff over the op table. Gradients of a value with several readers are added in reverse
+// order of the readers, which is a fixed order.
 #include "compiler/autodiff/autodiff.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
   throw UserError(str("[", node.op, "] ", node.at.text(), ": ", why));
 }
 
-// Reverse mode over the nodes of a graph from `first` on, which grows behind them.
+// Differentiates the nodes of a graph from `first` on in reverse, and appends the gradient nodes after them.
 class Backward {
  public:
   Backward(std::shared_ptr<Builder> builder, const std::vector<ValueId>& roots)
@@ -84,8 +84,8 @@ class Backward {
       add(node.inputs[i], made[i]);
     }
   }
-  // Gradients of primitives: of an op whose row has no rule, and of one whose rule knows of no gradient that
-  // flows into a statistic, as second derivatives do.
+  // Differentiates through the primitives of an op: if its row has no gradient rule, or if a gradient flows
+  // into a statistic, which the rule does not cover, as in second derivatives.
   std::vector<Tensor> through_expansion(const Op& row, const Node& node, const std::vector<Tensor>& in,
                                         const std::vector<Tensor>& grads) {
     const NodeId first(graph().nodes.size());
@@ -100,18 +100,18 @@ class Backward {
       if (grads[o].defined()) inside.seed(values[o].id(), grads[o]);
     inside.run(first, end);
     std::vector<Tensor> out;
-    std::set<ValueId> seen;  // an input that is given twice has its gradient once
+    std::set<ValueId> seen;  // an input that is passed twice gets its gradient once
     for (ValueId v : node.inputs) out.push_back(seen.insert(v).second ? inside.of(v) : Tensor());
     return out;
   }
 
   std::shared_ptr<Builder> builder_;
-  PerValue<bool> reached_;  // values computed from a root
+  PerValue<bool> reached_;  // values that depend on a root
   PerValue<Tensor> gradient_;
 };
 
-// Products in float8 by delayed scales learn by what the loss is divided: until a history has an entry, that
-// is what is known of the size of a gradient.
+// Gives float8 products with delayed scales the number by which the loss is divided. Until a history has an
+// entry, this is the only hint about the size of a gradient.
 void tell_count(Graph& graph, NodeId first, ValueId seed) {
   if (graph[seed].dtype != DType::f32) return;
   for (size_t n = first.index(); n < graph.nodes.size(); ++n)
@@ -120,7 +120,7 @@ void tell_count(Graph& graph, NodeId first, ValueId seed) {
       node.inputs.push_back(seed);
 }
 
-// Without the marks of functions that have gradients of their own.
+// Removes the marks of functions with their own gradients.
 Graph without_marks(const Graph& graph) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes) {
@@ -177,7 +177,7 @@ Graph differentiate(Graph graph, const PassContext&) {
     auto whole = [&](const std::vector<Tensor>& gradients, size_t i) {
       return gradients[i].defined() ? gradients[i] : full_like(Tensor(builder, roots[i]), 0);
     };
-    if (node.op == ops::vjp) {  // its nodes stand before those that read it, and are differentiated with them
+    if (node.op == ops::vjp) {  // its nodes come before their readers, and are differentiated with them
       auto gradients = vjp_graph(builder, {{inputs[0], Tensor(builder, inputs[1])}}, roots);
       for (size_t i = 0; i < roots.size(); ++i) map[node.outputs[i]] = whole(gradients, i).id();
       continue;

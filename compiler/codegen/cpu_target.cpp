@@ -66,8 +66,7 @@ class CpuTarget : public Target {
   Device& device() const override { return cpu_device(); }
   bool claims(OpId op) const override {
     // linear, sdpa and their gradients: oneDNN contractions. embedding_grad: rows added in token order.
-    // Convolutions: oneDNN's own. max_pool_grad: windows in order. Registered ops: those with code for a
-    // host.
+    // Convolutions: oneDNN. max_pool_grad: windows in order. Registered ops: those with host code.
     if (const Op& row = op_row(op); row.own) return row.own->on_host();
     return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad ||
            op == ops::max_pool_grad || op_row(op).library == Library::convolution;

@@ -1,4 +1,4 @@
-// Kernels of bodies on the CPU, and what plans say of bodies.
+// Kernels of bodies on the CPU, and queries about bodies that their plans answer.
 #include "compiler/codegen/kernel.h"
 
 #include "compiler/codegen/cpu/loops.h"

@@ -1,4 +1,4 @@
-// Cache files.
+// The kernel cache's files: key, seals, atomic writes, reads.
 #include "compiler/codegen/cache/kernel_cache.h"
 
 #include <fcntl.h>
@@ -59,7 +59,7 @@ std::optional<std::string> open_sealed(const std::string& sealed, std::string* i
 }
 
 namespace {
-constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one file
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // bytes of one file
 using Mac = std::array<unsigned char, crypto_generichash_BYTES>;
 
 Mac mac_of(const std::string& name, const char* bytes, size_t size, const unsigned char* key,
@@ -68,13 +68,14 @@ Mac mac_of(const std::string& name, const char* bytes, size_t size, const unsign
   Mac out;
   crypto_generichash_init(&state, key, key_bytes, out.size());
   crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(name.c_str()),
-                            name.size() + 1);  // with its zero: names end there
+                            // Including its terminating zero, which marks the end of the name.
+                            name.size() + 1);
   crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(bytes), size);
   crypto_generichash_final(&state, out.data(), out.size());
   return out;
 }
 
-// A whole file; nothing where it cannot be read to its end.
+// A whole file; nothing if it cannot be read to its end.
 std::optional<std::string> bytes_of(const Descriptor& file) {
   struct stat at;
   if (::fstat(file.get(), &at) != 0 || at.st_size > kMostBytes) return std::nullopt;
@@ -85,7 +86,7 @@ std::optional<std::string> bytes_of(const Descriptor& file) {
 
 enum class Existing { replaced, kept };
 
-// Gives a file without a name one: at once, since it has all its bytes.
+// Links an unnamed file into the folder; it already has all its bytes.
 bool name_file(const Descriptor& file, const Descriptor& folder, const std::string& name, Existing existing) {
   const std::string from = str("/proc/self/fd/", file.get());
   auto link = [&] {
@@ -94,11 +95,11 @@ bool name_file(const Descriptor& file, const Descriptor& folder, const std::stri
   if (link()) return true;
   if (errno != EEXIST || existing == Existing::kept) return false;
   if (::unlinkat(folder.get(), name.c_str(), 0) != 0 && errno != ENOENT) return false;
-  return link() || errno == EEXIST;  // another writer's, of the same content
+  return link() || errno == EEXIST;  // or another writer linked the same content
 }
 
-// The bytes get their name when they are all there. A file without a name leaves nothing behind when its
-// writer is killed; where the file system has none, it is written under another name.
+// Makes a file visible only when it is complete. It is written unnamed (O_TMPFILE), so a killed writer leaves
+// nothing. If the file system does not support that, it is written under a temporary name.
 bool publish(const Descriptor& folder, const std::string& name, const std::string& bytes, Existing existing) {
   Descriptor file(::openat(folder.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   if (file) {
@@ -122,7 +123,7 @@ bool publish(const Descriptor& folder, const std::string& name, const std::strin
   return named;
 }
 
-// Once in a process: the cache is opened for every compilation.
+// Warns once per process, because the cache is opened for every compilation.
 void warn_once(const std::string& line) {
   static std::mutex mutex;
   static std::set<std::string> said;
@@ -142,7 +143,8 @@ std::string KernelCache::default_dir() {
 
 KernelCache::KernelCache(const std::string& dir) : dir_(dir.empty() ? default_dir() : dir) {
   LS_CHECK(sodium_init() >= 0, "libsodium cannot be used");
-  (void)limit_of_environment("LOCKSTEP_CACHE_LIMIT");  // refused here, not when a file is written
+  // An invalid value is refused here, not when a file is written.
+  (void)limit_of_environment("LOCKSTEP_CACHE_LIMIT");
   TrustedOpen opened = open_trusted_folder(dir_, true);
   if (opened) {
     folder_ = std::move(opened.file);
@@ -153,7 +155,7 @@ KernelCache::KernelCache(const std::string& dir) : dir_(dir.empty() ? default_di
   if (opened.distrusted()) refuse(dir, opened.why + ". Code out of it would run as you", "");
 }
 
-// A folder that was named, here or by LOCKSTEP_CACHE, is refused; a default one is not used.
+// Refuses a folder named here or by LOCKSTEP_CACHE; a default folder is merely not used.
 void KernelCache::refuse(const std::string& named, const std::string& why, const std::string& or_else) {
   const bool by_variable = named.empty() && !env("LOCKSTEP_CACHE").empty();
   if (!named.empty() || by_variable)
@@ -167,13 +169,12 @@ void KernelCache::refuse(const std::string& named, const std::string& why, const
   folder_.reset();
 }
 
-// A file `key` that is none of ours may be somebody's: it stays.
+// A foreign file `key` may belong to somebody, so it is not removed.
 void KernelCache::open_key(const std::string& named) {
   const std::string path = str(dir_, "/", kKeyName);
   for (int i = 0; i < 3; ++i) {
     TrustedOpen opened = open_trusted_in(folder_, kKeyName, dir_);
-    if (opened.error != 0 &&
-        opened.error != ENOENT) {  // a folder of root's, for one, whose key is not for us
+    if (opened.error != 0 && opened.error != ENOENT) {  // for example a folder of root with an unreadable key
       why_ = str("its key cannot be read: ", opened.why);
       break;
     }
@@ -186,13 +187,13 @@ void KernelCache::open_key(const std::string& named) {
     randombytes_buf(key_.data(), key_.size());
     const std::string made(reinterpret_cast<const char*>(key_.data()), key_.size());
     if (!publish(folder_, kKeyName, made, Existing::kept) && errno != EEXIST)
-      break;  // read in the next round: another process may have been first
+      break;  // else the next round reads the key, which another process may have written first
   }
   if (why_.empty()) why_ = str("its key, ", path, ", cannot be made: ", std::strerror(errno));
   folder_.reset();
 }
 
-// Why it is no key; "" where it was taken.
+// Why it is not a key; "" if it was accepted.
 std::string KernelCache::read_key(const Descriptor& file) {
   struct stat at{};
   if (::fstat(file.get(), &at) != 0) return std::strerror(errno);
@@ -228,7 +229,7 @@ std::optional<std::string> KernelCache::read(const std::string& name) const {
       if (sodium_memcmp(found.data(), mac_of(name, bytes->data(), size, key_.data(), key_.size()).data(),
                         found.size()) == 0) {
         bytes->resize(size);
-        ::futimens(opened.file.get(), nullptr);  // it was used now
+        ::futimens(opened.file.get(), nullptr);  // marks it as recently used
         return bytes;
       }
     }
@@ -243,7 +244,7 @@ std::string KernelCache::write(const std::string& name, const std::string& bytes
   const Mac mac = mac_of(name, bytes.data(), bytes.size(), key_.data(), key_.size());
   const std::string file = bytes + std::string(reinterpret_cast<const char*>(mac.data()), mac.size());
   if (!publish(folder_, name, file, Existing::replaced)) return std::strerror(errno);
-  // A listing of the folder for many files that are written.
+  // The folder is listed only once per many written files.
   static std::atomic<int> written{0};
   if (const int64_t limit = limit_of_environment("LOCKSTEP_CACHE_LIMIT"); limit > 0 && written++ % 64 == 0)
     prune(limit);

@@ -1,4 +1,4 @@
-// The kernel cache's bound: what was not used for the longest time goes first.
+// Limits the size of the kernel cache: the least recently used files are removed first.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace lockstep::compiler::cpu {
 
 namespace {
-// An entry, or the draft of one whose writer was killed. The folder may hold other people's files.
+// An entry, or the draft of a killed writer. The folder may contain other users' files.
 bool is_entry(const std::string& name) {
   const size_t end = name.find(".kernels");
   return end != 0 && end != std::string::npos && name.find_first_not_of("0123456789abcdef") == end &&

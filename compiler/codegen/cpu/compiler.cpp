@@ -1,4 +1,4 @@
-// Starting the system compiler, with a deadline.
+// Starts the system compiler, with a deadline.
 #include "compiler/codegen/cpu/compiler.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ namespace lockstep::compiler::cpu {
 
 namespace {
 
-// The bytes of a file in a folder of ours; "" where there is none.
+// The bytes of a file in a private folder; "" if it does not exist.
 std::string read_in(const Descriptor& folder, const char* name) {
   Descriptor file(openat(folder.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat at{};
@@ -41,7 +41,7 @@ std::string read_in(const Descriptor& folder, const char* name) {
   return out;
 }
 
-// What a program writes, in memory: no file of it is left behind.
+// A memory file for a program's output, so that no file is left behind.
 Descriptor output_file() {
   Descriptor file(memfd_create("lockstep-compiler-output", MFD_CLOEXEC));
   LS_CHECK(file, "memfd_create: ", std::strerror(errno));
@@ -54,7 +54,7 @@ std::string text_of(const Descriptor& file) {
   return out;
 }
 
-// This process's environment, with another folder for temporary files.
+// This process's environment with another folder for temporary files.
 std::vector<std::string> environment_with(const std::string& scratch) {
   std::vector<std::string> out;
   for (char** entry = environ; *entry; ++entry)
@@ -74,7 +74,7 @@ struct Child {
   size_t command = 0;
   Descriptor output;
   std::chrono::steady_clock::time_point end;
-  std::unique_ptr<Unfinished> alive = {};  // it does not outlive this process
+  std::unique_ptr<Unfinished> alive = {};  // kills the program if this process ends first
 };
 
 std::string first_lines(const std::string& text, int count) {

@@ -1,4 +1,5 @@
-// Values of LS_W elements: loads of runs, or element by element in a loop before the statement.
+// Vector values of LS_W elements: contiguous loads, or loads of single elements in a loop before the
+// statement.
 #include "compiler/codegen/cpu/dialect.h"
 
 #include <limits>
@@ -50,7 +51,7 @@ class VectorDialect : public codegen::Dialect {
   std::string combined(FoldOp fold, const std::string& a, const std::string& b) const override;
 
  private:
-  // Items that vary over the columns stand in vectors, of which a lane is named.
+  // Items that vary over the columns are vectors; the index names one of their lanes.
   static IndexWords words(const std::string& column, const std::string& lane) {
     return {column, "i64", "u64", "ls_guard", [lane](int id, bool varies) {
               return varies ? str("(i64)t", id, "[", lane, "]") : str("t", id, "_index");
@@ -100,7 +101,7 @@ Code VectorDialect::iota(const Site& site) const {
   return out;
 }
 
-// A run of neighbours shares its blocks of words.
+// Neighbouring elements share their blocks of random words.
 Code VectorDialect::random_bits(const Site& site) const {
   const auto& args = site.item.args;
   auto call = [&](const char* function, const char* type, const std::string& element) {
@@ -121,7 +122,7 @@ Code VectorDialect::row_number(const Site& site) const {
   return out;
 }
 
-// One condition where no vector can lie across a bound of the guard.
+// One condition for the whole vector if no vector can cross a bound of the guard.
 Condition VectorDialect::holds(const Site& site, const Guard& guard, size_t number) const {
   const Lanes lanes = site.indexer.lanes(guard.at);
   auto aligned = [](int64_t x) { return x % Indexer::kLanes == 0; };

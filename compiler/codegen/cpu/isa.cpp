@@ -1,4 +1,4 @@
-// Instruction sets: what this machine has, and how to ask the compiler for it.
+// Instruction sets: detection on this machine, and the compiler flags for each.
 #include "compiler/codegen/kernel_library.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
@@ -45,7 +45,7 @@ Isa parse_isa(const std::string& word) {
                             name(probe_isa()), "\"; unset LOCKSTEP_ISA"));
       return isa;
     }
-  throw InternalError(str("instruction set ", word));  // it was checked
+  throw InternalError(str("instruction set ", word));  // was checked before
 }
 
 // The bits do not depend on these: no contraction, no fast math, no flush to zero; integers wrap.

@@ -1,4 +1,4 @@
-// Libraries of kernels: cache, compiler, loader.
+// Libraries of kernels: the cache, the compiler and the loader.
 #include "compiler/codegen/kernel_library.h"
 
 #include <dlfcn.h>
@@ -22,8 +22,8 @@
 
 namespace lockstep::compiler {
 
-// The shared object lives in an anonymous file, which stays open: its path under /proc is the loader's name
-// for it.
+// The shared object is an anonymous memory file, which stays open; the loader opens it by its path under
+// /proc.
 struct KernelLibrary::Loaded {
   std::string sealed, code_hash;
   Descriptor file;
@@ -37,13 +37,12 @@ namespace {
 constexpr const char* kFormat = "kernels-2";
 constexpr size_t kKernelsPerUnit = 6;
 
-// Threads of the OpenMP runtime outlive the kernels that started them, so the runtime must not be unloaded
-// with a library.
+// Keeps the OpenMP runtime loaded, because its threads outlive the kernels that started them.
 void keep_openmp() {
   [[maybe_unused]] static void* runtime = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 }
 
-// Bytes as a file in memory that nobody can change any more.
+// The bytes as a sealed file in memory, which nobody can change.
 Descriptor memory_file(const std::string& bytes) {
   Descriptor file(memfd_create("lockstep-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   LS_CHECK(file, "memfd_create: ", std::strerror(errno));
@@ -53,18 +52,18 @@ Descriptor memory_file(const std::string& bytes) {
   return file;
 }
 
-// The version of the compiler, which is part of an entry's name: of the one that is here, else of the last
-// one of its name that this cache has seen.
+// The version of the compiler, which is part of an entry's name. If the compiler is missing, it is the
+// version that this cache last saw under its name.
 struct KnownCompiler {
   std::string version;
-  std::string missing;  // why there is none here; "" where there is one
+  std::string missing;  // why it is missing; "" if it is present
 };
 KnownCompiler known_compiler(const cpu::KernelCache& cache, const std::string& compiler) {
   const std::string note = str("compiler-", hash_hex(compiler), ".version");
   std::optional<std::string> seen = cache.read(note);
   try {
     const std::string version = cpu::compiler_version(compiler);
-    if (seen != version) cache.write(note, version);  // that the folder takes no files is said of the kernels
+    if (seen != version) cache.write(note, version);  // the kernels' own write reports an unwritable folder
     return {version, ""};
   } catch (const cpu::NoCompiler& none) {
     if (!seen) throw;
@@ -133,8 +132,8 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
   const Isa isa = parse_isa(options.isa.empty() ? env("LOCKSTEP_ISA") : options.isa);
   const std::string compiler = env("LOCKSTEP_CXX"), flags = compile_flags(isa);
 
-  // As many units as there are compilers, largest kernels first, so that they end together. The units are a
-  // function of the sources alone.
+  // As many units as parallel compilers, largest kernels first, so that they end together. The units depend
+  // only on the sources.
   size_t count = std::clamp<size_t>((sources.size() + kKernelsPerUnit - 1) / kKernelsPerUnit, 1, 16);
   std::vector<std::string> units(count);
   std::vector<const KernelSource*> order;

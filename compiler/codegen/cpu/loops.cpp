@@ -1,5 +1,5 @@
-// Loop nests: rows in parallel; per row one loop over the columns for each stage of row reductions, the last
-// one storing; column sums kept per block of rows and combined at the end.
+// Loop nests. Rows run in parallel. Per row there is one loop over the columns for each stage of row
+// reductions, and the last one stores. Column sums are kept per block of rows and combined at the end.
 #include "compiler/codegen/cpu/loops.h"
 
 #include <algorithm>
@@ -28,9 +28,9 @@ int64_t column_block(int64_t rows) { return std::max<int64_t>(32, (rows + 31) / 
 
 namespace {
 
-constexpr int64_t kParallelWork = 32768;  // elements below which threads do not pay
+constexpr int64_t kParallelWork = 32768;  // elements below which threads do not pay off
 constexpr int64_t kColumnTile = 2048;
-constexpr int64_t kBlocksOnStack = int64_t{1} << 16;  // of a row; results of more would not fit a stack
+constexpr int64_t kBlocksOnStack = int64_t{1} << 16;  // blocks of a row whose results fit on the stack
 constexpr int64_t kRowCache =
     16384;  // bytes up to which dear values of a row are kept for the next loop over it
 
@@ -81,7 +81,7 @@ class Nest {
                folding_.combined(reduction, "a", "b"), "; })");
   }
 
-  // What each stage's loop computes, and which dear values of a row are kept between loops.
+  // The items that each stage's loop computes, and the expensive values of a row that are kept between loops.
   void plan_stages() {
     const int last = plan_.stages - 1;
     roots_.assign(plan_.stages, {});
@@ -110,7 +110,7 @@ class Nest {
 
   const Item& item(int id) const { return plan_.items[id]; }
 
-  // Items, sums and stores of one stage for the columns c ... of row r.
+  // Items, sums and stores of one stage for the columns from c on in row r.
   void stage_body(int stage, bool tail) {
     const bool last = stage == plan_.stages - 1;
     std::set<int> known;
@@ -153,7 +153,7 @@ class Nest {
                : str("ls_store_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ");"));
     }
   }
-  // Values kept from an earlier loop over the row.
+  // Loads values that an earlier loop over the row kept.
   void cached_loads(int stage) {
     for (int id : cached_) {
       if (!written_.count(id)) continue;
@@ -164,8 +164,8 @@ class Nest {
     }
   }
 
-  // Columns [lo, hi) of a row, both multiples of 16 (texts); then the tail, where `tail_if` holds ("" always,
-  // "0" never).
+  // The columns [lo, hi) of a row, both multiples of 16 (as text), then the tail if `tail_if` holds (""
+  // always, "0" never).
   void column_loop(int stage, const std::string& lo, const std::string& hi, const std::string& tail_if) {
     if (whole_ > 0) {
       text_.open(str("for (i64 v = ", lo, "; v < ", hi, "; v += 16) for (int h = 0; h < LS_K; ++h) {"));
@@ -197,7 +197,8 @@ class Nest {
       text_.line(str("vi p", k, "[LS_K]; for (int h = 0; h < LS_K; ++h) p", k, "[h] = vi{} - 1;"));
   }
 
-  // Parallel over the threads when `here`: the only loop of the kernel, or rows too few to share.
+  // Distributes the blocks over threads if `here`: it is the only loop of the kernel, or there are too few
+  // rows to share.
   void row_stage(int stage, bool here) {
     std::vector<size_t> sums;
     bool positions = false;
@@ -233,7 +234,7 @@ class Nest {
     }
     written_.insert(fresh_.begin(), fresh_.end());
   }
-  // The blocks' results as a row of their own.
+  // Reduces the blocks' results like a row of their own.
   void fold_blocks(size_t k, int64_t count) {
     const Reduction& reduction = plan_.reductions[k];
     std::string type(name(accumulator(type_of(reduction)))), z = str("z", k);
@@ -264,7 +265,7 @@ class Nest {
     for (int id : row_items_)
       if (item(id).stage == stage) main_.write(text_, id);
   }
-  // One row, whole: items of the row, then a loop per stage.
+  // One whole row: its row items, then a loop per stage.
   void row(bool here) {
     written_.clear();
     fresh_.clear();
@@ -297,7 +298,7 @@ class Nest {
   void column_nest() {
     const int64_t rows = plan_.rows, columns = plan_.columns, block = column_block(rows),
                   blocks = (rows + block - 1) / block;
-    // Rows are written by whole rows only.
+    // Only whole rows are written.
     const bool writes_rows = std::any_of(plan_.stores.begin(), plan_.stores.end(),
                                          [](const auto& store) { return store.level == Level::row; });
     const bool tiled = !plan_.row_reductions && columns > kColumnTile && !writes_rows;

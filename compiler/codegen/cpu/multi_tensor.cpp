@@ -14,12 +14,13 @@ using codegen::TensorBody;
 using codegen::TensorInput;
 
 namespace {
-constexpr int64_t kChunk = 16384;  // elements of a unit of work
+constexpr int64_t kChunk = 16384;  // elements per unit of work
 
 bool is_largest(const Graph& body, const codegen::Store& store) {
   return body.outputs[store.output].kind == kLargest;
 }
-// Numbers that are not negative stand in the order of their words, and NaN behind them.
+// Non-negative floats sort like their words as integers, with NaN last, so an integer maximum finds the
+// largest.
 void find_largest(codegen::Text& text, const codegen::Store& store, bool tail) {
   const std::string most = str("most", store.output), lane = tail ? "[l]" : "",
                     kept = str(most, lane, " = words", lane, " > ", most, lane, " ? words", lane, " : ", most,
@@ -27,7 +28,7 @@ void find_largest(codegen::Text& text, const codegen::Store& store, bool tail) {
   text.line(str("{ const vi words = (vi)t", store.item, "; ", tail ? "for (int l = 0; l < m; ++l) " : "",
                 kept, "; }"));
 }
-// Chunks of one tensor are work of many threads.
+// Combines the maxima of chunks with an atomic, because several threads work on one tensor.
 void keep_largest(codegen::Text& text, const std::string& output) {
   text.line(str("i32 own", output, " = 0; for (int l = 0; l < LS_W; ++l) own", output, " = most", output,
                 "[l] > own", output, " ? most", output, "[l] : own", output, ";"));

@@ -1,6 +1,6 @@
-// The prelude's types, memory access, arithmetic and conversions. Everything works on vectors of LS_W lanes;
-// sixteen lanes, in one or more vectors, are the unit of all loops, so that lane i of a sum holds the same
-// elements on every instruction set.
+// The prelude's types, memory access, arithmetic and conversions. Everything works on vectors of LS_W lanes.
+// All loops process sixteen lanes at a time, in one or more vectors. So lane i of a sum has the same elements
+// on every instruction set.
 #include "compiler/codegen/cpu/prelude.h"
 
 #include <vector>
@@ -52,8 +52,7 @@ LS_F T ls_get_##N(const void* p, i64 i) { return ((const T*)p)[i]; } \
 LS_F void ls_put_##N(void* p, i64 i, T x) { ((T*)p)[i] = x; } \
 LS_F V ls_full_##N(T x) { V v; LS_EACH(v)[l] = x; return v; }
 )";
-// Types that are not in memory what they are in a register: R in a register, H in memory, unpacked and packed
-// by two functions.
+// Types whose register form R differs from their memory form H; two functions unpack and pack them.
 constexpr std::string_view kPacked = R"(
 #define LS_PACKED(N, V, T, H, VH, unpack, pack) \
 LS_F V ls_load_##N(const void* p, i64 i) { VH v; __builtin_memcpy(&v, (const H*)p + i, sizeof v); return unpack(v); } \
@@ -88,15 +87,15 @@ LS_F vuh ls_pack_f16(vf x) {
 LS_F vf ls_round_f16(vf x) { return ls_unpack_f16(ls_pack_f16(x)); }
 LS_PACKED(f16, vf, float, u16, vuh, ls_unpack_f16, ls_pack_f16)
 )";
-// A bool is a mask of 32-bit lanes in a register.
+// In a register, a bool is a mask of 32-bit lanes.
 constexpr std::string_view kBool = R"(
 LS_F vi ls_unpack_bool(vub b) { return LS_CAST(b != 0, vi); }
 LS_F vub ls_pack_bool(vi m) { return LS_CAST(m & 1, vub); }
 LS_PACKED(bool, vi, i32, u8, vub, ls_unpack_bool, ls_pack_bool)
 )";
 
-// To nearest even, beyond the largest number that one. Below the least normal number the sum with 2^23
-// rounds.
+// Rounds to nearest even; larger values become the largest number. Below the smallest normal number, adding
+// 2^23 rounds.
 constexpr std::string_view kToFloat8 = R"(
 #define LS_TO_FLOAT8(N, digits, least, most, code) LS_F vub ls_code_##N(vf x) { \
   vu u = (vu)x, sign = (u >> 24) & 0x80, a = u & 0x7fffffff; \
@@ -146,7 +145,7 @@ LS_F vd ls_sign(vd x) { vd r = x > 0 ? vd{} + 1.0 : (x < 0 ? vd{} - 1.0 : vd{});
 LS_INTS(LS_ONE)
 #undef LS_ONE
 )";
-// A NaN wins: the first operand's, else the second's.
+// A NaN wins: that of the first operand, else that of the second.
 constexpr std::string_view kExtremes = R"(
 #define LS_REAL(V) \
 LS_F V ls_maximum(V a, V b) { return ((a < b) | (b != b)) ? b : a; } \
@@ -163,8 +162,8 @@ LS_F vd ls_clamp(vd x, double lo, double hi) { return ls_minimum(ls_maximum(x, v
 LS_INTS(LS_ONE)
 #undef LS_ONE
 )";
-// Integers have no infinity: a division by zero gives 0, and so is its remainder. The dividend passes an
-// empty asm, so that no compiler sees x / x: GCC 12 takes it for the truth of x != 0, whose vector is -1.
+// Integers have no infinity: a division by zero gives 0, and the remainder is 0, too. The dividend passes
+// through an empty asm, so that no compiler sees x / x: GCC 12 replaces it by the mask x != 0, which is -1.
 constexpr std::string_view kDiv = R"(
 #define LS_ONE(V, M, T) LS_F V ls_div(V a, V b) { __asm__("" : "+m"(a)); V r; for (int l = 0; l < LS_W; ++l) r[l] = b[l] == 0 ? (T)0 : (T)-1 < (T)0 && b[l] == (T)-1 ? (T)(0 - (u64)a[l]) : (T)(a[l] / b[l]); return r; }
 LS_INTS(LS_ONE)
@@ -179,7 +178,7 @@ LS_F vd ls_remainder(vd a, vd b) { vd r; for (int l = 0; l < LS_W; ++l) { double
 LS_INTS(LS_ONE)
 #undef LS_ONE
 )";
-// A shift by the width of the type or more leaves no bit but the sign.
+// A shift by the width of the type or more leaves only the sign.
 constexpr std::string_view kShifts = R"(
 #define LS_ONE(V, M, T) \
 LS_F V ls_shl(V a, V b) { V r; for (int l = 0; l < LS_W; ++l) r[l] = (u64)b[l] >= sizeof(T) * 8 ? (T)0 : (T)((u64)a[l] << b[l]); return r; } \
@@ -223,8 +222,7 @@ LS_F vf ls_from_bits_f32(vu x) { return (vf)x; } LS_F vi ls_from_bits_i32(vu x) 
 LS_F vd ls_from_bits_f64(vul x) { return (vd)x; } LS_F vl ls_from_bits_i64(vul x) { return (vl)x; } LS_F vul ls_from_bits_u64(vul x) { return x; }
 LS_F vuh ls_from_bits_u16(vuh x) { return x; } LS_F vub ls_from_bits_u8(vub x) { return x; } LS_F vi ls_from_bits_bool(vub x) { return LS_CAST(x != 0, vi); }
 )";
-// The tree over sixteen lanes: lane i with lane i + 8, then i + 4, i + 2, i + 1. The result stands in every
-// lane.
+// The tree over sixteen lanes: lane i with lane i + 8, then i + 4, i + 2, i + 1. Every lane gets the result.
 constexpr std::string_view kTree = R"(
 template <int H, class V, class M, class F> LS_F V ls_halve(V v, M lane, F f) {
   if constexpr (H == 0) { return __builtin_shuffle(v, M{}); }
@@ -235,7 +233,7 @@ template <class M, class V, class F> LS_F V ls_tree(V* s, F f) {
   return ls_halve<LS_W / 2>(s[0], LS_CAST(LS_LANE, M), f);
 }
 )";
-// The first position of the best element; a NaN is better than any number. No position yet: -1.
+// The first position of the best element; a NaN beats any number. -1: no position yet.
 constexpr std::string_view kBest = R"(
 template <class V> LS_F vi ls_better(V x, V best, int largest) { return LS_CAST((x != x) & (best == best), vi) | LS_CAST((largest ? x > best : x < best) & (best == best), vi); }
 template <class V> LS_F void ls_best(V& best, vi& at, V x, vi place, vi valid, int largest) {

@@ -1,13 +1,13 @@
-// The prelude's functions: exp, log, tanh and the like in f32 vectors, to 2-4 units in the last place over
-// the whole range, infinities, NaN, zeros and subnormals included; Philox. Steps that need one rounding say
-// ls_fma, which is one on every instruction set. f64 goes lane by lane through the C library.
+// The prelude's functions: exp, log, tanh and others in f32 vectors, to 2-4 units in the last place over the
+// whole range, including infinities, NaN, zeros and subnormals; and Philox. Steps that need a single rounding
+// use ls_fma, which rounds once on every instruction set. f64 goes lane by lane through the C library.
 #include "compiler/codegen/cpu/prelude.h"
 
 namespace lockstep::compiler::cpu {
 
 namespace {
 
-// 2^n p for whole n in [-160, 160]: rounds once, into the subnormals too.
+// 2^n p for whole n in [-160, 160]: rounds once, also into subnormals.
 constexpr std::string_view kScale = R"(
 #if defined(__AVX512F__)
 LS_F vf ls_scale(vf p, vf n) { return (vf)__builtin_ia32_scalefps512_mask(p, n, vf{}, -1, 4); }
@@ -140,8 +140,8 @@ LS_F vf ls_erf(vf x) {
   return (a < 0.925f) | (x != x) ? small : large;
 }
 )";
-// In double: x = k pi/2 + r, pi/2 in two parts, Taylor's series of r; beyond 2^30 lane by lane through the C
-// library.
+// In double: x = k pi/2 + r, with pi/2 in two parts and the Taylor series of r; beyond 2^30 lane by lane
+// through the C library.
 constexpr std::string_view kSin = R"(
 LS_F vf ls_turn(vf x, i64 quarter) {
   vd d = LS_CAST(x, vd);

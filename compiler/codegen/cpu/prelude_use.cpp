@@ -1,4 +1,4 @@
-// Which parts of the prelude a source uses, and how dtypes are called in it.
+// Finds the parts of the prelude that a source uses, and names dtypes in it.
 #include "compiler/codegen/cpu/prelude.h"
 #include "core/base/error.h"
 
@@ -82,7 +82,7 @@ std::string_view register_type(DType dtype) {
     case DType::i64:
       return "vl";
     case DType::u8:
-    case DType::f8_e4m3:  // its bits: nothing computes with them
+    case DType::f8_e4m3:  // only its bits: nothing computes with them
     case DType::f8_e5m2:
       return "vub";
     case DType::u16:

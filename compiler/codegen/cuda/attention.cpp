@@ -1,5 +1,5 @@
-// Attention of the CUDA target: which of cuDNN, products on cuBLASLt and the room's own kernels runs a call,
-// and cuDNN's calls in pieces.
+// Attention on CUDA: chooses between cuDNN, products on cuBLASLt and our own kernels, and runs cuDNN's calls
+// in pieces.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention.h"
@@ -25,7 +25,7 @@ class CudnnAttention : public LibraryCall {
       plans_[i]->enqueue(pointers_of_piece(shape_, pieces_[i], pointers), workspace, stream);
   }
   std::string algorithm() const override {
-    std::string names;  // pieces have at most two sizes, and each has a plan of its own
+    std::string names;  // pieces have at most two sizes, each with its own plan
     for (auto at = plans_.begin(); at != plans_.end(); ++at)
       if (std::none_of(plans_.begin(), at,
                        [&](const auto& before) { return before->name() == (*at)->name(); }))

@@ -8,11 +8,11 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-constexpr int kKeys = 128;  // of a tile
-// Queries of a step of a tile.
+constexpr int kKeys = 128;  // per tile
+// Queries per step of a tile.
 int step_queries(const AttentionShape& shape) { return static_cast<int>(8192 / shape.size); }
 
-// What the kernels take; as Args of their source.
+// The kernels' parameter; matches Args of their source.
 struct HopperArgs {
   CUtensorMap q, k, v, g;
   const void *o, *grad, *lse;
@@ -78,7 +78,8 @@ class HopperAttention : public LibraryCall {
   double flops() const override { return attention_flops(shape_); }
 
  private:
-  // Puts the sums, the numbers of queries and the turns into `base` one after another, and gives their bytes.
+  // Places the sums, the per-query numbers and the turns in `base` one after another, and returns their
+  // bytes.
   size_t place(HopperArgs* args, std::byte* base) const {
     size_t at = 0;
     auto take = [&](auto** to, int64_t count) {

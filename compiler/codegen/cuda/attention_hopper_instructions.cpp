@@ -1,5 +1,5 @@
-// CUDA C++ that the causal backward pass of attention on Hopper is made of beside its tiles: places in shared
-// memory, and the kernels before and after.
+// CUDA C++ of the causal backward pass of attention on Hopper, without its tiles: places in shared memory,
+// and the kernels before and after.
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/hopper_instructions.h"
 #include "core/base/error.h"

@@ -1,17 +1,17 @@
 // CUDA C++ of the causal backward pass of attention on Hopper's warpgroup products (wgmma) and tile copies
-// (TMA). A block owns 128 keys of one head and walks over the queries that see them. Of each block of queries
-// it adds its part of dQ to f32 sums in memory when its turn has come: the part from the diagonal is first,
-// lower keys follow. Blocks take tiles in an order in which whoever is waited for has begun before: turns
-// cost next to no time, and no order of blocks can hang. Where query heads share keys, sums of dK and dV are
-// added in turns, too. Tiles, recomputed probabilities and two consumer warpgroups follow Shah et al.,
-// FlashAttention-3, 2024.
+// (TMA). A block owns 128 keys of one head and walks over the queries that attend to them. For each block of
+// queries it adds its part of dQ to f32 sums in memory in a fixed turn: the part from the diagonal first,
+// then lower keys. Blocks take tiles in an order in which every awaited tile has started before. So waiting
+// for a turn costs almost no time, and no schedule of blocks can hang. If query heads share keys, sums of dK
+// and dV are added in turns, too. Tiles, recomputed probabilities and two consumer warpgroups follow Shah et
+// al., FlashAttention-3, 2024.
 #include "compiler/codegen/cuda/attention.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {
 
 namespace {
-// The loading warp and the two that send sums of dQ; then a consumer warpgroup, which owns 64 keys.
+// Roles: the loading warp and the two that send sums of dQ; then consumer warpgroups, each with 64 keys.
 const char* const kTile = R"(
 struct Tile { int batch, head, kv_head, of_keys, keys, first, steps; };  // of_keys: which of the heads that share keys
 __device__ __forceinline__ Tile tile_of(const Args& p, int ticket) {

@@ -1,8 +1,7 @@
-// CUDA C++ of the room's own attention kernels: tiles of queries and keys in shared memory, sums in
-// registers, no atomics. 256 threads are 16 x 16: thread (y, x) owns rows y, y + 16, ... and columns x, x +
-// 16, ... of a tile's products. Every sum runs over keys, queries and query heads in rising order, so that
-// its bits depend on the shape alone. Online softmax and recomputed probabilities follow Dao et al.,
-// FlashAttention, 2022.
+// CUDA C++ of our own attention kernels: tiles of queries and keys in shared memory, sums in registers, no
+// atomics. 256 threads are 16 x 16: thread (y, x) owns rows y, y + 16, ... and columns x, x + 16, ... of a
+// tile's products. Every sum runs over keys, queries and query heads in ascending order, so its bits depend
+// only on the shape. Online softmax and recomputed probabilities follow Dao et al., FlashAttention, 2022.
 #include "compiler/codegen/cuda/attention.h"
 #include "core/base/error.h"
 
@@ -317,8 +316,8 @@ AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block
                         " on CUDA: head sizes up to 256 are supported; use more, smaller heads"));
   int64_t real = shape.dtype == DType::f64 ? 8 : 4, pitch = (shape.size + 15) / 16 * 16 + 1;
   AttentionTiles tiles;
-  // The size is a function of the shape alone, so that bits are too: 99 KiB is what every device since
-  // compute capability 8.0 gives.
+  // The size depends only on the shape, so that the bits do, too. Every device since compute capability 8.0
+  // has at least 99 KiB.
   for (int rows : {64, 32, 16}) {
     tiles.rows = rows;
     tiles.forward_bytes = static_cast<int>(real * (3 * rows * pitch + rows * (rows + 1)));

@@ -1,5 +1,5 @@
-// Attention by the room's own kernels, for what cuDNN does not take: f32, f64, masks, and unusual sizes or
-// strides of bf16 and f16.
+// Attention by our own kernels, for calls that cuDNN refuses: f32, f64, masks, and unusual sizes or strides
+// of bf16 and f16.
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// Attention as products on cuBLASLt with rows of softmax between them: for what cuDNN does not take.
+// Attention as products on cuBLASLt with softmax of rows between them, for calls that cuDNN refuses.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention.h"
@@ -14,23 +14,23 @@ int64_t ld_of(const AttentionShape& s) { return (s.keys + 7) / 8 * 8; }
 bool half(const AttentionShape& s) { return s.dtype == DType::bf16 || s.dtype == DType::f16; }
 size_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// A matrix of each head of each batch: the call's q, k, ... by its view, or scores of the piece by their
+// A matrix for each head of each batch: q, k, ... of the call by its view, or scores of the piece by their
 // place.
 struct Matrix {
   void* at = nullptr;
   HeadView view;
   DType dtype = DType::f32;
 };
-// Of a piece, what the kernels' `Piece` has.
+// Parameters of a piece; matches the kernels' `Piece`.
 struct Rows {
   int64_t batch, batches, head, rows;
 };
 
-// One of the products for every head of every batch of a piece: batches are the product's own where there are
-// more of them than heads, else heads are.
+// One of the products for every head of every batch of a piece. The product's own batch dim runs over the
+// larger of the two counts, batches or heads; the other one is a loop.
 class HeadProduct {
  public:
-  // m, n, k and transposes as in GemmOptions.
+  // m, n, k and transposes are as in GemmOptions.
   HeadProduct(CudaDevice& device, const AttentionPiece& piece, int64_t m, int64_t n, int64_t k, bool ta,
               bool tb, const Matrix& a, const Matrix& b, const Matrix& d, bool tf32)
       : by_batch_(piece.batches >= piece.kv_heads),
@@ -67,7 +67,8 @@ class HeadProduct {
   std::unique_ptr<Gemm> gemm_;
 };
 
-// The products of a piece: scores, and weights times v; or scores, dp, and the gradients of v, q and k.
+// The products of a piece. Forward: scores, and weights times v. Backward: scores, dp, and the gradients of
+// v, q and k.
 struct PieceProducts {
   PieceProducts(CudaDevice& device, const AttentionShape& s, const AttentionPiece& piece, bool tf32) {
     const int64_t t = s.queries, u = s.keys, d = s.size, ld = ld_of(s);
@@ -127,7 +128,8 @@ class ProductAttention : public LibraryCall {
   double flops() const override { return attention_flops(shape_); }
 
  private:
-  // Where a piece's parts lie in the workspace. Of f32 the operands of products lie where scores and dp do.
+  // Places of a piece's parts in the workspace. For f32, the operands of products share the places of scores
+  // and dp.
   struct Places {
     size_t dp, weights, dscores, products;
   };
@@ -172,8 +174,8 @@ int64_t product_bytes(const AttentionShape& s) {
 
 std::string unfit_for_products(const AttentionShape& s, int64_t cap, bool tf32) {
   if (s.dtype == DType::f64) return "f64";
-  // Without tensor cores the half that a causal mask hides costs more than the room's own kernel, which skips
-  // it.
+  // Without tensor cores, computing the masked half of a causal call costs more than our own kernel, which
+  // skips it.
   if (s.dtype == DType::f32 && !tf32 && s.reads.causal) return "causal in f32";
   if (s.heads != s.kv_heads) return str(s.heads, " heads share ", s.kv_heads, " key heads");
   const auto each = static_cast<int64_t>(16 / size_of(s.dtype));
@@ -182,7 +184,7 @@ std::string unfit_for_products(const AttentionShape& s, int64_t cap, bool tf32) 
     if (view.batch % each || view.token % each || view.head % each)
       return "strides are no multiples of 16 bytes";
   if (product_bytes(s) > cap) return str("the scores of one head take ", product_bytes(s), " bytes");
-  // What the room's own kernel does in the time of a launch.
+  // Operations that our own kernel performs in the time of a launch.
   constexpr double kOperationsOfALaunch = 4e7;
   const int64_t launches = std::min(s.batch, s.heads) * (s.backward ? 5 : 2);
   if (attention_flops(s) < kOperationsOfALaunch * static_cast<double>(launches)) return "it is small";

@@ -1,12 +1,12 @@
-// CUDA C++ of what stands between the products of attention: softmax of rows of scores, and its gradient. A
-// warp has a row; lane l has the columns l, l + 32, ..., and sums meet in a tree over lanes, so that bits
-// depend on the shape alone.
+// CUDA C++ of the kernels between the products of attention: softmax of rows of scores, and its gradient. A
+// warp processes a row; lane l has the columns l, l + 32, ..., and sums are added in a tree over lanes, so
+// bits depend only on the shape.
 #include "compiler/codegen/cuda/attention.h"
 
 namespace lockstep::compiler::cuda {
 
 namespace {
-constexpr int64_t kKept = 32;  // columns of a lane that stay in registers, at most
+constexpr int64_t kKept = 32;  // the most columns of a lane that stay in registers
 
 const char* const kAttentionRows = R"(
 // A piece of the call: batches [batch, batch + batches), heads [head, ...), rows of all of them. Its scores are

@@ -104,7 +104,7 @@ std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t c
 }
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t per_head, int64_t cap) {
   const int64_t per_batch = per_head * shape.kv_heads;
-  // `count` things, at most `at_once` per piece, in as few and as equal pieces as can be.
+  // Distributes `count` things over as few and as equal pieces as possible, at most `at_once` per piece.
   auto cut = [](int64_t count, int64_t at_once) {
     int64_t pieces = (count + at_once - 1) / at_once;
     std::vector<int64_t> starts;

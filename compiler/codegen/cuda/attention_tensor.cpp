@@ -1,7 +1,7 @@
-// Attention on tensor cores: tiles of one side in shared memory, the next one on its way while one is
-// multiplied, of the other side in registers; sums in f32, no atomics. A warp owns 16 or 32 rows. Every sum
-// runs over tiles in rising order, so that its bits depend on the shape alone. Online softmax and recomputed
-// probabilities follow Dao et al., FlashAttention, 2022.
+// Attention on tensor cores. Tiles of one side are in shared memory, where the next one is copied while one
+// is multiplied; the other side is in registers. Sums are in f32, without atomics. A warp owns 16 or 32 rows.
+// Every sum runs over tiles in ascending order, so its bits depend only on the shape. Online softmax and
+// recomputed probabilities follow Dao et al., FlashAttention, 2022.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention.h"
@@ -263,13 +263,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) sdpa_queries(Args 
 )";
 
 constexpr int kWarps = 4, kManyWarps = 8;
-bool held(const AttentionShape& s) { return s.size <= 64; }  // left operands in registers
+bool held(const AttentionShape& s) { return s.size <= 64; }  // left operands stay in registers
 int padded(const AttentionShape& s) { return static_cast<int>((s.size + 31) / 32 * 32); }
-// TF32 numbers that one of the shape's is.
+// How many TF32 numbers represent one number of the shape's dtype.
 int parts_of(const AttentionShape& s, bool tf32) { return s.dtype == DType::f32 && !tf32 ? 2 : 1; }
-// Rows of a tile that is read. In two parts, 64 would not fit in registers beside what is held.
+// Rows of a tile that is read. With two parts, 64 would not fit in registers next to the operands kept there.
 int tile_rows(const AttentionShape& s, int parts) { return held(s) && parts == 1 ? 64 : 32; }
-// Of tiles that are read, two stages of two; beside them, or at their place, the left operands.
+// Two stages of two tiles that are read; next to them, or in their place, the left operands.
 int shared_bytes(const AttentionShape& s, int parts, bool keys) {
   const int n = tile_rows(s, parts), pitch = padded(s) + 8, stages = 4 * n * pitch;
   const int rows = held(s) && !s.backward ? 32 : 16, warps = held(s) ? kWarps : kManyWarps;

@@ -1,6 +1,6 @@
-// CUDA C++ of tiles on tensor cores, which read operands as TF32: how they come, are multiplied and go. Which
-// lane holds what of a matrix is that of PTX's mma.m16n8k8. PARTS 2: operands are f32, each the sum of two
-// TF32 numbers (as CUTLASS's OpMultiplyAddFastF32), and sums over a tile are added to others in f32.
+// CUDA C++ of tiles on tensor cores, which read operands as TF32: loads, products and stores. The mapping of
+// matrix elements to lanes is that of PTX's mma.m16n8k8. PARTS 2: operands are f32, each the sum of two TF32
+// numbers (as in CUTLASS's OpMultiplyAddFastF32); the sum over a tile is added to the running sums in f32.
 #include "compiler/codegen/cuda/attention.h"
 
 namespace lockstep::compiler::cuda {
@@ -29,10 +29,13 @@ __device__ __forceinline__ static void wait_for_copies() { asm volatile("cp.asyn
 #endif
 )";
 
-// Lane 4 g + t has rows g and g + 8 of a warp's 16. Of the inner dim of scores, it has 4 t to 4 t + 3 of each
-// 16; of a tile's columns t and 4 + (t ^ 2) of each 8, which is both what a product of scores gives it and
-// what the product with them takes; of results' columns 8 t to 8 t + 7 of each 32. PITCH is 8 more than a
-// multiple of 32, so that every read is of 16 bytes and of banks that no other lane reads at once.
+// Lane 4 g + t has rows g and g + 8 of a warp's 16. Its columns are:
+//   - of the inner dim of scores: 4 t to 4 t + 3 of each 16;
+//   - of a tile's columns: t and 4 + (t ^ 2) of each 8, the layout both of the result of a product of scores
+//     and of the operand of the next product;
+//   - of results: 8 t to 8 t + 7 of each 32.
+// PITCH is 8 more than a multiple of 32, so that every read is of 16 bytes, from banks that no other lane
+// reads at that time.
 const char* const kTensorTiles = R"(
 #define PITCH (DP + 8)
 #define KD (DP / 8)

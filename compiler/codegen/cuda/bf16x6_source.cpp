@@ -1,9 +1,9 @@
-// CUDA C++ of products of f32 as six products of bf16 on Hopper. Each operand is the sum of three numbers of
-// bf16, 8 bits each, of which those products are taken that f32 could keep: the first with each, the second
-// with the second (JAX calls it BF16_BF16_F32_X6; Henry, Tang, Heinecke, Leveraging the bfloat16 Artificial
-// Intelligence Datatype for Higher-Precision Computations, 2019). Tensor cores cut off what an addition
-// drops, so that long sums shrink: here their sums are of 64 products a number, the smaller products first,
-// and are added in f32, rounded to nearest.
+// CUDA C++ of f32 products as six bf16 products on Hopper. Each operand is split into three bf16 numbers of 8
+// bits each. Of their nine products, those that f32 precision could keep are computed: the first part with
+// each, and the second with the second. (JAX calls it BF16_BF16_F32_X6; Henry, Tang, Heinecke, Leveraging the
+// bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations, 2019.)
+// Tensor cores truncate in their additions, so long sums would shrink. Here each of their sums has 64 terms,
+// smaller products first, and these sums are added in f32, rounded to nearest.
 #include "compiler/codegen/cuda/bf16x6_tiles.h"
 #include "compiler/codegen/cuda/hopper_instructions.h"
 #include "core/base/error.h"
@@ -11,8 +11,9 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-// The parts of a matrix [batch, rows, columns] as [batch, 3, rows, to_ld]. What has no finite first part is
-// that alone. Eight neighbours a thread; `wide`: 16 bytes of x are aligned there. Tiles' tickets begin at 0.
+// The parts of a matrix [batch, rows, columns] as [batch, 3, rows, to_ld]. If the first part is not finite,
+// the others are 0. Eight neighbours per thread; `wide`: there x is aligned to 16 bytes. The tickets of tiles
+// start at 0.
 const char* const kSplit = R"(
 typedef unsigned int word;
 static __device__ __forceinline__ void parts_of(float x, word* part) {
@@ -77,10 +78,10 @@ extern "C" __global__ void __launch_bounds__(256) sum_pieces(const float* pieces
 }
 )";
 
-// A block takes tiles of 128 x 128, 128 x 64 or 64 x 128 by tickets, since other kernels may hold
-// multiprocessors; two consumer warpgroups own 64 rows each, or, of 64 rows, 64 columns. A stage is 64
-// numbers of what is summed over, three parts of both operands; an operand whose rows are what is summed over
-// lies in halves of 64 columns.
+// A block takes tiles of 128 x 128, 128 x 64 or 64 x 128 by tickets, because other kernels may occupy
+// multiprocessors. Two consumer warpgroups own 64 rows each or, in tiles of 64 rows, 64 columns each. A stage
+// has 64 terms of the summed dim: three parts of both operands. An operand whose rows run along the summed
+// dim is stored in halves of 64 columns.
 const char* const kProductTiles = R"(
 constexpr int M = ROWS, N = COLUMNS, K = 64, kStages = STAGES, kColumns = M == 64 ? N / 2 : N;  // of a warpgroup
 constexpr int kPartA = TURNED_A ? 8192 : 128 * M, kPartB = TURNED_B ? 8192 : 128 * N;

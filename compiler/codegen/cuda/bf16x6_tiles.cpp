@@ -1,4 +1,4 @@
-// Parts, tiles and pieces of sums as launches.
+// Launches of the bf16x6 kernels: parts, tiles and pieces of sums.
 #include "compiler/codegen/cuda/bf16x6_tiles.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-constexpr int64_t kProcessors = 132;  // of an H200, whatever the device: the choice decides bits
+constexpr int64_t kProcessors = 132;  // of an H200 on every device, because the choice decides bits
 constexpr int64_t kMostPieces = 32;
 constexpr int64_t kMostPieceBytes = int64_t{512} << 20;
-// Of an H200: of a step of a tile, of a small one, around a tile, of a launch; bytes a second.
+// On an H200: seconds of a step of a tile, of a small one, overhead of a tile, of a launch; bytes per second.
 constexpr double kStepSeconds = 2.4e-6, kSmallStepSeconds = 1.3e-6, kTileSeconds = 2e-6,
                  kLaunchSeconds = 3e-6, kBytes = 3e12;
 
@@ -25,7 +25,7 @@ TileRun run_of(const TileForm& form, int64_t m, int64_t n, int64_t steps, int64_
   for (int64_t pieces = 1; pieces <= std::min(steps, kMostPieces); ++pieces) {
     run.pieces = pieces;
     if (run.piece_bytes() > kMostPieceBytes) break;
-    if (over(steps, run.steps_of_piece()) != pieces) continue;  // some would be empty
+    if (over(steps, run.steps_of_piece()) != pieces) continue;  // some pieces would be empty
     const double waves = static_cast<double>(over(run.tiles() * pieces, kProcessors));
     run.seconds = waves * (static_cast<double>(run.steps_of_piece()) * step + kTileSeconds) + kLaunchSeconds;
     if (pieces > 1)

@@ -1,4 +1,4 @@
-// Where items of a chunk are computed, and chunks that are loaded whole.
+// Places items of a chunk (per row, chunk or element), and loads whole chunks.
 #include "compiler/codegen/cuda/chunk_statements.h"
 
 namespace lockstep::compiler::cuda {

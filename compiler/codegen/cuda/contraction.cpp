@@ -1,5 +1,5 @@
-// dot and linear on cuBLASLt, of f32 on Hopper as six products of bf16, and on a loop of our own where no
-// matrix product expresses them.
+// dot and linear: on cuBLASLt, as six bf16 products for f32 on Hopper, or on our own loop if no matrix
+// product expresses them.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/contraction_loop.h"
@@ -13,7 +13,7 @@ namespace lockstep::compiler::cuda {
 
 namespace {
 constexpr double kFilled = 2.0 * 132 * 128 * 128 * 256;  // a tile of k 256 for each multiprocessor of an H200
-constexpr double kSlow = 1e10;  // operations: some 10 ms on a plain kernel, worth a warning
+constexpr double kSlow = 1e10;  // operations: about 10 ms on a plain kernel, worth a warning
 constexpr const char* kBiasKernel = R"(
 extern "C" __global__ void add_bias(T_t* d, const T_t* bias, long long count, long long n) {
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += gridDim.x * (long long)blockDim.x)
@@ -21,7 +21,7 @@ extern "C" __global__ void add_bias(T_t* d, const T_t* bias, long long count, lo
 }
 )";
 
-// The addition of the bias in a launch of its own: f64 has no epilogues.
+// Adds the bias in a separate launch, because f64 has no epilogues.
 class BiasAfter {
  public:
   BiasAfter(CudaDevice& device, DType dtype, const std::string& cache_dir)
@@ -87,8 +87,8 @@ class Contraction : public LibraryCall {
   size_t size_in_, size_out_;
   int64_t count_, n_;
 };
-// Whether B is the same for all micro-batches, as it is but where a weight's gradient sums over the rows of
-// both. A choice of algorithm follows it, nothing else.
+// Whether B is the same for all micro-batches. It is, except in a weight's gradient, which sums over the rows
+// of both operands. Only the choice of an algorithm depends on it.
 bool reads_weight(const Node& node) {
   return node.op == ops::linear || node.attrs.list("lhs_contract") != node.attrs.list("rhs_contract");
 }
@@ -126,7 +126,7 @@ std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& no
   if (auto gemm = make_product(device, plan.gemm, options.cache_dir))
     return std::make_unique<Contraction>(plan, std::move(gemm), nullptr);
   if (plan.bias && (plan.out == DType::f32 ||
-                    plan.out == DType::f64)) {  // added after the rounding, which is the sum's own there
+                    plan.out == DType::f64)) {  // added after the rounding, which does not change these sums
     GemmOptions bare = plan.gemm;
     bare.epilogue = Epilogue::none;
     if (auto gemm = make_gemm(device, bare))

@@ -1,4 +1,4 @@
-// Tiles of 16 x 16 outputs through shared memory; every operand is addressed by its own strides.
+// A kernel with tiles of 16 x 16 outputs in shared memory; every operand is addressed by its own strides.
 #include "compiler/codegen/cuda/contraction_loop.h"
 
 #include <algorithm>

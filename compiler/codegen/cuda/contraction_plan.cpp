@@ -1,4 +1,4 @@
-// How the dims of a contraction become one matrix product, batched through strides.
+// Merges the dims of a contraction into one matrix product, batched through strides.
 #include "compiler/codegen/cuda/contraction_plan.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace lockstep::compiler::cuda {
 namespace {
 constexpr int64_t kMostLaunches = 256;  // of one contraction whose batch dims do not nest
 
-// Adds a dim inside those that are there.
+// Appends a dim as the innermost.
 void append(OperandRole& role, int64_t size, int64_t stride) {
   if (size == 1) return;
   if (!role.sizes.empty() && role.strides.back() == size * stride) {
@@ -33,7 +33,7 @@ Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
   return side;
 }
 
-// Dims that two roles count together: they nest only where they nest in all.
+// Merges dims of several operands that count together: they nest only if they nest in all operands.
 template <size_t N>
 struct Joint {
   std::vector<int64_t> sizes;
@@ -55,8 +55,8 @@ struct Joint {
   }
 };
 
-// How a matrix [rows, cols] lies: {stored transposed, elements between stored rows}, if one of its dims is
-// dense.
+// The layout of a matrix [rows, cols]: {stored transposed, elements between stored rows}, if one of its dims
+// is dense.
 struct Lie {
   bool transposed;
   int64_t ld;
@@ -72,7 +72,7 @@ std::optional<Lie> lie_of(const OperandRole& rows, const OperandRole& cols) {
 
 std::string text(const OperandRole& role) { return str(role.sizes, " by strides ", role.strides); }
 
-// The largest power of two, up to 16 bytes, of which the operand's pointer is surely a multiple.
+// The largest power of two, up to 16 bytes, that certainly divides the operand's pointer.
 int alignment_of(const Operand& operand) {
   if (is_dense(operand)) return 16;
   auto bytes = static_cast<int64_t>(size_of(operand.dtype)), all = int64_t{16};
@@ -104,8 +104,8 @@ Dims dims_of(const Node& node, const Operand& a) {
           node.attrs.list("rhs_contract")};
 }
 
-// The order of the dims that are summed decides the order of the sum, nothing else: outermost are those with
-// the largest stride in A.
+// The order of the summed dims decides only the order of the sum: those with the largest stride in A are
+// outermost.
 Joint<2> summed(const Dims& dims, const Operand& a, const Operand& b) {
   std::vector<size_t> order(dims.contract_a.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -129,7 +129,7 @@ Joint<3> batched(const Dims& dims, const Operand& a, const Operand& b, int64_t e
   return out;
 }
 
-// Offsets of the launches: one per index of the batch dims but `through`, which goes through strides.
+// Offsets of the launches: one per index of the batch dims except `through`, which uses strides.
 std::vector<std::array<int64_t, 3>> launches_of(const Joint<3>& batch, size_t through) {
   std::vector<std::array<int64_t, 3>> out{{0, 0, 0}};
   for (size_t i = 0; i < batch.sizes.size(); ++i) {
@@ -144,7 +144,7 @@ std::vector<std::array<int64_t, 3>> launches_of(const Joint<3>& batch, size_t th
   return out;
 }
 
-// Of both operands, and of the offsets where there are several launches.
+// Alignment of both operands, and of the offsets if there are several launches.
 int alignment_of(const ContractionPlan& plan, const std::vector<Operand>& in) {
   int out = std::min(alignment_of(in[0]), alignment_of(in[1]));
   if (plan.at.size() > 1)
@@ -155,7 +155,7 @@ int alignment_of(const ContractionPlan& plan, const std::vector<Operand>& in) {
   return out;
 }
 
-// The product as matrices, or `reason` why it is none.
+// Plans the product as matrices, or sets `reason`.
 void plan_matrices(ContractionPlan& plan, const Joint<3>& batch, const std::vector<Operand>& in, bool tf32) {
   auto lie_a = lie_of(plan.a.free, plan.a.contract), lie_b = lie_of(plan.b.contract, plan.b.free);
   if (!lie_a || !lie_b) {
@@ -164,7 +164,7 @@ void plan_matrices(ContractionPlan& plan, const Joint<3>& batch, const std::vect
         str(lie_a ? "right" : "left", " side: free ", text(side.free), ", summed ", text(side.contract));
     return;
   }
-  // The longest batch dim goes through strides, one launch per index of the others.
+  // The longest batch dim uses strides; there is one launch per index of the others.
   size_t through = 0;
   for (size_t i = 1; i < batch.sizes.size(); ++i)
     if (batch.sizes[i] >= batch.sizes[through]) through = i;

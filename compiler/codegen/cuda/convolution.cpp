@@ -1,4 +1,4 @@
-// Convolution of the CUDA target: which of cuDNN, a product and the room's own kernels runs a call.
+// Convolution on CUDA: chooses between cuDNN, a matrix product and our own kernels.
 #include "compiler/codegen/cuda/convolution.h"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ ConvolutionPointers convolution_pointers(const ConvolutionShape& s, void* const*
 }
 
 namespace {
-// `bias`: of f32, whose plan has none; it is added by a kernel of the room's own, as cuDNN's engines that
-// fuse it round their operands.
+// `bias`: for f32, whose plan has none. Our own kernel adds it, because cuDNN's engines that fuse it round
+// their operands.
 class CudnnConvolution : public LibraryCall {
  public:
   CudnnConvolution(const ConvolutionShape& shape, std::shared_ptr<const ConvolutionPlan> plan,
@@ -67,7 +67,7 @@ namespace {
 bool runs_bf16x6(const ConvolutionShape& shape, const Properties& device) {
   return unfit_for_bf16x6(shape, device).empty() && pays_bf16x6(shape);
 }
-// Whether at least half of the convolutions are products where their tensors lie channels last.
+// Whether at least half of the convolutions are matrix products if their tensors are channels last.
 bool are_products(const Graph& graph, const Properties& device) {
   int64_t all = 0, products = 0;
   for (const Node& node : graph.nodes) {

@@ -1,5 +1,5 @@
-// Convolutions of f32 on Hopper's tensor cores as implicit GEMM: the products of bf16x6_tiles, for which TMA
-// gathers the pixels that windows read at a place (its im2col mode).
+// f32 convolutions on Hopper's tensor cores as implicit GEMM: the products of bf16x6_tiles, where TMA gathers
+// the pixels that windows read at a place (its im2col mode).
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -15,8 +15,8 @@ namespace lockstep::compiler::cuda {
 
 namespace {
 using Which = ConvolutionShape::Which;
-// Operations a second that cuDNN's deterministic engines for f32 have on an H200, measured: fewer for the
-// gradient of a weight of few channels.
+// Measured operations per second of cuDNN's deterministic f32 engines on an H200; fewer for a weight gradient
+// with few channels.
 double direct_rate(const ConvolutionShape& s) {
   const double all = 3e13, channels = static_cast<double>(s.channels * s.outputs) / (64.0 * 64.0);
   return s.which == Which::weight ? all * std::min(1.0, channels) : all;
@@ -26,14 +26,14 @@ constexpr int64_t kMostCorner = 127, kMostStride = 8;  // of a tensor map
 size_t aligned(int64_t bytes) { return static_cast<size_t>(over(bytes, 256) * 256); }
 int64_t reach(const ConvolutionShape& s, size_t d) { return s.dilation[d] * (s.sizes[d] - 1); }
 
-// What runs: windows of a forward convolution (of dy for the gradient of an input) and what they are
-// multiplied with. Channels last.
+// The operands: windows of a forward convolution (of dy for the gradient of an input), and the matrix by
+// which they are multiplied. Channels last.
 struct Windows {
   ConvolutionShape shape;  // forward, or the gradient of a weight
   bool mirrored = false;
   TileForm form = {};  // of all samples
   PartsShape pixels() const { return {shape.n * shape.elements(), shape.channels}; }
-  // Of the weight, as the caller has it; of the gradient of the windows.
+  // The shape of the weight as the caller stores it; for a weight's gradient, of the gradient of the windows.
   PartsShape other() const {
     if (shape.which == Which::weight) return {shape.n * shape.windows(), shape.outputs};
     return mirrored ? PartsShape{shape.channels * shape.places(), shape.outputs}
@@ -79,7 +79,7 @@ double seconds_of(const Windows& w) {
 
 cuuint64_t number(int64_t x) { return static_cast<cuuint64_t>(x); }
 
-// Boxes of the pixels of windows, a tile's or a step's. The planes of parts lie sample behind sample.
+// Boxes of the pixels of windows, for a tile or a step. The planes of parts are stored sample after sample.
 CUtensorMap pixel_map(std::byte* parts, const Windows& windows) {
   const ConvolutionShape& s = windows.shape;
   const PartsShape pixels = windows.pixels();
@@ -100,7 +100,7 @@ CUtensorMap pixel_map(std::byte* parts, const Windows& windows) {
         str("tensor map of the pixels of ", convolution_text(s)));
   return map;
 }
-// Boxes of a weight at one place: of a tile's outputs, or, mirrored, of a step's channels.
+// Boxes of a weight at one place: for a tile's outputs or, if mirrored, for a step's channels.
 CUtensorMap weight_map(std::byte* parts, const Windows& windows) {
   const PartsShape weight = windows.other();
   const int64_t places = windows.shape.places(), ld = weight.ld() * 2;
@@ -123,7 +123,7 @@ WindowArgs args_of(const Windows& windows) {
   return out;
 }
 
-// Samples go some at a time: their pixels are split into parts, and multiplied.
+// Processes some samples at a time: their pixels are split into parts, and multiplied.
 class Bf16x6Convolution : public LibraryCall {
  public:
   Bf16x6Convolution(CudaDevice& device, const ConvolutionShape& shape, const Windows& windows,
@@ -152,7 +152,7 @@ class Bf16x6Convolution : public LibraryCall {
   }
 
  private:
-  // In the workspace: parts of pixels, of the other operand, sums, the ticket.
+  // Places in the workspace: parts of pixels, parts of the other operand, sums, the ticket.
   struct Places {
     size_t other, sums, ticket, end;
   };
@@ -166,8 +166,7 @@ class Bf16x6Convolution : public LibraryCall {
     if (weight) bytes = adds_up() ? (1 + pieces) * shape_.weights() * 4 : 0;
     return {other, sums, sums + aligned(bytes), sums + aligned(bytes) + 256};
   }
-  // Whether the gradient of a weight is a sum of pieces: one behind the other, behind what was added up
-  // before.
+  // Whether the gradient of a weight is a sum of several pieces, added one after another.
   bool adds_up() const { return runs_.size() > 1 || runs_[0].pieces > 1; }
   void split(const float* x, const PartsShape& shape, std::byte* to, int* ticket, Stream& stream) const {
     kernels_.split(x, shape.columns, 0, shape, to, ticket, stream);

@@ -1,5 +1,5 @@
-// Convolution and its gradients by cuDNN's graphs: one node, tensors as they lie, engines that repeat their
-// bits.
+// Convolution and its gradients by cuDNN's graphs: one node, tensors as they are stored, and only engines
+// that repeat their bits.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -33,7 +33,7 @@ constexpr std::pair<fe::NumericalNote_t, const char*> kNotes[] = {
     {fe::NumericalNote_t::WINOGRAD_TILE_13x13, "Winograd 13 x 13"},
     {fe::NumericalNote_t::TENSOR_CORE, "tensor cores"},
     {fe::NumericalNote_t::DOWN_CONVERT_INPUTS, "rounds its operands"}};
-// Whether an engine with this note is barred; tensor cores round f32 operands.
+// Whether an engine with this note is barred, for example because its tensor cores round f32 operands.
 bool barred(fe::NumericalNote_t note, const ConvolutionShape& shape, bool tf32) {
   const bool cores =
       note == fe::NumericalNote_t::TENSOR_CORE || note == fe::NumericalNote_t::DOWN_CONVERT_INPUTS;
@@ -47,7 +47,7 @@ class PlanGraph : public fe::graph::Graph {
 
 class Plan : public ConvolutionPlan {
  public:
-  // `index`: of the plans that heuristics list, barred or not; -1: the first that is not barred.
+  // `index`: among all plans that heuristics list; -1: the first that is not barred.
   Plan(CudaDevice& device, const ConvolutionShape& shape, bool tf32, int64_t index = -1)
       : handle_(cudnn_handle(device)), shape_(shape), tf32_(tf32), index_(index) {
     std::lock_guard lock(handle_.mutex);
@@ -63,13 +63,13 @@ class Plan : public ConvolutionPlan {
   int64_t workspace() const override { return (workspace_ + 255) / 256 * 256; }
   const std::string& name() const override { return name_; }
   int64_t plans() const { return graph_.get_execution_plan_count(); }
-  // Of the plan at `index`, as the next.
+  // Whether the plan at `index` rounds its operands.
   bool rounds_operands() const {
     return std::any_of(
         graph_.notes(index_).begin(), graph_.notes(index_).end(),
         [&](fe::NumericalNote_t note) { return barred(note, shape_, tf32_) && !barred(note, shape_, true); });
   }
-  // What bars it.
+  // The note that bars it.
   std::string barred_by() const {
     std::string text;
     for (const auto& [note, word] : kNotes)
@@ -91,7 +91,7 @@ class Plan : public ConvolutionPlan {
 
  private:
   using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
-  // cuDNN's kernels slide over two or three dims: one is two, the first of one element.
+  // cuDNN's kernels have two or three spatial dims: one dim becomes two, the first of size 1.
   List spatial(List list, int64_t otherwise) const {
     if (list.size() == 1) list.insert(list.begin(), otherwise);
     return list;
@@ -156,7 +156,7 @@ class Plan : public ConvolutionPlan {
                       kW, w);
     }
   }
-  // Empty, or why cuDNN refuses the graph.
+  // Empty, or the reason why cuDNN refuses the graph.
   std::string build() try {
     add_node();
     fe::error_t status = graph_.validate();

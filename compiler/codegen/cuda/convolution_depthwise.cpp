@@ -1,5 +1,5 @@
-// Convolutions of one channel each (depthwise), channels last, by kernels of the room's own: a thread has a
-// few neighbouring channels, so that all accesses are of 16 bytes where the channels allow.
+// Convolutions of one channel each (depthwise), channels last, by our own kernels. A thread has a few
+// neighbouring channels, so that all accesses are of 16 bytes if the channels allow.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/convolution.h"
@@ -13,23 +13,22 @@ namespace lockstep::compiler::cuda {
 namespace {
 using Which = ConvolutionShape::Which;
 
-// How threads share it: a function of the shape alone.
+// The distribution over threads; it depends only on the shape.
 struct Spread {
   int vec = 1;         // channels of a thread
   int lanes = 1;       // threads along the channels, of a block
   int64_t tiles = 1;   // blocks along the channels
   int strip = 1;       // windows of a thread along the last dim (forward, input)
   int places = 1;      // strips of a block
-  int groups = 1;      // rows that a block has in hand at a time (weight)
-  int64_t blocks = 1;  // along what is no channel
+  int groups = 1;      // rows that a block processes at a time (weight)
+  int64_t blocks = 1;  // along the other dims
   int64_t rows = 1;    // of a block (weight)
 };
 constexpr int kThreads = 256;
 constexpr int kStrip = 4;
 constexpr int64_t kRowBlocks = 528;  // of the gradient of a weight, all tiles together
 
-// What the kernel that slides reads and writes: for the gradient of an input dy is slid over, by the weight
-// turned round.
+// The operands of the sliding kernel. For the gradient of an input the weight, rotated, slides over dy.
 struct Slide {
   int64_t from[2], to[2], lo[2];
 };
@@ -66,7 +65,8 @@ Spread spread_of(const ConvolutionShape& s) {
   return out;
 }
 
-// Windows of a strip share what they read. Sums run over the places in order; the bias comes last.
+// The windows of a strip share the elements that they read. Sums run over the places in order; the bias comes
+// last.
 constexpr const char* kSlide = R"(
 extern "C" __global__ void __launch_bounds__(LANES * STRIPS) depthwise(const T_t* x, const T_t* weight, T_t* y,
                                                                     const T_t* bias) {
@@ -224,13 +224,13 @@ class Depthwise : public LibraryCall {
   ConvolutionShape shape_;
   Spread spread_;
   std::string hash_;
-  SourceKernel kernel_, sum_;  // sum_: of the weight's gradient alone
+  SourceKernel kernel_, sum_;  // sum_: only for the weight's gradient
 };
 }  // namespace
 
 bool is_depthwise(const ConvolutionShape& s) {
-  constexpr int64_t kMostPlaces = 121;  // of which a block keeps the weights of its channels
-  constexpr int64_t kMostRead = 24;     // elements of a row that a thread holds
+  constexpr int64_t kMostPlaces = 121;  // places for which a block keeps the weights of its channels
+  constexpr int64_t kMostRead = 24;     // elements of a row in a thread's registers
   if (s.dims() != 2 || s.groups != s.channels || s.outputs != s.channels || s.dtype == DType::f64)
     return false;
   if (s.places() > kMostPlaces ||

@@ -11,7 +11,7 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-// Of fewer windows a sample, cuDNN's convolutions are the slower ones.
+// For fewer windows per sample, cuDNN's convolutions are slower.
 constexpr int64_t kFewestWindows = 100;
 
 class MirroredConvolution : public LibraryCall {
@@ -64,7 +64,7 @@ std::optional<ConvolutionShape> mirrored_convolution(const ConvolutionShape& s) 
 bool pays_mirrored(const ConvolutionShape& s) { return s.windows() >= kFewestWindows; }
 
 std::string mirrored_weight_source(const ConvolutionShape& s) {
-  // Of a weight [outputs, channels, places], or [outputs, places, channels].
+  // For a weight [outputs, channels, places], or [outputs, places, channels].
   const int64_t outputs = s.outputs, channels = s.channels, places = s.places();
   return str("#define OUTPUTS ", outputs, "LL\n#define CHANNELS ", channels, "LL\n#define PLACES ", places,
              "LL\n", R"(

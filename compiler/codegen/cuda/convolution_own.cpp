@@ -1,5 +1,5 @@
-// Convolution by a kernel of the room's own: one thread per element, sums in a fixed order. For what cuDNN
-// does not take.
+// Convolution by our own kernel: one thread per element, sums in a fixed order. For shapes that cuDNN
+// refuses.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/convolution.h"
@@ -12,8 +12,8 @@ namespace lockstep::compiler::cuda {
 namespace {
 using Which = ConvolutionShape::Which;
 
-// Elements are numbered as they lie: SPLIT gives the number's parts along dims a [A], b [B] and c [C], PLACE
-// the number of parts. A place that reads the padding adds nothing.
+// Elements are numbered in memory order. SPLIT gives the number's coordinates along dims a [A], b [B] and c
+// [C]; PLACE gives the number for coordinates. A place in the padding adds nothing.
 constexpr const char* kChannelsFirst = R"(
 #define SPLIT(i, a, b, B, c, C) long long c = i % (C), b = i / (C) % (B), a = i / (C) / (B);
 #define PLACE(a, b, B, c, C) (((a) * (B) + (b)) * (C) + (c))

@@ -1,4 +1,5 @@
-// Convolutions as matrix products: which product a shape is, the copies of pixels around it, and the call.
+// Convolutions as matrix products: the product for a shape, the copies of pixels before and after, and the
+// call.
 #include <algorithm>
 #include <numeric>
 
@@ -24,7 +25,7 @@ GemmOptions product(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
   return {.m = m, .n = n, .k = k, .ta = ta, .tb = tb, .lda = ta ? m : k, .ldb = tb ? k : n, .ldd = n};
 }
 
-// Between the pixels of the input, whole, and those that windows read, a patch for each.
+// Moves between the whole pixels of the input and those that windows read, a patch for each.
 struct Moves {
   PixelMove gather, spread;
 };
@@ -63,7 +64,7 @@ ConvolutionProduct channels_last(const ConvolutionShape& s) {
   return out;
 }
 
-// A product for each sample, of the same weight.
+// A product for each sample, all with the same weight.
 ConvolutionProduct channels_first(const ConvolutionShape& s) {
   const int64_t terms = s.places() * s.channels;
   ConvolutionProduct out;
@@ -110,7 +111,7 @@ class ProductConvolution : public LibraryCall {
   }
 
  private:
-  // Bytes of what is gathered, or of the result before it is spread.
+  // Bytes of the gathered operand, or of the result before it is spread.
   size_t moved() const {
     const GemmOptions& g = product_.gemm;
     const int64_t elements = product_.spread ? g.batch * g.m * g.n
@@ -189,7 +190,7 @@ std::optional<ConvolutionProduct> convolution_product(const ConvolutionShape& s)
 std::string move_pixels_source(const PixelMove& m) {
   const int64_t lane = !m.planes && m.channels % kVector == 0 ? kVector : 1;
   const int64_t largest = std::max(m.elements(), m.samples * m.from[0] * m.from[1] * m.channels);
-  // Twice: the index of a thread goes on by a grid behind the last element.
+  // Twice the number: a thread's index goes one grid beyond the last element.
   const bool narrow = largest / lane < (int64_t{1} << 30);
   auto number = [&](const char* name, int64_t value) {
     return str("#define ", name, " ((Number)", value, ")\n");

@@ -1,4 +1,4 @@
-// The table of cuBLASLt and its handles.
+// cuBLASLt's function table and handles.
 #include "compiler/codegen/cuda/cublaslt.h"
 
 #include <map>
@@ -48,7 +48,7 @@ cublasLtHandle_t cublaslt_handle(CudaDevice& device) {
   std::lock_guard lock(mutex);
   cublasLtHandle_t& handle = handles[device.properties().ordinal];
   if (!handle) {
-    device.enter();  // a handle belongs to the context that is current
+    device.enter();  // a handle belongs to the current context
     check(cublaslt().Create(&handle), str("cublasLtCreate on device ", device.properties().ordinal));
   }
   return handle;

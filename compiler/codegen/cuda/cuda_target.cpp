@@ -1,4 +1,4 @@
-// The CUDA target: generated kernels, cuBLASLt, cuDNN, reductions of our own.
+// The CUDA target: generated kernels, cuBLASLt, cuDNN, and our own reductions.
 #include "compiler/codegen/cuda/cuda_target.h"
 
 #include <map>
@@ -108,7 +108,8 @@ int cuda_devices() { return cuda::device_count(); }
 
 const Target& cuda_target(int ordinal) {
   static std::mutex mutex;
-  static std::map<int, std::unique_ptr<CudaTarget>> targets;  // with their contexts, as long as the process
+  // With their contexts, for the life of the process.
+  static std::map<int, std::unique_ptr<CudaTarget>> targets;
   std::lock_guard lock(mutex);
   auto& target = targets[ordinal];
   if (!target) target = std::make_unique<CudaTarget>(ordinal);

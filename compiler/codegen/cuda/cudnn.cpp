@@ -1,4 +1,4 @@
-// cuDNN's library.
+// Opens cuDNN's library.
 #include "compiler/codegen/cuda/cudnn.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// cuDNN's libraries and handles for what builds graphs.
+// cuDNN's libraries and handles for files that build graphs.
 #include "compiler/codegen/cuda/cudnn_graph.h"
 
 #include <map>
@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 
 namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // where the headers look their symbols up
+void* cudnn_dlhandle = nullptr;  // the headers look up their symbols here
 }
 
 namespace lockstep::compiler::cuda {

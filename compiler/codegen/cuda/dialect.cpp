@@ -35,7 +35,7 @@ std::string CudaDialect::literal(DType dtype, const Number& value) const {
   return is_integer(dtype) ? str("(", type(dtype), ")", element) : element;
 }
 
-// Where neither the constant nor its reciprocal is near the ends of f32.
+// Only if neither the constant nor its reciprocal is near the limits of f32.
 std::string CudaDialect::divided(DType dtype, const std::string& operand, double by) const {
   const double size = std::fabs(by);
   if (type(dtype) != "float" || size < 0x1p-60 || size > 0x1p60) return "";

@@ -9,7 +9,8 @@
 
 namespace lockstep::compiler::cuda {
 
-// core/base/philox.h and core/base/normal_pair.h, operation by operation: IEEE 754 rounds each of them alike.
+// core/base/philox.h and core/base/normal_pair.h, operation by operation: IEEE 754 rounds each one in the
+// same way.
 std::string draws_source() {
   return R"(
 typedef unsigned int Half;

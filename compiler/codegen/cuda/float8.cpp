@@ -1,4 +1,4 @@
-// quantize, its halves and scaled_mm. Products in float8 want compute capability 8.9.
+// quantize, its halves and scaled_mm. Products in float8 need compute capability 8.9.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/cublaslt.h"
@@ -46,7 +46,7 @@ class Quantize : public LibraryCall {
   std::string text_;
 };
 
-// Eight elements a thread.
+// Eight elements per thread.
 class Cast : public LibraryCall {
  public:
   Cast(CudaDevice& device, DType from, DType to, int64_t count, const std::string& cache_dir)
@@ -115,7 +115,7 @@ class ScaledProduct : public LibraryCall {
   bool bias_;
 };
 
-// Of scales of rows: cuBLASLt has them on compute capability 9.0 alone, from libcublas 12.9 on.
+// Scales of rows: cuBLASLt supports them only on compute capability 9.0, from libcublas 12.9 on.
 void check_rowwise(const Properties& gpu, const Node& node) {
   const std::string here = str("[", node.op, "] ", node.at.text(), ": "),
                     out = "; choose train.float8.recipe=tensorwise, or call float8 without a recipe";

@@ -1,4 +1,4 @@
-// The kernels of float8: the elements of a tensor in 8 bits, as rows and turned.
+// CUDA C++ of the float8 kernels: convert a tensor to 8 bits, as rows and transposed.
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/text.h"
@@ -6,7 +6,7 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-// Eight neighbours, wherever 16 bytes are aligned.
+// Eight neighbours, if 16 bytes are aligned.
 constexpr const char* kLoadHalves = R"(
 static __device__ __forceinline__ void load8(const T_t* from, float* to) {
   const uint4 all = *(const uint4*)from;
@@ -25,10 +25,10 @@ static __device__ __forceinline__ void load8(const T_t* from, float* to) {
 }
 )";
 
-// A block has 128 x 128 elements, a thread 8 x 8 of them: it writes 8 bytes of each of its rows, turns its
-// bytes in registers, and what leaves the block turned lies in shared memory first, so that 16 threads write
-// 128 bytes side by side. Rows and columns are multiples of 16. Rowwise, what leaves turned was rounded by
-// the scales of columns.
+// A block has 128 x 128 elements, a thread 8 x 8 of them. It writes 8 bytes of each of its rows, and
+// transposes its bytes in registers. The transposed bytes first go to shared memory, so that 16 threads write
+// 128 adjacent bytes. Rows and columns are multiples of 16. Rowwise, the transposed output was rounded by the
+// scales of columns.
 constexpr const char* kQuantize = R"(
 static __device__ __forceinline__ unsigned pair8(float lo, float hi) {
   unsigned short out;

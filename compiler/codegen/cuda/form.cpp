@@ -1,4 +1,4 @@
-// How a planned body is spread over lanes, teams and blocks: a function of its rows and columns.
+// Distributes a planned body over lanes, teams and blocks, as a function of its rows and columns.
 #include "compiler/codegen/cuda/form.h"
 
 #include <algorithm>
@@ -8,10 +8,10 @@ namespace lockstep::compiler::cuda {
 namespace {
 constexpr int64_t kMostLanes =
     512;  // several blocks of them fit a multiprocessor, so that one computes while another loads
-constexpr int64_t kManySteps = 64;      // of very long rows, which are few
-constexpr int kColumnThreads = 256;     // of a block of warp teams that keeps column sums
-constexpr int64_t kColumnBlocks = 528,  // of a kernel that keeps column sums, all tiles together
-    kLeastColumnBlocks = 132;           // where several go together
+constexpr int64_t kManySteps = 64;      // for very long rows, which are few
+constexpr int kColumnThreads = 256;     // per block of warp teams that keep column sums
+constexpr int64_t kColumnBlocks = 528,  // of a kernel that keeps column sums, for all tiles
+    kLeastColumnBlocks = 132;           // if several kernels run together
 }  // namespace
 
 Form form_of(int64_t rows, int64_t columns, int64_t together) {
@@ -41,7 +41,7 @@ Form form_of(int64_t rows, int64_t columns, int64_t together) {
 }
 
 bool sums_both_ways(int64_t rows, int64_t columns) {
-  constexpr int64_t kFewTiles = 4;  // of kColumnBlocks: 132 blocks and more, where there are rows for them
+  constexpr int64_t kFewTiles = 4;  // of kColumnBlocks: at least 132 blocks, if there are enough rows
   constexpr int kMostSteps = 8;     // chunks of a lane whose sums stay in registers
   const Form form = form_of(rows, columns);
   return over(form.chunks, kColumnThreads) <= kFewTiles && form.steps <= kMostSteps;

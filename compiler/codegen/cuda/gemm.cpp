@@ -5,9 +5,9 @@
 // B, our n its rows.
 //
 // Determinism: cuBLAS gives the same bits at every run of one version on GPUs of one architecture and number
-// of multiprocessors when the caller brings the workspace (cuBLAS guide, "Results reproducibility"). Beyond
-// that, split-k is only allowed with partial sums in the compute type in the workspace and a separate step
-// that adds them; adding in place in the output type is not.
+// of multiprocessors, if the caller provides the workspace (cuBLAS guide, "Results reproducibility"). Beyond
+// that, split-k is only allowed with partial sums in the compute type in the workspace, added by a separate
+// step; adding in place in the output type is not.
 #include "compiler/codegen/cuda/gemm.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ bool has_aux(Epilogue e) {
 
 DType b_type(const GemmOptions& o) { return o.in_b.value_or(o.in); }
 
-// Descriptions live in plain structs: a launch copies the one that holds pointers.
+// Descriptions are plain structs, so that a launch can copy the one that contains pointers.
 struct Description {
   cublasLtMatmulDescOpaque_t matmul;
   cublasLtMatrixLayoutOpaque_t a, b, d;
@@ -97,7 +97,7 @@ void set_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows,
 }
 
 Description describe(const GemmOptions& o) {
-  constexpr int64_t limit = INT32_MAX;  // what cuBLASLt counts in
+  constexpr int64_t limit = INT32_MAX;  // the type of cuBLASLt's sizes
   LS_CHECK(o.m > 0 && o.n > 0 && o.k > 0 && o.batch > 0, text(o));
   LS_CHECK(o.m <= limit && o.n <= limit && o.k <= limit && o.batch <= limit, text(o));
   LS_CHECK(!has_aux(o.epilogue) || o.ld_aux >= o.n, text(o));
@@ -118,7 +118,7 @@ Description describe(const GemmOptions& o) {
   out.set(CUBLASLT_MATMUL_DESC_TRANSB, op_b);
   auto epilogue = static_cast<uint32_t>(native(o.epilogue));
   out.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-  // The choice of an algorithm looks at these for their alignment and follows none.
+  // The choice of an algorithm only checks the alignment of these pointers and does not dereference them.
   void* aligned = reinterpret_cast<void*>(static_cast<uintptr_t>(o.alignment));
   if (has_bias(o.epilogue) || has_sums(o.epilogue)) out.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
   if (scaled) {
@@ -150,7 +150,7 @@ T config(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t 
   return status == CUBLAS_STATUS_SUCCESS ? value : T{};
 }
 std::string algorithm_text(const cublasLtMatmulAlgo_t& algo) {
-  uint64_t numerics = 0;  // which units, accumulator and input types
+  uint64_t numerics = 0;  // flags of units, accumulator and input types
   size_t written = 0;
   cublaslt().MatmulAlgoCapGetAttribute(&algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &numerics,
                                        sizeof numerics, &written);
@@ -192,7 +192,7 @@ class LtGemm : public Gemm {
     point(call, args);
     multiply(call, args, workspace, stream);
   }
-  // The same algorithm, batched: a tile of a product is added in the order that it has alone.
+  // The same algorithm, batched: a tile of each product is added in the same order as alone.
   bool enqueue_together(const GemmArgs& args, const Distances& apart, void* workspace,
                         Stream& stream) const override {
     if (options_.batch > 1 || has_aux(options_.epilogue) || has_sums(options_.epilogue) ||
@@ -219,7 +219,7 @@ class LtGemm : public Gemm {
   }
 
  private:
-  // The pointers that a description holds.
+  // Sets the pointers in a description.
   void point(Description& call, const GemmArgs& args) const {
     auto aligned = [&](const void* pointer, const char* which) {
       LS_CHECK(reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(options_.alignment) == 0, which,
@@ -290,7 +290,7 @@ size_t preferred_choice(const GemmOptions& o, std::span<const int> clusters) {
 }
 
 namespace {
-// Of one product's options: as many, one behind another.
+// The batched options of `together` products with these options, one after another in memory.
 GemmOptions all_together(const GemmOptions& one) {
   GemmOptions out = one;
   out.batch = one.together, out.together = 1;
@@ -299,7 +299,7 @@ GemmOptions all_together(const GemmOptions& one) {
   return out;
 }
 
-// cuBLASLt's choices for a product, in its order but for the preferred one.
+// cuBLASLt's choices for a product, in its order, with the preferred one first.
 std::vector<cublasLtMatmulHeuristicResult_t> choices_for(CudaDevice& device, const GemmOptions& options,
                                                          int count, size_t workspace) {
   const CublasLt& lt = cublaslt();
@@ -311,8 +311,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> choices_for(CudaDevice& device, con
           str("preference ", attribute));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{workspace});
-  // Partial sums in the compute type, or none: with an epilogue the sum would be rounded before the epilogue
-  // reads it. In place they are added one after the other, in the output's dtype, which f32 is.
+  // Partial sums in the compute type, or none: with an epilogue, the sum would be rounded before the epilogue
+  // reads it. In-place sums are added one after another in the output's dtype, which is allowed for f32.
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;
   if (options.epilogue == Epilogue::none) reductions |= CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   if (options.epilogue == Epilogue::none && options.in == DType::f32)
@@ -346,7 +346,7 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
   device.enter();
   std::vector<cublasLtMatmulHeuristicResult_t> found;
   Description description = describe(options);
-  if (options.together > 1) {  // and that one of them may have alone
+  if (options.together > 1) {  // and that a single product may use, too
     found = choices_for(device, all_together(options), count, kTogetherWorkspace);
     std::erase_if(found, [&](const auto& choice) {
       cublasLtMatmulHeuristicResult_t alone{};

@@ -1,4 +1,4 @@
-// One product of f32 on Hopper's tensor cores: how it is cut, its memory and launches.
+// One f32 product on Hopper's tensor cores: its cut into pieces, memory and launches.
 #include "compiler/codegen/cuda/gemm_bf16x6.h"
 
 #include <algorithm>
@@ -10,29 +10,29 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-// Of an H200: operations a second of cuBLASLt's f32; around all launches.
+// On an H200: operations per second of cuBLASLt's f32; seconds of overhead for all launches.
 constexpr double kPlain = 4.8e13, kAroundSeconds = 3e-6;
 
 size_t aligned(int64_t bytes) { return static_cast<size_t>(over(bytes, 256) * 256); }
 
-// An operand's stored rows, of which `kept` (m or n) of one piece lie by rows or by columns.
+// An operand's stored rows; `kept` (m or n) of a piece runs along rows or columns.
 PartsShape stored(const GemmOptions& o, bool a, int64_t kept) {
-  const bool turned = a ? o.ta : !o.tb;  // the rows are what is summed over
+  const bool turned = a ? o.ta : !o.tb;  // the rows run along the summed dim
   const int64_t batch = (a ? o.stride_a : o.stride_b) == 0 ? 1 : o.batch;
   return turned ? PartsShape{o.k, kept, batch} : PartsShape{kept, o.k, batch};
 }
 
-// The larger operand is split into its parts piece by piece of m or of n, the other one as a whole.
+// The larger operand is split into its parts one piece of m or n at a time, the other one as a whole.
 struct Cut {
   bool of_a = true;
-  int64_t kept = 0;  // of a piece
+  int64_t kept = 0;  // per piece
 };
 Cut cut_of(const GemmOptions& o, int64_t most = kBf16x6Parts) {
   const bool of_a = stored(o, true, o.m).bytes() >= stored(o, false, o.n).bytes();
   const int64_t all = of_a ? o.m : o.n, bytes = stored(o, of_a, all).bytes();
   if (bytes <= most) return {of_a, all};
   const int64_t even =
-      over(over(all, over(bytes, most)), kBf16x6Tile) * kBf16x6Tile;  // pieces of about one size
+      over(over(all, over(bytes, most)), kBf16x6Tile) * kBf16x6Tile;  // pieces of about equal size
   const int64_t fit = most / over(bytes, all) / kBf16x6Tile * kBf16x6Tile;
   return {of_a, std::max(kBf16x6Tile, std::min(even, fit))};
 }
@@ -84,7 +84,7 @@ class Bf16x6 : public Gemm {
   }
 
  private:
-  // Of the parts of the operand that is whole and of the one that is cut, of pieces of sums and the ticket.
+  // Places of the parts of the whole and of the cut operand, of pieces of sums, and of the ticket.
   struct Places {
     size_t whole, cut, pieces, ticket, end;
   };

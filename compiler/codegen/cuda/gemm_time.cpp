@@ -1,4 +1,4 @@
-// Matrix products by the clock: for benchmarks, and for choosing among cuBLASLt's algorithms.
+// Measures matrix products, for benchmarks and for choosing among cuBLASLt's algorithms.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/gemm.h"
@@ -21,8 +21,8 @@ struct Scratch {
         workspace(std::max<size_t>(256, gemm.workspace()), device.memory()) {}
   Buffer a, b, d, vector, aux, workspace;
 };
-// Random numbers in (-1, 1), repeated from a block: operands of one value draw less power, so that the clock
-// stays too high.
+// Random numbers in (-1, 1), a repeated block. Operands with equal values would draw less power, and so run
+// at a higher clock than real ones.
 void fill(CudaDevice& device, const Buffer& buffer, DType dtype, Stream& stream) {
   constexpr int64_t count = 1 << 20;
   Buffer block(count * size_of(dtype), device.staging());
@@ -54,7 +54,7 @@ double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& option
   constexpr int launches = 5;
   std::vector<double> times;
   Timer start, stop;
-  for (int round = -1; round < rounds; ++round) {  // the first is not counted
+  for (int round = -1; round < rounds; ++round) {  // the first round is not counted
     check(driver().EventRecord(start.event, stream_of(*stream)), "cuEventRecord");
     for (int i = 0; i < launches; ++i) gemm.enqueue(args, scratch.workspace.data(), *stream);
     check(driver().EventRecord(stop.event, stream_of(*stream)), "cuEventRecord");

@@ -1,4 +1,4 @@
-// Sets of kernels: compiled by NVRTC through the cache, loaded on a device, launched.
+// Sets of kernels: compiled by NVRTC through the cache, loaded on a device, and launched.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -31,7 +31,7 @@ class CudaKernel : public Kernel {
       steps_.push_back({module.function(one.at("name").get<std::string>()), one.at("grid").get<unsigned>(),
                         one.at("block").get<unsigned>(), one.at("shared").get<unsigned>()});
       const Step& step = steps_.back();
-      if (step.shared > 0)  // more than 48 KiB with a kernel's own must be asked for
+      if (step.shared > 0)  // more than 48 KiB, with a kernel's static part, must be requested
         check(driver().FuncSetAttribute(step.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                         static_cast<int>(step.shared)),
               name_);
@@ -77,7 +77,7 @@ class CudaKernel : public Kernel {
   std::vector<Step> steps_;
   std::vector<uintptr_t> aligned_;
   size_t workspace_ = 0;
-  bool together_;  // takes the distances between runs
+  bool together_;  // whether it takes the distances between runs
 };
 
 class CudaMultiTensorKernel : public MultiTensorKernel {
@@ -127,8 +127,8 @@ class CudaMultiTensorKernel : public MultiTensorKernel {
   unsigned block_;
 };
 
-// Machine code of the units behind a description: {"kernels": {name: {"unit", "launch", "workspace",
-// "multi"}}, "bytes": [of each unit]}.
+// The packed set: a description, then the machine code of the units: {"kernels": {name: {"unit", "launch",
+// "workspace", "multi"}}, "bytes": [of each unit]}.
 std::string pack(const nlohmann::json& description, const std::vector<std::string>& code,
                  const std::string& target) {
   const std::string text = description.dump();
@@ -218,7 +218,7 @@ std::shared_ptr<const KernelSet> compile_kernels(CudaDevice& device, std::vector
 void begin_kernels(CudaDevice& device, std::vector<KernelSource> sources, const std::string& cache_dir) {
   std::vector<std::string> texts;
   for (const auto& unit : kernel_units(std::move(sources))) texts.push_back(kernel_unit(unit));
-  // The largest first, so that the threads end together.
+  // Largest first, so that the threads end together.
   std::stable_sort(texts.begin(), texts.end(),
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
   begin_cubins(texts, device.target(), cache_dir);

@@ -92,7 +92,7 @@ std::string kernel_unit(const std::vector<KernelSource>& sources) {
 }
 
 std::vector<std::vector<KernelSource>> kernel_units(std::vector<KernelSource> sources) {
-  constexpr size_t kUnitText = 120000, kMostUnits = 32;  // characters of a unit, about
+  constexpr size_t kUnitText = 120000, kMostUnits = 32;  // approximate characters of a unit
   std::sort(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   sources.erase(std::unique(sources.begin(), sources.end(),
                             [](const auto& a, const auto& b) { return a.name == b.name; }),

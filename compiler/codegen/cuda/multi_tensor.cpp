@@ -1,5 +1,5 @@
-// Multi-tensor kernels: one launch runs a pointwise body over the tensors of a table that travels with the
-// launch.
+// Multi-tensor kernels: one launch runs a pointwise body over the tensors of a table, which is passed with
+// the launch.
 #include "compiler/codegen/cuda/multi_tensor.h"
 
 #include <algorithm>
@@ -75,7 +75,8 @@ class TensorKernel {
 
  private:
   bool is_largest(size_t output) const { return body_.graph.outputs[output].kind == kLargest; }
-  // Numbers that are not negative stand in the order of their words, and NaN behind them.
+  // Non-negative floats sort like their words as integers, with NaN last, so an integer maximum finds the
+  // largest.
   void keep_largest(const std::string& output) {
     text_.line(str("for (int d = 16; d > 0; d >>= 1) most", output, " = max(most", output,
                    ", __shfl_xor_sync(0xffffffffu, most", output, ", d));"));
@@ -85,7 +86,7 @@ class TensorKernel {
     return body_.graph[body_.graph.outputs[store.output].value].dtype;
   }
 
-  // The tensor of this block's chunk, and the chunk.
+  // Finds the tensor and the chunk of this block.
   void find_chunk() {
     text_.line("int i = 0;");
     text_.line(
@@ -110,7 +111,8 @@ class TensorKernel {
     return str("(const void*)&p.scalars[i * ", layout_.per_tensor, " + ", input.number, "]");
   }
 
-  // Arguments by name, and up to where they are moved in chunks of the width that is returned.
+  // Names the arguments, and `whole`: the end of the elements that are processed in chunks. Returns the width
+  // of a chunk.
   int bind() {
     const Graph& graph = body_.graph;
     int widest = 1;

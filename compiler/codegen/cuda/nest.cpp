@@ -1,5 +1,4 @@
-// Kernels of a plan: which parts there are, pointwise kernels over chunks, and what all of them are written
-// with.
+// Kernels of a plan: which functions it needs, pointwise kernels over chunks, and the helpers of all kernels.
 #include "compiler/codegen/cuda/nest.h"
 
 #include <limits>
@@ -32,7 +31,7 @@ std::string index_type(const Graph& body, const Plan& plan) {
 
 namespace {
 constexpr int kFlatThreads = 256;
-constexpr int64_t kBusyThreads = 132 * 2048;  // that keep a device busy
+constexpr int64_t kBusyThreads = 132 * 2048;  // threads that keep a device busy
 constexpr int64_t kMostTurns = 8;
 }  // namespace
 
@@ -45,8 +44,7 @@ KernelText Nest::write() {
   if (plan_.rows > 0 && (plan_.columns > 0 || plan_.row_reductions || writes_rows)) {
     if (plan_.column_reductions) {
       place_sums();
-      // Tiles of columns where teams are alone in their block, so that the order of the sums is the same
-      // without a team.
+      // Tiles of columns if a team is a whole block, so that the order of the sums is the same without teams.
       if (!plan_.row_reductions && !writes_rows && form_.whole_warps())
         tile_kernel();
       else
@@ -104,7 +102,7 @@ void Nest::close_function() {
   out_.text += text_.take();
 }
 
-// Chunks are as long as arguments are aligned.
+// Loads require that arguments are aligned to whole chunks.
 void Nest::note_loads(const ChunkStatements& statements, const std::vector<int>& ids) {
   for (int id : ids)
     if (statements.loads_chunk(id))
@@ -126,7 +124,7 @@ void Nest::flat_kernel() {
   ChunkStatements statements(body_, plan_.items, *plan_.indexer, dialect_, width);
   std::vector<int> roots;
   for (const Store& store : plan_.stores) roots.push_back(store.item);
-  // A thread that computes something of its columns does so for several rows.
+  // A thread that computes values of its columns does so for several rows.
   const int64_t turns =
       computes_columns(statements, roots) ? std::clamp<int64_t>(all / kBusyThreads, 1, kMostTurns) : 1;
   const int64_t rows = over(plan_.rows, turns);
@@ -163,7 +161,7 @@ void Nest::flat_kernel() {
   hoisted_.clear();
 }
 
-// Where column sums lie in the workspace: [row_blocks, columns] each.
+// Places of column sums in the workspace: [row_blocks, columns] each.
 void Nest::place_sums() {
   size_t at = 0;
   sums_at_.assign(plan_.reductions.size(), 0);
@@ -181,7 +179,7 @@ std::string Nest::sums(size_t k) const {
   return str("((", type(reduction(k)), "*)((char*)w + ", sums_at_[k], "))");
 }
 
-// What each stage's loop computes.
+// The items that each stage's loop computes.
 std::vector<std::vector<int>> Nest::roots(const ChunkStatements& statements) const {
   const size_t last = plan_.stages - 1;
   std::vector<std::vector<int>> out(plan_.stages);

@@ -12,14 +12,14 @@ using codegen::Store;
 
 namespace {
 constexpr int kTileThreads = 256;
-constexpr int kTileAhead = 8;              // rows that are on their way while one is computed, at most
+constexpr int kTileAhead = 8;              // the most rows that are copied ahead
 constexpr int64_t kTileShared = 32 << 10;  // bytes of shared memory for them
 }  // namespace
 
-// Teams are added in order; the block's sums go to the workspace.
+// Teams are added in order; the block's sums are written to the workspace.
 void Nest::fold_teams(const std::vector<size_t>& columns, int teams) {
   if (teams > 1) {
-    size_t bytes = 0;  // of an element, the widest of all sums
+    size_t bytes = 0;  // of the widest element of all sums
     for (size_t k : columns) bytes = std::max(bytes, size_of(codegen::accumulator(type_of(reduction(k)))));
     text_.line(str("__shared__ __align__(16) char f[", bytes * (teams * form_.lanes * form_.width), "];"));
   }

@@ -1,5 +1,5 @@
-// Values that belong to columns alone: computed before the loop over the rows of a kernel that keeps column
-// sums, where each thread has the same columns in every row.
+// Values that depend only on the column. They are computed before the loop over the rows in kernels that keep
+// column sums, where each thread has the same columns in every row.
 #include "compiler/codegen/cuda/nest.h"
 
 namespace lockstep::compiler::cuda {
@@ -12,7 +12,7 @@ constexpr int kHoisted = 64;  // registers of a thread for them and for its colu
 int registers(DType dtype) { return static_cast<int>(std::max<size_t>(4, size_of(dtype))) / 4; }
 }  // namespace
 
-// Ids grow from operands to users.
+// One pass suffices, because ids grow from operands to users.
 std::vector<bool> Nest::find_columns() const {
   std::vector<bool> out(plan_.items.size());
   for (size_t id = 0; id < out.size(); ++id) {
@@ -44,7 +44,7 @@ void Nest::hoist_columns(const ChunkStatements& statements, const std::vector<in
     if (one.column) left -= steps * width * registers(type_of(one));
   const auto ids = statements.closure(roots);
   auto ripe = [&](int id) { return statements.item(id).varies && of_columns_[id]; };
-  std::set<int> wanted;  // what something that is not of columns reads
+  std::set<int> wanted;  // read by something that depends on the row
   for (int id : roots)
     if (ripe(id)) wanted.insert(id);
   for (int id : ids)

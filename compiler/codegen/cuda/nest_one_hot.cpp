@@ -1,4 +1,5 @@
-// Rows that name one of their columns: sums of where(column == number of the row, x, 0).
+// Rows that name one of their columns: sums of where(column == number of the row, x, 0), where only one
+// element counts.
 #include "compiler/codegen/cuda/nest.h"
 
 namespace lockstep::compiler::cuda {
@@ -19,8 +20,8 @@ int Nest::one_hot(const ChunkStatements& statements, int id) const {
   return -1;
 }
 
-// Zeros before and behind leave an element as it is, but for -0, which becomes the 0 that the sum begins
-// with. Where the last loop writes elements, one that is read there may be written over already.
+// Adding zeros before and after keeps an element unchanged, except -0, which becomes the 0 with which the sum
+// begins. If the last loop writes elements, an element may already be overwritten when it is read there.
 bool Nest::takes(const ChunkStatements& statements, const Reduction& reduction) const {
   if (reduction.column || reduction.node->op != ops::sum || type_of(reduction) == DType::boolean)
     return false;

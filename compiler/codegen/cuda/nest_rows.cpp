@@ -1,5 +1,5 @@
-// Rows by teams of threads: a loop over the row for each stage of row reductions, in which lanes and then
-// warps meet.
+// Rows by teams of threads: a loop over the row for each stage of row reductions. Sums of lanes are combined
+// first, then those of warps.
 #include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
@@ -12,13 +12,13 @@ using codegen::Reduction;
 using codegen::Store;
 
 namespace {
-constexpr int kRowThreads = 128;  // of a block of teams of up to a warp
+constexpr int kRowThreads = 128;  // per block of teams of up to a warp
 constexpr int kMostUnrolled =
     8;  // chunks of a lane, up to which loops over them are unrolled and their values may stay in registers
 constexpr int64_t kWideRow = 224 << 10;   // bytes of shared memory for the chunks of a wide row
 constexpr int64_t kTwoRows = 112 << 10;   // where two blocks fit a multiprocessor
 constexpr int64_t kRowsAhead = 80 << 10;  // for the next rows of a block that keeps column sums
-constexpr int64_t kWideBlocks = 132;      // of wide rows, each time as many as fit a multiprocessor
+constexpr int64_t kWideBlocks = 132;      // of wide rows, for each block that fits on a multiprocessor
 constexpr int kVeryDear = 100;  // cost from which a value of a row is kept for the next loop over it
 }  // namespace
 
@@ -33,7 +33,7 @@ void Nest::row_kernel(bool column_sums) {
   const bool two =
       column_sums ? teams > 1 && plan_.row_reductions : staged_bytes_ > 0 && staged_bytes_ <= kTwoRows;
   const int resident = two ? 2 : 1;
-  const bool loops = wide && staged_bytes_ > 0;  // over rows, the next of which is on its way
+  const bool loops = wide && staged_bytes_ > 0;  // over rows, while the next one is being copied
   const int64_t grid = column_sums ? form_.row_blocks
                        : loops     ? std::min(plan_.rows, kWideBlocks * resident)
                                    : over(plan_.rows, teams);
@@ -81,7 +81,7 @@ void Nest::row_kernel(bool column_sums) {
   hoisted_.clear();
 }
 
-// The column sums of a team, and what its columns hold alone, before the loop over rows.
+// Declares the column sums of a team, and values of its columns, before the loop over rows.
 void Nest::open_column_sums(const ChunkStatements& statements, const std::vector<size_t>& columns) {
   for (size_t k : columns) {
     text_.line(str(type(reduction(k)), " e", k, "[", form_.steps, "][", form_.width, "];"));
@@ -103,8 +103,8 @@ void Nest::open_column_sums(const ChunkStatements& statements, const std::vector
   text_.close();
 }
 
-// Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums arrive there
-// ahead of time.
+// Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums are copied
+// there ahead of time.
 void Nest::stage_rows(const ChunkStatements& statements, bool column_sums, bool wide, int block) {
   staged_.clear();
   staged_bytes_ = 0;
@@ -145,7 +145,7 @@ void Nest::one_row(ChunkStatements& statements) {
     bool took = false;
     for (size_t k = 0; k < plan_.reductions.size(); ++k)
       if (reduction(k).stage == stage && takes(statements, reduction(k))) take(statements, k), took = true;
-    // An element may be written over where it was read, after a barrier.
+    // An element may be overwritten in the place where it was read, but only after a barrier.
     const bool meets =
         form_.whole_warps() &&
         std::any_of(plan_.reductions.begin(), plan_.reductions.end(), [&](const Reduction& one) {
@@ -158,7 +158,7 @@ void Nest::one_row(ChunkStatements& statements) {
   }
   row_items(plan_.stages);
   if (!writes_rows) return;
-  // An output of a row may lie where an input of the row was read.
+  // An output of a row may share the place of an input of the row.
   text_.line(form_.whole_warps() ? "__syncthreads();" : "__syncwarp();");
   text_.open(guarded_ ? "if (lane == 0 && live) {" : "if (lane == 0) {");
   for (const Store& store : plan_.stores)
@@ -168,7 +168,7 @@ void Nest::one_row(ChunkStatements& statements) {
   text_.close();
 }
 
-// Chunks that several stages read stay in registers, as they lie in memory, while there are registers for
+// Chunks that several stages read stay in registers, in their memory layout, while there are registers for
 // them.
 void Nest::keep_chunks(ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots) {
   kept_.clear();
@@ -177,7 +177,7 @@ void Nest::keep_chunks(ChunkStatements& statements, const std::vector<std::vecto
   statements.forget_names();
   for (const auto& [id, at] : staged_) statements.rename_chunk(id, str("x", id));
   if (!unrolled_) return;
-  int sums = 0;  // registers of a thread that column sums take, and values of columns
+  int sums = 0;  // registers of a thread for column sums and values of columns
   for (int id : hoisted_)
     sums += form_.steps * form_.width *
             static_cast<int>(std::max<size_t>(4, size_of(statements.item(id).dtype))) / 4;
@@ -189,8 +189,8 @@ void Nest::keep_chunks(ChunkStatements& statements, const std::vector<std::vecto
   for (const auto& some : stage_roots)
     for (int id : statements.closure(some, hoisted_))
       if (statements.item(id).varies && statements.loads_chunk(id)) ++uses[id];
-  // Rows that only the last stage reads are loaded with the others, so that they arrive while the first
-  // stages run.
+  // Rows that only the last stage reads are loaded together with the others, so that they arrive while the
+  // first stages run.
   for (auto& [id, count] : uses)
     if (plan_.stages > 1 && statements.item(id).stage == 0 && statements.reads_row(id)) ++count;
   for (auto [id, count] : uses) {
@@ -206,7 +206,7 @@ void Nest::keep_chunks(ChunkStatements& statements, const std::vector<std::vecto
   keep_values(statements, stage_roots, left);
 }
 
-// So do values that are dear to compute again, such as random numbers.
+// Values that are expensive to compute again, such as random numbers, stay in registers, too.
 void Nest::keep_values(const ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots,
                        int left) {
   std::set<int> seen;
@@ -272,7 +272,7 @@ void Nest::stage_loop(ChunkStatements& statements, int stage, const std::vector<
     if (kept_values_.count(id)) computed_.insert(id);
 }
 
-// Few chunks of a wide row hold the column that it names: the others have their own statements.
+// Few chunks of a wide row contain the column that the row names; the others get separate statements.
 void Nest::stage_chunk(ChunkStatements& statements, const std::vector<int>& ids, bool last,
                        const std::vector<size_t>& rows) {
   auto inside = [&] { accumulate(rows, last); };
@@ -295,7 +295,7 @@ void Nest::stage_chunk(ChunkStatements& statements, const std::vector<int>& ids,
   text_.close();
 }
 
-// An element's part in the sums of its row, and in the last loop of its column.
+// Adds an element to the sums of its row and, in the last loop, of its column.
 void Nest::accumulate(const std::vector<size_t>& rows, bool last) {
   for (size_t k : rows) {
     const Reduction& one = reduction(k);
@@ -310,7 +310,7 @@ void Nest::accumulate(const std::vector<size_t>& rows, bool last) {
           str("e", k, "[k][j] = ", functor(reduction(k)), "(e", k, "[k][j], t", reduction(k).item, ");"));
 }
 
-// Lanes meet, then warps.
+// Adds the sums of lanes, then those of warps.
 void Nest::meet(const std::vector<size_t>& rows) {
   const int lanes = std::min(form_.lanes, 32);
   for (size_t k : rows) {
@@ -323,7 +323,7 @@ void Nest::meet(const std::vector<size_t>& rows) {
     }
   }
   if (form_.whole_warps() && !rows.empty()) {
-    // Two places in turn: a warp may be a row ahead of the slowest, never two.
+    // Two places alternate: a warp may be one row ahead of the slowest, but never two.
     for (size_t k : rows) {
       text_.line(str("__shared__ ", type(reduction(k)), " m", k, "[2][32];"));
       if (position(reduction(k))) text_.line(str("__shared__ i32 d", k, "[2][32];"));
@@ -337,7 +337,7 @@ void Nest::meet(const std::vector<size_t>& rows) {
     }
     text_.close();
     text_.line("__syncthreads();");
-    int places = 1;  // of warps: those of absent ones are neutral, and the tree above them adds nothing
+    int places = 1;  // one per warp; absent ones are neutral, and the tree above them adds nothing
     while (places < form_.warps()) places *= 2;
     const std::string place = str("lane % ", places), there = str(place, " < ", form_.warps());
     for (size_t k : rows) {

@@ -1,5 +1,5 @@
-// Rows on their way into shared memory while earlier rows are computed: each thread fetches the chunks that
-// it will read itself.
+// Copies rows into shared memory while earlier rows are computed; each thread copies the chunks that it will
+// read itself.
 #include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 

@@ -1,4 +1,4 @@
-// NVRTC, opened at run time.
+// NVRTC: opened at run time, compiles sources directly, through the cache, or in the background.
 #include "compiler/codegen/cuda/nvrtc.h"
 
 #include <nvrtc.h>
@@ -24,13 +24,14 @@
 
 namespace lockstep::compiler::cuda {
 
-using namespace lockstep::cuda;  // the device and its driver, of core
+using namespace lockstep::cuda;  // the device and its driver, from core
 
 namespace {
 
 constexpr const char* kSourceName = "kernels.cu";
 constexpr int kLogLines = 12,
-              kSourceLines = 4;  // of the log; of the source before and after the line with the error
+              // Lines of the log; lines of the source before and after the one with the error.
+    kSourceLines = 4;
 
 struct Nvrtc {
 #define LS_NVRTC(X) \
@@ -41,7 +42,7 @@ struct Nvrtc {
 #define LS_NVRTC_DECLARE(name) decltype(&::nvrtc##name) name = nullptr;
   LS_NVRTC(LS_NVRTC_DECLARE)
 #undef LS_NVRTC_DECLARE
-  std::string why;  // why there is none; empty: there is one
+  std::string why;  // why NVRTC is missing; empty if it is present
   std::string version;
 };
 
@@ -102,7 +103,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
-// The line of the first error in a log: "kernels.cu(12): error: ..." is 12; 0 when there is none.
+// The line of the first error in a log: 12 for "kernels.cu(12): error: ..."; 0 if there is none.
 int first_error_line(const std::vector<std::string>& log) {
   const std::string start = str(kSourceName, "(");
   for (const auto& line : log)
@@ -174,7 +175,7 @@ std::string compile_cubin(const std::string& source, const std::string& target,
     if (rtc.GetProgramLogSize(program.handle, &size) == NVRTC_SUCCESS && size > 1) {
       log.resize(size);
       check(rtc.GetProgramLog(program.handle, log.data()), "nvrtcGetProgramLog");
-      log.resize(size - 1);  // its terminating zero
+      log.resize(size - 1);  // without its terminating zero
     }
     if (compiled == NVRTC_ERROR_INVALID_OPTION)
       throw UserError(str("NVRTC ", rtc.version, " does not take its flags (", join(flags, " "),
@@ -191,8 +192,8 @@ std::string compile_cubin(const std::string& source, const std::string& target,
 }
 
 namespace {
-// What is compiled beside its callers, until it is asked for. Its threads end before what they use does:
-// NVRTC is opened and logs are set up before it.
+// Compilations in the background, until they are requested. Its threads must end before the objects that they
+// use: so NVRTC is opened and logs are set up before it.
 class Begun {
  public:
   Begun() { (void)nvrtc_available(), (void)logs::enabled("source"); }

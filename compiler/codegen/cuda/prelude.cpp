@@ -15,8 +15,8 @@ template <int S> struct ls_bits_of; template <> struct ls_bits_of<1> { typedef u
 template <> struct ls_bits_of<4> { typedef u32 type; }; template <> struct ls_bits_of<8> { typedef u64 type; };
 )";
 
-// N neighbouring elements of S bytes, as they lie in memory; moved 16, 8, 4, 2 or 1 bytes at a time, to which
-// they are aligned.
+// N neighbouring elements of S bytes in their memory layout, moved in words of 16, 8, 4, 2 or 1 bytes, to
+// which they are aligned.
 constexpr std::string_view kMemory = R"(
 template <int S, int N> struct ls_raw {
   typedef typename ls_bits_of<S>::type bits;
@@ -102,7 +102,8 @@ LS_SCALAR(i32, i32, 4) LS_SCALAR(i64, i64, 8) LS_SCALAR(u8, u8, 1) LS_SCALAR(u16
 LS_SCALAR(f8_e4m3, f8_e4m3, 1) LS_SCALAR(f8_e5m2, f8_e5m2, 1)
 )";
 
-// Rounding to nearest even; float to integer towards zero, saturating, NaN to 0; integer to integer wraps.
+// Rounds to nearest even. Float to integer rounds towards zero and saturates; NaN becomes 0. Integer to
+// integer wraps.
 constexpr std::string_view kConvert = R"(
 LS_F float ls_round_bf16(float x) { return __uint_as_float(ls_pack_bf16(0.0f, x)); }  // the upper half; by pairs it is rounded at 4 times the rate
 LS_F float ls_round_f16(float x) { return ls_from_f16(ls_into_f16(x)); }
@@ -126,8 +127,8 @@ LS_BITS(f32, float, u32) LS_BITS(f64, double, u64) LS_BITS(bf16, float, u16) LS_
 LS_BITS(i32, i32, u32) LS_BITS(i64, i64, u64) LS_BITS(u8, u8, u8) LS_BITS(u16, u16, u16) LS_BITS(u32, u32, u32) LS_BITS(u64, u64, u64)
 )";
 
-// Integers wrap, and have no infinity: a division by zero gives 0, and so is its remainder. A NaN wins in
-// maximum and minimum. A shift by the width of the type or more leaves no bit but the sign.
+// Integers wrap, and have no infinity: a division by zero gives 0, and the remainder is 0, too. A NaN wins in
+// maximum and minimum. A shift by the width of the type or more leaves only the sign.
 constexpr std::string_view kArithmetic = R"(
 template <class I> LS_F I ls_guard(I i, i64 lo, i64 hi) { return i >= (I)lo && i < (I)hi ? i - (I)lo : 0; }
 LS_F i32 ls_clamp_rows(i32 x, i64 n) { return x < 0 ? 0 : x >= n ? (i32)(n - 1) : x; }
@@ -191,7 +192,7 @@ LS_F float ls_pow(float x, float y) { return (float)pow((double)x, (double)y); }
 LS_F float ls_fma(float a, float b, float c) { return fmaf(a, b, c); } LS_F double ls_fma(double a, double b, double c) { return fma(a, b, c); }
 )";
 
-// Trees: over the elements of a chunk and over lanes. The lane with the lower number is the first operand.
+// Trees over the elements of a chunk and over lanes. The lane with the lower number is the first operand.
 constexpr std::string_view kTrees = R"(
 struct ls_sum { template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return ls_add(a, b); } };
 struct ls_prod { template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return ls_mul(a, b); } };

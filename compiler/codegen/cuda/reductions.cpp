@@ -1,4 +1,4 @@
-// Fills tables and launches: as many entries as fit in a kernel's parameters go in one launch.
+// Fills tables and launches kernels; as many entries as fit in a kernel's parameters share a launch.
 #include "compiler/codegen/cuda/reductions.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool aligned(const void* p, DType dtype = DType::f32) {
 }  // to 4 elements
 int64_t blocks_for(int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; }
 
-// A table being filled; launched when it is full and at the end.
+// A table being filled; launched when it is full, and at the end.
 template <class Table>
 class Batch {
  public:
@@ -52,7 +52,7 @@ class Batch {
   CUfunction function_;
   Stream& stream_;
   const char* what_;
-  void* second_;  // the parameter after the table, where there is one
+  void* second_;  // the parameter after the table, if there is one
   int64_t blocks_ = 0;
 };
 
@@ -110,7 +110,7 @@ class CudaReductions : public Reductions {
           batch.add(RunEntry{run.at + first, from(first), count, 0, vector, half},
                     blocks_for(count, kAccumulateElements));
       };
-      // Where a few elements later everything is aligned, those go first.
+      // If everything is aligned a few elements later, those elements are processed first.
       int64_t head = 0;
       while (head < 4 && !all_aligned(head)) ++head;
       if (head == 4 || head >= run.count) {
@@ -248,7 +248,7 @@ class CudaReductions : public Reductions {
     SumEntry entry{
         static_cast<const char*>(sum.sources[0].at), sum.out, sum.row_squares, sum.rows, sum.width, 0, 0, 0};
     int kind = sum.width == 1 ? kFlat : sum.width <= kShortWidth ? kShort : kPieces;
-    // With squares unwanted, rows mean nothing: one flat row is the fastest.
+    // Without squares, the row structure is irrelevant: one flat row is fastest.
     if (!sum.row_squares) kind = kFlat, entry.rows = sum.rows * sum.width, entry.width = 1;
     bool vector = aligned(sum.out) && std::all_of(sum.sources.begin(), sum.sources.end(),
                                                   [](const Source& s) { return aligned(s.at, s.dtype); });
@@ -271,8 +271,8 @@ class CudaReductions : public Reductions {
     }
   }
 
-  // The entry's sources as distances from the first, shared with entries that have the same ones: tensors of
-  // one bucket do. Launches what the batch holds when there is no place left.
+  // The entry's sources as distances from the first. Entries with equal distances share them, as tensors of
+  // one bucket do. Launches the batch if there is no room left.
   static void place_deltas(const Sum& sum, Batch<SumTable>& batch, size_t& used, SumEntry& entry) {
     const size_t n = sum.sources.size() - 1;
     long long deltas[kSumDeltas];
@@ -303,7 +303,7 @@ class CudaReductions : public Reductions {
     };
   }
 
-  // Captured graphs keep pointers into scratch: what was once given out stays.
+  // Captured graphs keep pointers into scratch, so a returned buffer stays allocated.
   double* scratch_for(int64_t doubles) {
     const size_t bytes = doubles * sizeof(double);
     if (doubles == 0) return nullptr;
@@ -313,13 +313,13 @@ class CudaReductions : public Reductions {
 
   CudaDevice& device_;
   std::string cache_dir_;
-  std::array<SourceKernel, kMaxLefts + 1> accumulate_;  // where begun_
+  std::array<SourceKernel, kMaxLefts + 1> accumulate_;  // those that were begun
   std::array<bool, kMaxLefts + 1> begun_{};
   SourceKernel totals_, limbs_, limbs_finish_, norm_, copy_, add_, checksums_;
   std::map<std::pair<std::vector<int>, std::vector<bool>>, SourceKernel> sums_;
   std::vector<Buffer> scratch_;
   std::shared_ptr<const SourceModule> table_rows_;  // null until a step has sparse tables
-  Buffer stray_;                                    // a StrayId, in memory of the host
+  Buffer stray_;                                    // a StrayId, in host memory
 };
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Kernels around the exchange of gradients: partials, totals of rows, limbs, copies. They move 16 bytes at a
-// time where addresses allow.
+// Kernels around the exchange of gradients: partial sums, totals of rows, limbs, copies. They move 16 bytes
+// at a time if addresses allow.
 #include "compiler/codegen/cuda/reductions_source.h"
 
 #include "compiler/codegen/cuda/reductions_tables.h"
@@ -8,8 +8,8 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-// A row's pieces: thread t adds pieces t, t + 256, ... in order; the threads are added as a tree, the two
-// halves first.
+// A row's pieces: thread t adds pieces t, t + 256, ... in order; the threads' sums are added as a tree, the
+// two halves first.
 constexpr const char* kTotals = R"(
 extern "C" __global__ void __launch_bounds__(kThreads) row_totals(const __grid_constant__ TotalTable table) {
   __shared__ double sums[kThreads];
@@ -54,7 +54,7 @@ __device__ __forceinline__ void accumulate(const RunTable& table) {
   }
 }
 )";
-// 4 elements for each thread of a block; the ones from n on do not exist. A vector's last elements are read
+// 4 elements for each thread of a block; those from n on do not exist. The last elements of a vector are read
 // one by one.
 constexpr const char* kFour = R"(
 __device__ __forceinline__ float4 load4(const float* p, long long n, bool vector) {

@@ -1,5 +1,5 @@
 // The kernel of the last additions: a tree over sources in registers, and squares of rows. It moves 16 bytes
-// at a time where addresses allow; addresses never change the order of an addition.
+// at a time if addresses allow; addresses never change the order of an addition.
 #include "compiler/codegen/cuda/reductions_source.h"
 #include "compiler/codegen/cuda/reductions_tables.h"
 #include "core/base/error.h"
@@ -8,9 +8,9 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-// A tile is 4 elements for each of `lanes` threads. Vector: a thread has 4 neighbours; else elements lane,
-// lane + lanes, ... . The tree over accumulators goes from the highest bit of their index to the lowest in
-// both.
+// A tile is 4 elements for each of `lanes` threads. Vector: a thread has 4 neighbours; else it has elements
+// lane, lane + lanes, ... In both cases the tree over accumulators goes from the highest bit of their index
+// to the lowest.
 constexpr const char* kSum = R"(
 template <bool vector>
 __device__ __forceinline__ float4 load(const char* base, bool half, long long at, int lane, int lanes, long long n) {

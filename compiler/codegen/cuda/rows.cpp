@@ -1,5 +1,5 @@
-// index_add and embedding_grad: indices sorted stably by row, then each row summed in the order of its
-// indices. No float atomics.
+// index_add and embedding_grad: sorts indices stably by row, then sums each row in the order of its indices.
+// No float atomics.
 #include <algorithm>
 #include <array>
 
@@ -87,7 +87,7 @@ class RowSums : public LibraryCall {
     launch(kernels_[3], static_cast<unsigned>((count_ + 255) / 256), 1, 1, 256, 0, stream, bounds_args,
            text_);
 
-    // Wide accesses change no bit: columns are summed one by one.
+    // Wide accesses do not change bits, because columns are summed separately.
     int64_t lanes = 16 / size_;
     bool wide = width_ % lanes == 0 &&
                 (reinterpret_cast<uintptr_t>(updates) | reinterpret_cast<uintptr_t>(out)) % 16 == 0;

@@ -1,5 +1,5 @@
-// The kernels of row sums: a stable sort of the indices by 8 bits at a time, then one warp per row and slice
-// of columns. Integer counters in shared memory are the only atomics; their result does not depend on order.
+// CUDA C++ of row sums: a stable sort of the indices, 8 bits at a time, then one warp per row and slice of
+// columns. The only atomics are integer counters in shared memory, whose result does not depend on order.
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/text.h"

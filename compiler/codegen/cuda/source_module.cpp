@@ -96,7 +96,8 @@ SourceKernel::operator CUfunction() const {
 }
 
 namespace {
-// Of the process. Its threads end before what they use does: NVRTC is opened and logs are set up before it.
+// The modules of the process. Its threads must end before the objects that they use: so NVRTC is opened and
+// logs are set up before it.
 class SourceModules {
  public:
   SourceModules() { (void)logs::enabled("source"); }
@@ -125,9 +126,9 @@ class SourceModules {
 
  private:
   using Key = std::pair<int, std::string>;
-  static constexpr unsigned kMostThreads = 16;  // ranks of a host have as many each
+  static constexpr unsigned kMostThreads = 16;  // each rank of a host has as many
 
-  // What was begun for a device.
+  // The modules that were begun for a device.
   std::map<Key, std::shared_ptr<const SourceModule>> take(int ordinal) {
     std::lock_guard lock(mutex_);
     std::map<Key, std::shared_ptr<const SourceModule>> out;

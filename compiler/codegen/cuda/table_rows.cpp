@@ -1,4 +1,4 @@
-// Launches of the kernels of sparse tables: what lies where in scratch, and how many blocks there are.
+// Launches of the sparse-table kernels: the layout of scratch memory, and the numbers of blocks.
 #include "compiler/codegen/cuda/table_rows.h"
 
 #include <array>
@@ -9,19 +9,19 @@ namespace lockstep::compiler::cuda {
 
 namespace {
 constexpr int64_t kChunk = 2048;          // ids per block, as in the kernels' source
-constexpr int64_t kIdsOfBlock = 16;       // distinct ids, or rows, of kThreads threads
+constexpr int64_t kIdsOfBlock = 16;       // distinct ids, or rows, per kThreads threads
 constexpr unsigned kBlockThreads = 1024;  // of the kernels that number ids
 
 int64_t parts(int64_t count, int64_t each) { return (count + each - 1) / each; }
 
-// In scratch: keys and places twice each, totals, starts and what was found.
+// Places in scratch: keys and places twice each, totals, starts and results.
 struct Places {
   explicit Places(int64_t count) {
     const int64_t blocks = parts(count, kChunk);
     const std::array<int64_t, 7> words{count, count, count, count, 256 * blocks, count + 1, 2};
     for (size_t i = 0; i < words.size(); ++i) at[i + 1] = at[i] + parts(words[i] * 4, 256) * 256;
   }
-  std::array<int64_t, 8> at{};  // in bytes; the end
+  std::array<int64_t, 8> at{};  // in bytes; the last one is the end
 };
 
 long long kind_of(DType dtype) {

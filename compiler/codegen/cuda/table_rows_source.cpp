@@ -1,6 +1,6 @@
-// The kernels of sparse tables: sorted ids are numbered, 16 threads add the rows of an id in their order, and
-// rows go to their places. Integer counters in shared memory are the only atomics; their result does not
-// depend on order.
+// CUDA C++ for sparse tables: sorted ids are numbered, 16 threads add the rows of an id in their order, and
+// rows are written to their places. The only atomics are integer counters in shared memory, whose result does
+// not depend on order.
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/table_rows.h"
 #include "core/base/text.h"

@@ -1,4 +1,4 @@
-// What stands in for the CUDA target where its headers were not found when this program was built.
+// Replaces the CUDA target in builds that did not find CUDA's headers.
 #include "compiler/codegen/cuda/cuda_target.h"
 #include "core/base/error.h"
 

@@ -1,6 +1,6 @@
 // Attention forward and backward: blocks of query rows, scores in a small buffer, products on oneDNN's sgemm.
 // Probabilities are recomputed in the backward pass from the log-sum-exp (Dao et al., FlashAttention, 2022).
-// Heads of f16, and of bf16 where the processor does not multiply it, are widened into f32 and rounded once.
+// Heads of f16, and of bf16 on processors without bf16 instructions, are widened to f32 and rounded once.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace lockstep::compiler {
 
 namespace {
 using namespace rows;
-// One head as f32, [tokens, head_dim]: where it lies, or widened into scratch.
+// One head as f32, [tokens, head_dim]: in place, or widened into scratch.
 struct Panel {
   float* at;
   int64_t token;  // stride
@@ -26,7 +26,8 @@ class Attention : public AttentionCall {
     const int64_t panels = is_half(dtype_) ? (backward_ ? 4 : 2) * (tokens_ + keys_) * size_ : 0;
     return static_cast<size_t>(2 * kRows * keys_ + 64 + panels) * sizeof(float);
   }
-  // A head that is read, and room for one that is written; `room` moves behind what they took.
+  // Functions for a head that is read, and for one that is written. `room` advances past the scratch that
+  // they use.
   Panel read(const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens, float*& room) const {
     Panel panel = place(heads, base, b, h, tokens, room);
     for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t)
@@ -81,8 +82,8 @@ class Attention : public AttentionCall {
       write(out, out_[0], to, b, h, tokens_);
     }
   }
-  // Row i of the block's scores becomes exp(score - max), 0 where the row does not see; gives the sum (1 for
-  // a row that sees nothing) and the log-sum-exp (0).
+  // Row i of the block's scores becomes exp(score - max), 0 for keys that the row does not attend to. Returns
+  // the sum (1 for a row that attends to nothing) and the log-sum-exp (0).
   float softmax(void* const* args, float* row, int64_t b, int64_t h, int64_t i, Keys block,
                 float* sum) const {
     const Keys keys = row_keys_in(args, b, i, block);
@@ -153,7 +154,7 @@ class Attention : public AttentionCall {
     write(dk, out_[1], to[1], b, kv, keys_);
     write(dv, out_[2], to[2], b, kv, keys_);
   }
-  // Row i of scores and of do v: probabilities, and gradients of the scores.
+  // Row i of scores and of do v becomes probabilities, and gradients of the scores.
   void backward_row_of(void* const* args, float* p, float* ds, float delta, int64_t b, int64_t h, int64_t i,
                        Keys block) const {
     const float lse = static_cast<const float*>(args[5])[(b * heads_ + h) * tokens_ + i];

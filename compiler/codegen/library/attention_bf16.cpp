@@ -1,7 +1,7 @@
-// Attention of bf16 heads on the processor's products of bf16. A key head is packed once; blocks of query
-// rows meet it in chunks of keys, so scores of one block and chunk exist at a time. Products sum in f32; the
-// softmax is f32 and runs over the chunks; its probabilities and the gradients of scores are rounded to bf16
-// where a product reads them. The order of all sums follows from the shapes and the masks.
+// Attention of bf16 heads with the processor's bf16 instructions. A key head is packed once. Blocks of query
+// rows process it in chunks of keys, so only scores of one block and chunk exist at a time. Products sum in
+// f32, and the softmax over the chunks is f32. Its probabilities and the gradients of scores are rounded to
+// bf16 when a product reads them. The order of all sums depends only on the shapes and the masks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,7 @@ using namespace rows;
 using panels::filled, panels::kSide, panels::right_offset;
 constexpr int64_t kKeys = 256;  // per chunk
 
-// Takes parts of a thread's scratch; with a null base it counts their bytes.
+// Allocates parts of a thread's scratch; with a null base it counts their bytes.
 class Room {
  public:
   explicit Room(void* base) : base_(static_cast<char*>(base)) {}
@@ -41,7 +41,8 @@ class Bf16Attention : public AttentionCall {
   Bf16Attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out,
                 panels::Unit unit)
       : AttentionCall(node, in, out), unit_(unit), wide_(filled(size_)), deep_(filled(keys_)) {
-    chunk_ = std::min(kKeys, deep_), apart_ = chunk_ + kSide;  // rows of scores do not meet in one cache set
+    // Apart from a power of two, so that rows of scores do not share one cache set.
+    chunk_ = std::min(kKeys, deep_), apart_ = chunk_ + kSide;
   }
   std::string algorithm() const override {
     return str(AttentionCall::algorithm(), " keys=", chunk_, " ", panels::name(unit_));
@@ -93,7 +94,7 @@ class Bf16Attention : public AttentionCall {
              int64_t t) const {
     round_row(from, size_, by, reinterpret_cast<uint16_t*>(heads.at(base, b, h, t)));
   }
-  // Whole sides of panels.
+  // The keys of a block, widened to whole panels.
   Keys block_panels(void* const* args, int64_t b, int64_t i0, int64_t i1) const {
     const Keys keys = block_keys(args, b, i0, i1);
     if (!keys.count()) return keys;
@@ -142,7 +143,7 @@ class Bf16Attention : public AttentionCall {
       lse[i] = sum == 0 ? 0.0f : max + std::log(sum);
     }
   }
-  // The probabilities of row i and the chunk, 0 where the row does not see.
+  // The probabilities of row i and the chunk, 0 for keys that the row does not attend to.
   float softmax(void* const* args, float* s, uint16_t* p, int64_t b, int64_t h, int64_t i, Keys chunk,
                 RunningSoftmax* running) const {
     Keys keys = row_keys_in(args, b, i, chunk);
@@ -206,7 +207,7 @@ class Bf16Attention : public AttentionCall {
     for (int64_t r = 0; r < rows; ++r)
       write(f.dq + r * wide_, 1.0f, out_[0], args[reads_.inputs], b, h, i0 + r);
   }
-  // Row i of the chunk: probabilities and gradients of the scores.
+  // Row i of the chunk: probabilities, and gradients of the scores.
   void backward_row_of(void* const* args, const Backward& f, int64_t r, float delta, int64_t b, int64_t h,
                        int64_t i, Keys chunk) const {
     const Keys keys = row_keys_in(args, b, i, chunk);
@@ -221,8 +222,8 @@ class Bf16Attention : public AttentionCall {
   }
 
   panels::Unit unit_;
-  int64_t wide_, deep_;    // head_dim and keys, filled
-  int64_t chunk_, apart_;  // keys; a row of scores to the next
+  int64_t wide_, deep_;    // head_dim and keys, padded
+  int64_t chunk_, apart_;  // keys; distance between rows of scores
 };
 }  // namespace
 

@@ -13,7 +13,8 @@ namespace {
 constexpr int kLanes = 16;  // accumulators of a row sum
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-// exp for x up to 88 (and -inf): 2^n * p(r), Cephes coefficients; exact 0 below the smallest normal number.
+// exp for x up to 88 (and -inf): 2^n * p(r) with the Cephes coefficients; exactly 0 below the smallest normal
+// number.
 inline float exp_f32(float x) {
   float clipped = x < -87.3f ? -87.3f : x > 88.0f ? 88.0f : x;
   float n = (clipped * 1.44269504088896341f + 12582912.0f) - 12582912.0f;

@@ -13,8 +13,8 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 LS_AVX512_INLINE __mmask16 lanes(int64_t count) {
   return count >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << count) - 1);
 }
-// exp for x up to 88: 2^n p(r), Cephes' coefficients; NaN of NaN, and 0 below the smallest normal number:
-// subnormal ones cost hundreds of cycles.
+// exp for x up to 88: 2^n p(r) with the Cephes coefficients. NaN gives NaN. Results below the smallest normal
+// number are 0, because subnormal numbers cost hundreds of cycles.
 LS_AVX512_INLINE __m512 exp_of(__m512 x) {
   const __m512 least = _mm512_set1_ps(-87.3f);
   const __mmask16 normal = _mm512_cmp_ps_mask(x, least, _CMP_NLT_UQ);
@@ -47,7 +47,7 @@ LS_AVX512 float softmax_chunk(const float* s, int64_t count, float scale, uint16
   for (int64_t j = 0; j < count; j += 16) {
     const __mmask16 there = lanes(count - j);
     const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(there, s + j), by);
-    best = _mm512_mask_max_ps(best, there, x, best);  // of a NaN and a number the number
+    best = _mm512_mask_max_ps(best, there, x, best);  // of a NaN and a number, it keeps the number
   }
   const float before = running->max, most = _mm512_reduce_max_ps(best), max = most > before ? most : before;
   const __m512 top = _mm512_set1_ps(max);

@@ -1,5 +1,5 @@
-// dot and linear on oneDNN's sgemm. f16, and bf16 where the processor does not multiply it, are widened first
-// (a product of two is exact in f32), summed in f32 and rounded once, after the bias. f64 takes a plain loop
+// dot and linear on oneDNN's sgemm. f16, and bf16 on processors without bf16 instructions, are widened first
+// (the product of two is exact in f32), summed in f32 and rounded once, after the bias. f64 uses a plain loop
 // with a fixed order.
 #include <omp.h>
 
@@ -21,9 +21,9 @@ class Contraction : public HostCall {
     m_ = a_.free.count(), n_ = b_.free.count(), k_ = a_.contract.count(), batch_ = a_.batch.count();
     lie_a_ = lie_of(a_.free, a_.contract);
     lie_b_ = lie_of(b_.contract, b_.free);
-    // Blocks of at least about 8 Mflop, 4 of them where that is enough and one per 1.2 Gflop beyond (each
-    // block packs the other side anew: 8 blocks cost 5 to 20 % against 4 on products of 3 Gflop), cut along
-    // the longer side at multiples of 48 (oneDNN's register tile).
+    // Blocks of at least about 8 Mflop: up to 4 of them, beyond that one per 1.2 Gflop. Each block packs the
+    // other side again: 8 blocks cost 5 to 20 % more than 4 for products of 3 Gflop. They are cut along the
+    // longer side at multiples of 48 (oneDNN's register tile).
     const ProductBlocks cut = product_blocks(batch_, m_, n_, k_, 8e6);
     along_m_ = cut.along_m, step_ = cut.step, blocks_ = cut.count;
   }
@@ -78,8 +78,8 @@ class Contraction : public HostCall {
     return (along_m_ ? std::min(step_, m_) : m_) * (along_m_ ? n_ : std::min(step_, n_));
   }
 
-  // The product of f32 operands, block by block. `scratch`: where a thread keeps a block before it is rounded
-  // to halves.
+  // The product of f32 operands, block by block. `scratch`: a thread's block before it is rounded to bf16 or
+  // f16.
   void blocks(void* const* args, const float* a, const OperandSide& sa, MatrixLie la, const float* b,
               const OperandSide& sb, MatrixLie lb, float* scratch, int threads) const {
     bool half = is_half(dtype_);
@@ -100,8 +100,8 @@ class Contraction : public HostCall {
         for (int64_t i = 0; i < m1 - m0; ++i)
           std::memset(block_c + i * ldc, 0, static_cast<size_t>(n1 - n0) * 4);
       } else {
-        // A transposed left side is read by columns: chunks of k keep what is read in the cache (measured 240
-        // -> 286 Gflop/s at k = 4096).
+        // A transposed left side is read by columns. Chunks of k keep that data in the cache (measured 240 ->
+        // 286 Gflop/s at k = 4096).
         int64_t chunk = chunk_k(la.transposed);
         for (int64_t k0 = 0; k0 < k_; k0 += chunk) {
           int64_t k1 = std::min(k_, k0 + chunk);

@@ -1,4 +1,4 @@
-// Convolution on the CPU: which way computes a shape.
+// Convolution on the CPU: chooses the implementation for a shape.
 #include "compiler/codegen/library/convolution.h"
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// Nothing to multiply: the output is zeros, or the bias.
+// Nothing to multiply: the output is zeros or the bias.
 class EmptyConvolution : public HostCall {
  public:
   EmptyConvolution(const ConvolutionShape& shape, int64_t elements) : shape_(shape), elements_(elements) {}
@@ -30,10 +30,10 @@ class EmptyConvolution : public HostCall {
   int64_t elements_;
 };
 
-// An output of few positions makes oneDNN read all weights for a handful of them (measured at 512 channels,
-// 3x3 positions, 8 samples: 84 to 95 Gflop/s, columns 133 to 158). Where the processor multiplies bf16 that
-// is still faster than columns, which are f32, but for the gradient of the weight. Columns of more than this
-// are not kept.
+// For an output of few positions, oneDNN reads all weights for only these (measured at 512 channels, 3x3
+// positions, 8 samples: 84 to 95 Gflop/s; columns reach 133 to 158). With bf16 instructions oneDNN is still
+// faster than columns, which are f32, except for the gradient of the weight. Columns that need more than this
+// are not used.
 using Which = ConvolutionShape::Which;
 constexpr int64_t kFewWindows = 16, kManyWeights = 1 << 17, kMostColumns = 1 << 24;
 bool takes_columns(const ConvolutionShape& s) {
@@ -41,13 +41,13 @@ bool takes_columns(const ConvolutionShape& s) {
   return s.groups == 1 && s.windows() < kFewWindows && s.weights() >= kManyWeights &&
          s.n * s.windows() * s.channels * s.places() <= kMostColumns;
 }
-// oneDNN 2.6 multiplies bf16 in pairs of outputs, and in jit_bf16_1x1:avx512_core_bf16 (processors that
-// have no AMX) the last of an odd number has the next position's for its other half: wrong sums.
+// oneDNN 2.6 multiplies bf16 in pairs of outputs. In jit_bf16_1x1:avx512_core_bf16 (processors without AMX),
+// the last of an odd number of outputs is paired with data of the next position: wrong sums.
 bool has_odd_outputs_of_one_place(const ConvolutionShape& s) {
   return s.which == Which::input && s.places() == 1 && s.outputs / s.groups % 2 == 1;
 }
-// For a weight's gradient it multiplies bf16 in pairs of neighbouring windows, and where a row has one, and
-// they step by more than a pixel, the other half is what lies behind it in memory: wrong sums, or none.
+// For a weight's gradient it multiplies bf16 in pairs of neighbouring windows. If a row has one window, and
+// windows step by more than a pixel, the other half is whatever follows in memory: wrong sums, or NaN.
 bool has_rows_of_one_window(const ConvolutionShape& s) {
   return s.which == Which::weight && s.counts.back() == 1 && s.stride.back() > 1;
 }
@@ -59,7 +59,7 @@ bool widens_halves(const ConvolutionShape& s) {
           (!multiplies_bf16() || has_odd_outputs_of_one_place(s) || has_rows_of_one_window(s)));
 }
 
-// Columns want channels first; halves that are widened are, too.
+// Columns, and widened bf16 or f16, need channels first.
 bool wants_channels_last(const Graph& graph, const Node& node) {
   const ConvolutionShape shape = convolution_shape(graph, node);
   return shape.dtype != DType::f64 && !widens_halves(shape) && shape.dims() == 2 &&

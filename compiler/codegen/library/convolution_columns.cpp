@@ -1,6 +1,5 @@
-// Convolution as a product of columns, where the output has few positions: rows are windows, columns
-// (channel, place), in the order in which the weight lies. Blocks of channels, each on one thread; sums in
-// f32.
+// Convolution as a product of columns (im2col), for outputs of few positions: rows are windows, columns are
+// (channel, place) in the order of the weight. Works on blocks of channels, each on one thread; sums in f32.
 #include <omp.h>
 
 #include <algorithm>

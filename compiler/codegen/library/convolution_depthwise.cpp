@@ -1,7 +1,7 @@
-// The gradient of a depthwise convolution's weight, channels last, 16 channels at a time: oneDNN 2.6 has no
-// kernel of its own for it, and computes it as that of a convolution between so many groups, at 1 to 10
-// GFLOP/s. The sum of a place: windows of a row, rows, samples of a run, runs, each in its order; a block of
-// channels and a run of samples on one thread.
+// The gradient of a depthwise convolution's weight, channels last, 16 channels at a time. oneDNN 2.6 has no
+// special kernel for it: it computes a convolution of that many groups, at 1 to 10 GFLOP/s. The sum of a
+// place runs over windows of a row, rows, samples of a run, and runs, each in order. A block of channels and
+// a run of samples runs on one thread.
 #include <omp.h>
 
 #include <algorithm>
@@ -16,10 +16,11 @@ namespace lockstep::compiler {
 
 namespace {
 constexpr int64_t kLanes = 16;
-constexpr int64_t kTasks = 16;  // blocks of channels and runs of samples at least, where there are so many
+// At least this many blocks of channels and runs of samples, if there are as many.
+constexpr int64_t kTasks = 16;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 
-// Pixels of 16 channels of one sample: x within its padding, and y.
+// Pixels of 16 channels of one sample: x with its padding, and y.
 struct Tile {
   int64_t rows, columns;           // of y
   int64_t sizes[2];                // of the weight
@@ -27,7 +28,7 @@ struct Tile {
   int64_t x_rows, x_columns, lo_row, lo_column;
 };
 
-// Of `count` places beside one another, over one row of y: registers, one for each place.
+// For `count` adjacent places, over one row of y: one register per place.
 template <int kPlaces>
 [[gnu::always_inline]] inline void add_places(const Lanes* x, const Lanes* y, const Tile& t, Lanes* sums) {
   Lanes sum[kPlaces] = {};
@@ -73,7 +74,7 @@ LS_CLONES void add_sample(const Lanes* x, const Lanes* y, const Tile& t, Lanes* 
     }
 }
 
-// `count` pixels of `lanes` of `channels` channels, as f32; lanes beyond are 0.
+// `count` pixels with `lanes` of `channels` channels, as f32; further lanes are 0.
 template <class Widen, class Element>
 [[gnu::always_inline]] inline void take(const Element* from, int64_t count, int64_t channels, int64_t lanes,
                                         Lanes* to, Widen widen) {
@@ -137,7 +138,7 @@ class DepthwiseWeightGradient : public HostCall {
   }
 
  private:
-  // In vectors; a channel's places fit in, too.
+  // Number of vectors; a channel's places fit, too.
   int64_t per_thread() const { return tile_.x_rows * tile_.x_columns + tile_.rows * tile_.columns; }
   int64_t lanes_of(int64_t block) const { return std::min(kLanes, s_.channels - block * kLanes); }
 
@@ -149,7 +150,7 @@ class DepthwiseWeightGradient : public HostCall {
       take_bf16(static_cast<const uint16_t*>(base) + at, count, s_.channels, lanes, to);
   }
 
-  // Row `row` of a sample's x within its padding.
+  // Row `row` of a sample's x with its padding.
   void take_row(const void* x, int64_t sample, int64_t row, int64_t block, Lanes* to) const {
     const int64_t from_row = row - tile_.lo_row, first = std::max<int64_t>(0, tile_.lo_column),
                   last = std::min(tile_.x_columns, s_.spatial[1] + tile_.lo_column);
@@ -175,7 +176,7 @@ class DepthwiseWeightGradient : public HostCall {
     }
   }
 
-  // The sums of a block's runs, into the weight: [channels, places].
+  // Adds the sums of a block's runs and writes the weight: [channels, places].
   void write(Lanes* sums, int64_t block, void* to, float* room) const {
     const int64_t places = s_.places();
     for (int64_t run = 1; run < runs_; ++run)

@@ -1,7 +1,7 @@
 // Convolution by oneDNN's primitives, channels last inside. A block is a run of samples and a part of the
-// channels, both from the shape alone; it is one primitive, made for one thread and run on one. bf16 goes to
-// oneDNN where the processor multiplies it (products exact, sums in f32); elsewhere, and f16 everywhere, it
-// is widened first. The gradient of a weight is summed over runs of samples in their order.
+// channels; both depend only on the shape. It is one primitive, made for one thread and run on one. bf16 goes
+// to oneDNN on processors with bf16 instructions (products exact, sums in f32). Otherwise bf16, and f16 on
+// every processor, is widened first. The gradient of a weight is summed over runs of samples in their order.
 #include <omp.h>
 
 #include <algorithm>
@@ -20,11 +20,11 @@ using Which = ConvolutionShape::Which;
 using dnnl::memory;
 using Dims = memory::dims;
 
-constexpr int64_t kTasks = 8;       // blocks at least, where samples and channels allow it
+constexpr int64_t kTasks = 8;       // at least this many blocks, if samples and channels allow it
 constexpr int64_t kMostRuns = 64;   // runs of samples
 constexpr int64_t kLeastPart = 32;  // channels of a part
-// The same for the gradient of a weight in bf16, which turns its operands over once per part, and whose
-// products take less time than the sums of many runs: fewer of both, but for much work.
+// The same for the gradient of a weight in bf16. It reorders its operands once per part, and its products
+// take less time than the sums of many runs. So it uses fewer of both, unless there is much work.
 constexpr int64_t kHalfTasks = 4, kLeastHalfPart = 128;
 constexpr double kMuchWork = 4e9;
 
@@ -90,13 +90,13 @@ class DirectConvolution : public HostCall {
   };
   int64_t size() const { return static_cast<int64_t>(size_of(s_.dtype)); }
   bool forward() const { return s_.which == Which::forward; }
-  // Channels that parts cut: what is written.
+  // The channels that parts divide: those of the output.
   int64_t cut() const { return s_.which == Which::input ? s_.channels : s_.outputs; }
   int64_t part() const { return cut() / parts_; }
   int64_t part_channels() const { return s_.which == Which::input ? part() : s_.channels; }
   int64_t part_outputs() const { return s_.which == Which::input ? s_.outputs : part(); }
   int64_t part_weights() const { return s_.weights() / parts_; }
-  // Whether a block's side lies with the caller as the primitive has it.
+  // Whether the caller's layout of a block's side is that of the primitive.
   bool x_as_it_lies() const { return s_.channels_last && part_channels() == s_.channels; }
   bool y_as_it_lies() const { return s_.channels_last && part_outputs() == s_.outputs; }
   const Block& block_of(int64_t run) const { return (run + 1) * step_ <= s_.n ? full_ : rest_; }
@@ -104,7 +104,7 @@ class DirectConvolution : public HostCall {
   int64_t weight_tasks() const {
     return type_ == memory::data_type::bf16 && convolution_flops(s_) < kMuchWork ? kHalfTasks : kTasks;
   }
-  // Where samples alone are too few blocks, and where the gradient of a weight would be written once per run.
+  // If samples alone give too few blocks, or if the gradient of a weight would be written once per run.
   int64_t count_parts() const {
     if (s_.groups != 1) return 1;
     const int64_t wanted = s_.which == Which::weight ? weight_tasks() : (kTasks + s_.n - 1) / s_.n;
@@ -132,7 +132,7 @@ class DirectConvolution : public HostCall {
     return {with(samples, channels, spatial), type_,
             s_.channels_last ? channels_last_strides(whole) : row_major_strides(whole)};
   }
-  // Where it begins, in bytes.
+  // Its offset, in bytes.
   int64_t plain_at(int64_t first, int64_t channel, int64_t all, int64_t size_of_plane) const {
     return (first * all * size_of_plane + (s_.channels_last ? channel : channel * size_of_plane)) * size();
   }
@@ -147,7 +147,7 @@ class DirectConvolution : public HostCall {
     return {with(part_outputs(), part_channels(), s_.sizes), type,
             s_.channels_last ? channels_last_strides(whole) : row_major_strides(whole)};
   }
-  // Where a part of the caller's weight begins, in elements.
+  // The offset of a part of the caller's weight, in elements.
   int64_t weight_at(int64_t p) const {
     if (s_.which != Which::input) return p * part_weights();
     return p * part() * (s_.channels_last ? 1 : s_.places());
@@ -214,7 +214,7 @@ class DirectConvolution : public HostCall {
 
   int64_t x_room() const { return x_as_it_lies() ? 0 : full_.x_bytes(); }
   int64_t y_room() const { return y_as_it_lies() ? 0 : full_.y_bytes(); }
-  // Scratch of a thread: x and y of a block, and, where halves are widened, the caller's side of one of them.
+  // Scratch of a thread: x and y of a block and, if bf16 or f16 is widened, the caller's side of one of them.
   int64_t wide_bytes() const {
     return widens_ ? aligned_bytes(static_cast<size_t>(step_ * std::max(part_channels() * s_.elements(),
                                                                         part_outputs() * s_.windows())) *
@@ -237,7 +237,8 @@ class DirectConvolution : public HostCall {
     return at;
   }
 
-  // The caller's weight in the primitive's layout, part by part, by all threads: a copy has no order.
+  // Copies the caller's weight into the primitive's layout, part by part, by all threads: the order of copies
+  // is irrelevant.
   void place_weights(const void* from, void* to, void* room, int threads) const {
     if (widens_) {
       const int64_t run = s_.weights() / s_.outputs;
@@ -287,7 +288,7 @@ class DirectConvolution : public HostCall {
       narrow(s_.dtype, room + i * run, to + i * all * size_of_plane * size(), run);
   }
 
-  // Scratch of a thread for a block, or where the caller has what it reads and writes.
+  // A thread's scratch for a block, or the caller's memory if it can be used directly.
   struct Sides {
     char *x, *y, *room_at;
   };

@@ -1,4 +1,4 @@
-// A convolution of windows of one pixel each as a product, where tensors lie channels last: x is a matrix
+// A convolution of windows of one pixel each as a matrix product, for channels-last tensors: x is a matrix
 // [pixels, channels], y [pixels, outputs], the weight [outputs, channels].
 #include "compiler/codegen/library/convolution.h"
 #include "compiler/codegen/library/product.h"
@@ -8,7 +8,7 @@ namespace lockstep::compiler {
 namespace {
 using Which = ConvolutionShape::Which;
 
-// The product whose operands come in the other order.
+// The product with its operands in the other order.
 class OfSwapped : public HostCall {
  public:
   explicit OfSwapped(std::unique_ptr<LibraryCall> product) : product_(std::move(product)) {}
@@ -32,7 +32,7 @@ bool is_product(const ConvolutionShape& s) {
 
 std::unique_ptr<LibraryCall> make_product_convolution(const ConvolutionShape& s) {
   const int64_t pixels = s.n * s.elements(), c = s.channels, o = s.outputs;
-  // An operand: what the product keeps of it and what it sums over, each with its stride.
+  // An operand: the dim that the product keeps and the dim that it sums over, each with its stride.
   auto side = [](int64_t free, int64_t free_stride, int64_t contract, int64_t contract_stride) {
     return OperandSide{{}, {{free}, {free_stride}}, {{contract}, {contract_stride}}};
   };

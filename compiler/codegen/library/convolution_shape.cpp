@@ -21,7 +21,7 @@ bool lies_last(const Operand& operand) {
     if (operand.shape[d] > 1 && operand.strides[d] != strides[d]) return false;
   return true;
 }
-// Whether the tensors lie channels last: where one does not lie in the order of its dims, all do.
+// Whether the tensors are channels last: if one is not in the order of its dims, all must be.
 bool lie_last(const Node& node, const std::vector<Operand>& in, const Operand& out) {
   std::vector<const Operand*> tensors{&in[0], &in[1], &out};
   auto all = [&](auto holds) {

@@ -1,4 +1,4 @@
-// quantize, its halves and scaled_mm on the CPU, which has no units for float8: its numbers are exact in f32,
+// quantize, its halves and scaled_mm on the CPU, which has no float8 units: float8 numbers are exact in f32,
 // and so are products of two.
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr float kLeast = 1e-12f;  // of a largest magnitude, as everywhere
+constexpr float kLeast = 1e-12f;  // lower limit of a largest magnitude, the same on all devices
 constexpr int64_t kTile = 16;     // divides all sizes
 
 struct Scale {
@@ -92,7 +92,7 @@ class Quantize : public HostCall {
   bool rowwise_;
 };
 
-// Elements as they lie, by one scale.
+// The elements in order, by one scale.
 template <class F>
 class Cast : public HostCall {
  public:
@@ -134,7 +134,7 @@ class Transpose : public HostCall {
   int64_t rows_, columns_;
 };
 
-// Both sides widened, their product in f32, and one pass that scales, adds the bias and rounds.
+// Widens both sides, multiplies in f32, then one pass scales, adds the bias and rounds.
 class ScaledProduct : public HostCall {
  public:
   ScaledProduct(const std::vector<Operand>& in, int64_t m, int64_t n, int64_t k)

@@ -1,4 +1,4 @@
-// Which ops are library calls, and the way into oneDNN.
+// Which ops are library calls, and the entry into oneDNN.
 #include "compiler/codegen/library/library.h"
 
 #include <omp.h>
@@ -23,7 +23,7 @@ bool is_library_op(OpId op) {
   return row.library != Library::none || (row.own && row.own->definition.host);
 }
 bool accepts_strides(const Node& node, size_t index) {
-  // What has heads: q, k, v, o and their gradients; not lse, masks or a bias.
+  // Arguments with heads: q, k, v, o and their gradients; not lse, masks or a bias.
   const size_t inputs = node.inputs.size(), made = index - inputs;
   if (node.op == ops::sdpa) return index < 3 || (index >= inputs && made < 1);
   if (node.op == ops::sdpa_grad) return index < 5 || (index >= inputs && made < 3);
@@ -79,7 +79,8 @@ std::string library_version() {
 
 void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
            int64_t ldb, float beta, float* c, int64_t ldc) {
-  // The thread count is a property of the calling thread; one thread per block whatever the caller's team is.
+  // The thread count is a property of the calling thread: one thread per block, whatever the size of the
+  // caller's team.
   omp_set_num_threads(1);
   auto status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);
   LS_CHECK(status == dnnl_success, "dnnl_sgemm(", m, ",", n, ",", k, ") gave status ",

@@ -20,7 +20,7 @@ std::string_view name(Unit unit) {
 
 #if defined(__x86_64__)
 namespace {
-// The kernel keeps a thread's tiles only for a process that has asked.
+// The kernel saves a thread's tiles only for a process that has requested it.
 bool may_use_tiles() {
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
@@ -41,7 +41,7 @@ LS_AMX void release() { _tile_release(); }
 
 LS_AMX void multiply_amx(int64_t m, int64_t n, int64_t k, Left left, Right right, bool add, Sums sums) {
   const auto apart = static_cast<size_t>(left.stride) * 2, sums_apart = static_cast<size_t>(sums.stride) * 4;
-  asm volatile("" ::: "memory");  // loads of tiles name no memory to the compiler
+  asm volatile("" ::: "memory");  // tile loads do not tell the compiler which memory they read
   for (int64_t n0 = 0; n0 < n; n0 += 32)
     for (int64_t m0 = 0; m0 < m; m0 += 32) {
       const uint16_t *a = left.at + m0 * left.stride, *b = right.at + n0 * right.deep;

@@ -1,4 +1,4 @@
-// Packing of bf16 rows into panels, with AVX-512.
+// Packs bf16 rows into panels, with AVX-512.
 #include "compiler/codegen/library/avx512.h"
 #include "compiler/codegen/library/panels.h"
 
@@ -23,7 +23,7 @@ LS_AVX512_INLINE Pairs paired(__m512i a, __m512i b) {
                 second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   return {_mm512_permutex2var_epi64(low, first, high), _mm512_permutex2var_epi64(low, second, high)};
 }
-// Rows of 16 words become columns.
+// Transposes: rows of 16 words become columns.
 LS_AVX512_INLINE void transpose(__m512i* r) {
   __m512i t[16];
 #pragma GCC unroll 8

@@ -1,5 +1,5 @@
-// The gradient of max_pool: each window's number is added where its largest element was, windows in row-major
-// order, a channel of a sample on one thread. bf16 and f16 are added in f32 and rounded once.
+// The gradient of max_pool: each window's gradient is added at the position of its largest element, windows
+// in row-major order, a channel of a sample on one thread. bf16 and f16 are added in f32 and rounded once.
 #include <omp.h>
 
 #include <algorithm>
@@ -83,14 +83,14 @@ class MaxPoolGrad : public HostCall {
     for (size_t d = sizes.size(); d-- > 0; i /= sizes[d]) out[d] = i % sizes[d];
     return out;
   }
-  // The element at which a window begins; below 0 in the padding.
+  // The first element of a window; negative in the padding.
   List first_of(int64_t w) const {
     List out = coordinates(w, counts_);
     for (size_t d = 0; d < out.size(); ++d) out[d] = out[d] * window_.stride[d] - window_.lo[d];
     return out;
   }
-  // Whether a place of a window at the border is an element: where all of a window is -inf, its first place
-  // may lie in the padding.
+  // Whether a place of a window at the border is an element. If a whole window is -inf, its first place may
+  // be in the padding.
   bool is_element(int64_t w, int32_t place) const {
     const List first = first_of(w);
     for (size_t d = 0; d < first.size(); ++d) {
@@ -111,7 +111,7 @@ class MaxPoolGrad : public HostCall {
   Window window_;
   List spatial_, counts_;
   int64_t windows_, elements_;
-  List strides_, place_at_, window_at_;  // places and windows as offsets; their sum is an element's
+  List strides_, place_at_, window_at_;  // offsets of places and windows; their sum is an element's offset
   std::vector<List> place_dims_;
   std::vector<char> inside_;  // windows that touch no padding
 };

@@ -1,4 +1,4 @@
-// oneDNN's primitives, run on the calling thread's stream with memory that is handed in.
+// Runs oneDNN's primitives on the calling thread's stream with the caller's memory.
 #include "compiler/codegen/library/primitives.h"
 
 #include <omp.h>

@@ -1,5 +1,5 @@
-// Products of bf16 on AMX or AVX-512 bf16: oneDNN's matmul, one primitive for a block, made for one thread
-// and run on one.
+// bf16 products on AMX or AVX-512 bf16: oneDNN's matmul, one primitive per block, made for one thread and run
+// on one.
 #include <omp.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace lockstep::compiler {
 namespace {
 using dnnl::memory;
 
-// A matrix of a batch: dense rows or columns, or packed so before the product.
+// A matrix of a batch: dense rows or columns, or packed into that form before the product.
 struct Matrix {
   DimsOfRole batch, rows, cols;
   MatrixLie lie;
@@ -79,7 +79,7 @@ class Bf16Product : public HostCall {
     memory::desc a, b, c, bias, scratch;
     dnnl::matmul matmul;
   };
-  // Of a block of `size` along the side that is cut.
+  // For a block of `size` along the side that is cut.
   Plan plan(int64_t size) {
     const int64_t m = blocks_.along_m ? size : m_, n = blocks_.along_m ? n_ : size;
     constexpr auto type = memory::data_type::bf16;
@@ -135,7 +135,7 @@ class Bf16Product : public HostCall {
 }  // namespace
 
 std::unique_ptr<LibraryCall> make_bf16_product(const OperandSide& a, const OperandSide& b, bool bias) {
-  constexpr double kLeast = 1 << 18;  // below it a primitive costs more than it gains
+  constexpr double kLeast = 1 << 18;  // below this a primitive costs more than it saves
   const double m = static_cast<double>(a.free.count()), n = static_cast<double>(b.free.count()),
                k = static_cast<double>(a.contract.count());
   if (!multiplies_bf16() || a.batch.count() == 0 || 2 * m * n * k < kLeast) return nullptr;

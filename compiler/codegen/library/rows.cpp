@@ -1,4 +1,4 @@
-// index_add and embedding_grad: rows added in the order of the indices, columns in fixed blocks. bf16 and f16
+// index_add and embedding_grad: adds rows in the order of the indices, columns in fixed blocks. bf16 and f16
 // are added in f32 and rounded once.
 #include <omp.h>
 
@@ -18,7 +18,7 @@ constexpr int64_t kParallelBytes = 1 << 18;
 
 class RowSums : public HostCall {
  public:
-  // args[ids], args[rows]: which argument is which; out is [rows, width].
+  // args[ids], args[rows]: the positions of the arguments; out is [rows, width].
   RowSums(size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width, DType dtype)
       : ids_(ids), updates_(updates), count_(count), rows_(rows), width_(width), dtype_(dtype) {}
   size_t workspace(int threads) const override {
@@ -35,8 +35,9 @@ class RowSums : public HostCall {
       if (ids[i] < 0 || ids[i] >= rows_)
         throw UserError(
             str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
-    // Threads zero parts of the table, then add to cells of it: blocks of columns and, where those are fewer
-    // than threads, of rows. A row's addends are in one cell per column, in the order of the indices.
+    // Threads zero parts of the table, then add to cells of it: blocks of columns and, if there are fewer of
+    // those than threads, of rows. All addends of a row are in one cell per column, in the order of the
+    // indices.
     const int64_t tasks = (width_ + kColumns - 1) / kColumns;
     const int64_t parts = is_half(dtype_) || tasks >= threads ? 1 : threads;
     const int64_t bytes = rows_ * width_ * static_cast<int64_t>(size_of(dtype_));

@@ -1,4 +1,4 @@
-// Symbolic evaluation: views rewrite the index, everything else becomes an item.
+// Symbolic evaluation: views rewrite the index; every other value becomes an item.
 #include "compiler/codegen/loops/evaluate.h"
 
 #include <algorithm>
@@ -149,7 +149,7 @@ int Evaluator::view(const Node& node, const Index& index) {
   return at(node.inputs[0], inner);
 }
 
-// Values outside a guard are computed at a safe index and dropped.
+// Values outside a guard are computed at a safe index and discarded.
 int Evaluator::select(DType dtype, std::vector<Guard> guards, int inside, int outside) {
   Item item = make_item(ItemKind::select, dtype, 2);
   item.args = {inside, outside};

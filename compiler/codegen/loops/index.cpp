@@ -33,7 +33,7 @@ int64_t Indexer::high(const Expr& a) const {
   return out;
 }
 
-// n * (E / n) + E % n = E, wherever both stand with matching factors.
+// Applies n * (E / n) + E % n = E to all pairs with matching factors.
 Expr Indexer::recombined(Expr a) {
   for (bool again = true; again;) {
     again = false;
@@ -90,7 +90,7 @@ Expr divided(const Expr& a, int64_t g) {
   out.constant /= g;
   return out;
 }
-// a = n * whole + rest, coefficient by coefficient.
+// Splits a = n * whole + rest, coefficient by coefficient.
 std::pair<Expr, Expr> parted(const Expr& a, int64_t n) {
   Expr whole, rest;
   for (auto [id, k] : a.terms) (k % n == 0 ? whole.terms[id] = k / n : rest.terms[id] = k);
@@ -102,8 +102,9 @@ std::pair<Expr, Expr> parted(const Expr& a, int64_t n) {
 }
 }  // namespace
 
-// a = big + small with big a multiple of a factor of n that small stays below (factor 1: there is none): r *
-// 384 + c by 768 is r by 2.
+// Splits a = big + small, where big is a multiple of a factor of n, and small stays below that factor. Then a
+// divided by n is big divided by n. Example: r * 384 + c divided by 768 is r divided by 2. Factor 1: there is
+// no such split.
 Indexer::Separated Indexer::separated(const Expr& a, int64_t n) const {
   Separated best;
   for (auto [unused, coefficient] : a.terms) {
@@ -229,7 +230,7 @@ Lanes Indexer::lanes(const Expr& a) const {
     }
     Lanes inside = lanes(atom.inside);
     if (!inside.regular) return {false, 0, 1};
-    // A run of consecutive lanes that starts at a multiple of 16 stays within one period of n when 16 divides
+    // A run of consecutive lanes that starts at a multiple of 16 stays within one period of n if 16 divides
     // n.
     bool aligned = inside.stride == 1 && inside.multiple % kLanes == 0 && atom.n % kLanes == 0;
     if (inside.stride != 0 && (!aligned || (atom.kind == Kind::guard && atom.m % kLanes != 0)))

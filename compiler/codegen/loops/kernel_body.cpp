@@ -13,9 +13,10 @@
 namespace lockstep::compiler::codegen {
 
 namespace {
-constexpr int64_t kBeginStep = 16;  // elements: arguments stay aligned for vectors
+constexpr int64_t kBeginStep = 16;  // elements; keeps arguments aligned for vectors
 
-// The least element that a kernel reads of each input, in whole steps; its plan counts from there.
+// Moves each input's begin to the first element that the kernel reads, in whole steps; its plan then counts
+// from there.
 std::vector<int64_t> move_begins(const Graph& graph, Plan& plan) {
   const bool parts = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                  [](const Node& node) { return node.op == ops::slice; });

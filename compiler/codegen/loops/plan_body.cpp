@@ -1,4 +1,4 @@
-// Plans of bodies: the space, the reductions in order, the outputs at their level, and what it all costs.
+// Plans of bodies: the space, the reductions in order, the outputs at their level, and the costs.
 #include "compiler/codegen/loops/plan_body.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace lockstep::compiler::codegen {
 
 namespace {
 
-// Index of the reduced tensor at element (r, c).
+// The index into the reduced tensor for element (r, c).
 Index element_index(const Graph& body, const Node& node, const ReduceForm& form, Indexer& indexer) {
   const Shape& shape = body[node.inputs[0]].shape;
   const auto& across = form.column ? form.reduced : form.kept;
@@ -56,7 +56,7 @@ void place_output(const Graph& body, size_t output, Plan& plan, Evaluator& main,
   throw NoPlan(reason);
 }
 
-// Items reached from the stores and reductions; others (left by attempts) cost nothing.
+// Items reached from the stores and reductions. Other items (from failed attempts) cost nothing.
 std::vector<bool> reached(const Plan& plan) {
   std::vector<bool> need(plan.items.size());
   for (const auto& store : plan.stores)

@@ -1,4 +1,4 @@
-// Spaces of bodies.
+// Chooses candidate spaces of bodies.
 #include "compiler/codegen/loops/space.h"
 
 #include <algorithm>
