@@ -62,10 +62,10 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
   return plan;
 }
 
-// Over which mesh dim the body gathers weights while it computes, "" for none: dp_shard of ZeRO 3; and
-// dp_replicate where weights that are computed with rounded lie split along it alone, and each rank runs one
-// body, for which each is gathered once: it has one micro-batch, or runs all that it has together. Where
-// ranks run whole lanes, fewer lanes leave ranks without one, which take part in no body.
+// The mesh dim over which the body gathers weights while it computes; "" for none. It is dp_shard for ZeRO 3.
+// It is dp_replicate if weights that are rounded for compute are split only along it, and each rank runs one
+// body, which gathers each weight once: the rank has one micro-batch, or runs all of its own together. With
+// whole lanes, fewer lanes than ranks leave ranks without a lane, which run no body.
 std::string body_dim(const State& state, const Mesh& mesh, const StepPlan& plan, const Graph& traced) {
   if (mesh.size("dp_shard") > 1) return state.zero() == 3 ? "dp_shard" : "";
   const int64_t ranks = mesh.size("dp_replicate");
@@ -84,7 +84,7 @@ bool is_sparse(const State& state, const std::string& fqn) {
   return found && found.spec().sparse;
 }
 
-// What cannot have sparse tables, or split ones.
+// Refuses steps that cannot have sparse tables, or split ones.
 void check_sparse(const Graph& traced, const State& state, const Mesh& mesh, const CompileOptions& options) {
   for (const Node& node : traced.nodes) {
     if (node.op != ops::lane_rows) continue;
@@ -115,7 +115,7 @@ void check_sparse(const Graph& traced, const State& state, const Mesh& mesh, con
   }
 }
 
-// A mesh of model dims alone has one data rank.
+// Adds a data dim: a mesh with only model dims has one data rank.
 Mesh with_data_dim(Mesh mesh) {
   for (const auto& dim : mesh.dim_names)
     if (is_data_dim(dim)) return mesh;
@@ -143,8 +143,8 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   return sources;
 }
 
-// plan_step; `on_traced` is called with the graph of a micro-batch, `on_lowered` with a plan that nothing is
-// recomputed in, before its libraries' plans are made.
+// plan_step with hooks: `on_traced` gets the graph of a micro-batch; `on_lowered` gets a plan without
+// recomputation, before its libraries' plans are made.
 StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
                    const BatchShape& shape, const StepFunction& function, const CompileOptions& options,
                    const std::function<void(const Graph&)>& on_traced,
@@ -198,8 +198,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
       std::find_if(rows.begin(), rows.end(),
                    [](const PassRow& row) { return std::string_view(row.name) == "rematerialize"; }) -
       rows.begin();
-  // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads
-  // whole values.
+  // ZeRO 1 and 2 keep whole weights in the compute dtype; the reference evaluator reads whole values.
   Streaming streaming{.seed = options.backend != Backend::reference};
   if (streaming.seed && options.gather != GatherWhen::step)
     streaming.body_dim = body_dim(state, mesh, plan, traced);
@@ -207,7 +206,7 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
     plan.options.gather = GatherWhen::micro_batch, plan.options.reshard_after_forward = false;
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);
   return plan_within_budget(joint, options, [&](const std::vector<ValueId>& recomputed) {
-    PassContext own = context;  // several are planned side by side
+    PassContext own = context;  // several are planned at the same time
     own.recomputed = recomputed;
     const Graph whole = run_passes(joint, rows.subspan(again), own);
     StepPlan made = lowered(plan, whole, streaming, own);
@@ -229,7 +228,7 @@ BegunStep begin_step(const State& state, const std::vector<BatchField>& batch, c
                      const StepFunction& function, const CompileOptions& options) {
   const LiveMesh& mesh = state.mesh();
   BegunStep out;
-  // Kernels, and sums of gradients, compile while the plans of libraries are made.
+  // Kernels and gradient sums compile while the plans of libraries are made.
   std::unique_ptr<Reductions> sums;
   std::function<void(const StepPlan&)> begin;
   if (options.backend != Backend::reference) {
@@ -279,8 +278,7 @@ Step compile(State& state, BegunStep begun, const Step* lender) {
     });
     plan.kernels = distribute_kernels(world, plan.options, begun.sources);
   }
-  // Memory that is out or a library that is missing on one rank must not leave the others waiting for it
-  // below.
+  // If one rank runs out of memory or lacks a library, the others must not wait for it below.
   auto counted = std::make_shared<const CountedScalars>(plan, state);
   Step step = together(world, [&] {
     state.allocate();
@@ -292,7 +290,8 @@ Step compile(State& state, BegunStep begun, const Step* lender) {
         },
         lender);
   });
-  // Another processor or library on one rank would give other bits: better said now than found in the losses.
+  // Another processor or library on one rank would give other bits. It is better to report that now than to
+  // see it in the losses.
   if (world.size() > 1) compare(world, "before step 1", artifact_parts(step));
   if (world.rank() == 0 && logs::enabled("plan")) logs::topic("plan", step.describe());
   return step;

@@ -1,4 +1,4 @@
-// Constants are evaluated by the reference, in a graph of their own.
+// Checks constant ids: the reference evaluates them in a separate graph.
 #include "compiler/constant_ids.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace lockstep::compiler {
 namespace {
 constexpr int64_t kMostElements = int64_t{1} << 20;
 
-// The nodes that make `ids` alone.
+// The graph of only the nodes that `ids` depends on.
 Graph made_alone(const Graph& traced, ValueId ids) {
   Graph out = traced;
   out.inputs.clear();

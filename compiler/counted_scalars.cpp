@@ -1,4 +1,4 @@
-// Counts by what follows from a scalar in the traced step.
+// Counts updates of the tensors that depend on a scalar in the traced step.
 #include "compiler/counted_scalars.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ CountedScalars::CountedScalars(const StepPlan& plan, State& state) : state_(stat
     if (spec.role == Role::moment) moments_of[spec.of].push_back(spec.fqn);
   for (const auto& [name, tensors] : plan.of_scalars) {
     Counted one{name, without_cohort(name), 0};
-    // Those of the optimizer whose scalar it is: "optim." of "optim.bias1" and of "optim.bias1.2".
+    // The prefix of the optimizer that owns the scalar: "optim." for "optim.bias1" and "optim.bias1.2".
     std::string path = one.written.substr(0, one.written.rfind('.') + 1);
     const auto belongs = [&](const std::string& fqn) {
       return fqn.starts_with(path) && state.find_spec(fqn).spec().role == Role::moment;
@@ -67,7 +67,7 @@ std::string CountedScalars::read(int64_t step, State::Scalars& out) const {
   std::vector<std::vector<int64_t>> updates;
   for (const Cohort& cohort : cohorts_) updates.push_back(updates_of(cohort));
   const State::Scalars plain = state_.scalars(step);
-  std::map<int64_t, State::Scalars> others;  // by the updates before this step, where these are others
+  std::map<int64_t, State::Scalars> others;  // by number of earlier updates, if it differs from the step's
   const auto value = [&](const Counted& one, int64_t before) {
     if (before + 1 == step) return plain.at(one.written);
     auto [found, fresh] = others.try_emplace(before);
@@ -76,7 +76,7 @@ std::string CountedScalars::read(int64_t step, State::Scalars& out) const {
   };
   out = plain;
   for (const Counted& one : scalars_) {
-    if (!plain.count(one.written)) continue;  // the step refuses what nobody gives
+    if (!plain.count(one.written)) continue;  // the step refuses a missing scalar
     const std::vector<int64_t>& its = updates[one.cohort];
     out[one.name] = its.empty() ? plain.at(one.written) : value(one, its[0]);
     for (size_t i = 1; i < its.size(); ++i)
@@ -88,7 +88,7 @@ std::string CountedScalars::read(int64_t step, State::Scalars& out) const {
 
 bool CountedScalars::alike() const {
   const auto same = [&](const Cohort& cohort) { return updates_of(cohort).size() < 2; };
-  if (std::all_of(cohorts_.begin(), cohorts_.end(), same)) return true;  // whatever the scalars are
+  if (std::all_of(cohorts_.begin(), cohorts_.end(), same)) return true;  // regardless of the scalars
   State::Scalars unused;
   return read(1, unused).empty();
 }

@@ -1,4 +1,4 @@
-// One compilation, one broadcast.
+// Compiles kernels on rank 0 and broadcasts the machine code.
 #include "compiler/distribute_kernels.h"
 
 #include <chrono>

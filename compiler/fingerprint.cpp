@@ -1,4 +1,4 @@
-// Words of a step for the comparison of ranks.
+// Describes a step for the comparison of ranks.
 #include "compiler/fingerprint.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using Lines = std::vector<std::pair<std::string, std::string>>;
 std::string attr_words(const Attrs& attrs) {
   std::string out;
   for (const auto& [key, value] : attrs.items()) {
-    if (key == "types") continue;  // told by the tensors
+    if (key == "types") continue;  // the tensors show it
     out += str(" ", key, " ");
     std::visit(
         [&](const auto& v) {

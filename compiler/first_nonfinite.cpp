@@ -1,4 +1,4 @@
-// The search: the body unfused, every value an output that is looked at as soon as it is there.
+// The search: runs the body unfused; every value is an output that is checked as soon as it is ready.
 #include "compiler/first_nonfinite.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ std::string place_text(const Shape& shape, int64_t at) {
 }
 std::string value_text(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
-// What a rank saw. Minus infinity is often meant, as in a mask: it is told, and looked beyond.
+// What a rank found. Minus infinity is often intended, as in a mask: it is reported, and the search
+// continues.
 struct Seen {
   int64_t micro_batch = -1, output = -1;  // of the first NaN or inf; -1: none
   std::string text, minus, data;          // data: the place in a field of that micro-batch
@@ -34,7 +35,7 @@ class Look {
     const size_t at = output;
     const Value& value = body_.graph[body_.graph.outputs[at].value];
     const int64_t count = numel(value.shape);
-    if (seen_.micro_batch >= 0) return;  // the first of this rank is known
+    if (seen_.micro_batch >= 0) return;  // this rank's first one is already known
     if (!device_.addressable()) {
       copy_.resize(count * size_of(value.dtype));
       copy_to_host(device_, copy_.data(), data, copy_.size());
@@ -69,8 +70,8 @@ class Look {
   Seen seen_;
 };
 
-// Where a float of a micro-batch is not finite, as the data gives it; "" where all are. Infinities count
-// where there is no NaN.
+// The place of a non-finite float in the data of a micro-batch; "" if all are finite. Infinities count only
+// if there is no NaN.
 std::string place_in_data(const StepPlan& plan, const StepInput& input, int64_t micro_batch) {
   const int64_t samples = plan.fields[0].shape[0], first = micro_batch * samples;
   std::vector<std::vector<std::byte>> fields;
@@ -99,7 +100,7 @@ std::string place_in_data(const StepPlan& plan, const StepInput& input, int64_t 
   return infinite;
 }
 
-// One sentence of what all ranks saw.
+// Combines the findings of all ranks into one sentence.
 FirstNonFinite settled(const Seen& mine, Group& world) {
   const Json own = {mine.micro_batch,          mine.output,     mine.text, mine.minus,
                     number_text(mine.largest), mine.largest_of, mine.data};

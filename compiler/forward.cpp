@@ -49,7 +49,7 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   ids_ = id_bounds(builder->graph, reads);
   PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); },
                       options};
-  // A copy: tensors that the function kept still have their shapes.
+  // A copy, because tensors that the function kept still refer to the graph for their shapes.
   const Graph whole = differentiate(round_rows(builder->graph, context), context);
   graph_ = simplify(decompose(simplify(whole, context), context), context);
   if (options.backend == Backend::reference) {
@@ -61,7 +61,7 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   executable_ = std::make_unique<Executable>(graph_, kernels_, options);
 }
 
-// The outputs of the graph are the results alone: metrics have no step to be summed over.
+// The graph outputs only the results: metrics would need a step over which to be summed.
 void Forward::add_results(const std::shared_ptr<Builder>& builder, const std::vector<Tensor>& results,
                           const std::string& line) {
   auto refuse = [&](const std::string& what) {
@@ -90,7 +90,7 @@ void Forward::add_results(const std::shared_ptr<Builder>& builder, const std::ve
 Forward::~Forward() = default;
 Forward::Forward(Forward&&) noexcept = default;
 
-// A number of the random generator, where the device reads it.
+// An input of the random generator, at an address that the device reads.
 void* Forward::scalar(size_t input, const DrawnFrom& drawn) {
   const auto& of = graph_.inputs[input];
   const DType dtype = graph_[of.value].dtype;
@@ -104,7 +104,7 @@ void* Forward::scalar(size_t input, const DrawnFrom& drawn) {
     set_int(dtype, number, 0, value);
   Buffer& there = scalars_.try_emplace(input, 16, target_.device().memory()).first->second;
   target_.device().copy(there.data(), number, size_of(dtype), *stream_);
-  if (!target_.device().addressable()) stream_->synchronize();  // `number` ends here
+  if (!target_.device().addressable()) stream_->synchronize();  // `number` goes out of scope here
   return there.data();
 }
 

@@ -1,4 +1,4 @@
-// Searches the levels of recomputation for the cheapest whose arena fits.
+// Searches the levels of recomputation for the cheapest one whose arena fits.
 #include "compiler/memory_budget.h"
 
 #include <algorithm>
@@ -83,8 +83,9 @@ class Search {
     return least;
   }
 
-  // The place in the frontier, as if arenas fell along it: where the estimates put it and the middle are
-  // planned at once, again and again.
+  // The index in the frontier of the first level that fits, assuming that arenas shrink along it. An
+  // interpolation search: each round plans two levels at once, the one that the estimates predict and the
+  // middle.
   size_t first_that_fits() {
     const auto& frontier = choices_.frontier;
     size_t low = 0, high = frontier.size() - 1;
@@ -100,7 +101,7 @@ class Search {
     }
     return high;
   }
-  // A place between the two, whose arenas are known, by how far their estimates are from them.
+  // An index between the two, whose arenas are known, by interpolation between their estimates.
   size_t guess(size_t low, size_t high) {
     const auto& frontier = choices_.frontier;
     auto estimate = [&](size_t i) { return static_cast<double>(choices_.peak[frontier[i]]); };
@@ -113,11 +114,11 @@ class Search {
     return place;
   }
 
-  // A level, and copies to the host for what it is over the budget.
+  // A level, with copies to the host for the bytes that are over the budget.
   struct Way {
-    int64_t within = 0;  // of StepPlan::body_within; 0: it needs no copies
+    int64_t within = 0;  // as StepPlan::body_within; 0: it needs no copies
     int64_t arena = 0;
-    double seconds = 0;  // of the body, with what it stands still for copies
+    double seconds = 0;  // of the body, including stalls for copies
   };
   Way way(size_t level, int64_t budget) {
     const Tried& base = tried(level);
@@ -127,9 +128,10 @@ class Search {
     const ProgramBlock body = plan_body(plan);
     return {plan.body_within, base.arena - base.body + body.arena_bytes(), base.seconds + body.stall};
   }
-  // The place in the frontier whose body, with copies for the rest, takes the least time: what is given up
-  // first saves most bytes per flop, and the queue has time for some of the rest. Times are taken to fall and
-  // then to rise: places at even distances are tried, and then those around the best, closer.
+  // The index in the frontier whose body, with copies for the rest, takes the least time. The first values to
+  // be given up save the most bytes per flop, and the copy queue has time for some of the rest. It assumes
+  // that times fall and then rise: it tries evenly spaced indices, and then those around the best, closer
+  // together.
   StepPlan with_copies() {
     const auto& frontier = choices_.frontier;
     const size_t last = frontier.size() - 1;
@@ -197,8 +199,8 @@ class Search {
     measure(level, begun_.extract(level).mapped().get());
     return tried_.at(level);
   }
-  // Plans that are wanted soon: the first runs when it is asked for, the others on threads of their own
-  // meanwhile. What is asked of libraries is asked by the caller alone.
+  // Plans that will be needed soon. The first one runs when it is requested, the others on their own threads
+  // meanwhile. Only the caller's thread calls libraries.
   void begin(const std::vector<size_t>& levels) {
     bool by_caller = true;
     for (size_t level : std::set<size_t>(levels.begin(), levels.end())) {
@@ -214,7 +216,7 @@ class Search {
       } catch (const std::system_error&) {}  // no thread is to be had: the caller plans it
     return std::async(std::launch::deferred, plan);
   }
-  // Whether somebody may see the order: the user's passes and ops, and readers of logs, whose lines would
+  // Whether the order of planning is observable: by the user's passes and ops, or in logs, whose lines would
   // mix.
   static bool is_seen(const Graph& joint, const CompileOptions& options) {
     return !options.extra_passes.empty() ||
@@ -252,7 +254,8 @@ class Search {
   RematChoices choices_;
   bool in_turn_;  // see is_seen
   std::map<size_t, Tried> tried_;
-  std::map<size_t, std::future<StepPlan>> begun_;  // last: threads end before what they read
+  // Last, because threads must end before the data that they read.
+  std::map<size_t, std::future<StepPlan>> begun_;
 };
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Micro-batches by what a step mixes.
+// Chooses micro-batches by how a step mixes its samples.
 #include "compiler/micro_batch.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr int64_t kShared = 4;    // micro-batches, at least, that ranks share
-constexpr int64_t kSamples = 32;  // of one of them, at most
+constexpr int64_t kShared = 4;    // the least number of micro-batches, for ranks to share
+constexpr int64_t kSamples = 32;  // the most samples of a micro-batch
 
 bool trains(const Graph& traced) {
   return std::any_of(traced.outputs.begin(), traced.outputs.end(),
                      [](const GraphOutput& output) { return output.kind == OutputKind::state; });
 }
-// On so many samples; none where the function refuses them.
+// Traces on this many samples; none if the function refuses them.
 std::optional<Graph> trace_if_taken(const State& state, std::vector<BatchField> batch, int64_t samples,
                                     int64_t micro_batches, const StepFunction& function) {
   for (BatchField& field : batch) field.shape[0] = samples;
@@ -30,7 +30,7 @@ std::optional<Graph> trace_if_taken(const State& state, std::vector<BatchField> 
     return {};
   }
 }
-// One sample shows no mixing.
+// At least two, because one sample shows no mixing.
 constexpr int64_t shown(int64_t micro) { return std::max<int64_t>(micro, 2); }
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Counting and naming the parameters that tp leaves whole.
+// Counts and names the parameters that tp leaves whole.
 #include "compiler/model_dims.h"
 
 #include <algorithm>
@@ -42,7 +42,8 @@ std::string whole_on_tp(const State& state, const Mesh& mesh) {
   if (mesh.size("tp") < 2) return "";
   const auto whole = state.whole_on("tp");
   const auto all = parameters_of(state);
-  if (whole.empty() || whole.size() == all.size()) return "";  // all of them: refused
+  // If all are whole, need_split_on_tp refuses the mesh.
+  if (whole.empty() || whole.size() == all.size()) return "";
   constexpr size_t kShown = 6;
   std::vector<std::string> names;
   for (const auto& fqn : whole)

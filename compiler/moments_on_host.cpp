@@ -1,4 +1,4 @@
-// Moments by who reads them.
+// Selects moments by their readers.
 #include "compiler/moments_on_host.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Finder {
     else
       on_host_.insert(input.name);
   }
-  // Its only reader is an update, and nothing reads what that replaces it by.
+  // Whether its only reader is an update, and nothing reads the value that replaces it.
   bool is_of_its_update(ValueId v) const {
     if (readers_[v].size() != 1) return false;
     const Node& reader = whole_.node(readers_[v][0]);

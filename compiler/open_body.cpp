@@ -1,4 +1,4 @@
-// The body unfused, every value an output.
+// Builds the unfused body, with every value as an output.
 #include "compiler/open_body.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// Per output of the body: the parameter whose gradient it is, "" for the loss.
+// Per output of the body: the parameter whose gradient it is; "" for the loss.
 std::vector<std::string> parameters_of(const Phases& phases) {
   const Graph& whole = phases.whole;
   std::vector<std::string> out(phases.body.outputs.size());
@@ -42,10 +42,10 @@ std::vector<std::string> parameters_of(const Phases& phases) {
   return out;
 }
 
-// Every value an output, but for aliases and what travels.
+// Makes every value an output, except aliases and collectives in flight.
 void open(OpenBody& out, Opened what) {
   out.graph.outputs.clear();
-  const bool evaluated = out.options.backend == Backend::reference;  // every value is an array of its own
+  const bool evaluated = out.options.backend == Backend::reference;  // each value is an array of its own
   const auto places = evaluated ? PerValue<Place>() : places_of(out.graph);
   for (NodeId n : out.graph.node_ids()) {
     const Node& node = out.graph.node(n);
@@ -69,7 +69,7 @@ std::string OpenBody::op(size_t output) const {
   if (!node.body) return std::string(node.op.name());
   std::string out = fused_text(*node.body);
   for (size_t i = 0; out.empty() && i < node.body->nodes.size(); ++i)
-    out = node.body->nodes[i].op.name();  // of a kernel that only moves
+    out = node.body->nodes[i].op.name();  // of a kernel that only moves data
   return out;
 }
 std::string OpenBody::op_and_place(size_t output) const {
@@ -86,7 +86,7 @@ OpenBody open_body(const Step& step, const State& state, Opened what) {
   out.options = plan.options;
   out.options.fusion = false;
   if (out.options.backend == Backend::eager)
-    out.options.backend = Backend::native;  // the same op by op, and values share memory
+    out.options.backend = Backend::native;  // like eager, op by op, but values share memory
   const bool evaluated = out.options.backend == Backend::reference;
   out.device = evaluated ? &cpu_device() : &target_of(out.options).device();
   out.graph = plan.phases.body.graph;

@@ -1,4 +1,4 @@
-// Registered passes by name, and what is checked of their results.
+// Registered passes by name, and the checks of their results.
 #include "compiler/own_pass.h"
 
 #include <map>

@@ -98,7 +98,7 @@ const PassRow kPhasePasses[] = {
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},
     {"fuse", fuse_phase, false, Typed::no, "fusion", "last: what is left is what runs"},
 };
-// Others see the program of one rank of the model dims.
+// All other passes see the program of one rank of the model dims.
 bool sees_model_dims(std::string_view pass) { return pass == "cut_products" || pass == "partition_model"; }
 }  // namespace
 
@@ -106,7 +106,7 @@ std::span<const PassRow> step_passes() { return kStepPasses; }
 std::span<const PassRow> phase_passes() { return kPhasePasses; }
 
 namespace {
-// `from`: the key or the variable that names them.
+// `from`: the key or the variable that lists them.
 void check_skips(const std::vector<std::string>& skips, const char* from) {
   std::vector<std::string> known;
   for (auto table : {step_passes(), phase_passes()})
@@ -141,8 +141,8 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
 #else
   bool check = true;
 #endif
-  // Once the model is partitioned, its values and the state have the shapes of one rank: they are whole on
-  // the model dims.
+  // Once the model is partitioned, its values and the state have the shapes of one rank: on the model dims
+  // they are whole.
   PassContext local = context;
   local.layout_of = [&context](const std::string& fqn) {
     Layout layout = context.layout_of(fqn);

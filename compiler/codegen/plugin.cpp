@@ -1,4 +1,4 @@
-// Opening a backend's library.
+// Opens a backend's library and checks its version.
 #include "compiler/codegen/plugin.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Bodies of updates, for multi-tensor kernels.
+// Bodies of updates for multi-tensor kernels.
 #include "compiler/codegen/kernel.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
@@ -10,14 +10,14 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr double kDecayMark = 0.0078125001;  // stands for the weight decay while the row expands
+constexpr double kDecayMark = 0.0078125001;  // represents the weight decay while the op is expanded
 
 std::string gate_name(size_t k) { return str("gate", k); }
 std::string limit_name(size_t k) { return str("limit", k); }
 void add_largest(Tensor of) {
   of.builder()->graph.add_output(kLargest, "largest", abs(convert(of, DType::f32)).id());
 }
-// Whether every gate of a body is within its limit; undefined without gates.
+// Whether every gate of a body is within its limit; empty without gates.
 Tensor is_made(const std::shared_ptr<Builder>& builder, size_t gates) {
   Tensor within;
   for (size_t k = 0; k < gates; ++k) {
@@ -49,7 +49,7 @@ Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype) {
   for (size_t i = 0; i < out.size(); ++i)
     builder->graph.add_output(OutputKind::value, str("out", i), out[i].id());
 
-  // Wherever the mark stands as a constant, the per-tensor scalar takes its place.
+  // Replaces each constant that equals the mark by the per-tensor scalar.
   const Graph& old = builder->graph;
   Rewriter rewriter(old);
   int marks = 0;

@@ -1,5 +1,5 @@
-// Native and eager, as the sweep drives them: lowered like a phase of a step, kernels of all graphs in one
-// library.
+// Native and eager backends for the sweep of laws: graphs are lowered like a phase of a step, and all kernels
+// are in one library.
 #include "compiler/laws/backends.h"
 
 #include <cstring>
@@ -20,7 +20,7 @@ struct Compiled {
   std::vector<Graph> graphs;
 };
 
-// Updates are expanded here as they are inside the multi-tensor kernel.
+// Expands updates as the multi-tensor kernel does.
 Graph with_updates_expanded(const Graph& graph) {
   auto builder = std::make_shared<Builder>();
   PerValue<ValueId> map(graph.values.size(), kNoValue);

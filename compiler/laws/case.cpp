@@ -1,4 +1,4 @@
-// Samples of the op table, made into graphs and values.
+// Turns samples of the op table into graphs and values.
 #include "compiler/laws/case.h"
 
 #include <bit>

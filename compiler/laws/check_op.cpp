@@ -1,4 +1,4 @@
-// The laws, one after the other.
+// Runs the laws one after the other.
 #include "compiler/laws/check_op.h"
 
 #include <functional>
@@ -39,7 +39,7 @@ class Checker {
     }
     if (tried > 0) out_.laws.push_back(str(name, ": ", tried));
   }
-  // Bits of two threads are those of one.
+  // Also checks that two threads give the same bits as one.
   void backend(const std::string& name, Backend kind, const Target& target) {
     const std::vector<laws::Case> cases = cases_of(row_, true);
     if (!laws::not_taken(cases.at(0).graph).empty()) return;

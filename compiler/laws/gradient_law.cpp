@@ -18,10 +18,10 @@ double inner(const HostTensor& a, const HostTensor& b) {
 
 struct Gradient {
   Graph graph;             // node 0 is the op; outputs: the gradients that exist
-  std::vector<size_t> of;  // input of the op that each graph output belongs to
+  std::vector<size_t> of;  // the op input for each graph output
 };
 
-// Outputs that a gradient flows into: floats that are not statistics.
+// Outputs that have gradients: floats that are not statistics.
 std::vector<size_t> moving_outputs(const Case& made) {
   std::vector<size_t> moving;
   std::vector<TypedShape> out = types_of(made.graph, made.node().outputs);
@@ -55,7 +55,8 @@ Gradient differentiate(const Case& made, const std::vector<bool>& wants) {
   return result;
 }
 
-// A central difference of fourth order of the outputs against random cotangents, at `at` along `direction`.
+// A central difference of fourth order of the outputs, weighted by random cotangents, at `at` along
+// `direction`.
 double slope(const Graph& graph, const std::vector<HostTensor>& at, const std::vector<HostTensor>& direction,
              const std::vector<size_t>& moving, const std::vector<HostTensor>& cotangents) {
   auto loss = [&](double step) {
@@ -78,7 +79,8 @@ double slope(const Graph& graph, const std::vector<HostTensor>& at, const std::v
 
 Verdict gradient_equals_difference(const Case& made, bool integral) {
   std::vector<size_t> moving = moving_outputs(made);
-  if (!made.op->vjp || moving.empty() || made.op->id == ops::stop_gradient) return {};  // none on purpose
+  // Intentionally without a gradient.
+  if (!made.op->vjp || moving.empty() || made.op->id == ops::stop_gradient) return {};
   std::vector<bool> wants;
   for (const TypedShape& type : made.sample.in) wants.push_back(is_float(type.dtype));
   Gradient gradient = differentiate(made, wants);
@@ -103,7 +105,7 @@ Verdict gradient_equals_difference(const Case& made, bool integral) {
   if (!near(given, right, difference_tolerance()))
     return str("vjp ", number_text(given), ", finite difference ", number_text(right));
 
-  for (size_t i = 0; i < grads.size(); ++i) {  // a gradient is the same when it is the only one wanted
+  for (size_t i = 0; i < grads.size(); ++i) {  // a gradient is the same if it is the only one requested
     Gradient alone = differentiate(made, [&] {
       std::vector<bool> one(in.size(), false);
       one[gradient.of[i]] = true;
@@ -116,8 +118,8 @@ Verdict gradient_equals_difference(const Case& made, bool integral) {
   return "";
 }
 
-// sum(gradients times random weights), as a function of the op's inputs and of the gradients that come to it:
-// its gradient, by autodiff over the first gradient, against a finite difference.
+// Takes sum(gradients times random weights) as a function of the op's inputs and of the incoming gradients.
+// Compares its gradient, by autodiff over the first gradient, with a finite difference.
 Verdict second_gradient_equals_difference(const Case& made) {
   std::vector<size_t> moving = moving_outputs(made);
   if (!made.op->vjp || moving.empty() || made.op->id == ops::stop_gradient) return {};
@@ -174,7 +176,8 @@ Verdict second_gradient_equals_difference(const Case& made) {
     for (size_t r = 0; r < roots.size(); ++r)
       for (size_t i = 0; i < once.inputs.size(); ++i)
         if (once.inputs[i].value == ids[r]) {
-          moved[i] = make_tensor(DType::f64, at[i].shape);  // a tensor shares its elements with its copies
+          // A copy, because copies of a tensor share its elements.
+          moved[i] = make_tensor(DType::f64, at[i].shape);
           for (int64_t k = 0; k < at[i].size(); ++k) moved[i].set(k, at[i].at(k) + step * direction[r].at(k));
         }
     return evaluate(once, moved)[0].at(0);

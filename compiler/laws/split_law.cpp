@@ -12,7 +12,7 @@
 namespace lockstep::compiler::laws {
 
 namespace {
-// Elements [offset, offset + size) along `dim`.
+// Copies the elements of one index along `dim`.
 void copy_element(const HostTensor& from, int64_t at, HostTensor& to, int64_t there) {
   const size_t bytes = size_of(from.dtype);
   std::memcpy(to.data.data() + static_cast<size_t>(there) * bytes,
@@ -78,7 +78,7 @@ int64_t size_of_letter(const SplitRule& rule, const std::vector<TypedShape>& in,
   return 0;
 }
 
-// Parts of `size` on 1, 2 and 3 ranks: balanced, and with a first rank that holds one element.
+// Parts of `size` on 1, 2 and 3 ranks: even, and with only one element on the first rank.
 std::vector<std::vector<int64_t>> partitions(int64_t size) {
   std::vector<std::vector<int64_t>> made;
   for (int64_t ranks = 1; ranks <= 3; ++ranks) {
@@ -97,8 +97,8 @@ bool exact_on_integers(OpKind kind) {
   return kind == OpKind::contract || kind == OpKind::reduce || kind == OpKind::index || kind == OpKind::view;
 }
 
-// One letter over these parts: evaluates each rank's part, and compares what the ranks hold together with the
-// unsplit outputs.
+// Splits one letter into these parts: evaluates each rank's part, and compares the combined result of all
+// ranks with the unsplit outputs.
 std::string check_split(const Case& made, const Graph& graph, const std::vector<HostTensor>& inputs,
                         const SplitRule& rule, char letter, const std::vector<int64_t>& parts, bool exact) {
   const Node& node = graph.nodes[0];
@@ -154,7 +154,7 @@ Verdict splits_equal_whole(const Case& made, size_t* splits) {
       made.op->split ? made.op->split({made.op->id, in, made.sample.attrs, made.node().at}) : "", in, out);
   bool exact = exact_on_integers(made.op->kind);
   bool composite = made.op->kind == OpKind::composite || made.op->kind == OpKind::update;
-  std::vector<HostTensor> inputs;  // whole numbers where sums of them are exact; f64 where sums are rounded
+  std::vector<HostTensor> inputs;  // whole numbers if their sums are exact; f64 if sums are rounded
   for (size_t i = 0; i < in.size(); ++i)
     inputs.push_back(exact       ? random_tensor(in[i], made.sample, 50 + i, true)
                      : composite ? widened(made.inputs[i])

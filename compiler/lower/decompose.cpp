@@ -10,9 +10,9 @@
 namespace lockstep::compiler {
 
 namespace {
-// global_norm: exact sums by partition. Dropout of attention: no library draws its numbers. Updates are
-// expanded inside the multi-tensor kernel. Attention and convolution in f64 are for tests of gradients: they
-// expand, and their contractions run as any other.
+// Composites that stay: global_norm (partition makes its exact sums); updates (expanded inside the
+// multi-tensor kernel); composites that the target claims. Expanded although claimed: attention with dropout,
+// because no library draws its numbers; attention and convolution in f64, which are for tests of gradients.
 bool stays(const Op& row, const Node& node, const std::vector<Tensor>& inputs, const PassContext& context) {
   if (row.library == Library::attention && node.attrs.has("dropout")) return false;
   if ((row.library == Library::attention || row.library == Library::convolution) &&
@@ -24,7 +24,7 @@ bool stays(const Op& row, const Node& node, const std::vector<Tensor>& inputs, c
 }  // namespace
 
 namespace {
-// Code of one's own for another kind of device alone.
+// Refuses a registered op that has code only for another kind of device.
 void refuse_without_code(const Node& node, const Op& row, const PassContext& context) {
   const Target& target = target_of(context.options);
   if (!row.own || row.kind != OpKind::composite || row.expand ||

@@ -1,4 +1,4 @@
-// Finds sums of tables' gradients that only updates and norms read, and puts rows in their place.
+// Finds sums of tables' gradients that only updates and norms read, and replaces them by rows.
 #include "compiler/lower/gradients_by_rows.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Finder {
     for (const auto& output : graph.outputs) outputs_.insert(output.value);
   }
 
-  // The name of the table whose gradient the node sums, where the step takes few rows of it; else "".
+  // The name of the table whose gradient the node sums, if the step takes few of its rows; else "".
   std::string table_of(const Node& node) const {
     if (node.op != ops::sum_lanes || !graph_[node.inputs[0]].producer.valid()) return "";
     const Node& made = graph_.producer(node.inputs[0]);
@@ -41,7 +41,8 @@ class Finder {
   }
 
  private:
-  // Of its own: updates of several shapes, or ones that read a gradient twice, are none.
+  // Whether an update has only this gradient: updates of several shapes, or that read a gradient twice, do
+  // not count.
   static bool is_update_of(const Node& node, ValueId gradient) {
     return op_row(node.op).kind == OpKind::update && node.op != ops::put_rows && node.inputs[0] != gradient &&
            std::count(node.inputs.begin(), node.inputs.end(), gradient) == 1;

@@ -1,5 +1,5 @@
-// Finds trees of adds over pads that tile one dim, and makes them concats. Stacks many along the first dim,
-// where each lies in one piece.
+// Finds trees of adds over pads that tile one dim, and replaces them by concats. Stacks many parts along the
+// first dim, where each part is contiguous.
 #include "compiler/lower/join.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Joiner {
  public:
   explicit Joiner(const Graph& graph) : graph_(graph), users_(users_of(graph)) {}
 
-  // The parts of a value along one dim, when it is a sum of single-use pads along that dim.
+  // The parts of a value along one dim, if it is a sum of single-use pads along that dim.
   bool collect(ValueId v, bool root, int& dim, std::vector<Part>& parts) const {
     if (!graph_[v].producer.valid() || (!root && users_[v].size() != 1)) return false;
     const Node& node = graph_.producer(v);
@@ -62,7 +62,8 @@ class Joiner {
 
 constexpr size_t kMany = 8;
 
-// A stack of many along an inner dim, as one along the first, permuted: each can then be made where it lies.
+// Replaces a stack of many along an inner dim by one along the first dim, permuted: each part can then be
+// written in place.
 std::optional<ValueId> stacked_in_front(Graph& made, ValueId concat) {
   const Node node = made.producer(concat);
   const Shape whole = made[concat].shape;

@@ -1,4 +1,4 @@
-// Finds draws whose dim 0 is larger than the batch, and multiplies the sample that they read.
+// Finds draws whose dim 0 is larger than the batch, and multiplies their sample number.
 #include "compiler/lower/number_rows.h"
 
 #include <map>
@@ -27,7 +27,7 @@ Graph number_rows(Graph graph, const PassContext&) {
   Rewriter rewriter(graph);
   Graph& made = rewriter.graph();
   const ValueId first_sample = rewriter.at(sample);
-  std::map<int64_t, ValueId> first_row{{1, first_sample}};  // by the rows for each sample
+  std::map<int64_t, ValueId> first_row{{1, first_sample}};  // by the number of rows per sample
   for (const Node& node : graph.nodes) {
     const Shape shape = draws(node) ? graph[node.outputs.at(0)].shape : Shape{};
     const int64_t rows = shape.empty() || shape[0] <= samples ? 1 : (shape[0] - 1) / samples + 1;

@@ -1,4 +1,4 @@
-// Orders updates among the other nodes, and writes them as nodes.
+// Orders updates among the other nodes, and writes them as update nodes.
 #include "compiler/lower/outline_updates.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class Outliner {
   }
 
  private:
-  // Whether a node stands behind an update in place of what it reads.
+  // Whether a node must come after an update that replaces its input in place.
   bool reads_replaced() const {
     std::set<ValueId> replaced;
     for (const Node& node : old_.nodes) {
@@ -51,8 +51,8 @@ class Outliner {
   }
 
   const GraphOutput& output(const Target& target) const { return old_.outputs[target.output]; }
-  // A state that the step computes with in a rounded copy: the update that writes the state writes the copy,
-  // of its first output.
+  // A state that the step computes with in a rounded copy: the update that writes the state also writes the
+  // copy, of its first output.
   bool has_rounded_copy(const Target& target) const {
     return target.output >= 0 && rounded_.count(output(target).name);
   }
@@ -68,7 +68,7 @@ class Outliner {
       if (narrowed.count(input.value)) out.insert(input.name);
     return out;
   }
-  // States before values that replace nothing, and first of all the one that layers read rounded.
+  // States come before values that replace nothing; first of all comes the state that layers read rounded.
   void put_rounded_first(UpdateGroup& group) const {
     auto& targets = group.targets;
     const auto states = std::stable_partition(targets.begin(), targets.end(),
@@ -83,7 +83,7 @@ class Outliner {
           "of its own"));
   }
 
-  // Nodes that something needs once the groups are nodes of their own.
+  // Finds nodes that are still needed after the groups have become nodes.
   void find_live() {
     std::vector<ValueId> open;
     std::set<size_t> assigned;
@@ -105,13 +105,13 @@ class Outliner {
     }
   }
 
-  // Items of an order: nodes by number, then groups. kNone for a value that is given.
+  // Items of an order: nodes by number, then groups. kNone: a value that is given.
   static constexpr size_t kNone = -1;
   size_t item_of(ValueId v) const {
     if (made_by_[v] >= 0) return old_.nodes.size() + static_cast<size_t>(made_by_[v]);
     return old_[v].producer.valid() ? old_[v].producer.index() : kNone;
   }
-  // State that is replaced in place, and by which item.
+  // The states that are replaced in place, and the item that does it.
   std::map<ValueId, size_t> replacing() const {
     std::map<ValueId, size_t> out;
     for (NodeId n : old_.node_ids())
@@ -123,8 +123,8 @@ class Outliner {
     out.erase(kNoValue);
     return out;
   }
-  // An order in which each item comes behind what it reads, and before what replaces it; updates as late as
-  // can be, but those whose results travel.
+  // An order in which each item comes after the items that it reads, and before the items that replace its
+  // inputs. Updates come as late as possible, except those whose results travel.
   std::vector<size_t> order() const {
     const size_t nodes = old_.nodes.size();
     std::vector<std::set<size_t>> before(nodes + groups_.size());
@@ -169,7 +169,7 @@ class Outliner {
     if (out.size() < before.size()) refuse_both(missing);
     return out;
   }
-  // Something is wanted from before an update in place and from behind it.
+  // Both the old and the new value of a state that is replaced in place are needed.
   [[noreturn]] void refuse_both(const std::vector<size_t>& missing) const {
     const std::string way_out =
         " the old and the new value of a state that an optimizer replaces in place; compute it from one of "
@@ -203,7 +203,7 @@ class Outliner {
     return prune(made);
   }
 
-  // The state that a target replaces, which a step may assign without having read it.
+  // The state that a target replaces; a step may assign it without having read it.
   ValueId state_of(const Target& target, Graph& made, Rewriter& rewriter) const {
     if (const ValueId v = old_.find_input(output(target).name); v != kNoValue) return rewriter.at(v);
     const Value& value = old_[target.value];

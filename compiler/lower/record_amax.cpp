@@ -1,5 +1,5 @@
-// Finds products by delayed scales, and writes their maxima behind them, so that what they read dies as
-// before.
+// Finds products with delayed scales, and writes their maxima right after them, so that their inputs are
+// released as early as before.
 #include "compiler/lower/record_amax.h"
 
 #include <algorithm>
@@ -18,14 +18,14 @@
 namespace lockstep::compiler {
 
 namespace {
-// What only measures, and updates nothing, leaves histories alone, too.
+// A graph that only measures, and updates nothing, does not change histories.
 bool trains(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), is_delayed_product) &&
          std::any_of(graph.outputs.begin(), graph.outputs.end(),
                      [](const auto& output) { return output.kind == OutputKind::state; });
 }
 
-// A history of the state, and the maxima of this micro-batch that enter it.
+// A history in the state, and the maxima of this micro-batch for it.
 struct History {
   std::string fqn;
   Tensor entries;
@@ -63,7 +63,7 @@ class Recorder {
     for (size_t o = 0; o < made.size(); ++o) map[node.outputs[o]] = made[o];
   }
 
-  // Maxima as the product's expansion takes them, so that they are found once.
+  // Computes maxima exactly as the product's expansion does, so that they merge with those.
   void record(const Node& node, const PerValue<ValueId>& map) {
     AtLine line(node.at);
     const size_t x = place_of_x(node);
@@ -88,7 +88,7 @@ class Recorder {
     throw InternalError("a delayed scale's history is no state");
   }
 
-  // Where the maxima of this micro-batch stand: [rows, micro-batches], else zeros.
+  // A matrix [rows, micro-batches] with the maxima in this micro-batch's column, else zeros.
   Tensor own_column(Tensor maxima) {
     const int64_t micro_batches = context_.micro_batches;
     const Tensor sample(builder_, builder_->scalar_input("rng.sample", DType::i64));
@@ -106,7 +106,7 @@ class Recorder {
   }
 
   // One vector of many maxima, without those that are not finite. A concat of many is made part by part,
-  // where each maximum is found, and one of the whole would be too wide for a kernel where it is not.
+  // where each maximum is found; otherwise a concat of the whole would be too wide for a kernel.
   static Tensor finite(const std::vector<Tensor>& maxima) {
     std::vector<Tensor> groups;
     for (size_t first = 0; first < maxima.size(); first += kGroup) {
@@ -118,7 +118,7 @@ class Recorder {
     const Tensor all = concat(groups, 0);
     return where(isfinite(all), all, zeros_like(all));
   }
-  // Those of weights are found once a step, the others in each micro-batch.
+  // Maxima of weights are found once per step, the others in each micro-batch.
   void replace_histories() {
     const SourceLine at = builder_->graph.nodes.back().at;
     AtLine line(at);
@@ -132,7 +132,7 @@ class Recorder {
     const Tensor latest = max(apply1(ops::sum_lanes, {own_column(maxima)}), {1});
     int64_t of_lane = 0, of_weight = static_cast<int64_t>(of_micro_batch.size());
     for (const History& history : histories_) {
-      std::vector<Tensor> rows;  // all, or all but the gradient's, which is the last
+      std::vector<Tensor> rows;  // all, or all but the last one, the gradient's
       for (AmaxRow row : {kAmaxOfInput, kAmaxOfWeight, kAmaxOfGradient}) {
         int64_t& next = row == kAmaxOfWeight ? of_weight : of_lane;
         if (!history.largest[row].defined()) continue;
@@ -142,7 +142,7 @@ class Recorder {
       const auto found = static_cast<int64_t>(rows.size());
       const bool all = found == kAmaxRows;
       const Tensor before = all ? history.entries : slice(history.entries, 0, 0, found);
-      // The slice comes last: behind the sums, with all else.
+      // The slice comes last: after the sums, with everything else.
       const Tensor newest = reshape(concat(rows, 0), {found, 1});
       Tensor entries = slice(concat({newest, before}, 1), 1, 0, before.size(1));
       if (!all) entries = concat({entries, slice(history.entries, 0, found, kAmaxRows)}, 0);
@@ -150,7 +150,7 @@ class Recorder {
     }
   }
 
-  static constexpr size_t kGroup = 64;  // maxima that one kernel may read
+  static constexpr size_t kGroup = 64;  // the most maxima that one kernel may read
   const Graph& old_;
   const PassContext& context_;
   std::shared_ptr<Builder> builder_;

@@ -1,4 +1,4 @@
-// Finds rounded tables that only takes read, and puts the rounding behind them.
+// Finds rounded tables that only takes read, and moves the rounding after the takes.
 #include "compiler/lower/round_rows.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace lockstep::compiler {
 namespace {
 bool takes_rows(const Node& node) { return node.op == ops::embedding || node.op == ops::take; }
 
-// Values that are rounded whole so that a few of their rows are taken. A table may be rounded several times,
-// by a layer for each of its readers: all of them count together.
+// Values that are rounded whole although only a few of their rows are taken. If several readers each round a
+// table, their rows count together.
 PerValue<bool> rounded_for_rows(const Graph& graph) {
   std::map<ValueId, std::vector<ValueId>> rounded;  // by table
   for (const auto& input : graph.inputs)

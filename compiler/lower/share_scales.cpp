@@ -1,4 +1,4 @@
-// Finds products by delayed scales that read one tensor.
+// Finds products with delayed scales that read one tensor.
 #include "compiler/lower/share_scales.h"
 
 #include <map>
@@ -9,7 +9,7 @@
 namespace lockstep::compiler {
 
 Graph share_scales(Graph graph, const PassContext&) {
-  // A tensor that products read, and the steps of a history: the history of the first that does.
+  // {tensor that products read, length of the history} -> the history of the first product that reads it.
   std::map<std::pair<ValueId, int64_t>, ValueId> first;
   for (Node& node : graph.nodes) {
     if (!is_delayed_product(node) || node.attrs.flag("shares")) continue;

@@ -1,5 +1,5 @@
-// Common subexpressions by structure, and a table of laws. Only laws that are exact for every input bit
-// pattern stand here.
+// Merges common subexpressions by structure, and applies a table of laws. It has only laws that are exact for
+// every input bit pattern.
 #include "compiler/lower/simplify.h"
 
 #include <map>
@@ -14,7 +14,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// A law: when it holds for a node (inputs already rewritten), the value that replaces the node's only output.
+// A law: if it applies to a node (inputs already rewritten), the value that replaces the node's only output.
 struct Law {
   const char* name;
   std::optional<ValueId> (*apply)(const Graph&, const Node&);
@@ -39,8 +39,8 @@ const Law kLaws[] = {
        if (n.op == ops::convert && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
        return {};
      }},
-    {"reshape, broadcast to the same shape",  // but for barriers of rematerialize, which keep copies from
-                                              // being merged with originals
+    // But not barriers of rematerialize, which prevent copies from being merged with originals.
+    {"reshape, broadcast to the same shape",
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if (n.attrs.has("again")) return {};
        if ((n.op == ops::reshape || n.op == ops::broadcast) && same_type(g, n.inputs[0], n.outputs[0]))
@@ -104,7 +104,7 @@ Graph simplify(Graph graph, const PassContext& context) {
   Rewriter rewriter(graph);
   Graph& made = rewriter.graph();
   std::map<std::string, std::vector<ValueId>> seen;
-  std::map<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>> bodies;  // updates share them
+  std::map<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>> bodies;  // shared by updates
   for (const Node& node : graph.nodes) {
     OpKind kind = op_row(node.op).kind;
     std::vector<ValueId> inputs;

@@ -1,4 +1,4 @@
-// Walks back from assigned state and from what reads whole values.
+// Walks back from assigned state, and from nodes that read whole values.
 #include "compiler/lower/update_groups.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class GroupFinder {
   }
 
  private:
-  // Whether a value of this shape is computed element by element, so that it belongs to the body.
+  // Whether a value of this shape is computed elementwise, so that it belongs to the body.
   bool computed_inside(ValueId v, const Shape& shape) const {
     if (!graph_[v].producer.valid()) return false;
     const Node& node = graph_.producer(v);
@@ -58,8 +58,8 @@ class GroupFinder {
     return op_row(node.op).kind == OpKind::pointwise;
   }
 
-  // Values that rows of gradients and of state, scalars and constants give by rows. Not such scalars that are
-  // made of whole gradients: what they are made of is gathered, and more need not be.
+  // Values that are computed by rows from rows of gradients and state, scalars and constants. Scalars that
+  // depend on whole gradients are excluded: those gradients are gathered, and nothing else needs to be.
   void find_by_rows() {
     PerValue<bool> of_whole(graph_.values.size());
     for (const auto& input : graph_.inputs)
@@ -86,7 +86,7 @@ class GroupFinder {
     }
   }
 
-  // What is read whole behind the sums over micro-batches.
+  // Values that are read whole after the sums over micro-batches.
   void find_outlined() {
     std::vector<ValueId> open;
     for (const UpdateGroup& group : groups_)
@@ -110,7 +110,7 @@ class GroupFinder {
       for (ValueId input : node.inputs) open.push_back(input), read_whole_.insert(input);
     }
   }
-  // Not what those before it, or what is whole anyway, give again.
+  // A value is not outlined if everything that it is computed from is whole, outlined or a scalar anyway.
   void drop_repeated() {
     for (ValueId v : graph_.value_ids())
       if (outlined_[v]) {
@@ -120,7 +120,7 @@ class GroupFinder {
         });
       }
   }
-  // What the elements of a value are computed from, as far as nothing outlined.
+  // The values that the elements of a value depend on, up to the next outlined value.
   std::vector<ValueId> read_for(ValueId made) const {
     std::vector<ValueId> out, open{made};
     std::set<ValueId> seen;
@@ -136,8 +136,8 @@ class GroupFinder {
     return out;
   }
 
-  // A state that is replaced early may be read late, by way of values that are made together with the new
-  // one.
+  // A state that is replaced early may be read late, through values that are computed together with the new
+  // state.
   void keep_what_is_replaced() {
     std::map<ValueId, int> replaced_at;
     for (const UpdateGroup& group : groups_) replaced_at[replaced(group)] = depth_of(group);
@@ -164,7 +164,8 @@ class GroupFinder {
     }
   }
 
-  // How often the way to a value goes by rows and is whole again: whole, and as it is computed by rows.
+  // How often the path to a value goes by rows and becomes whole again; separately for the value as a whole
+  // and by rows.
   void find_depths() {
     for (const Node& node : graph_.nodes)
       for (ValueId v : node.outputs) {
@@ -202,8 +203,8 @@ class GroupFinder {
     return out;
   }
 
-  // Per value: computed from elements of a tensor, not from constants and scalars alone, which tensors of one
-  // shape share.
+  // Per value: whether it is computed from elements of a tensor. Values of only constants and scalars do not
+  // count, because tensors of one shape share them.
   PerValue<bool> of_elements() const {
     PerValue<bool> out(graph_.values.size());
     for (const auto& input : graph_.inputs) out[input.value] = !graph_[input.value].shape.empty();
@@ -221,8 +222,8 @@ class GroupFinder {
     return output < 0 ? kNoValue : graph_.find_input(graph_.outputs[output].name);
   }
 
-  // Groups that share arithmetic on elements, or of which one reads what the other replaces. Groups of two
-  // depths stay apart: whole values lie between them.
+  // Merges groups that share arithmetic on elements, or where one reads the state that another replaces.
+  // Groups of two depths stay separate, because whole values are between them.
   void merge() {
     const PerValue<bool> elements = of_elements();
     std::vector<size_t> root(groups_.size());

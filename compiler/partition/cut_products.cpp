@@ -1,4 +1,4 @@
-// Pieces of values, made by pieces of nodes; put together where they are read as a whole.
+// Cuts values into pieces, made by pieces of nodes, and puts them together for readers of the whole.
 #include "compiler/partition/cut_products.h"
 
 #include <algorithm>
@@ -92,9 +92,9 @@ class Cutter {
                         shards_ > 1 ? str(" (", wanted, " pieces on each of ", shards_, " ranks of tp)") : "",
                         "; choose a number that divides, or 1 for whole products"));
   }
-  // Where ranks have parts of sequences, what a product of columns reads is gathered, and the terms of a
-  // product of inner dims are exchanged. Where they have whole ones nothing is to be gathered, and terms are
-  // exchanged, and gathered again.
+  // Which collectives a product runs with. If ranks have parts of sequences, the input of a column product is
+  // gathered, and the terms of a row product are exchanged. If they have whole sequences, nothing is gathered
+  // before a product; terms are exchanged, and then gathered.
   std::vector<TravellingProducts> beside_collectives(const std::vector<NodeId>& products) const {
     std::map<ValueId, TravellingProducts> gathered;  // by input
     std::vector<TravellingProducts> out;
@@ -108,7 +108,8 @@ class Cutter {
       const Value& travels = columns ? x : y;
       TravellingProducts& one = columns ? gathered[node.inputs[0]] : out.emplace_back();
       one.flops += 2 * outputs * inner;
-      one.waves += context_.options.travel.wave * inner / 2;  // 2 flops for each, of a quarter of a wave
+      // 2 flops for each element of a quarter of a wave
+      one.waves += context_.options.travel.wave * inner / 2;
       one.collectives = shards_ > 1 ? 1 : columns ? 0 : 2;
       one.bytes = one.collectives * share * static_cast<double>(numel(travels.shape)) *
                   static_cast<double>(size_of(travels.dtype));
@@ -117,7 +118,7 @@ class Cutter {
     return out;
   }
 
-  // How a node runs on pieces: all that it makes is cut, and what it reads is cut, too, or whole.
+  // The way of a node on pieces: all its outputs are cut; its inputs are cut, too, or whole.
   std::optional<ShardWay> way_of(NodeId n) const {
     const Node& node = graph_.node(n);
     const Op& row = op_row(node.op);
@@ -134,8 +135,9 @@ class Cutter {
     }
     return {};
   }
-  // Token by token, from something that is in pieces, or what a product reads: the whole of it is its
-  // gathered pieces, then. Numbers of a dropout belong to elements of the whole.
+  // Whether a node follows its input in pieces: it works token by token, or it makes the input of a product,
+  // whose whole form is then its gathered pieces. Dropout does not follow, because its random numbers belong
+  // to elements of the whole.
   bool follows(const Node& node, const Op& row) const {
     const bool kind =
         row.kind == OpKind::pointwise || (row.kind == OpKind::composite && row.library == Library::none &&
@@ -163,9 +165,10 @@ class Cutter {
     for (ValueId v : node.outputs) cut_[v] = true;
     for (ValueId v : node.outputs)
       if (std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) { return !way_of(n); }))
-        put_together(v);  // here, so that what is kept for the backward pass is a value of the forward pass
+        // Here, so that a value that is saved for the backward pass belongs to the forward pass.
+        put_together(v);
   }
-  // A piece of the node: its outputs join the pieces of the whole ones.
+  // Writes one piece of the node: its outputs join the pieces of the whole outputs.
   void append(const Node& node, const std::vector<ValueId>& inputs) {
     std::vector<std::pair<DType, Shape>> types;
     std::vector<Shape> shapes;
@@ -176,7 +179,7 @@ class Cutter {
     for (size_t i = 0; i < made.size(); ++i) pieces_[node.outputs[i]].push_back(made[i]);
   }
 
-  // Of a whole value: broadcasts and constants of the size of a piece, else slices.
+  // The pieces of a whole value: broadcasts and constants of the size of a piece, else slices.
   const std::vector<ValueId>& parts_of(ValueId v, const SourceLine& at) {
     std::vector<ValueId>& parts = pieces_[v];
     if (!parts.empty()) return parts;
@@ -200,7 +203,7 @@ class Cutter {
     }
     return parts;
   }
-  // Whether all pieces of what it makes are alike.
+  // Whether all pieces of its outputs have equal types.
   bool is_even(const Node& node) const {
     if (node.op == ops::full) return true;
     if (node.op != ops::broadcast) return false;
@@ -222,7 +225,7 @@ class Cutter {
                                            {{"dim", Attr(int64_t{cut_of_all_.dim})}, {"pieces", Attr(true)}},
                                            {{value.dtype, value.shape}}, node.at)[0]);
   }
-  // What readers may as well compute again from its one input: no product, which reads memory, is among them.
+  // Whether readers may compute it again from its one input. This excludes products, which read memory.
   bool is_light(const Node& node) const {
     if (node.op == ops::linear || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
     const auto& readers = users_[node.outputs[0]];
@@ -233,7 +236,7 @@ class Cutter {
   const Graph& graph_;
   const PassContext& context_;
   const int64_t ranks_;
-  const int64_t shards_;  // parts of a sequence on ranks of its own
+  const int64_t shards_;  // ranks that share a sequence in parts
   PieceCut cut_of_all_;
   PerValue<std::vector<NodeId>> users_;
   Shape tokens_;                           // [sequences, tokens] of the batch

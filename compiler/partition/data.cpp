@@ -1,4 +1,4 @@
-// Partition over the data dims.
+// Partition over the data dims: rewrites the graph with split values and explicit collectives.
 #include "compiler/partition/data.h"
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace lockstep::compiler {
 
 namespace {
-// What is known of an old value in the new graph. Its forms are levels: 0 whole on every rank, 1 split over
-// the first of the data dims that the mesh has, in the order of splits (dp_shard, then dp_replicate), and so
-// on. At the last level each rank holds the rows that it updates.
+// The forms of an old value in the new graph, by level. Level 0 is whole on every rank. Level 1 is split over
+// the first data dim of the mesh in the order of splits (dp_shard, then dp_replicate), and so on. At the last
+// level each rank has the rows that it updates.
 struct Forms {
   ValueId level[3] = {kNoValue, kNoValue, kNoValue};
   ValueId row_squares;
@@ -40,7 +40,7 @@ class Partitioner {
     const Mesh& mesh = made_->graph.mesh;
     for (int dim = 0; dim < mesh.ndim(); ++dim)
       if (!is_data_dim(mesh.dim_names[dim]) && mesh.dim_names[dim] != "tp" &&
-          mesh.shape[dim] > 1)  // partition_model saw to tp
+          mesh.shape[dim] > 1)  // partition_model handled it
         throw UserError(str("mesh dim ", mesh.dim_names[dim], " has size ", mesh.shape[dim],
                             ": this version splits work over dp_replicate, dp_shard and tp; give it size 1, "
                             "or leave it out"));
@@ -49,7 +49,7 @@ class Partitioner {
       ValueId v = graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
       Layout layout = input.kind == InputKind::state ? context_.layout_of(input.name) : Layout{};
       const int level = level_of(input.name, layout);
-      // What belongs to a micro-batch: its data, and the index of its first sample.
+      // Values of a micro-batch: its data, and the index of its first sample.
       if (input.kind == InputKind::batch || input.name == "rng.sample")
         for (int dim : dims_) layout.set(dim, PerLane());
       graph[v].layout = layout;
@@ -74,7 +74,7 @@ class Partitioner {
   Tensor tensor(ValueId v) { return {made_, v}; }
   int rows() const { return static_cast<int>(dims_.size()); }  // the last level
   const std::string& dim_name(int dim) const { return made_->graph.mesh.dim_names[dim]; }
-  // All data dims together, as a collective names them.
+  // All data dims together, under the name that collectives use.
   Attrs on_data() const {
     return {{"mesh_dim", Attr(rows() == 1 ? dim_name(dims_[0]) : std::string(kDataDims))}};
   }
@@ -90,7 +90,7 @@ class Partitioner {
     return emit(ops::wait, {handle}, {{"types", Attr(types)}}, at)[0];
   }
 
-  // How a tensor of the state lies on the data dims.
+  // The level of a tensor of the state on the data dims.
   int level_of(const std::string& name, const Layout& layout) const {
     int level = 0;
     for (size_t d = 0; d < dims_.size(); ++d) {
@@ -108,7 +108,7 @@ class Partitioner {
     return level;
   }
 
-  // The value at a level: a slice of what is held, if a level before it is; else gathered, one dim after
+  // The value at a level: a slice of an existing form if that has a lower level, else gathered, one dim after
   // another.
   ValueId get(ValueId old, int level, const SourceLine& asked) {
     Forms& f = forms(old);
@@ -146,7 +146,7 @@ class Partitioner {
     if (node.op == ops::global_norm) return global_norm(node);
     if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return owned_[v]; }))
       return of_owned(node);
-    // A rounded copy of rows is rows: what is gathered is the smaller copy.
+    // A rounded copy of rows consists of rows: the smaller copy is gathered.
     const bool smaller =
         node.op == ops::convert && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
     if (const Forms& held = forms(node.inputs.empty() ? ValueId(0) : node.inputs[0]);
@@ -167,7 +167,7 @@ class Partitioner {
       forms(node.outputs[i]).level[update ? rows() : 0] = outputs[i].id();
   }
 
-  // Updates work on rows, which belong to ranks.
+  // Updates work on rows, which belong to ranks, so a scalar is refused.
   [[noreturn]] void refuse_scalar(const Node& update) const {
     std::string name;
     for (const auto& input : old_.inputs)
@@ -178,8 +178,7 @@ class Partitioner {
   }
 
   void sum_lanes(const Node& node) {
-    // A gradient that was rounded travels as what it was rounded to: widening it is the first part of its
-    // sum.
+    // A gradient that was rounded travels in the rounded dtype: widening it is the first part of its sum.
     ValueId source = node.inputs[0];
     if (const NodeId made = old_[source].producer; made.valid())
       if (const Node& wide = old_.node(made);
@@ -210,7 +209,7 @@ class Partitioner {
     f.row_squares = sums[1].id();
   }
 
-  // Sparse tables and their moments, and values that are known only once the body runs, or behind it.
+  // Marks sparse tables and their moments, and values that are known only when the body runs, or after it.
   void find_sparse() {
     sparse_ = owned_ = PerValue<bool>(old_.values.size());
     std::vector<ValueId> of_step, summed;
@@ -227,12 +226,12 @@ class Partitioner {
     }
     of_step_ = depends_on(old_, of_step), summed_ = depends_on(old_, summed);
   }
-  // Whether each rank has the rows that it owns, of a sparse table.
+  // Whether each rank has the rows of a sparse table that it owns.
   bool is_split(ValueId table) { return sparse_[table] && forms(table).level[1] != kNoValue; }
   ValueId held(ValueId table) { return forms(table).level[is_split(table) ? 1 : 0]; }
 
-  // Rows of a sparse table. Those that a micro-batch reads come to it before its body runs, where their ids
-  // follow from data: the table's rows may be other ranks'. Those of summed gradients are their owner's.
+  // Rows of a sparse table. Rows that a micro-batch reads are brought before its body runs, if their ids
+  // depend only on data, because other ranks may own them. Rows of summed gradients belong to the owner.
   void take_rows(const Node& node) {
     const ValueId table = node.inputs[0], old_ids = node.inputs[1];
     Attrs attrs = node.attrs;
@@ -250,7 +249,7 @@ class Partitioner {
     forms(node.outputs[0]).level[0] = emit(ops::take, {tensor(held(table)), ids}, attrs, node.at)[0].id();
     owned_[node.outputs[0]] = owned_[old_ids];
   }
-  // The first value that is computed as v is; backward may compute ids again.
+  // The first value with the same definition as v; backward may compute ids again.
   ValueId first_alike(ValueId v) {
     if (!old_[v].producer.valid()) return v;
     if (const auto known = alike_.find(v); known != alike_.end()) return known->second;
@@ -282,9 +281,9 @@ class Partitioner {
                         "2, or a placement: replicate on dp_shard)"));
   }
 
-  // Rows of all micro-batches, on every rank. Where the table is whole, each rank adds those of every id, and
-  // counts the squares of its part of them; else it adds those of the ids that it owns, and counts their
-  // squares: along dp_replicate, where all have the same rows, of its part.
+  // Rows of all micro-batches, on every rank. If the table is whole, each rank adds the rows of every id, and
+  // counts the squares of its part of them. Else it adds the rows of the ids that it owns, and counts their
+  // squares. Along dp_replicate, where all ranks have the same rows, each counts its part.
   void lane_rows(const Node& node) {
     Attrs gather = on_data(), sum = on_data(), part = on_data();
     gather.set("of", node.attrs.word("of"));
@@ -306,7 +305,7 @@ class Partitioner {
     forms(node.outputs[1]).row_squares =
         split && rows() == 1 ? made[2].id() : emit(ops::local_rows, {made[2]}, part, node.at)[0].id();
   }
-  // The gradient of a dense table: who updates rows of it looks for those among the rows that all ranks have.
+  // The gradient of a dense table: its updates look for their rows among the rows of all micro-batches.
   void spread_rows(const Node& node) {
     Attrs attrs = on_data();
     attrs.set("rows", node.attrs.integer("rows"));
@@ -315,7 +314,8 @@ class Partitioner {
     f.level[rows()] = emit(ops::spread_rows, {ids, taken}, attrs, node.at)[0].id();
     f.row_squares = forms(node.inputs[1]).row_squares;
   }
-  // Who has the table replaces its rows: every rank those of all ids, or those that it owns.
+  // Ranks with a whole table replace rows of all ids; else each rank replaces the rows of the ids that it
+  // owns.
   void put_rows(const Node& node) {
     const ValueId table = node.inputs[0];
     const int level = is_split(table) ? 1 : 0;
@@ -324,7 +324,7 @@ class Partitioner {
     for (size_t i = 1; i < node.inputs.size(); ++i) inputs.push_back(tensor(whole(node.inputs[i], node.at)));
     forms(node.outputs[0]).level[level] = apply_again(node, inputs, made_)[0].id();
   }
-  // Arithmetic on rows of owners is theirs.
+  // Arithmetic on rows of owners stays with the owners.
   void of_owned(const Node& node) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.push_back(tensor(whole(v, node.at)));
@@ -335,8 +335,8 @@ class Partitioner {
     }
   }
 
-  // A value that no data reaches (a constant count, the gradient of a parameter that the loss reads alone)
-  // counts once per micro-batch: plus a zero that is of the micro-batch, since nothing is less than itself.
+  // A value that depends on no data (a constant count, the gradient of a parameter that only the loss reads)
+  // counts once per micro-batch. Adding a zero computed from the micro-batch's data makes it depend on them.
   Tensor of_micro_batch(Tensor x, const SourceLine& at) {
     AtLine line(at);
     for (const auto& input : old_.inputs)
@@ -385,8 +385,8 @@ class Partitioner {
   std::vector<int> dims_;   // data dims of the mesh in the order of splits
   PerValue<bool> of_data_;  // computed from a micro-batch
   PerValue<bool> sparse_;   // inputs
-  // Computed from what the step replaces, sums, or takes of sparse tables; from summed rows of these; rows
-  // that their owners have.
+  // of_step_: computed from values that the step replaces, sums, or takes from sparse tables. summed_: from
+  // summed rows of these. owned_: rows that their owners have.
   PerValue<bool> of_step_, summed_, owned_;
   std::map<std::pair<ValueId, ValueId>, ValueId> fetched_;  // table and ids: the first take
   std::map<ValueId, ValueId> alike_;

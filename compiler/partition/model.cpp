@@ -1,4 +1,4 @@
-// The pass, what is done before it, and the check between its halves.
+// The pass, its preparation, and the check between its halves.
 #include "compiler/partition/model.h"
 
 #include <map>
@@ -35,16 +35,16 @@ Graph prepare_model(const Graph& graph, const PassContext& context, int mesh_dim
     for (ValueId v : node.inputs) in.push_back(made[v]);
     if (node.op == ops::convert) weight[node.outputs[0]] = weight[node.inputs[0]];
     if (node.op == ops::dropout) {
-      // Its numbers belong to elements of the whole tensor; a rank takes those of its part.
+      // Random numbers belong to elements of the whole tensor; a rank uses those of its part.
       out = op_row(ops::dropout).expand({in, node.attrs, builder});
     } else if (node.op == ops::linear && in.size() == 3 && weight[node.inputs[1]] == Shard(1)) {
-      // Each rank has a term of the product; the bias is no term.
+      // Each rank has a term of the product, but the bias is not a term.
       Tensor y = apply1(ops::linear, {in[0], in[1]});
       out = {y + in[2]};
     } else {
       out = apply_again(node, in, builder);
       if (node.op == ops::cross_entropy) {
-        // The count belongs to the data alone: of whole targets, once.
+        // The count depends only on the data: it is taken of whole targets, once.
         Tensor targets = in[1],
                ignored = full_like(targets, static_cast<double>(node.attrs.integer("ignore_index")));
         std::vector<int64_t> dims;

@@ -15,9 +15,9 @@ namespace lockstep::compiler {
 namespace {
 using Kind = Placement::Kind;
 using List = std::vector<int64_t>;
-// Terms of fewer elements are all gathered and added by every rank: one collective instead of two.
+// Terms with fewer elements are all gathered, and every rank adds them: one collective instead of two.
 constexpr int64_t kFew = 16384;
-// Starts that follow that of a gradient's terms before its sum is waited for.
+// Number of starts between that of a gradient's terms and the wait for its sum.
 constexpr int kStartsBetween = 2;
 
 class Localizer {
@@ -53,7 +53,7 @@ class Localizer {
           std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return !map_[v].defined(); }))
         flush_small();
       if (node.op == ops::redistribute) {
-        // What a wider value was made of travels in its place: the same terms in fewer bytes.
+        // The narrower source of a widened value travels instead: the same terms in fewer bytes.
         map_[node.outputs[0]] = moved(map_[node.inputs[0]], parse_placement(node.attrs.word("from")),
                                       parse_placement(node.attrs.word("to")), narrow_source(node.inputs[0]));
         continue;
@@ -85,7 +85,7 @@ class Localizer {
     }
   }
 
-  // Terms of small gradients travel together, once the next collective is due.
+  // Terms of small gradients travel together, when the next collective is due.
   bool small_gradient(const Node& node, const PerValue<std::vector<NodeId>>& users) const {
     if (node.op != ops::redistribute || node.attrs.word("from") != "Partial(sum)" ||
         node.attrs.word("to") != "Replicate")
@@ -128,7 +128,7 @@ class Localizer {
       attrs.set("once", once);
       return attrs;
     }
-    // Borders along a dim that is cut lie between whole groups: they shrink with the parts.
+    // Borders along a cut dim are between whole groups: they shrink with the parts.
     Attrs attrs = node.attrs;
     const Placement to = placement(node.outputs[0]);
     auto cut = [&](const char* attr) {
@@ -161,8 +161,8 @@ class Localizer {
     return map_[node.inputs[0]];
   }
 
-  // A dim of `shape` as (groups, ranks, rest), with the ranks first: [ranks, before, groups, rest, after];
-  // and back.
+  // Reshapes a dim of `shape` to (groups, ranks, rest), with the ranks first: [ranks, before, groups, rest,
+  // after]. And the inverse.
   Tensor ranks_first(Tensor x, const Placement& shard) const {
     Shape apart = x.shape();
     const int64_t size = apart[shard.dim];
@@ -173,7 +173,7 @@ class Localizer {
       if (d != shard.dim + 1) order.push_back(d);
     return ordered(reshape(x, apart), order);
   }
-  // Permuted; the same memory where only dims of size 1 change places.
+  // Permutes; a reshape is enough if only dims of size 1 change places.
   static Tensor ordered(Tensor x, const List& order) {
     Shape shape;
     List larger;
@@ -183,7 +183,7 @@ class Localizer {
     }
     return std::is_sorted(larger.begin(), larger.end()) ? reshape(x, shape) : permute(x, order);
   }
-  // [ranks, part...] -> the whole, of parts along the shard's dim.
+  // [ranks, part...] -> the whole, from parts along the shard's dim.
   Tensor put_together(Tensor stacked, const Placement& shard) const {
     Shape apart = stacked.shape();  // [ranks, before, size, after]
     const int64_t size = apart[shard.dim + 1];
@@ -192,7 +192,7 @@ class Localizer {
     List order;
     for (int64_t d = 1; d < static_cast<int64_t>(apart.size()); ++d) {
       order.push_back(d);
-      if (d == shard.dim + 1) order.push_back(0);  // behind the groups
+      if (d == shard.dim + 1) order.push_back(0);  // after the groups
     }
     Shape whole = stacked.shape();
     whole.erase(whole.begin());
@@ -209,7 +209,7 @@ class Localizer {
     stacked.insert(stacked.begin(), ranks_);
     return collective(ops::model_gather_start, x, stacked);
   }
-  // Pieces of a sequence, as stretches of memory, are gathered each to its place.
+  // Gathers pieces of a sequence, as ranges of memory, each to its place.
   Tensor gathered_whole(Tensor x, const Placement& shard) const {
     bool stretches = shard.groups > 1 && x.ndim() >= 3;  // of tokens
     for (int d = 0; d < shard.dim; ++d) stretches = stretches && x.size(d) == 1;
@@ -224,7 +224,7 @@ class Localizer {
   Tensor exchanged(Tensor stacked) const {
     return collective(ops::model_exchange_start, stacked, stacked.shape());
   }
-  // The sum over ranks, in their order; halves are added in f32 and rounded once.
+  // The sum over ranks, in their order. bf16 and f16 are added in f32 and rounded once.
   Tensor added(Tensor stacked, DType to) const {
     const bool halves = is_float(stacked.dtype()) && size_of(stacked.dtype()) < 4;
     Tensor terms = halves ? convert(stacked, DType::f32) : stacked;
@@ -255,13 +255,13 @@ class Localizer {
     return put_together(reshape(parts, each), from);
   }
 
-  // A start stands right behind what makes its input, a wait right before the first reader of what it brings:
-  // what is independent of it runs while it travels.
+  // Orders nodes: a start comes right after the node that makes its input, a wait right before the first
+  // reader of its result. Independent nodes run while the collective travels.
   Graph starts_early_waits_late(const Graph& graph) const {
     std::vector<NodeId> order;
     PerNode<bool> placed(graph.nodes.size());
     PerValue<bool> late(graph.values.size());
-    std::map<NodeId, std::vector<NodeId>> starts_behind;  // seen through views
+    std::map<NodeId, std::vector<NodeId>> starts_behind;  // also through views
     for (NodeId n : graph.node_ids()) {
       if (!is_start(graph.node(n))) continue;
       NodeId made = graph[graph.node(n).inputs[0]].producer;
@@ -279,7 +279,8 @@ class Localizer {
       if (auto behind = starts_behind.find(n); behind != starts_behind.end())
         for (NodeId start : behind->second) self(self, start);
     };
-    std::vector<std::pair<int, NodeId>> sums;  // {starts before it, sum over micro-batches of what travels}
+    // {number of earlier starts, sum over micro-batches of a travelling value}
+    std::vector<std::pair<int, NodeId>> sums;
     int starts = 0;
     for (NodeId n : graph.node_ids()) {
       const Node& node = graph.node(n);
@@ -293,7 +294,7 @@ class Localizer {
       const OpKind kind = op_row(node.op).kind;
       bool of_wait = node.op == ops::model_wait;
       for (ValueId v : node.inputs) of_wait = of_wait || late[v];
-      // Waits, and what only puts their result into shape.
+      // Waits, and nodes that only reshape their result.
       if (of_wait && (node.op == ops::model_wait || node.op == ops::convert || node.op == ops::sum ||
                       kind == OpKind::view)) {
         for (ValueId v : node.outputs) late[v] = true;
@@ -316,7 +317,7 @@ class Localizer {
   std::shared_ptr<Builder> made_;
   PerValue<Tensor> map_;
   std::vector<const Node*> small_,
-      sums_;  // terms that wait for company, and the sums over micro-batches that read them
+      sums_;  // terms that wait to travel together, and the sums over micro-batches that read them
 };
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Placements of the joint graph on one model dim: node by node, the way that moves the fewest bytes.
+// Placements of the joint graph on one model dim: for each node, the way that moves the fewest bytes.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -57,7 +57,7 @@ class ModelPlacer {
     for (NodeId n : old_.node_ids()) {
       if (done[n]) continue;
       place(old_.node(n));
-      // A gradient is complete where it is made: its sum over ranks travels while backward goes on.
+      // A gradient is complete where it is made: its sum over ranks travels while backward continues.
       for (ValueId v : old_.node(n).outputs)
         for (NodeId reader : users_[v])
           if (!done[reader] && old_.node(reader).op == ops::sum_lanes)
@@ -92,7 +92,7 @@ class ModelPlacer {
     if (from.kind == Kind::partial) return to.kind == Kind::shard ? part : 2 * part;
     return to.kind == Kind::shard ? part / static_cast<double>(ranks_) : part;
   }
-  // Of a value in pieces that were gathered, each for its product: their whole forms; else none.
+  // For a value in pieces, each gathered for its product: their whole forms; else none.
   std::vector<ValueId> gathered_pieces(ValueId old) const {
     const NodeId producer = old_[old].producer;
     if (!producer.valid() || !old_.node(producer).attrs.flag("pieces")) return {};
@@ -104,7 +104,7 @@ class ModelPlacer {
   double least_cost(ValueId old, const Placement& to) const {
     return to == Replicate() && !gathered_pieces(old).empty() ? 0 : nearest_form(old, to).first;
   }
-  // The form from which a placement costs least.
+  // The form from which a placement is cheapest.
   std::pair<double, const Form*> nearest_form(ValueId old, const Placement& to) const {
     std::pair<double, const Form*> best{std::numeric_limits<double>::infinity(), nullptr};
     for (const Form& have : forms_[old])
@@ -117,7 +117,7 @@ class ModelPlacer {
     return nullptr;
   }
 
-  // The value in a placement: there already, made anew where that costs nothing, or moved.
+  // The value in a placement: existing, recomputed if that costs nothing, or moved.
   ValueId form(ValueId old, const Placement& to) {
     if (const Form* have = find_form(old, to)) return have->value;
     ValueId made = kNoValue;
@@ -139,8 +139,8 @@ class ModelPlacer {
     forms_[old].push_back({to, made});
     return made;
   }
-  // Constants, broadcasts, and arithmetic on them: each rank makes its part, rather than all and then taking
-  // a part.
+  // Recomputes constants, broadcasts, and arithmetic on them: each rank makes its part, instead of making the
+  // whole and slicing it.
   ValueId remade(ValueId old, const Placement& to, int depth) {
     const NodeId producer = old_[old].producer;
     if (!producer.valid() || to.kind != Kind::shard || depth == 0 || !find_form(old, Replicate()))
@@ -184,14 +184,14 @@ class ModelPlacer {
     return made;
   }
 
-  // What sums over micro-batches have to be: the placement of the parameter that their sum updates, or whole.
+  // The required placements of sums over micro-batches: that of the parameter that they update, or whole.
   void find_wanted() {
     wanted_.assign(old_.values.size(), std::nullopt);
     for (const auto& output : old_.outputs)
       if (output.kind == OutputKind::state) wanted_[output.value] = context_.layout_of(output.name).on(dim_);
     for (NodeId n : old_.node_ids().backward()) {
       const Node& node = old_.node(n);
-      // Counts are of whole data, from the batch on.
+      // Counts use whole data, starting from the batch.
       if (node.op == ops::sum_lanes && !is_float(old_[node.outputs[0]].dtype))
         counted_[node.inputs[0]] = true;
       if (node.outputs.size() == 1 && counted_[node.outputs[0]])
@@ -210,9 +210,9 @@ class ModelPlacer {
   }
 
   static bool is_product(const Node& node) { return node.op == ops::dot || node.op == ops::linear; }
-  // What belongs to updates. Products behind the sums over micro-batches, such as those that make a momentum
-  // orthogonal, are done by every rank on whole matrices: what they are computed from, one tensor from
-  // another, is gathered once, at its beginning.
+  // Values of updates. Every rank computes products after the sums over micro-batches, such as those that
+  // orthogonalise a momentum, on whole matrices. Their inputs depend on one another, one tensor after
+  // another, and are gathered once, at the beginning of that chain.
   void find_whole() {
     std::vector<ValueId> sums;
     for (const Node& node : old_.nodes)
@@ -234,7 +234,7 @@ class ModelPlacer {
         if (const ValueId v = only_tensor(node); v != kNoValue) whole_[v] = true;
     }
   }
-  // The input that a view, or arithmetic of one tensor with numbers, is computed from.
+  // The input of a view, or the only tensor input of arithmetic with numbers.
   ValueId only_tensor(const Node& node) const {
     const OpKind kind = op_row(node.op).kind;
     if (kind != OpKind::view && kind != OpKind::pointwise) return kNoValue;
@@ -264,7 +264,7 @@ class ModelPlacer {
       }
       return run_way(node, {in, {Replicate()}});
     }
-    // Where a parameter is whole its new value is, whatever parts of it other nodes read.
+    // If a parameter is whole, so is its new value, whatever parts of it other nodes read.
     if (op_row(node.op).kind == OpKind::update)
       for (const auto& input : old_.inputs)
         if (input.value == node.inputs[0] && input.kind == InputKind::state &&
@@ -300,8 +300,8 @@ class ModelPlacer {
     return node.outputs.size() == 1 && of_sums_[node.outputs[0]] &&
            std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return whole_[v]; });
   }
-  // Bytes that a way moves. Of equal bytes: the weight's own letter, then parts, then whole values, then
-  // terms. Products are not done by every rank alike (rank -1).
+  // The bytes that a way moves. Ties are broken by rank, highest first: the weight's own letter, parts, whole
+  // values, terms. A product that every rank would repeat whole (rank -1) is taken only if nothing else works.
   struct Weighed {
     const ShardWay* way;
     double bytes;
@@ -332,7 +332,7 @@ class ModelPlacer {
     if (one.rank < 0 && than.rank >= 0 && than.bytes < kNever) return false;
     return one.bytes < than.bytes || (one.bytes == than.bytes && one.rank > than.rank);
   }
-  // Whether terms are only added to other terms: no sum over ranks is needed for them alone.
+  // Whether terms are only added to other terms, and so need no sum over ranks of their own.
   bool joins_terms(ValueId old) const {
     const auto& readers = users_[old];
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](NodeId n) {
@@ -342,9 +342,9 @@ class ModelPlacer {
              });
     });
   }
-  // Letters on which an input is cut, or will be: terms become a shard of the tokens. In updates a number
-  // that was broadcast says nothing: others of its shape share it, and statistics of columns would be cut by
-  // columns beside a matrix that is cut by rows.
+  // Letters on which an input is cut, or will be: terms become a shard of the tokens. In updates, a number
+  // that was broadcast does not count: others of its shape share it, and it would cut statistics of columns
+  // by columns next to a matrix that is cut by rows.
   bool reachable(const Node& node, const ShardWay& way, bool begins) const {
     const bool update = !node.outputs.empty() && !of_body_[node.outputs[0]];
     bool any = begins;
@@ -374,9 +374,9 @@ class ModelPlacer {
   const int64_t ranks_;
   Graph made_;
   PerValue<std::vector<Form>> forms_;
-  PerValue<std::string> weight_;  // the FQN of a sharded parameter that it is
-  PerValue<bool> counted_;        // only counts of tokens, and the data they are of
-  PerValue<bool> of_body_;        // what a sum over micro-batches is computed from
+  PerValue<std::string> weight_;  // the FQN, if the value is a sharded parameter
+  PerValue<bool> counted_;        // only counts of tokens, and their data
+  PerValue<bool> of_body_;        // an input of a sum over micro-batches
   PerValue<bool> of_sums_;        // computed from gradients that are summed over micro-batches
   PerValue<bool> whole_;          // see find_whole
   PerValue<std::vector<NodeId>> users_;

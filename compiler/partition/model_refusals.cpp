@@ -1,4 +1,4 @@
-// Reasons and the nearest size.
+// Collects reasons, and finds the nearest size that works.
 #include "compiler/partition/model_refusals.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void ModelRefusals::check_sizes(int64_t tokens) {
     sharded.push_back(input.value);
     const Shape& shape = graph_[input.value].shape;
     int64_t size = shape[place.dim];
-    // A moment says nothing that its parameter does not say.
+    // A moment adds nothing to its parameter's reason.
     if (context_.row_of && context_.row_of(input.name, "tp").empty()) continue;
     divide(size, place.groups,
            str(input.name, " ", shape_text(graph_[input.value].dtype, shape), " as ", text(place), ": ", size,

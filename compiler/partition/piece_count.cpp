@@ -1,4 +1,4 @@
-// The choice by a formula of two clocks.
+// Chooses the number of pieces by a formula of two clocks, compute and link.
 #include "compiler/partition/piece_count.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The placement rules, one mesh dim at a time.
+// Applies the placement rules, one mesh dim at a time.
 #include "compiler/partition/placements.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class Placer {
                text(graph_[v].layout.on(dim)), " on ", graph_.mesh.dim_names[dim]);
   }
 
-  // A handle is read by one wait and by nothing else; a wait reads a handle.
+  // Exactly one wait, and nothing else, reads a handle; a wait reads only handles.
   void check_flight() const {
     auto users = users_of(graph_);
     for (const Node& node : graph_.nodes) {
@@ -95,8 +95,8 @@ class Placer {
     for (size_t i = 0; i < reader.in.size(); ++i) want(reader, i, wanted, why);
   }
 
-  // Lane and collective ops act on the data dim that they name; on every other dim their inputs are whole.
-  // Those of model dims leave the data dims as they are.
+  // Lane and collective ops act on their data dim; on every other dim their inputs are whole. Those of model
+  // dims do not change the data dims.
   std::vector<Placement> place(const Node& node, int dim) const {
     const std::string& mesh_dim = graph_.mesh.dim_names[dim];
     Reader reader{node, dim, {}};
@@ -118,8 +118,8 @@ class Placer {
     return acts_on(node, mesh_dim) ? on_its_dim(reader) : beside_its_dim(reader, mesh_dim);
   }
 
-  // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is whole
-  // on other dims.
+  // Placements on other dims than a collective's own: rows of dp_shard may be split further over dp_replicate
+  // and gathered from there; everything else is whole.
   std::vector<Placement> beside_its_dim(const Reader& reader, const std::string& mesh_dim) const {
     const Node& node = reader.node;
     const bool inner = (node.op == ops::all_gather_start || node.op == ops::local_rows) &&
@@ -183,14 +183,14 @@ class Placer {
     return by_rule(reader);
   }
 
-  // Rows of a sparse table that come to a micro-batch, from whoever has them.
+  // Rows of a sparse table for a micro-batch, from any owner.
   std::vector<Placement> fetched(const Reader& reader) const {
     if (!(reader.in[0] == Shard(0))) want(reader, 0, Replicate(), "rows are fetched of a table of the state");
     if (!(reader.in[1] == PerLane())) want(reader, 1, Replicate(), "rows are fetched by a micro-batch's ids");
     return reader.all(PerLane());
   }
 
-  // Rows are taken and replaced by who has the table: by all ranks, or by the owners of the rows.
+  // The ranks that have the table take and replace its rows: all ranks, or the owners of the rows.
   std::vector<Placement> by_owners(const Reader& reader) const {
     const bool put = reader.node.op == ops::put_rows;
     want(reader, 0, Shard(0), "rows of owners are of a table that lies split");
@@ -198,7 +198,7 @@ class Placer {
     return reader.all(put ? Shard(0) : OwnedRows());
   }
 
-  // Whether a value has the same in all rows of dim 0, as a constant has.
+  // Whether all rows of dim 0 are equal, as in a constant.
   bool alike_in_rows(ValueId v) const {
     if (graph_[v].shape.empty()) return true;
     if (!graph_[v].producer.valid()) return false;
@@ -213,7 +213,7 @@ class Placer {
            std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return alike_in_rows(in); });
   }
 
-  // Any other op: whole and per-lane values mix freely; shards and partials go by the op's rule.
+  // Other ops: whole and per-lane values mix freely; shards and partials follow the op's rule.
   std::vector<Placement> by_rule(const Reader& reader) const {
     const Node& node = reader.node;
     for (size_t i = 0; i < reader.in.size(); ++i)
@@ -246,7 +246,7 @@ class Placer {
     }
   }
 
-  // A term of a sum passes where the op is linear in it: alone, or added to another term.
+  // A term of a sum passes through an op that is linear in it: alone, or added to another term.
   void check_partials(const Reader& reader) const {
     const auto& linear = op_row(reader.node.op).linear;
     const bool adds = reader.node.op == ops::add || reader.node.op == ops::sub;
@@ -330,7 +330,7 @@ class Placer {
 
   Graph& graph_;
   const PassContext& context_;
-  bool partitioned_;  // over the data dims
+  bool partitioned_;  // whether the data dims are partitioned
 };
 }  // namespace
 

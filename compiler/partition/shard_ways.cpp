@@ -1,4 +1,4 @@
-// Ways by letters, by hand, and by linearity.
+// Finds ways by letters, by special cases, and by linearity.
 #include "compiler/partition/shard_ways.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class Ways {
       if (way.in == in && (!made || way.out == out)) return;
     ways_.push_back({std::move(in), std::move(out)});
   }
-  // All inputs cut at one dim, and the output at one.
+  // All inputs are cut at one dim, and the output at one.
   void dims(int in, int in_groups, int out, int out_groups) {
     add(std::vector<Placement>(in_.size(), Shard(in, in_groups)), {Shard(out, out_groups)});
   }
@@ -83,7 +83,7 @@ class Ways {
             std::any_of(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::shard; });
         for (const auto& tensor : rule.out)
           out.push_back(placed(tensor, letter, g, read ? Partial() : Replicate()));
-        add(in, out, !read);  // a letter of outputs alone: each rank makes its own part of whole inputs
+        add(in, out, !read);  // a letter only of outputs: each rank makes its part from whole inputs
       });
   }
   Placement placed(const std::string& tensor, char letter, int groups, Placement without) const {
@@ -102,8 +102,8 @@ class Ways {
           if (letter == 'H' || letter == 'G') letter = 'h';
   }
 
-  // The smallest runs of dims with equal products. The leading dim of a run, cut evenly on both sides, is the
-  // same cut.
+  // Finds the smallest runs of dims with equal products. The leading dim of a run, cut evenly on both sides,
+  // gives the same cut.
   void reshapes() {
     const Shape &from = in_[0].shape, &to = out_[0].shape;
     if (numel(from) == 0) return;
@@ -128,7 +128,7 @@ class Ways {
     }
   }
 
-  // A dim in groups, of which whole ones are taken.
+  // Slices that take whole groups of a dim.
   void slices() {
     const auto &start = node_.attrs.list("start"), &limit = node_.attrs.list("limit"),
                &step = node_.attrs.list("step");
@@ -140,7 +140,7 @@ class Ways {
           dims(static_cast<int>(d), g, static_cast<int>(d), static_cast<int>((limit[d] - start[d]) / unit));
       });
   }
-  // Groups of which all but the input's are padding.
+  // Pads whose groups are all padding, except the input's.
   void pads() {
     const auto &lo = node_.attrs.list("lo"), &hi = node_.attrs.list("hi");
     for (size_t d = 0; d < lo.size(); ++d)

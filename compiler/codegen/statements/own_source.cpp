@@ -1,4 +1,4 @@
-// The text around source of a registered op.
+// The text around the source of a registered op.
 #include "compiler/codegen/statements/own_source.h"
 
 #include "core/base/error.h"
@@ -64,7 +64,7 @@ OwnText own_text(const Graph& body, const std::string& source, const std::string
     for (ValueId v : values) {
       std::vector<std::string> sizes;
       for (int64_t size : body[v].shape) sizes.push_back(str(size));
-      sizes.emplace_back("0");  // an array has an element
+      sizes.emplace_back("0");  // arrays need at least one element
       out.arguments += str("  const long s", next, "[] = {", join(sizes, ", "), "};\n");
       list += str("{", pointers.at(next), ", ", body[v].shape.size(), ", s", next, ", ", numel(body[v].shape),
                   "}, ");

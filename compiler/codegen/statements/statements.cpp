@@ -9,7 +9,7 @@
 namespace lockstep::compiler::codegen {
 
 namespace {
-// An attribute in the scalar code of a row: a number of integers is exact in their dtype.
+// An attribute in the scalar code of a row: for integers, a number that is exact in their dtype.
 std::string attr_text(const Attr& attr, DType from, const Dialect& dialect) {
   if (auto* v = std::get_if<DType>(&attr)) return std::string(name(*v));
   if (auto* v = std::get_if<double>(&attr)) return dialect.literal(is_integer(from) ? from : DType::f64, *v);
@@ -18,7 +18,7 @@ std::string attr_text(const Attr& attr, DType from, const Dialect& dialect) {
   return "";
 }
 
-// An attribute in the scalar code of a registered op: a number of the dtype that operand 0 computes in.
+// An attribute in the scalar code of a registered op: a number of the dtype of operand 0's computation.
 std::string own_number(const Attr& attr, DType from, const Dialect& dialect) {
   Number number;
   if (auto* v = std::get_if<double>(&attr)) number = *v;
@@ -27,8 +27,7 @@ std::string own_number(const Attr& attr, DType from, const Dialect& dialect) {
   return dialect.literal(from == DType::bf16 || from == DType::f16 ? DType::f32 : from, number);
 }
 
-// The prelude's function that does for every integer what an operator does for most; "" of what is no
-// operator.
+// The prelude function that handles every integer, for an operator that does not; "" for other verbs.
 std::string_view function_of(ScalarVerb verb) {
   static const std::map<ScalarVerb, std::string_view> functions{
       {ScalarVerb::neg, "ls_neg({0})"},      {ScalarVerb::add, "ls_add({0}, {1})"},
@@ -97,14 +96,14 @@ Code Statements::value(const Site& site) const {
   throw InternalError("unknown kind of item");
 }
 
-// What only changes the dtype, or takes one of its operands, is exact in its own dtype.
+// Verbs that only change the dtype, or select one of their operands, are exact in the operand's dtype.
 std::string Statements::pointwise(const Item& item) const {
   const ScalarVerb verb = op_row(item.node->op).scalar.verb;
   const bool exact = verb == ScalarVerb::convert || verb == ScalarVerb::bitcast || verb == ScalarVerb::select;
   return exact ? call(item) : rounded(item.dtype, call(item));
 }
 
-// A row's scalar code with its operands and attributes in their places.
+// A row's scalar code with its operands and attributes inserted.
 std::string Statements::call(const Item& item) const {
   const Op& row = op_row(item.node->op);
   const ScalarVerb verb = row.scalar.verb;

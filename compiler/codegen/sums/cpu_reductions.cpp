@@ -1,4 +1,4 @@
-// Sums over lanes, squares of rows, exact totals and copies, in parts of about equal size per thread.
+// Sums over lanes, squares of rows, exact totals and copies; each thread gets parts of about equal size.
 #include "compiler/codegen/sums/cpu_reductions.h"
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 namespace lockstep::compiler {
 
 namespace {
-// From this many elements on, a copy leaves the caches before it is read again.
+// From this size on, a copy leaves the caches before it is read again.
 constexpr int64_t kPast = int64_t{1} << 22;
 
 void copy_plain(float* to, const float* from, int64_t count) {
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
-// Calls fn(part, first, end) for contiguous parts of [0, count), one per thread. An exception of a part (the
-// lowest one) is rethrown.
+// Calls fn(part, first, end) for contiguous parts of [0, count), one per thread. If parts throw, the
+// exception of the lowest one is rethrown.
 template <class Fn>
 void in_parts(int64_t count, int threads, Fn fn) {
   if (threads <= 1) return fn(0, int64_t{0}, count);
@@ -37,7 +37,7 @@ void in_parts(int64_t count, int threads, Fn fn) {
     if (error) std::rethrow_exception(error);
 }
 
-// How a tensor's rows are cut into pieces: several short rows, or a part of a long one.
+// The division of a tensor's rows into pieces: several short rows, or a part of a long one.
 struct Cut {
   explicit Cut(int64_t width)
       : rows_per_piece(width <= kBlock ? kBlock / std::max<int64_t>(width, 1) : 1),
@@ -48,7 +48,7 @@ struct Cut {
   int64_t rows_per_piece, pieces_per_row;
 };
 
-// The most partials that wait at once in a Sum's tree, the incoming one among them.
+// The largest stack of partials in a Sum's tree, including the incoming one.
 size_t depth_of(const Reductions::Sum& sum) {
   LS_CHECK(!sum.sources.empty() && sum.sources.size() == sum.merges.size(), sum.sources.size(), " sources, ",
            sum.merges.size(), " counts of merges");
@@ -62,7 +62,7 @@ size_t depth_of(const Reductions::Sum& sum) {
   return deepest;
 }
 
-// `count` elements of a source from element `at` on, as f32: where they are, or widened into `room`.
+// `count` elements of a source from element `at` on, as f32: in place, or widened into `room`.
 const float* values_of(const Reductions::Source& source, int64_t at, int64_t count, float* room) {
   if (source.dtype == DType::f32) return static_cast<const float*>(source.at) + at;
   widen(source.dtype,
@@ -71,8 +71,8 @@ const float* values_of(const Reductions::Source& source, int64_t at, int64_t cou
   return room;
 }
 
-// The tree over sources[i][at .. at + count), count <= kBlock: in sum.out where it is wanted there, else
-// where it is at hand. `between` holds depth_of(sum) blocks, `stack` as many pointers.
+// The tree over sources[i][at .. at + count), count <= kBlock. The result is in sum.out if that is set, else
+// in one of the buffers. `between` has room for depth_of(sum) blocks, `stack` for as many pointers.
 const float* merge(const Reductions::Sum& sum, int64_t at, int64_t count, float* between, const float** stack,
                    const LaneKernels& kernels) {
   float* out = sum.out ? sum.out + at : between;
@@ -146,7 +146,7 @@ class CpuReductions : public Reductions {
   }
 
  private:
-  // One pass over memory: what is between the additions of an element stays in the first cache.
+  // One pass over memory: intermediate results of an element stay in the L1 cache.
   void accumulate_now(const std::vector<Run>& runs, const std::vector<const float*>& lefts, float* to) {
     if (runs.empty()) return;
     const LaneKernels& kernels = lane_kernels();
@@ -177,7 +177,7 @@ class CpuReductions : public Reductions {
   }
 
   void sum_now(const std::vector<Sum>& sums) {
-    std::vector<int64_t> first_piece{0};  // per sum, and the end
+    std::vector<int64_t> first_piece{0};  // per sum; then the end
     std::vector<int64_t> squares_at;      // per sum: its pieces of long rows in piece_squares_
     size_t depth = 0;
     int64_t elements = 0, piece_squares = 0;
@@ -294,7 +294,7 @@ class CpuReductions : public Reductions {
     });
     for (size_t i = 0; i < parts.size(); ++i) {
       for (const auto& one : found) sums[i] += one[i];
-      if (parts[i].bytes % 8 == 0) continue;  // a part of no bytes may have no place
+      if (parts[i].bytes % 8 == 0) continue;  // an empty part may have a null address
       uint64_t last = 0;
       std::memcpy(&last, static_cast<const std::byte*>(parts[i].from) + parts[i].bytes / 8 * 8,
                   parts[i].bytes % 8);

@@ -1,4 +1,4 @@
-// Fixed-point digits: placing a double, carrying, rounding once at the end.
+// Fixed-point digits: adds a double, carries, and rounds once at the end.
 #include "compiler/codegen/sums/exact_norm.h"
 
 #include <bit>
@@ -18,7 +18,7 @@ constexpr int64_t kDigit = int64_t{1} << kDigitBits;
 constexpr int kLeast = -150;                         // exponent of the least bit
 constexpr int kTop = kLeast + kDigits * kDigitBits;  // 130: everything is below 2^kTop
 constexpr int64_t kInf = 1, kNan = int64_t{1} << 32;
-constexpr int64_t kFull = int64_t{1} << 62;  // a word this large is carried before more is added
+constexpr int64_t kFull = int64_t{1} << 62;  // from this size on, a word is carried before more is added
 }  // namespace
 
 void Limbs::add(double value) {
@@ -29,13 +29,14 @@ void Limbs::add(double value) {
   LS_CHECK(value >= 0, "a sum of squares is ", value);
   const auto bits = std::bit_cast<uint64_t>(value);
   const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
-  // value = mantissa * 2^(exponent - 1075). Values without the hidden bit are far below the window.
+  // value = mantissa * 2^(exponent - 1075). Values without the hidden bit (subnormals) are far below the
+  // range.
   if (exponent >= kTop + 1023) {  // 2^130 or more, or inf
     words[kFlags] |= kInf;
     return;
   }
   const uint64_t mantissa = exponent ? (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1} << 52 : 0;
-  const int at = exponent - 1075 - kLeast;  // the place of the mantissa's least bit, in bits
+  const int at = exponent - 1075 - kLeast;  // position of the mantissa's least bit, in bits
   if (at <= -53 || mantissa == 0) return;
   const Wide shifted = at < 0 ? Wide{mantissa >> -at} : Wide{mantissa} << (at % kDigitBits);
   const int digit = at < 0 ? 0 : at / kDigitBits;
@@ -64,10 +65,10 @@ void Limbs::normalise() {
     words[i] &= kDigit - 1;
   }
   bool inf = (words[kFlags] & (kNan - 1)) != 0, nan = words[kFlags] >= kNan;
-  // Terms are not negative: a sum that has left the window does not come back.
+  // Terms are not negative, so a sum that has left the range cannot return to it.
   if (words[kDigits - 1] >= kDigit) inf = true;
   words[kFlags] = nan ? kNan : inf ? kInf : 0;
-  // The total is known whatever the digits are; cleared, they are equal in every order and cannot overflow.
+  // The total no longer depends on the digits. Cleared, they are equal in every order and cannot overflow.
   if (inf || nan)
     for (int i = 0; i < kDigits; ++i) words[i] = 0;
 }
@@ -80,8 +81,8 @@ double Limbs::total() const {
   int top = kDigits - 1;
   while (top > 0 && sum.words[top] == 0) --top;
   auto digit = [&](int i) { return i >= 0 ? static_cast<Wide>(sum.words[i]) : Wide{0}; };
-  // Three digits have at least 81 significant bits; what is below them matters only for ties, so one bit
-  // stands for it.
+  // Three digits have at least 81 significant bits. Lower digits matter only for ties, so one sticky bit
+  // represents them.
   Wide value = digit(top) << (2 * kDigitBits) | digit(top - 1) << kDigitBits | digit(top - 2);
   for (int i = 0; i < top - 2; ++i)
     if (sum.words[i]) value |= 1;

@@ -1,4 +1,4 @@
-// Runs of bf16 and f16 to f32 and back.
+// Converts runs of bf16 and f16 to f32 and back.
 #include "compiler/codegen/sums/halves.h"
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// One body per loop, compiled for several instruction sets: vectors change the speed, never the order of
+// One body per loop, compiled for several instruction sets: vectors change the speed, but not the order of
 // additions.
 #include "compiler/codegen/sums/lane_kernels.h"
 
@@ -18,8 +18,8 @@ inline __attribute__((always_inline)) void add_body(float* sum, const float* lef
   for (int64_t i = 0; i < count; ++i) sum[i] = left[i] + right[i];
 }
 
-// The last count mod 16 elements, and the tree over the accumulators. Inlined, so that it has its caller's
-// instruction set: a mix of them stalls.
+// The last count mod 16 elements, and the tree over the accumulators. Inlined, so that it uses its caller's
+// instruction set: mixing them stalls the processor.
 inline __attribute__((always_inline)) double finish(double (&sums)[16], const float* x, int64_t count) {
   const float* rest = x + count / 16 * 16;
   for (int j = 0; j < count % 16; ++j) sums[j] += static_cast<double>(rest[j]) * static_cast<double>(rest[j]);
@@ -45,8 +45,8 @@ void copy_baseline(float* to, const float* from, int64_t count) {
 }
 
 #if defined(__x86_64__)
-// Calls whole(i) for each `lanes` elements that begin at a multiple of their bytes, and copies the rest; then
-// orders the writes past the caches before all later ones.
+// Calls whole(i) for each group of `lanes` elements that is aligned to its size, and copies the rest. Then a
+// fence orders the non-temporal stores before all later ones.
 template <class Whole>
 inline __attribute__((always_inline)) void copy_lines(float* to, const float* from, int64_t count,
                                                       int64_t lanes, Whole whole) {
@@ -78,8 +78,8 @@ LS_AVX512 void copy_avx512(float* to, const float* from, int64_t count) {
              [=](int64_t i) LS_AVX512 { _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i)); });
 }
 
-// The product is exact in f64, so that a multiply-add would give the same bits; it is written as two
-// operations all the same.
+// The product is exact in f64, so a multiply-add would give the same bits; it is nevertheless written as two
+// operations.
 LS_AVX2 double squares_avx2(const float* x, int64_t count) {
   __m256d a = _mm256_setzero_pd(), b = a, c = a, d = a;
   for (int64_t i = 0; i + 16 <= count; i += 16) {

@@ -1,4 +1,4 @@
-// A stable sort by id, digit by digit; then each id's rows are added in the order in which they came.
+// A stable radix sort by id; then each id's rows are added in their order of appearance.
 #include "compiler/codegen/sums/row_sums.h"
 
 #include <algorithm>

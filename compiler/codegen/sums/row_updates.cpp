@@ -1,4 +1,4 @@
-// Pieces of tables in turns, each thread with one piece of the gradient in its cache.
+// Updates pieces of tables in turn; each thread has one piece of the gradient in its cache.
 #include "compiler/codegen/sums/row_updates.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr int64_t kPiece = 16384;  // elements of a table that are updated at once
+constexpr int64_t kPiece = 16384;  // elements of a table updated at once
 
 // The rows [row, row + rows) of a table.
 struct Piece {
@@ -68,7 +68,7 @@ class Worker {
   const ByRows& launch_;
   size_t columns_, per_tensor_;
   std::vector<void*> pointers_;
-  std::vector<float> gradient_;  // of a piece: zeros between two of them
+  std::vector<float> gradient_;  // of a piece; all zeros between two pieces
 };
 }  // namespace
 
