@@ -1,4 +1,4 @@
-// Registering a pass.
+// Checks and registers a pass.
 #include "compiler/register_pass.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// An open body, hashed as it runs.
+// Runs an open body, and hashes its values.
 #include "compiler/step_tape.h"
 
 #include "compiler/open_body.h"
@@ -9,7 +9,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// Op and attributes; of a kernel, of all that is in it.
+// Op and attributes; for a kernel, all its nodes.
 std::string definition(const Node& node) {
   if (!node.body)
     return node.attrs.items().empty() ? std::string(node.op.name()) : str(node.op, " ", text(node.attrs));
@@ -18,7 +18,7 @@ std::string definition(const Node& node) {
   return out;
 }
 
-// ", of token.weight": what an update replaces.
+// ", of token.weight": the state that an update replaces.
 std::string updated(const Graph& whole, const Node& update) {
   ValueId v = update.inputs[0];
   while (whole[v].producer.valid() && !whole.producer(v).inputs.empty())
@@ -58,7 +58,7 @@ class Tape {
     value.hash = hash64(data, bytes);
     visit_(value, data);
   }
-  // As the data gives them.
+  // The batch fields, from the data.
   void fields(int64_t micro_batch) {
     micro_batch_ = micro_batch;
     std::vector<std::vector<std::byte>> data;
@@ -90,8 +90,8 @@ class Tape {
   std::vector<std::byte> copy_;
   int64_t micro_batch_ = -1;
 };
-// What is done with the gradients: once, not per micro-batch. Updates, and the plain ops between them; how
-// sums travel is left out, which is another on another mesh.
+// The nodes after the gradients, once per step: updates, and the plain ops between them. The transport of
+// sums is omitted, because it depends on the mesh.
 void tell_tail(const StepPlan& plan, const TapeVisit& visit) {
   int64_t place = 0;
   auto tell = [&](const Node& node, const std::string& shape, const std::string& of) {

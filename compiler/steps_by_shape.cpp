@@ -1,4 +1,4 @@
-// Steps of one function, by the shape of their batch.
+// Steps of one function by the shape of their batch.
 #include "compiler/steps_by_shape.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void StepsByShape::add(const Key& key, Step step) {
   steps_.emplace(key, Compiled{std::move(step), std::move(counted)});
 }
 
-// The first step, which lends its memory, goes last.
+// Destroys the first step last, because the others use its memory.
 StepsByShape::~StepsByShape() { drop(); }
 void StepsByShape::drop() {
   const auto lender = steps_.extract(first_);
@@ -91,7 +91,7 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
   const Key key{global, samples};
   if (const auto found = steps_.find(key); found != steps_.end()) {
     if (found->second.counted.alike()) return found->second.step;
-    drop();  // before others take as much memory
+    drop();  // before others allocate as much memory
   }
   Step& first_step = first();
   if (key == first_) return first_step;
@@ -102,7 +102,7 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
   return compiled(key);
 }
 
-// Of the first field that has tokens, as in cut_products.
+// Uses the first field that has tokens, as in cut_products.
 int64_t StepsByShape::pieces_of(const Key& key, int64_t micro) const {
   const Mesh& mesh = state_.mesh().words;
   const int64_t shards = options_.sequence_parallel ? mesh.size("tp") : 1;

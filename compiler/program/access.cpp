@@ -1,4 +1,4 @@
-// What each kind of instruction reads and writes.
+// The spans that each kind of instruction reads and writes.
 #include "compiler/program/program.h"
 #include "core/base/error.h"
 
@@ -25,7 +25,7 @@ struct Finder {
       const Node& node = block.graph.node(call.node);
       for (size_t i = 0; i < call.inputs; ++i)
         read(span_of(run, call.args[i], bytes_of(block.graph[node.inputs[i]])));
-      if (call.kind == BlockCall::Kind::start) continue;  // its result is the block's own until the wait
+      if (call.kind == BlockCall::Kind::start) continue;  // its result belongs to the block until the wait
       for (size_t i = call.inputs; i < call.args.size(); ++i)
         write(span_of(run, call.args[i], bytes_of(block.graph[node.outputs[i - call.inputs]])));
     }

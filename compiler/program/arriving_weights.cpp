@@ -1,4 +1,5 @@
-// Calls behind the gathers of weights that they read, and the seed beside the first micro-batch.
+// Runs calls after the gathers of the weights that they read, and overlaps the seed with the first
+// micro-batch.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -18,8 +19,8 @@ StepBuilder::Stretches StepBuilder::begin_stretches(int b, int64_t micro) {
   return out;
 }
 
-// Calls up to `end`, stretch by stretch: each behind the wait for the weights that it reads, and behind the
-// start of the next bucket's gathers.
+// Runs calls up to `end` in stretches. Each stretch comes after the wait for the weights that it reads, and
+// after the start of the next bucket's gathers.
 void StepBuilder::run_to(Stretches& at, int end, const std::function<void(int, int)>& run_calls) {
   const auto& buckets = block(at.block).gathers.buckets;
   while (at.from < end) {
@@ -52,7 +53,8 @@ void StepBuilder::begin_seed() {
     seed_to(static_cast<int>(block(kSeedBlock).calls.size()));
 }
 
-// Where it gathers, and all ranks run as many micro-batches one after another: they gather in one order.
+// Whether the seed may overlap: it has gathers, and all ranks run equally many micro-batches one after
+// another, so that they gather in one order.
 bool StepBuilder::seed_runs_beside() const {
   const LanePlan& lanes = sum_.lanes;
   if (inspects_ || seed_.flights.empty() || slots_ == 0) return false;
@@ -64,7 +66,7 @@ bool StepBuilder::seed_runs_beside() const {
 
 void StepBuilder::find_needs() {
   const ProgramBlock &seed = block(kSeedBlock), &body = block(kBodyBlock);
-  PerValue<int> there(seed.graph.values.size(), 0);  // after so many calls
+  PerValue<int> there(seed.graph.values.size(), 0);  // the number of seed calls after which a value exists
   for (const auto& segment : seed.gathers.segments)
     there[seed.graph.inputs[segment.input].value] = segment.first + 1;
   std::map<NodeId, int> call_of;
@@ -73,7 +75,7 @@ void StepBuilder::find_needs() {
     const Node& node = seed.graph.node(n);
     const auto call = call_of.find(n);
     int after = call == call_of.end() ? 0 : call->second + 1;
-    for (ValueId v : node.inputs) after = std::max(after, there[v]);  // of a view
+    for (ValueId v : node.inputs) after = std::max(after, there[v]);  // for a view: those of its inputs
     for (ValueId v : node.outputs) there[v] = after;
   }
   std::map<ValueId, int> of_whole;
@@ -117,7 +119,7 @@ std::vector<int> StepBuilder::gather_weights(int b, size_t bucket) {
       const Node& node = whole_.node(weight.start);
       const ValueId rows = weight.rows;
       const std::string& along = node.attrs.word("mesh_dim");
-      const DType dtype = whole_[rows].dtype;  // groups know bytes, and no float8
+      const DType dtype = whole_[rows].dtype;  // groups only count bytes here, and have no float8
       StartCollective gather{
           .verb = Verb::all_gather, .along = along, .dtype = is_float8(dtype) ? DType::u8 : dtype};
       const int64_t ranks = held_.size(along);

@@ -1,4 +1,4 @@
-// A block in words and figures.
+// Describes a block as text and figures.
 #include "compiler/program/block.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Kernels, library calls and collectives of nodes.
+// Makes the kernels, library calls and collectives of nodes.
 #include "compiler/program/block_calls.h"
 
 #include <map>
@@ -53,7 +53,7 @@ void Caller::make_library_call(const Node& node, BlockCall& call) const {
 std::vector<BlockCall> Caller::run() {
   std::vector<BlockCall> out;
   std::map<ValueId, int> flights;               // by handle
-  std::map<std::string, KernelSource> kernels;  // by body: layers that are alike have equal ones
+  std::map<std::string, KernelSource> kernels;  // by body: similar layers have equal bodies
   for (NodeId n : graph_.node_ids()) {
     const Node& node = graph_.node(n);
     if (is_alias(node)) continue;

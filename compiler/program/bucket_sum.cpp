@@ -1,4 +1,4 @@
-// What all ways of a bucket's sum share.
+// Code shared by all implementations of a bucket's sum.
 #include "compiler/program/bucket_sum.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The door of the builder.
+// The entry points of the builder.
 #include "compiler/program/build.h"
 
 #include <utility>

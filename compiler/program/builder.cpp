@@ -1,4 +1,4 @@
-// What a step reads, and what it does once before its micro-batches.
+// The inputs of a step, and its work once before the micro-batches.
 #include <algorithm>
 #include <utility>
 
@@ -71,7 +71,7 @@ StepProgram StepBuilder::build_inspection() {
   return std::move(program_);
 }
 
-// Each data rank has a lane of one micro-batch. Which data it is of is a matter of what is put there.
+// Each data rank gets a lane of one micro-batch; the caller chooses its data.
 StepProgram StepBuilder::build_recomputation() {
   const int ranks = sum_.lanes.ranks;
   sum_.lanes = {ranks, ranks, ranks, sum_.lanes.rank, LaneOrder::contiguous};
@@ -143,7 +143,7 @@ void StepBuilder::declare_inputs() {
   }
 }
 
-// Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
+// Places of the inputs of a phase; for a micro-batch, its batch fields and its sample number.
 std::vector<Span> StepBuilder::inputs_of(const Phase& phase, int64_t slot) const {
   std::vector<Span> out;
   for (size_t i = 0; i < phase.graph.inputs.size(); ++i) {
@@ -172,8 +172,8 @@ std::vector<int64_t> StepBuilder::strides_of(const Phase& phase) const {
   return out;
 }
 
-// Rows that are fetched or gathered and values that wait elsewhere are of a micro-batch each, as are
-// collectives of model dims.
+// Not with fetched or gathered rows, values that wait in host memory, or collectives of model dims: each of
+// these belongs to one micro-batch.
 bool StepBuilder::can_run_together() const {
   const ProgramBlock& body = block(kBodyBlock);
   const auto& phases = plan_.phases;
@@ -202,7 +202,7 @@ RunBlock StepBuilder::run_of(int b, const std::vector<Span>& inputs, int first, 
   return out;
 }
 
-// The calls [first, last) of a block; `turn`: which of its arenas.
+// The calls [first, last) of a block; `turn`: the number of its arena.
 void StepBuilder::run(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn) {
   if (first < last) writer_.put(run_of(b, inputs, first, last, turn));
 }
@@ -234,7 +234,8 @@ void StepBuilder::head() {
   cast_own_rows();
 }
 
-// Rows that travel in float8: the largest magnitudes of this rank's, those of all ranks, and its rows cast.
+// For rows sent in float8: finds this rank's largest magnitudes, gathers those of all ranks, and casts its
+// rows.
 void StepBuilder::cast_own_rows() {
   const Phases::OwnRows& own = plan_.phases.own_rows;
   auto run_phase = [&](int b, const Phase& phase) {
@@ -247,9 +248,9 @@ void StepBuilder::cast_own_rows() {
   run_phase(kCastBlock, own.cast);
 }
 
-// Before weights are rounded for products in float8: zeros where their largest stay, and the scales of those
-// that updates round so, both that they have had and that of the next step. Before the first step both are
-// one.
+// Before weights are rounded for float8 products: zeroes the places of their largest magnitudes, and computes
+// the scales by which updates round, the current ones and those of the next step. Before the first step both
+// are the same.
 void StepBuilder::prepare_rounding(bool of_step) {
   const Phases::OwnRows& own = plan_.phases.own_rows;
   if (!own.updated.empty()) writer_.put(ZeroSpan{largest_});
@@ -288,7 +289,7 @@ void StepBuilder::counts() {
   program_.votes = totals.part(counted * 8, 16);
   for (int64_t c = 0; c < counted; ++c) at_[summed_count(plan_.phases.counts[c])] = totals.part(c * 8, 8);
   writer_.put(ZeroSpan{totals});
-  int64_t before = 0;  // micro-batches of this rank
+  int64_t before = 0;  // this rank's micro-batches so far
   for (int64_t j = 0; j < slots_; ++j) {
     if (micro_batch(j) < 0) continue;
     writer_.set_micro_batch(micro_batch(j));
@@ -318,7 +319,7 @@ void StepBuilder::all_reduce(const std::string& along, Span at, const std::strin
                               .label = label}));
 }
 
-// What reads the term is the start of its all_reduce, and what reads that is the wait.
+// The reader of the term is the start of its all_reduce, whose reader is the wait.
 ValueId StepBuilder::summed_count(NodeId count) const {
   ValueId v = whole_.node(count).outputs[0];
   for (int hop = 0; hop < 2; ++hop)

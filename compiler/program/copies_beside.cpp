@@ -1,4 +1,4 @@
-// Calls of the body beside copies: values leave for the host's memory, and come back for their next reader.
+// Overlaps calls of the body with copies: values leave for host memory, and come back for their next reader.
 #include <algorithm>
 #include <set>
 
@@ -19,7 +19,7 @@ void StepBuilder::run_beside_copies(Turn& turn, int from, int to) {
   }
 }
 
-// A place is free before another value comes to it, and a value has come before it is read.
+// Before another value comes to a place, the place is free; before a value is read, it has come.
 void StepBuilder::copies_before(Turn& turn, int call) {
   const auto& away = block(kBodyBlock).away;
   for (size_t k = 0; k < away.size(); ++k)

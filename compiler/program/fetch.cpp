@@ -1,7 +1,7 @@
-// Rows of sparse tables before the bodies that read them. Of a whole table each body has copies of its rows.
-// Of a split one the ids of all micro-batches are gathered along dp_shard; each rank lays out the rows that
-// it owns, with zeros for those of others; and the sum of these words, as integers, is every row as it lies:
-// a reduce_scatter sends each rank those of its own micro-batches.
+// Fetches rows of sparse tables before the bodies that read them. From a whole table, each body gets copies
+// of its rows. For a split table, the ids of all micro-batches are gathered along dp_shard. Each rank writes
+// the rows that it owns, with zeros for those of others. The integer sum of these words gives every row
+// unchanged, so a reduce_scatter sends each rank the rows of its own micro-batches.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace lockstep::compiler {
 
 namespace {
 const std::string kOwners = "dp_shard";
-// Rows of a micro-batch begin where devices align memory to.
+// Pads rows of a micro-batch to the memory alignment of devices.
 int64_t padded(int64_t elements) { return slot_stride(elements * kWord) / kWord; }
 }  // namespace
 
@@ -52,7 +52,7 @@ void StepBuilder::make_fetches() {
   fetched_.rows = writer_.region(Kind::partial, "rows of micro-batches", slots_ * fetched_.spaced * kWord);
 }
 
-// Where keep_ids() puts a micro-batch's ids of rows of a whole table.
+// The place where keep_ids() stores a micro-batch's ids of rows of a whole table.
 Span StepBuilder::ids_at(const Phases::Fetch& fetch, int64_t slot) const {
   const size_t f = static_cast<size_t>(&fetch - plan_.phases.fetches.data());
   return words(copied_ids_, slot * copied_words_ + copied_ids_at_[f], numel(whole_[fetch.ids].shape));
@@ -102,7 +102,7 @@ void StepBuilder::fetch_rows() {
   if (!unpack.copies.empty()) writer_.put(std::move(unpack));
 }
 
-// Where a micro-batch's rows of one fetch of a split table lie.
+// The place of a micro-batch's rows for one fetch of a split table.
 Span StepBuilder::rows_at(size_t f, int64_t slot) const {
   return words(fetched_.rows, slot * fetched_.spaced + fetched_.spaced_at[f],
                numel(whole_[plan_.phases.fetches[f].rows].shape));
@@ -116,7 +116,7 @@ void StepBuilder::gather_ids() {
   writer_.wait(writer_.start(std::move(all)));
 }
 
-// Table by table, the rows of all ranks' micro-batches.
+// Takes, table by table, the rows of all ranks' micro-batches.
 void StepBuilder::take_owned() {
   const auto& fetches = plan_.phases.fetches;
   const int64_t at = rank_.mesh.coordinate(rank_.rank)[rank_.mesh.dim(kOwners)];
@@ -143,8 +143,8 @@ void StepBuilder::take_owned() {
   }
 }
 
-// Says where a body finds its rows, and copies those of whole tables. An idle slot whose body runs, since all
-// ranks take part in its gathers, reads rows of zeros, or those of id 0.
+// Tells a body the places of its rows, and copies those of whole tables. The body of an idle slot runs if all
+// ranks take part in its gathers; it reads rows of zeros, or those of id 0.
 void StepBuilder::bring_rows(int64_t slot, int64_t arena, bool idle) {
   const auto& fetches = plan_.phases.fetches;
   if (fetches.empty()) return;
@@ -167,7 +167,7 @@ void StepBuilder::bring_rows(int64_t slot, int64_t arena, bool idle) {
       at_[fetch.rows] = output_of(kCopiesBlock, static_cast<size_t>(fetch.copied), inputs, arena);
 }
 
-// Of a split table, by ids that this rank owns: SumRows tells them from its first row on.
+// From a split table, by ids that this rank owns; SumRows counts them from its first row.
 void StepBuilder::take_rows(const Node& node) {
   writer_.put(TakeRows{.table = at_[node.inputs[0]],
                        .width = whole_[node.inputs[0]].shape[1],

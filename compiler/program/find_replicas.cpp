@@ -1,4 +1,4 @@
-// What is replicated in a program, and where it lies.
+// Finds the replicas in a program, and their places.
 #include <algorithm>
 
 #include "compiler/program/builder.h"
@@ -6,15 +6,15 @@
 
 namespace lockstep::compiler {
 
-// State that is replicated along a mesh dim, then the rounded weights that the head gathers. They are
-// compared in front of updates, so a step that updates nothing compares none.
+// First state that is replicated along a mesh dim, then the rounded weights that the head gathers. They are
+// compared before updates, so a step that updates nothing compares none.
 void StepBuilder::find_replicas() {
   if (std::none_of(whole_.outputs.begin(), whole_.outputs.end(),
                    [](const auto& output) { return output.kind == OutputKind::state; }))
     return;
   auto add = [&](const std::string& state, Layout layout, const Span& at, const std::string& copy) {
-    if (!at.there()) return;  // rounded weights of which the step keeps those in 8 bits alone
-    if (!copy.empty())        // split as the state is along model dims, and whole on the data dims
+    if (!at.there()) return;  // rounded weights that the step keeps only in 8 bits
+    if (!copy.empty())        // split like the state along model dims, and whole on the data dims
       for (int d = 0; d < rank_.mesh.ndim(); ++d)
         if (is_data_dim(rank_.mesh.dim_names[d])) layout.set(d, Replicate());
     Replica one = replica_of(state, layout, rank_.mesh, rank_.rank);
@@ -22,7 +22,7 @@ void StepBuilder::find_replicas() {
     one.at = at;
     if (one.count > 1) program_.replicas.push_back(one);
   };
-  std::map<ValueId, std::string> copy_of;  // values of the head: the state that they are copies of
+  std::map<ValueId, std::string> copy_of;  // values of the head -> the state of which they are copies
   for (const auto& input : whole_.inputs)
     if (input.kind == InputKind::state) {
       copy_of[input.value] = input.name;

@@ -1,4 +1,4 @@
-// Sums over regions and over what instructions say of themselves.
+// Totals over regions, and over the bytes that instructions state.
 #include "compiler/program/folds.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ int64_t bytes_to_others(const std::vector<int64_t>& elements, DType dtype, int64
 }  // namespace
 
 HeldBytes held_bytes(const StepProgram& program) {
-  std::set<int> of_sums;  // buffers that gradients travel through
+  std::set<int> of_sums;  // buffers through which gradients travel
   for (const Instr& instr : program.instrs)
     if (const auto* start = std::get_if<StartCollective>(&instr.what); start && is_exchange(*start)) {
       of_sums.insert(start->from.region);
@@ -47,7 +47,7 @@ HeldBytes held_bytes(const StepProgram& program) {
         break;
     }
   }
-  if (program.blocks.empty()) return out;  // of sums alone
+  if (program.blocks.empty()) return out;  // a program of only sums
   const ProgramBlock& body = program.blocks[kBodyBlock];
   int64_t own = body.own_bytes;
   for (const Instr& instr : program.instrs)
@@ -58,7 +58,7 @@ HeldBytes held_bytes(const StepProgram& program) {
 }
 
 int64_t touched_bytes(const StepProgram& program, const Instr& instr) {
-  if (const auto* put = std::get_if<PutRows>(&instr.what))  // of the table, these rows
+  if (const auto* put = std::get_if<PutRows>(&instr.what))  // only these rows of the table
     return put->ids.bytes + 2 * put->rows.bytes;
   int64_t bytes = 0;
   if (const auto* take = std::get_if<TakeRows>(&instr.what)) {
@@ -95,7 +95,7 @@ Transfer transfer_of(const StartCollective& start, const Members& members) {
 }
 
 int first_backward_call(const StepPlan& plan, const ProgramBlock& body) {
-  // Values of the seed that follow from the counts, which earlier phases made.
+  // Values of the seed that depend on the counts, which earlier phases made.
   const Phase& seed = plan.phases.seed;
   std::set<ValueId> counted;
   for (size_t i = 0; i < seed.inputs.size(); ++i)
@@ -133,7 +133,7 @@ Transfer transfer_of(const ProgramBlock& block, const BlockCall& start, const Me
   const Node& node = block.graph.node(start.node);
   const Value& value = block.graph[node.inputs[0]];
   const int64_t bytes = bytes_of(value);
-  // A gather brings the whole value to each other rank, an exchange a part of it.
+  // A gather brings the whole value to each other rank, an exchange only a part.
   const int64_t to_each = node.op == ops::model_gather_start ? bytes : bytes / members.count;
   const int64_t sent = to_each * (members.count - 1);
   return {.along = mesh_dim_of(block, start),

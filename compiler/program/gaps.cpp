@@ -1,4 +1,4 @@
-// Uses of buffers, call by call, and what lies between them.
+// Finds uses of buffers, call by call, and the gaps between them.
 #include "compiler/program/gaps.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// A stretch of calls that touch a buffer.
+// A range of calls that touch a buffer.
 struct Use {
   int first = 0, last = 0;
   ValueId read;  // the root that call `first` reads; kNoValue: it only writes
@@ -78,7 +78,7 @@ class Finder {
   const PerValue<ValueId>& home_;
   PerValue<std::vector<Use>> uses_;  // per buffer
   PerValue<int> written_;            // per root: the last call that writes a part of it
-  PerValue<bool> kept_;              // per buffer: it holds an input or an output
+  PerValue<bool> kept_;              // per buffer: whether it has an input or an output
   std::map<int, int> started_;       // by flight
 };
 }  // namespace

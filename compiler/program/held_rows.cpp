@@ -1,4 +1,4 @@
-// Rows by coordinate.
+// Computes a rank's rows from its coordinates.
 #include "compiler/program/held_rows.h"
 
 #include "compiler/pass.h"

@@ -1,4 +1,4 @@
-// Bounds of a batch's whole numbers, and their check.
+// Finds bounds of a batch's whole numbers, and checks them.
 #include "compiler/program/id_bounds.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// The number that all elements of `v` are.
+// The number that all elements of `v` equal.
 std::optional<int64_t> whole_number_of(const Graph& graph, ValueId v) {
   for (;;) {
     if (!graph[v].producer.valid()) return {};
@@ -24,8 +24,8 @@ std::optional<int64_t> whole_number_of(const Graph& graph, ValueId v) {
   }
 }
 
-// The batch field that `v` is computed from element by element, in any shape, order and width, and how; null
-// where there is none.
+// The batch field from which `v` is computed element by element, in any shape, order and width, with the
+// changes; null if there is none.
 struct OfField {
   const GraphInput* field = nullptr;
   std::vector<IdChange> changes = {};
@@ -62,7 +62,7 @@ OfField field_of(const Graph& graph, ValueId v) {
   return out;
 }
 
-// What a node reads by ids; count 0 for one that reads nothing by them.
+// The read by ids of a node; count 0 if it reads nothing by ids.
 IdRead read_of(const Graph& graph, const Node& node) {
   auto type = [&](size_t input) {
     const Value& value = graph[node.inputs[input]];

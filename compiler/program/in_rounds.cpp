@@ -1,4 +1,5 @@
-// A bucket's sum in rounds: what travels is a micro-batch's gradients, and the owner adds them on.
+// A bucket's sum in rounds: each round sends the gradients of one micro-batch per rank, and the owner adds
+// them.
 #include <numeric>
 #include <optional>
 
@@ -12,8 +13,8 @@ using Kind = Region::Kind;
 using Verb = StartCollective::Verb;
 using Tree = SumTrees::Tree;
 
-// Gradients go to the owners of their rows after every micro-batch (ZeRO 2, 3), or after the only one of each
-// rank.
+// Gradients go to the owners of their rows after every micro-batch (ZeRO 2, 3), or after the only micro-batch
+// of each rank.
 class InRounds : public BucketSum {
  public:
   InRounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns, size_t bucket, std::string label,
@@ -97,7 +98,7 @@ class InRounds : public BucketSum {
   int64_t leaf() const { return static_cast<int64_t>(size_of(plan_.sent(rows_.dtype()))); }
   int seat() const { return plan_.lanes.rank % plan_.seats; }
   int host() const { return plan_.lanes.rank / plan_.seats; }
-  // Behind the leaves of the host's other ranks, where f32 may begin: element `at` x share_.
+  // After the leaves of the host's other ranks, aligned for f32: the element `at` * share_.
   Span host_sum(int64_t at, int64_t elements) const {
     return set_->receive.part(leaves_end() + at * share_ * kFloat, elements * kFloat);
   }
@@ -194,7 +195,7 @@ class InRounds : public BucketSum {
     fold_.push_blocks(blocks, sums, ends);
   }
 
-  // Micro-batches that a host runs in a slot.
+  // Number of micro-batches that a host runs in a slot.
   int64_t of_host(int of, int64_t slot) const {
     const int64_t first = slot * plan_.lanes.ranks + static_cast<int64_t>(of) * plan_.seats;
     return std::clamp<int64_t>(plan_.lanes.micro_batches - first, 0, plan_.seats);
@@ -213,7 +214,7 @@ class InRounds : public BucketSum {
       for (const auto& tree : trees[h]) blocks[h].push_back(tree.block);
     return {"across_hosts", std::move(blocks), rail_chunks_, host()};
   }
-  // The leaves, or the subtrees of all hosts, that one pass adds.
+  // How many leaves, or subtrees of all hosts, one pass adds.
   int64_t at_once() const {
     const LanePlan& lanes = plan_.lanes;
     if (!plan_.seats) return lanes.ranks;
@@ -249,7 +250,7 @@ class InRounds : public BucketSum {
   int64_t share_ = 0, most_trees_ = 0;
   Fold fold_;
   SumTurns::Set* set_ = nullptr;
-  int64_t flying_ = -1;  // the slot whose round is under way
+  int64_t flying_ = -1;  // the slot whose round is in progress
   int flight_ = -1;
   std::vector<std::vector<BlockTree>> trees_;
   std::optional<SubtreeExchange> across_;

@@ -1,4 +1,4 @@
-// Which sums over lanes are gradients that stay where the body left them.
+// Finds the sums over lanes that are gradients kept where the body wrote them.
 #include "compiler/program/kept_gradients.h"
 
 #include <algorithm>
@@ -34,13 +34,13 @@ class KeptFinder {
   }
 
  private:
-  // Of the body: what its exchange carries to the sum.
+  // The body's gradient that the exchange would bring to the sum.
   ValueId gradient_of(const Node& lane_sum) const {
     const ValueId carried = lane_sum.inputs[0];
     const size_t bucket = bucket_of_.at(phases_.whole.producer(carried).inputs[0]);
     return body_.outputs[phases_.buckets[bucket][phases_.whole[carried].index]].value;
   }
-  // An input of the body, such as a rounded weight, may change before it is read.
+  // An input of the body, such as a rounded weight, does not count: it may change before it is read.
   bool lies_in_arena(ValueId gradient) const { return body_[places_[gradient].root].producer.valid(); }
   bool only_updates_read(ValueId sum) const {
     const Graph& whole = phases_.whole;

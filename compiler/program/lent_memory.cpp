@@ -1,4 +1,4 @@
-// Regions of one program laid into arenas of another.
+// Places regions of one program in arenas of another.
 #include "compiler/program/lent_memory.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool may_be_lent(const Region& region, bool evaluates) {
 }  // namespace
 
 std::vector<Span> lent_places(const StepProgram& guest, const StepProgram& lender) {
-  // A rank that owns no row of what is updated is told like the others.
+  // A rank that owns no updated row decides like the others.
   const bool evaluates = guest.updated.empty() && guest.put.empty();
   std::vector<int> order(guest.regions.size());
   std::iota(order.begin(), order.end(), 0);

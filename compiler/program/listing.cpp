@@ -105,7 +105,7 @@ class Reader {
     const size_t begin = at_;
     while (at_ < text_.size() && std::string_view(" \n[]{}\"").find(text_[at_]) == std::string_view::npos)
       ++at_;
-    if (at_ == begin && at_ < text_.size() && text_[at_] != '\n') ++at_;  // a bracket is a word
+    if (at_ == begin && at_ < text_.size() && text_[at_] != '\n') ++at_;  // a bracket alone is a word
     return text_.substr(begin, at_ - begin);
   }
   void expect(std::string_view what) {
@@ -124,7 +124,7 @@ class Reader {
     if (text_[at_] != '\n') fail(str("text after the line's end: \"", printable(word()), "\""));
     ++at_, ++line_;
   }
-  // Lines up to one that is "}" alone.
+  // Lines up to a line that is only "}".
   std::string_view braced_lines() {
     const size_t begin = at_;
     const size_t end = text_.find("\n}\n", at_);
@@ -155,7 +155,7 @@ class Reader {
       fail(str("\"", printable(text), "\" is not a number of this kind"));
     return out;
   }
-  // "12+256" and the like: the number before `mark`, which is cut off together with it.
+  // For text like "12+256": returns the number before `mark`, and removes both.
   std::string_view cut(std::string_view& text, char mark) {
     const size_t at = text.find(mark);
     if (at == std::string_view::npos) fail(str("\"", printable(text), "\" has no '", mark, "'"));

@@ -1,4 +1,4 @@
-// The five ways of a bucket's sum, in one order of additions.
+// Chooses among the five implementations of a bucket's sum, which all add in one order.
 #include "compiler/program/make_bucket_sum.h"
 
 #include <numeric>
@@ -9,9 +9,9 @@
 namespace lockstep::compiler {
 
 namespace {
-// Which owner's chunk stands where in the bucket, as the rank sends it. A reduce_scatter takes the chunks in
-// the order of ranks; an all_to_all leaves this rank's own chunk out, at the end. By hosts: seat by seat, and
-// of a seat host by host, own ones last.
+// The order of owners' chunks in the bucket as the rank sends it. A reduce_scatter takes the chunks in the
+// order of ranks. An all_to_all does not send this rank's own chunk, which is therefore at the end. By hosts:
+// seat by seat (a data rank's place on its host), and for each seat host by host, own chunks last.
 std::vector<int> chunk_order(const SumPlan& plan) {
   const LanePlan& lanes = plan.lanes;
   if (!plan.invariant) {

@@ -1,4 +1,4 @@
-// Buckets of updates, and the copies around them.
+// Makes buckets of updates, and the copies before and after them.
 #include "compiler/program/offload.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using Tensor = UpdateTensors::Tensor;
 
 constexpr int64_t kLeastBucket = int64_t{2} << 10, kMostBucket = int64_t{256} << 20;  // bytes
-constexpr int64_t kGrain = 64;  // a tensor is cut at multiples of so many elements: what is aligned stays so
+constexpr int64_t kGrain = 64;  // tensors are cut at multiples of this many elements, to keep alignment
 constexpr int64_t kAligned = 256;
 constexpr size_t kSlots = 2;
 
@@ -41,7 +41,7 @@ class Stager {
 
  private:
   struct Bucket {
-    size_t instr = 0;  // whose updates these are
+    size_t instr = 0;  // the instruction with these updates
     std::vector<Tensor> tensors;
     int64_t bytes = 0;  // of moments, each aligned
     std::vector<CopySpans::Copy> in = {}, out = {};
@@ -54,7 +54,7 @@ class Stager {
                        [&](const Tensor& tensor) { return tensor.count * host_bytes(tensor) > 0; });
   }
   const Node& node_of(const Tensor& tensor) const { return whole_.node(tensor.node); }
-  // Bytes of an element of an input; 0 of a scalar.
+  // Bytes per element of an input; 0 for a scalar.
   int64_t input_size(const Tensor& tensor, size_t i) const {
     const Value& value = whole_[node_of(tensor).inputs[i]];
     if (value.shape.empty()) return 0;
@@ -62,7 +62,7 @@ class Stager {
         std::find(tensor.halves.begin(), tensor.halves.end(), static_cast<int>(i)) != tensor.halves.end();
     return static_cast<int64_t>(size_of(half ? DType::bf16 : value.dtype));
   }
-  // Bytes on the host of each element of a tensor.
+  // Bytes in host memory per element of a tensor.
   int64_t host_bytes(const Tensor& tensor) const {
     int64_t bytes = 0;
     for (size_t i = 0; i < tensor.inputs.size(); ++i)
@@ -97,7 +97,7 @@ class Stager {
       for (int64_t from = 0; from < tensor.count;) {
         const int64_t left = tensor.count - from;
         if (left * each > room() && room() < limit_ / 8)
-          open(instr);  // a small piece is not worth its copies
+          open(instr);  // small pieces are not worth their own copies
         const int64_t count = std::min(left, std::max(room() / each / kGrain * kGrain, kGrain));
         add(part(tensor, from, count));
         from += count;
@@ -112,7 +112,7 @@ class Stager {
     buckets_.back().tensors.push_back(std::move(tensor));
   }
 
-  // What lies on the host stands in the bucket's slot.
+  // Redirects spans in host memory to the bucket's slot.
   void place() {
     std::vector<Span> slots;
     for (size_t s = 0; s < std::min(kSlots, buckets_.size()); ++s) {
@@ -159,7 +159,7 @@ class Stager {
     }
     await(buckets_.back().leaves);
   }
-  // A bucket's update. Then the one before it has left its slot, and the one behind it comes there.
+  // Writes a bucket's update. Then the previous bucket has left its slot, and the next one comes there.
   void turn(size_t b, const Instr& of) {
     Bucket& bucket = buckets_[b];
     await(bucket.arrives);
@@ -187,7 +187,7 @@ class Stager {
 };
 }  // namespace
 
-// A sixteenth: the pipeline fills and drains in one of them.
+// A sixteenth of all, because the pipeline fills and drains in the time of one bucket.
 int64_t offload_bucket(int64_t moments) {
   return std::clamp(aligned(moments / 16), kLeastBucket, kMostBucket);
 }

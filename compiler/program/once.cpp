@@ -1,4 +1,4 @@
-// What a step does once beside its micro-batches: weights gathered, sums, norms, updates.
+// The work of a step once, outside its micro-batches: gathers of weights, sums, norms, updates.
 #include <algorithm>
 #include <utility>
 
@@ -66,8 +66,8 @@ void StepBuilder::prepare_head(const Node& node) {
   }
 }
 
-// A sum over lanes takes the place of one of its addends, where this rank has rows of it; the only
-// micro-batch's gradient is its sum, where it is kept.
+// A sum over lanes replaces one of its addends, if this rank has rows of it. If the only micro-batch's
+// gradient is kept, it is the sum.
 bool StepBuilder::in_place(const Node& node, ValueId v) const {
   if (node.op != ops::lane_sum || v != node.outputs[0] || held_.of(whole_[v]).count == 0) return false;
   return !sum_.lanes.is_one() || kept_.contains(v);
@@ -221,7 +221,7 @@ void StepBuilder::local_rows(const Node& node) {
   at_[node.outputs[0]] = at_[node.inputs[0]].part((to.first - from.first) * size, to.count * size);
 }
 
-// The updates of one instruction are made in any order.
+// Whether an update depends on a pending one: the updates of one instruction run in any order.
 bool StepBuilder::meets_pending(const UpdateTensors::Tensor& tensor) const {
   const auto in = [](const std::set<int>& regions) {
     return [&](const Span& span) { return regions.count(span.region) > 0; };
@@ -282,7 +282,7 @@ void StepBuilder::norm_limbs(const Node& node) {
   writer_.put(std::move(sum), node.at);
 }
 
-// Of a gradient that is equal on all ranks of a model dim, the first rank counts the squares.
+// The first rank counts the squares of a gradient that is equal on all ranks of a model dim.
 bool StepBuilder::counted_elsewhere(const Node& norm, size_t input) const {
   if (!norm.attrs.has("model_dim")) return false;
   const auto& once = norm.attrs.list("once");

@@ -9,7 +9,7 @@ using Kind = Region::Kind;
 using Verb = StartCollective::Verb;
 using Tree = SumTrees::Tree;
 
-// Each rank adds its own micro-batches; one exchange per step (DDP and ZeRO 1 of several).
+// Each rank adds its own micro-batches; there is one exchange per step (DDP, and ZeRO 1 on several ranks).
 class OncePerStep : public BucketSum {
  public:
   OncePerStep(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns, std::string label, PackedRows rows)
@@ -37,7 +37,7 @@ class OncePerStep : public BucketSum {
     writer_.put(std::move(out));
   }
 
-  // Each piece of the gradients of all slots in one pass, in the order of add().
+  // Adds each piece of the gradients of all slots in one pass, in the order of add().
   void add_all(int64_t slot, const std::vector<std::vector<Span>>& gradients) override {
     if (gradients.size() == 1 || gradients.size() + counter_.blocks().size() >= plan_.limits.sources)
       return BucketSum::add_all(slot, gradients);
@@ -47,7 +47,7 @@ class OncePerStep : public BucketSum {
     const bool open = plan_.invariant ? first % lanes.per_lane() > 0 : first > begun;
     const size_t held = (plan_.invariant ? counter_.blocks().size() : 0) + open;
     std::vector<std::vector<Accumulate::Piece>> pieces;  // per slot
-    std::vector<int> merges;                             // behind each slot's gradient
+    std::vector<int> merges;                             // after each slot's gradient
     for (size_t j = 0; j < gradients.size(); ++j) {
       pieces.push_back(pieces_of(gradients[j]));
       const int64_t micro_batch = first + static_cast<int64_t>(j), in_lane = micro_batch % lanes.per_lane();
@@ -191,12 +191,12 @@ class OncePerStep : public BucketSum {
 
   SumTurns& turns_;
   LaneCounter counter_;
-  std::vector<Span> partials_;  // the i-th subtree of the counter; above the last one, the lane that is open
+  std::vector<Span> partials_;  // the i-th subtree of the counter; after the last one, the open lane
   std::vector<SubtreeExchange> stages_;
-  std::vector<Span> into_;          // what each stage receives
-  std::vector<BlockTree> of_host_;  // what this host's subtrees add up to
-  BlockTree whole_;                 // of what the last stage brings
-  int64_t share_ = 0;               // elements that this rank adds for its host
+  std::vector<Span> into_;          // received by each stage
+  std::vector<BlockTree> of_host_;  // the trees of this host's subtrees
+  BlockTree whole_;                 // over the subtrees that the last stage brings
+  int64_t share_ = 0;               // number of elements that this rank adds for its host
   int at_stage_ = -1;
   Span received_;  // free numerics
   int flight_ = -1;

@@ -1,5 +1,4 @@
-// A bucket's sum where one micro-batch on one data rank is all there is: its gradients are read where the
-// body left them.
+// A bucket's sum for only one micro-batch on one data rank: its gradients are read where the body wrote them.
 #include "compiler/program/sum_parts.h"
 
 namespace lockstep::compiler {

@@ -1,4 +1,4 @@
-// Places, first of the parts of concats, then of views.
+// Assigns places, first to the parts of concats, then to views.
 #include "compiler/program/places.h"
 
 #include "compiler/schedule/strides.h"
@@ -11,13 +11,13 @@ namespace {
 bool is_reshape(const Node& node) { return node.op == ops::reshape && !node.body; }
 
 bool is_view(const Node& node) { return node.op == ops::permute && node.attrs.flag("alias"); }
-// A permute through which a convolution writes; through others it reads.
+// Whether a convolution writes through this permute; through others it reads.
 bool is_written(const Graph& graph, const Node& node) {
   return is_view(node) && graph[node.inputs[0]].producer.valid() &&
          op_row(graph.producer(node.inputs[0]).op).library == Library::convolution;
 }
 
-// A part lies inside of a whole, and so does what it is a reshape of.
+// Moves a part into a whole, and with it the value that it reshapes.
 void move_to(const Graph& graph, PerValue<Place>& places, ValueId v, const Place& place) {
   places[v] = place;
   const Node& node = graph.producer(v);
@@ -31,7 +31,7 @@ void move_to(const Graph& graph, PerValue<Place>& places, ValueId v, const Place
 PerValue<Place> places_of(const Graph& graph) {
   PerValue<Place> places(graph.values.size());
   for (ValueId v : graph.value_ids()) places[v] = {v, 0, row_major_strides(graph[v].shape)};
-  // The last concat first: its parts may be concats.
+  // The last concat comes first, because its parts may be concats.
   for (NodeId n : graph.node_ids().backward()) {
     const Node& node = graph.node(n);
     if (is_written(graph, node)) {

@@ -1,4 +1,4 @@
-// A block made: its calls, how long values live, and where they lie.
+// Plans a block: its calls, the lifetimes of values, and their places.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// The calls from `first` to `last` during which a value must stay.
+// The calls from `first` to `last` during which a value must stay in memory.
 struct Life {
   int first = -1, last = -1;
 };
@@ -57,7 +57,7 @@ class Planner {
   int end() const { return static_cast<int>(block_.calls.size()); }
   ValueId root(ValueId v) const { return places_[v].root; }
   const Node& node_of(const BlockCall& call) const { return graph().node(call.node); }
-  // Whose weights are the last that are waited for before the call; -1: none.
+  // The segment whose weights are the last ones awaited before the call; -1: none.
   int part_of(int call) const {
     int part = -1;
     for (const auto& bucket : block_.gathers.buckets) part += bucket.wait <= call;
@@ -75,7 +75,7 @@ class Planner {
   void set_away(const ArenaWithin& made, const std::vector<BufferGap>& gaps);
   void bind();
 
-  // A buffer with a life, to be placed in one of the two arenas.
+  // A buffer with a lifetime, to be placed in one of the two arenas.
   struct Arena {
     std::vector<Lifetime> lives;
     ArenaPlan plan;
@@ -96,12 +96,12 @@ class Planner {
   PerValue<Place> places_;
   ProgramBlock block_;
   PerValue<Life> life_;     // per root
-  PerValue<int> made_;      // per value: the call that makes it; aliases follow their source
+  PerValue<int> made_;      // per value: the call that makes it; for aliases, that of their source
   PerValue<int> input_of_;  // per value: the graph input that it is; -1
-  PerValue<ValueId> home_;  // per root: whose buffer it takes over
+  PerValue<ValueId> home_;  // per root: the root whose buffer it takes over
   Arena own_, shared_;
   PerValue<Buffer> values_;
-  std::map<ValueId, size_t> away_;  // per buffer that waits: which of ProgramBlock::away
+  std::map<ValueId, size_t> away_;  // per waiting buffer: its index in ProgramBlock::away
   std::vector<Buffer> workspaces_;  // per call
 };
 
@@ -125,7 +125,7 @@ void Planner::find_lives() {
       }
 }
 
-// A collective reads its input and writes its result from its start to its wait.
+// A collective uses its input and its result from its start to its wait.
 void Planner::hold_in_flight() {
   std::map<int, int> started;  // by flight
   for (int c = 0; c < end(); ++c) {
@@ -140,7 +140,7 @@ void Planner::hold_in_flight() {
   }
 }
 
-// Groups, in order: each ready when its outputs and all earlier groups are, and read after that call.
+// Groups, in order: each is ready when its outputs and all earlier groups are, and is read after that call.
 void Planner::find_ready() {
   std::set<int> grouped;
   int before = -1;
@@ -161,8 +161,8 @@ void Planner::find_ready() {
     if (!grouped.count(static_cast<int>(o))) life_[root(graph().outputs[o].value)].last = end();
 }
 
-// Streamed inputs: which calls read them, when they are gathered, and where they lie meanwhile; one that is
-// an output, too, to the end.
+// Streamed inputs: the calls that read them, the times of their gathers, and their places. An input that is
+// also an output stays to the end.
 void Planner::plan_streams() {
   std::vector<GatherUse> uses;
   for (int input : source_.streamed) {
@@ -183,14 +183,14 @@ void Planner::plan_streams() {
   block_.gathers = plan_gathers(uses, source_.gather);
 }
 
-// A kernel's output takes over the buffer of an input that dies in this call, where the kernel allows it.
+// A kernel's output takes over the buffer of an input whose last use is this call, if the kernel allows it.
 void Planner::share_homes() {
   for (int c = 0; c < end(); ++c) {
     const Node& node = node_of(block_.calls[c]);
     if (!node.body) continue;
     std::set<ValueId> taken;
     for (ValueId out : node.outputs) share_home(c, out, taken);
-    // The lifetime of a shared home reaches to its newest tenant.
+    // The lifetime of a shared buffer extends to its newest user.
     for (ValueId out : node.outputs) {
       const ValueId home = home_[out];
       if (home == out) continue;
@@ -229,7 +229,7 @@ Planner::Buffer Planner::live(int from, int to, int64_t bytes, bool own) {
   return {&in, in.lives.size() - 1};
 }
 
-// Several micro-batches take turns in what lives and dies between two waits for weights.
+// Several micro-batches share, in turns, the memory of values that live only between two waits for weights.
 void Planner::place_all() {
   values_.resize(graph().values.size());
   for (ValueId v : graph().value_ids()) {
@@ -243,9 +243,9 @@ void Planner::place_all() {
     if (const size_t bytes = block_.calls[c].workspace_bytes)
       workspaces_[c] =
           live(static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(bytes), !in_turns());
-  // Whole weights, from the start of their gathers to their last reader. A gather starts in front of what is
-  // copied at its call: where values wait on the host, one that leaves may be gone no earlier than that call,
-  // and holds its place until then.
+  // Whole weights live from the start of their gathers to their last reader. A gather starts before the
+  // copies at its call. If values wait in host memory, one that leaves may be gone only at that call, and
+  // keeps its place until then.
   const int ahead = source_.within > 0 ? 1 : 0;
   std::vector<Buffer> segments;
   for (const auto& segment : block_.gathers.segments) {
@@ -263,7 +263,7 @@ void Planner::place_all() {
   block_.floor = block_.micro_batches * own_.plan.floor + shared_.plan.floor;
 }
 
-// The arena comes to BlockSource::within, or as near as copies bring it.
+// Reduces the arena to BlockSource::within, or as near as copies can bring it.
 void Planner::let_wait() {
   std::vector<double> seconds;
   for (const BlockCall& call : block_.calls) seconds.push_back(seconds_of(call, options_.travel));

@@ -8,7 +8,7 @@
 
 namespace lockstep::compiler {
 
-// Calls up to `end`; where a bucket's gradients are ready, they are added.
+// Runs calls up to `end`; adds each bucket's gradients when they are ready.
 void StepBuilder::advance(Turn& turn, int end) {
   writer_.set_micro_batch(micro_batch(turn.slot));
   const auto& ready = block(kBodyBlock).ready;
@@ -70,7 +70,7 @@ StepBuilder::Turn StepBuilder::turn_of(int64_t slot, int64_t arena) {
   return {slot, arena, micro_batch(slot) < 0, inputs_of(plan_.phases.body, slot), 0, 0};
 }
 
-// Policy: one micro-batch after another, or as many as run together, gradients added as they are ready.
+// Policy: one micro-batch after another, or as many as run together; gradients are added when they are ready.
 void StepBuilder::accumulate() {
   for (int64_t j = 0; j < slots_; j += together_) {
     Turn turn = turn_of(j);
@@ -86,8 +86,8 @@ void StepBuilder::by_layers() {
   by_weights(std::move(turns));
 }
 
-// Weights arrive bucket by bucket, one bucket ahead of the calls that read them. An idle slot of its own
-// runs like the others: all ranks take part in its gathers.
+// Policy: weights arrive bucket by bucket, one bucket ahead of the calls that read them. An idle slot runs
+// like the others, because all ranks take part in its gathers.
 void StepBuilder::by_weights(std::vector<Turn> turns) {
   if (!by_layer()) turns[0].idle = false;
   const int64_t micro = turns.size() == 1 ? std::max<int64_t>(0, micro_batch(turns[0].slot)) : -1;

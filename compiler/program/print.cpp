@@ -1,4 +1,4 @@
-// Lines of a program, and what repeats folded.
+// Writes a program as lines, and folds repetitions.
 #include "compiler/program/print.h"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ struct Writer {
     size_t pieces = 0;
     const CopySpans::Copy* first = nullptr;
     for (const auto& copy : all.copies) {
-      if (copy.to.bytes == 0) continue;  // a rank that has no rows of a tensor
+      if (copy.to.bytes == 0) continue;  // a rank without rows of a tensor
       bytes += copy.to.bytes, ++pieces;
       if (!first) first = &copy;
     }
@@ -165,20 +165,20 @@ struct Writer {
   }
 };
 
-// "blocks.3" of "blocks.3.attn.qkv"; "" outside of a numbered layer.
+// "blocks.3" for "blocks.3.attn.qkv"; "" outside a numbered layer.
 std::string layer_of(const std::string& scope) {
   static const std::regex layer(R"(^(.*?\.\d+)(\.|$))");
   std::smatch found;
   return std::regex_search(scope, found, layer) ? found[1].str() : "";
 }
 
-// Lines under a title. What an earlier section says is not said again.
+// Lines under a title. Lines of an earlier section are not repeated.
 struct Section {
   std::string title;
   std::vector<std::string> lines;
 };
 std::string folded(const std::vector<Section>& sections) {
-  std::map<std::vector<std::string>, std::string> said;  // the title of the first
+  std::map<std::vector<std::string>, std::string> said;  // lines -> the title of their first section
   std::string out;
   for (size_t s = 0; s < sections.size();) {
     const auto& [title, lines] = sections[s];
@@ -200,7 +200,7 @@ std::string folded(const std::vector<Section>& sections) {
   return out;
 }
 
-// Where a micro-batch stands in the tree is the same for all buckets: it is said once, in the title.
+// The place of a micro-batch in the tree is the same for all buckets, so it is written once, in the title.
 void lift_sums(Section& section) {
   static const std::regex names(R"((to|into) \[(exchange \d+) sum (\d+)\])");
   std::string common;
@@ -229,7 +229,7 @@ void lift_sums(Section& section) {
   section.lines = std::move(lines);
 }
 
-// What a call of constants or conversions makes: such kernels are told apart by nothing else.
+// The result types of a call of constants or conversions: only they distinguish such kernels.
 std::string kinds_of(const ProgramBlock& block, const BlockCall& call) {
   if (!call.what.empty() && call.what != "convert") return "";
   std::vector<std::string> made;
@@ -249,7 +249,7 @@ std::string block_text(const StepProgram& program, size_t b) {
   for (size_t c = 0; c < block.calls.size(); ++c) {
     const BlockCall& call = block.calls[c];
     const SourceLine& at = block.graph.node(call.node).at;
-    // A call that fusion made of several layers' nodes has no layer of its own.
+    // A call that fusion made from nodes of several layers has no layer of its own.
     const std::string of = at.scope.empty() && !sections.empty() ? layer : layer_of(at.scope);
     if (of != layer || sections.empty()) {
       layer = of;

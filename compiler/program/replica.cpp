@@ -1,4 +1,4 @@
-// Which ranks hold the same.
+// Finds the ranks that store the same part.
 #include "compiler/program/replica.h"
 
 #include "core/base/text.h"

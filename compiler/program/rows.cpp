@@ -1,5 +1,5 @@
-// Rows of sparse tables: of every micro-batch they are put behind those before, gathered once, and summed;
-// the table takes what is made of them.
+// Rows of sparse tables: the rows of all micro-batches are stored one after another, gathered once, and
+// summed; the table gets the new rows.
 #include <utility>
 
 #include "compiler/program/builder.h"
@@ -33,8 +33,8 @@ size_t StepBuilder::rows_of(ValueId handle) const {
   throw InternalError(str("%", handle, " gathers no rows"));
 }
 
-// On one data rank to their place among all; else to what is sent: ids, then rows, of one micro-batch after
-// another.
+// On one data rank, copies them to their place among all; else to the send buffer: ids, then rows, one
+// micro-batch after another.
 void StepBuilder::add_rows(const Turn& turn, size_t r) {
   const int64_t micro = micro_batch(turn.slot);
   if (micro < 0) return;
@@ -51,7 +51,7 @@ void StepBuilder::add_rows(const Turn& turn, size_t r) {
       CopySpans{{{words(to.send, at, to.count), ids}, {words(to.send, at + to.count, to.elements), rows}}});
 }
 
-// Words travel as integers: nothing is added on the way.
+// Words travel as integers: nothing is added in transit.
 void StepBuilder::start_rows(const Node& node) {
   Rows& rows = rows_[rows_of(node.outputs[0])];
   const LanePlan& lanes = sum_.lanes;
@@ -90,7 +90,7 @@ void StepBuilder::wait_for_rows(const Node& node) {
   writer_.put(std::move(unpack), node.at);
 }
 
-// Of a split table, those of the ids that this rank owns.
+// For a split table, only the rows of ids that this rank owns.
 void StepBuilder::sum_rows(const Node& node) {
   const int64_t rows = node.attrs.integer("rows");
   std::pair<int64_t, int64_t> owned{0, rows};
@@ -110,7 +110,7 @@ void StepBuilder::sum_rows(const Node& node) {
               node.at);
 }
 
-// A gradient that nothing holds but the rows of its ids: of those that this rank updates the update looks.
+// A gradient that consists only of rows of some ids: the update looks up the ones that this rank updates.
 void StepBuilder::update_by_rows(const Node& spread, int input, UpdateTensors::Tensor& tensor) const {
   const Value& gradient = whole_[spread.outputs[0]];
   tensor.by_rows = input;

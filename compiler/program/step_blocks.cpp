@@ -1,4 +1,4 @@
-// The blocks of a plan's phases.
+// Plans the blocks of a plan's phases.
 #include "compiler/program/step_blocks.h"
 
 #include <utility>

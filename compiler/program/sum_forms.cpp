@@ -1,4 +1,4 @@
-// Sums of gradients by their forms: read off a program, or off one that adds a single tensor.
+// Finds the forms of gradient sums, from a program, or from a small one that adds a single tensor.
 #include "compiler/program/sum_forms.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ SumForms foretold_sum_forms(const StepPlan& plan, const ProgramRank& rank) {
   SumTrees last;
   std::vector<std::unique_ptr<BucketSum>> buckets;
   for (DType dtype : dtypes) {
-    const Shape shape{lanes.ranks};  // a row for each owner
+    const Shape shape{lanes.ranks};  // one row per owner
     const auto bytes = lanes.ranks * static_cast<int64_t>(size_of(dtype));
     const Span gradient = writer.region(Region::Kind::input, "gradient", bytes);
     buckets.push_back(make_bucket_sum(writer, sums, turns, buckets.size(), {shape}, dtype));

@@ -1,4 +1,4 @@
-// A sum of more addends than a device takes.
+// Refuses a sum of more addends than a device accepts.
 #include "compiler/program/sum_parts.h"
 
 #include "core/base/error.h"

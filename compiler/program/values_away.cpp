@@ -1,4 +1,4 @@
-// States of values, changed by starts and waits, asked by runs of the body.
+// Tracks the states of values: starts and waits change them, and runs of the body check them.
 #include "compiler/program/values_away.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ int ValuesAway::arena_of(const StartCopies& start) const {
 std::string ValuesAway::start(const StartCopies& start, int reached) {
   for (const auto& [to, from] : start.copies) {
     const Span &here = start.to_host ? from : to, &there = start.to_host ? to : from;
-    // Values that wait one behind the other may have the same places: the one whose turn it is, if one's is.
+    // Values that wait one after another may share places: take the one in progress, if there is one.
     const auto is_it = [&](const AwayValue& value) {
       return (start.to_host ? value.from : value.to).offset == here.offset && value.at == there.offset &&
              value.bytes == here.bytes;

@@ -1,4 +1,4 @@
-// One walk in order, with what is in flight, what memory holds, and how far the runs of blocks are.
+// One walk in order, which tracks operations in flight, the content of memory, and the progress of blocks.
 #include "compiler/program/verify.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class Walk : private Refusals {
       std::visit(*this, instr.what);
     }
   }
-  // What the refresh has run runs in the step again, whose scales are its own.
+  // Blocks that the refresh has run may run again in the step, with the step's own scales.
   void begin_step() {
     turns_.begin_anew();
     for (int arena : turns_.arenas_of(kScalesBlock)) bytes_.set(program_.whole(arena), ByteState::none);
@@ -65,7 +65,7 @@ class Walk : private Refusals {
       if (!updated_.is_plain(rows)) lacks("updates ", rows.region);
     for (const Span& table : program_.put)
       if (!updated_.is_plain(table)) lacks("replaces rows of ", table.region);
-    // What the caller of the step reads.
+    // Values that the caller of the step reads.
     for (const auto& metric : program_.metrics)
       refuse_none(bytes_, metric.at, "writes a part of "), touch(metric.at);
     bytes_.all([&](int region, ByteState state) {
@@ -94,7 +94,7 @@ class Walk : private Refusals {
     else
       start.verb == Verb::all_to_all || start.verb == Verb::reduce_scatter ? take(start.from)
                                                                            : look(start.from);
-    // A rank without micro-batches takes part in gathers of weights that the others' bodies read.
+    // A rank without micro-batches takes part in gathers of weights for the bodies of others.
     const bool for_others = start.verb == Verb::all_gather && in_arena(start.to) && !works();
     write(start.to, start.verb == Verb::all_reduce ? ByteState::summed
                     : for_others                   ? ByteState::plain
@@ -110,7 +110,7 @@ class Walk : private Refusals {
     if (std::holds_alternative<StartCollective>(ended.start->what) && in_arena(to))
       turns_.weights_arrive(to.region);
   }
-  // Each moment that lies on the host comes, is updated where it came to, and goes back.
+  // Each moment in host memory comes to the device, is updated there, and goes back.
   void operator()(const StartCopies& start) {
     Flights::Flight flight{now_, start.label, {}, {}};
     const int arena = away_.arena_of(start);
@@ -145,7 +145,7 @@ class Walk : private Refusals {
   void operator()(const SumTrees& sums) {
     for (const auto& tree : sums.trees) {
       const Span out = tree.sum();
-      // Two tensors may have one gradient, which is the sum of both where it lies.
+      // Two tensors may share one gradient if it is already the sum of both.
       const bool summed = tree.stays() && out.bytes > 0 && sums_.is_plain(out);
       for (const auto& source : tree.sources)
         if (!summed) take(source.at);
@@ -160,7 +160,7 @@ class Walk : private Refusals {
     for (const auto& [to, from] : all.copies) {
       if (!from.there() || !to.there() || from.bytes == 0) continue;
       const auto kind = program_.regions[from.region].kind;
-      // A gradient is packed to be sent; the only micro-batch's sum lies in its arena, too.
+      // A gradient is packed for sending; the sum of an only micro-batch is in its arena, too.
       kind == Region::Kind::arena && !sums_.is_plain(from) ? take(from) : look(from);
       const bool stale = kind == Region::Kind::state ? !updated_.is_plain(from) : stale_[from.region];
       if (stale && program_.regions[to.region].kind == Region::Kind::state)
@@ -183,7 +183,7 @@ class Walk : private Refusals {
   }
   void operator()(const UpdateTensors& update) {
     for (const auto& tensor : update.tensors) {
-      if (tensor.count == 0) continue;  // a rank that has no rows of it
+      if (tensor.count == 0) continue;  // a rank without rows of it
       for (const Span& span : tensor.inputs) {
         look(span);
         if (staged_.count(span.region) && !to_update_.is_plain(span))
@@ -222,7 +222,8 @@ class Walk : private Refusals {
   void operator()(const SumSquares& sum) {
     for (const Span& span : sum.addends) {
       look(span);
-      for (const auto& [squares, of] : squared_)  // what a norm is of is read: its update is looked for apart
+      // The tensor behind the squares counts as read, but not as updated.
+      for (const auto& [squares, of] : squared_)
         if (squares.region == span.region && squares.offset >= span.offset &&
             squares.offset < span.offset + span.bytes)
           touch(of);
@@ -275,14 +276,14 @@ class Walk : private Refusals {
                    ByteState::plain);
     for (size_t i = 0; i < call.inputs; ++i) {
       const Span span = argument(run, call, i, block.graph[node.inputs[i]]);
-      // Inside of its arena a block's own plan says what is written before it is read; a gradient that was
-      // handed over may be what another one is made of.
+      // Inside its arena, the block's own plan ensures that reads follow writes. A gradient that was already
+      // handed over may be the input of another one.
       if (call.args[i].base >= 0)
         refuse(turns_.read(span)), look(span);
       else if (!given_.is_plain(span))
         touch(span);
     }
-    if (call.kind == BlockCall::Kind::start) return;  // its result is the block's own until the wait
+    if (call.kind == BlockCall::Kind::start) return;  // its result belongs to the block until the wait
     for (size_t i = call.inputs; i < call.args.size(); ++i)
       write(argument(run, call, i, block.graph[node.outputs[i - call.inputs]]), ByteState::plain);
   }
@@ -305,7 +306,7 @@ class Walk : private Refusals {
     });
     raised_.set(span, ByteState::none);
   }
-  // Keeps the larger of what a maximum holds and what is new: from zero on, until it is read.
+  // Keeps the larger of the stored maximum and the new value. Allowed from zero on, until it is read.
   void raise(const Span& most) {
     if (!most.there()) return;
     raised_.each(most, [&](ByteState state) {
@@ -337,7 +338,7 @@ class Walk : private Refusals {
     });
     given_.set(span, ByteState::none);
   }
-  // What is packed to be sent is sent.
+  // Content packed for sending must be sent.
   void write_copy(const Span& to) {
     if (!to.there()) return;
     const bool staged = program_.regions[to.region].kind == Region::Kind::staging;
@@ -349,8 +350,8 @@ class Walk : private Refusals {
       return ByteState::plain;
     });
   }
-  // What the run gives to sums: each group where it is ready; of a block without groups all outputs. A slot
-  // without a micro-batch gives nothing.
+  // The outputs that a run hands over to sums: each group when it is ready; for a block without groups, all
+  // outputs. A slot without a micro-batch hands over nothing.
   void hand_over(const RunBlock& run) {
     const ProgramBlock& block = program_.blocks[run.block];
     const ByteState as = now_->micro_batch >= 0 ? ByteState::once : ByteState::spent;
@@ -359,7 +360,7 @@ class Walk : private Refusals {
         bytes_.set(span, as), sums_.set(span, ByteState::none), given_.set(span, ByteState::plain);
     };
     if (run.block == kCountBlock) tallies_.clear();
-    // What a rank makes of its rows is no addend, but a result that travels.
+    // Results on a rank's own rows are not addends, but results to be sent.
     if (run.block == kMaximaBlock || run.block == kCastBlock)
       for (size_t o = 0; o < block.outputs.size(); ++o) sums_.set(output_of(block, run, o), ByteState::plain);
     for (size_t g = 0; g < block.groups.size(); ++g)
@@ -370,19 +371,19 @@ class Walk : private Refusals {
   }
 
   ByteStates bytes_;
-  ByteStates added_;       // plain: counts that something was added to since they were zeroed
-  ByteStates raised_;      // plain: zeroed, and read by nothing since
+  ByteStates added_;       // plain: counts that received an addition since they were zeroed
+  ByteStates raised_;      // plain: zeroed, and not read since
   std::set<int> counted_;  // regions of counts
   Tallies tallies_;
-  std::vector<std::pair<Span, Span>> squared_;  // squares of rows, and of what
+  std::vector<std::pair<Span, Span>> squared_;  // squares of rows, and their tensor
   ByteStates updated_;                          // plain: in this step
   ByteStates sums_;                             // plain: finished
-  ByteStates given_;                            // plain: what a block has handed over, since it was written
-  std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
+  ByteStates given_;                            // plain: handed over by a block since it was written
+  std::map<int, bool> stale_;  // per region: whether it has copies of state from before its update
   Flights flights_;
   ValuesAway away_;
-  ByteStates to_update_;  // plain: moments that were brought and not updated yet
-  std::set<int> staged_;  // regions that moments are brought to
+  ByteStates to_update_;  // plain: moments that were brought and are not updated yet
+  std::set<int> staged_;  // regions to which moments are brought
   BlockTurns turns_;
 };
 }  // namespace

@@ -1,4 +1,4 @@
-// The ranks of each group side by side.
+// Compares the ranks of each group.
 #include "compiler/program/verify.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string text_of(const StartCollective& start) {
 
 bool is_pair(const StartCollective& start) { return start.verb == Verb::send || start.verb == Verb::recv; }
 
-// The collectives of one rank along one group, in order; without what goes from one rank to another.
+// The collectives of one rank along one group, in order, without point-to-point transfers.
 std::vector<const StartCollective*> starts_along(const StepProgram& program, const std::string& along) {
   std::vector<const StartCollective*> out;
   for (const Instr& instr : program.instrs)
@@ -28,7 +28,7 @@ std::vector<const StartCollective*> starts_along(const StepProgram& program, con
   return out;
 }
 
-// What a rank sends to a member of the group, or receives from it, in order.
+// A rank's transfers to and from one member of the group, in order.
 std::vector<const StartCollective*> pairs_with(const StepProgram& program, const std::string& along,
                                                Verb verb, int peer) {
   std::vector<const StartCollective*> out;
@@ -39,7 +39,7 @@ std::vector<const StartCollective*> pairs_with(const StepProgram& program, const
   return out;
 }
 
-// What one rank sends another receives, in the same order.
+// Sends of one rank must match receives of the other, in the same order.
 void compare_pairs(const std::vector<StepProgram>& programs, const std::vector<int64_t>& ranks,
                    const std::string& along) {
   for (size_t a = 0; a < ranks.size(); ++a)
@@ -74,7 +74,7 @@ void compare(const std::vector<StepProgram>& programs, const std::vector<int64_t
       if (a.verb != b.verb || a.label != b.label || a.dtype != b.dtype || a.more != b.more)
         throw InternalError(str(where(i), " differ: ", text_of(a), " and ", text_of(b)));
       if (a.verb != Verb::all_gather) continue;
-      // Weights of one label are told apart by what is sent.
+      // Gathers of weights with one label are distinguished by their tensors.
       const std::string &from = programs[ranks[0]].regions[a.from.region].name,
                         &other = programs[ranks[m]].regions[b.from.region].name;
       if (from != other) throw InternalError(str(where(i), " gathers ", from, " and ", other));
@@ -97,7 +97,7 @@ void compare(const std::vector<StepProgram>& programs, const std::vector<int64_t
 }  // namespace
 
 void verify_together(const std::vector<StepProgram>& programs, const Mesh& mesh, int seats) {
-  // Ranks that share the key are a group.
+  // Ranks with the same key are a group.
   auto by = [&](const std::string& along, auto key_of) {
     std::map<std::vector<int64_t>, std::vector<std::pair<int64_t, int64_t>>> groups;
     for (int64_t rank = 0; rank < mesh.size(); ++rank) {

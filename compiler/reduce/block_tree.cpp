@@ -1,4 +1,4 @@
-// Trees of additions, from the counter's merges.
+// Builds trees of additions from the counter's merges.
 #include "compiler/reduce/block_tree.h"
 
 #include "core/base/error.h"
@@ -25,7 +25,7 @@ std::vector<BlockTree> trees_over_leaves(int64_t first, int64_t count, int64_t p
   std::vector<std::vector<LaneBlock>> lanes;
   for (int64_t i = 0; i < count; i += per_lane) lanes.push_back({{(first + i) / per_lane, 1}});
   auto trees = trees_over(lanes, false);
-  // A lane is its micro-batches, added from the left.
+  // A lane is replaced by its micro-batches, added from the left.
   for (auto& tree : trees) {
     BlockTree leaves;
     leaves.block = tree.block;

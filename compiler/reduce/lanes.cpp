@@ -15,8 +15,8 @@ int LaneCounter::push(LaneBlock block) {
   LS_CHECK(blocks_.empty() || blocks_.back().first + blocks_.back().size == block.first, "lane ", block.first,
            " was pushed after lane ", blocks_.back().first + blocks_.back().size - 1);
   int merges = 0;
-  // A right half is aligned to its size but not to twice its size; its left half starts at a multiple of the
-  // whole.
+  // A right half is aligned to its size, but not to twice its size; its left half starts at a multiple of the
+  // whole size.
   while (!blocks_.empty() && blocks_.back().size == block.size &&
          blocks_.back().first % (2 * block.size) == 0) {
     block = {blocks_.back().first, 2 * block.size};

@@ -1,4 +1,4 @@
-// Arithmetic of the layout by owner.
+// Arithmetic of the layout of rows by owner.
 #include "compiler/reduce/packed_rows.h"
 
 #include "core/base/error.h"

@@ -10,8 +10,9 @@ namespace lockstep::compiler::reference {
 
 namespace {
 
-// The angle per token of pair i. With `original`, waves of more than original / low tokens turn slower by the
-// factor, those of less than original / high as ever, and those between by a share of each.
+// The angle per token of pair i. With `original`, frequencies are scaled by their wavelength in tokens: those
+// above original / low turn slower by the factor, those below original / high are unchanged, and those
+// between are interpolated.
 double frequency(const Attrs& attrs, int64_t i, int64_t dims) {
   const double f = std::pow(attrs.number("theta"), -2.0 * static_cast<double>(i) / static_cast<double>(dims));
   if (!attrs.has("factor")) return f;
@@ -24,8 +25,8 @@ double frequency(const Attrs& attrs, int64_t i, int64_t dims) {
   const double share = (turns - low) / (high - low);
   return share * f + (1 - share) * f / factor;
 }
-// x [batch, tokens, heads, head_dim]: pair i of the first `dims` elements, (i, i + dims / 2) or neighbours,
-// turns by its frequency times the token or its position; `inverse` turns back.
+// x [batch, tokens, heads, head_dim]. Pair i of the first `dims` elements, (i, i + dims / 2) or neighbours,
+// is rotated by its frequency times the token or its position. `inverse` rotates back.
 std::vector<DenseArray> rope(const Call& call) {
   const DenseArray& x = call.in[0];
   const Attrs& attrs = call.attrs();
@@ -79,7 +80,7 @@ struct Attention {
   int64_t score_at(int64_t b, int64_t h, int64_t t, int64_t s) const {
     return ((b * heads + h) * queries + t) * keys + s;
   }
-  // Of a tensor over the scores whose dims may be 1.
+  // Index into a tensor over the scores whose dims may be 1.
   static size_t over(const DenseArray& x, int64_t b, int64_t h, int64_t t, int64_t s) {
     const int64_t at[] = {b, h, t, s};
     int64_t place = 0;
@@ -103,7 +104,7 @@ struct Attention {
     const double bias = reads.bias ? call.in[reads.bias].f[over(call.in[reads.bias], b, h, t, s)] : 0;
     return sum * scale + bias;
   }
-  // 1 / (1 - p) where dropout keeps a probability, else 0.
+  // 1 / (1 - p) if dropout keeps a probability, else 0.
   double kept(int64_t b, int64_t h, int64_t t, int64_t s) const {
     if (!reads.seed) return 1;
     const auto key = [&](size_t i) { return call.in[reads.seed + i].i[0]; };
@@ -126,12 +127,12 @@ std::vector<DenseArray> sdpa(const Call& call) {
   DenseArray out = make(at.q.dtype, at.q.shape),
              lse = make(statistics_dtype(at.q.dtype), {at.batch, at.heads, at.queries});
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
-    std::vector<std::pair<int64_t, double>> scores;  // of the keys that the row sees
+    std::vector<std::pair<int64_t, double>> scores;  // of the keys that the row attends to
     double top = -std::numeric_limits<double>::infinity(), total = 0;
     for (int64_t s = 0; s < at.keys; ++s)
       if (at.seen(b, h, t, s)) scores.emplace_back(s, at.score(b, t, s, h));
     for (auto [s, score] : scores) top = std::max(top, score);
-    if (top == -std::numeric_limits<double>::infinity()) return;  // it sees nothing: 0
+    if (top == -std::numeric_limits<double>::infinity()) return;  // it attends to no key: 0
     for (auto [s, score] : scores) total += std::exp(score - top);
     lse.f[(b * at.heads + h) * at.queries + t] = top + std::log(total);
     double* to = out.f.data() + at.query_at(b, t, h);
@@ -144,7 +145,7 @@ std::vector<DenseArray> sdpa(const Call& call) {
   return {out, lse};
 }
 
-// sdpa_grad(do, q, k, v, o, lse). With p = exp(score - lse), what dropout keeps m, and g = p (m do.v - do.o):
+// sdpa_grad(do, q, k, v, o, lse). With p = exp(score - lse), m the dropout factor, and g = p (m do.v - do.o):
 // dbias = g, dq = scale g k, dk = scale g q, dv = m p do.
 std::vector<DenseArray> sdpa_grad(const Call& call) {
   const Attention at(call);

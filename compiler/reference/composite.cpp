@@ -95,8 +95,8 @@ std::vector<DenseArray> layer_norm(const Call& call) {
   return {y, mean, rstd};
 }
 
-// With xhat = (x - mean) rstd and g = dy w:  dx = rstd (g - mean(g) - xhat mean(g xhat)), without the mean(g)
-// term when not `centred`.
+// With xhat = (x - mean) rstd and g = dy w: dx = rstd (g - mean(g) - xhat mean(g xhat)), without the term
+// mean(g) unless `centred`.
 std::vector<DenseArray> norm_grad(const DenseArray& dy, const DenseArray& x, const DenseArray& w,
                                   const DenseArray* mean, const DenseArray& rstd) {
   auto [rows, columns] = rows_of(x.shape);
@@ -154,8 +154,8 @@ int64_t target_of(const Call& call, const DenseArray& targets, int64_t r, int64_
   return target == ignored ? -1 : target;
 }
 
-// cross_entropy(logits[..., V], targets[...]) -> (sum over rows that count of lse - logit of the target, how
-// many count, lse)
+// cross_entropy(logits[..., V], targets[...]) -> (sum of lse - logit of the target over rows that count,
+// number of these rows, lse)
 std::vector<DenseArray> cross_entropy(const Call& call) {
   const DenseArray &logits = call.in[0], &targets = call.in[1];
   auto [rows, classes] = rows_of(logits.shape);
@@ -194,7 +194,7 @@ std::vector<DenseArray> cross_entropy_grad(const Call& call) {
   return {out};
 }
 
-// dropout(x, seed, step, sample): an element stays where its uniform number is p or more.
+// dropout(x, seed, step, sample): keeps an element if its uniform number is at least p.
 std::vector<DenseArray> dropout(const Call& call) {
   const DenseArray& x = call.in[0];
   const double p = call.attrs().number("p");

@@ -10,8 +10,8 @@ namespace lockstep::compiler::reference {
 namespace {
 using List = std::vector<int64_t>;
 
-// Every place of every window over spatial dims: f(window, place, element), flat numbers within their own
-// dims; element is -1 in the padding.
+// Visits every place of every window over spatial dims: f(window, place, element), as flat numbers within
+// their own dims; element is -1 in the padding.
 struct Sliding {
   List spatial, counts, sizes, stride, lo, dilation;
   int64_t elements() const { return numel(spatial); }
@@ -57,7 +57,7 @@ Shape shape_with(int64_t a, int64_t b, const List& rest) {
 struct Convolved {
   Sliding at;
   int64_t n, channels, outputs, groups;
-  // f(x, w, y): flat numbers of the three elements of each product, none in the padding.
+  // f(x, w, y) with the flat numbers of the three elements of each product; none in the padding.
   void each(const std::function<void(size_t x, size_t w, size_t y)>& f) const {
     const int64_t per_in = channels / groups, per_out = outputs / groups;
     at.each([&](int64_t window, int64_t place, int64_t element) {

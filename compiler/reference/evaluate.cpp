@@ -1,4 +1,4 @@
-// The reference evaluator: the walk over a graph, and the passage between bytes and arrays.
+// The reference evaluator: walks over a graph, and converts between bytes and arrays.
 #include "compiler/reference/evaluate.h"
 
 #include <cmath>
@@ -185,7 +185,7 @@ const std::unordered_map<OpId, Formula>& formulas() {
 }  // namespace reference
 
 namespace {
-// A registered op: by its formula in double, else by its expansion.
+// A registered op: by its formula in double, or else by its expansion.
 std::vector<HostTensor> evaluate_own(const OwnCode& own, const Graph& graph, const Node& node,
                                      const std::vector<HostTensor>& inputs) {
   std::vector<DoubleTensor> in;
@@ -253,7 +253,7 @@ std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTenso
   LS_CHECK(inputs.size() == graph.inputs.size(), inputs.size(), " tensors for ", graph.inputs.size(),
            " graph inputs");
   PerValue<HostTensor> values(graph.values.size());
-  PerValue<NodeId> last(graph.values.size());  // the last reader: a value is dropped after it
+  PerValue<NodeId> last(graph.values.size());  // the last reader; a value is released after it
   for (NodeId n : graph.node_ids())
     for (ValueId id : graph.node(n).inputs) last[id] = n;
   for (const auto& output : graph.outputs) last[output.value] = NodeId(graph.nodes.size());

@@ -45,7 +45,7 @@ std::vector<double> largest_of(const DenseArray& x, bool rows) {
     }
   return out;
 }
-// A scale and its inverse. As the devices do, in f32.
+// A scale and its inverse, in f32 as on the devices.
 struct Scale {
   float by, inverse;
 };
@@ -54,7 +54,7 @@ Scale scale_of(double magnitude, DType dtype) {
   const auto given = static_cast<float>(magnitude), at_least = given < 1e-12f ? 1e-12f : given;
   return {most / at_least, at_least / most};
 }
-// x in float8 by scales of its rows, and their inverses.
+// x in float8 by scales of its rows, and the inverses of the scales.
 std::pair<DenseArray, DenseArray> by_rows(const DenseArray& x, const std::vector<double>& most, DType dtype) {
   auto [rows, columns] = rows_of(x.shape);
   DenseArray out = make(dtype, x.shape), inverse = make(DType::f32, {rows});
@@ -79,13 +79,13 @@ DenseArray inverse_of(double magnitude, DType dtype) {
   out.f[0] = scale_of(magnitude, dtype).inverse;
   return out;
 }
-// x, the largest magnitude -> x in float8, its transpose, the inverse of the scale, twice.
+// x and its largest magnitude -> x in float8, its transpose, and the inverse of the scale twice.
 std::vector<DenseArray> rounded(const DenseArray& x, double magnitude, DType dtype) {
   const DenseArray out = cast(x, magnitude, dtype), inverse = inverse_of(magnitude, dtype);
   return {out, turned(out), inverse, inverse};
 }
-// x, the largest magnitudes of its rows and of its columns -> x in float8 by rows, its transpose by columns,
-// the inverses of both.
+// x and the largest magnitudes of its rows and of its columns -> x in float8 by rows, its transpose by
+// columns, the inverses of both.
 std::vector<DenseArray> rounded_rowwise(const DenseArray& x, const std::vector<double>& rows,
                                         const std::vector<double>& columns, DType dtype) {
   auto [out, inverse] = by_rows(x, rows, dtype);
@@ -104,13 +104,14 @@ std::vector<DenseArray> quantize(const Call& call) {
   out.pop_back();
   return out;
 }
-// An operand of a linear layer: which one, and, delayed, its history.
+// An operand of a linear layer: which one and, if delayed, its history.
 struct Operand {
   const DenseArray& x;
   int64_t row;  // of the history: input, weight, gradient
   DType dtype;
 };
-// By what was largest in the steps before. `at_first`: what the scale is the inverse of where nothing was.
+// Scales by the largest magnitude of earlier steps. `at_first`: the inverse of the scale if there is none
+// yet.
 std::vector<DenseArray> rounded_delayed(const Operand& of, const DenseArray& history, double at_first) {
   const int64_t steps = history.shape[1];
   double most = 0;
@@ -144,7 +145,7 @@ std::vector<double> product(const DenseArray& a, const DenseArray& b) {
       for (int64_t k = 0; k < inner; ++k) out[r * columns + c] += left[r * inner + k] * right[c * inner + k];
   return out;
 }
-// Inverses are one for all, or one for each row of their side.
+// There is one inverse for all, or one for each row of their side.
 DenseArray scaled(const DenseArray& a, const DenseArray& b, const DenseArray& inverse_a,
                   const DenseArray& inverse_b, const DenseArray* bias, DType dtype) {
   Shape shape = a.shape;
@@ -177,7 +178,7 @@ DenseArray plain(const DenseArray& a, bool a_turned, const DenseArray& b, bool b
                             b.f[b_turned ? k * b_columns + j : j * b_columns + k];
   return out;
 }
-// Of delayed products: that of the layer, and that which the scale of x follows from.
+// For delayed products: the layer's own history, and the one from which the scale of x follows.
 size_t count_histories(const Call& call) {
   return call.attrs().flag("delayed") ? 1 + call.attrs().flag("shares") : 0;
 }

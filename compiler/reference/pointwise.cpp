@@ -96,7 +96,7 @@ double modulo(double a, double b) {
   return left != 0 && (left < 0) != (b < 0) ? left + b : left;
 }
 
-// Division by zero gives 0, and so is its remainder: integers have no infinity.
+// Division by zero gives 0, and the remainder is 0, too: integers have no infinity.
 int64_t divide(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? wrapping(0 - word(a)) : a / b; }
 int64_t divide_words(int64_t a, int64_t b) { return b == 0 ? 0 : wrapping(word(a) / word(b)); }
 int64_t modulo(int64_t a, int64_t b) {
@@ -114,7 +114,7 @@ std::vector<DenseArray> logical_not(const Call& call) {
   return {out};
 }
 
-// A shift by the width of the type or more leaves no bit but the sign.
+// A shift by the width of the type or more leaves only the sign.
 std::vector<DenseArray> shift(const Call& call) {
   same_types(call, 0, 1);
   const DenseArray &a = call.in[0], &b = call.in[1];
@@ -148,7 +148,7 @@ std::vector<DenseArray> where(const Call& call) {
   return {out};
 }
 
-// One rounding: a f32 product is exact in double, and so is all but the last step for f64.
+// One rounding: an f32 product is exact in double; for f64, only the last step rounds.
 std::vector<DenseArray> fused_multiply_add(const Call& call) {
   same_types(call, 0, 1);
   same_types(call, 0, 2);

@@ -1,5 +1,5 @@
-// Formulas of reductions and of dot: dims are brought into place, then plain loops accumulate in double
-// (integers in int64, wrapping).
+// Formulas of reductions and of dot: dims are permuted, then plain loops accumulate in double (integers in
+// int64, wrapping).
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -31,7 +31,7 @@ std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t>& 
   return a;
 }
 
-// The lowest or highest value of a dtype: what an empty max or min gives.
+// The lowest or highest value of a dtype: the result of an empty max or min.
 int64_t integer_end(DType dtype, bool lowest) {
   if (is_float(dtype)) return 0;
   switch (dtype) {

@@ -1,4 +1,4 @@
-// Formulas of the optimizers, of norm and clip, and of the lanes when there is one micro-batch and one rank.
+// Formulas of the optimizers, of norm and clip, and of lanes for one micro-batch and one rank.
 #include <cmath>
 #include <map>
 
@@ -57,7 +57,7 @@ std::vector<DenseArray> clip_scale(const Call& call) {
 
 std::vector<DenseArray> identity(const Call& call) { return {call.in[0]}; }
 
-// lane_sum(x) -> (x, of bf16 as f32, the sum of squares of each row of dim 0; a scalar is one row)
+// lane_sum(x) -> (x with bf16 as f32, the sum of squares of each row of dim 0; a scalar is one row)
 std::vector<DenseArray> lane_sum(const Call& call) {
   const DenseArray& x = call.in[0];
   const int64_t rows = x.shape.empty() ? 1 : x.shape[0], width = rows ? x.size() / rows : 0;
@@ -68,8 +68,8 @@ std::vector<DenseArray> lane_sum(const Call& call) {
   return {sum, squares};
 }
 
-// sum_rows(ids, rows) -> (ids, rows, squares), and lane_rows of one micro-batch: rows by id, those of one id
-// added; the last fills up the rest.
+// sum_rows(ids, rows) -> (ids, rows, squares), and lane_rows for one micro-batch: rows of equal ids are
+// added; the last id fills the rest.
 std::vector<DenseArray> sum_rows(const Call& call) {
   const DenseArray &ids = call.in[0], &rows = call.in[1];
   const int64_t width = rows.dim(1);
@@ -100,7 +100,7 @@ std::vector<DenseArray> put_rows(const Call& call) {
   return {table};
 }
 
-// spread_rows(ids, rows) -> a table of zeros with these rows; of equal ids the last
+// spread_rows(ids, rows) -> a table of zeros with these rows; the last of equal ids counts
 std::vector<DenseArray> spread_rows(const Call& call) {
   const DenseArray &ids = call.in[0], &rows = call.in[1];
   const int64_t width = rows.dim(1);

@@ -1,4 +1,4 @@
-// Formulas of creation, random, view and index rows: elements made from an index, or found at another one.
+// Formulas of creation, random, view and index rows: elements computed from an index, or read at another one.
 #include "compiler/reference/array.h"
 #include "core/base/philox.h"
 #include "core/ops/held_number.h"

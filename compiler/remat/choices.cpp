@@ -1,4 +1,4 @@
-// Lifetimes of a schedule with repeated nodes, and the greedy choice at its peak.
+// Computes lifetimes of a schedule with repeated nodes, and chooses greedily at its peak.
 #include "compiler/remat/choices.h"
 
 #include <algorithm>
@@ -49,8 +49,8 @@ class Chooser {
   }
 
  private:
-  // The buffer that a backward or repeated node reads for v: that of the forward pass, or (numbered behind
-  // those) of the repetition.
+  // The buffer that a backward or repeated node reads for v: that of the forward pass, or that of the
+  // repetition (numbered after those).
   size_t buffer(ValueId v) const {
     ValueId root = joint_.root[v];
     if (!kept_[root] && in_kept(root)) root = joint_.whole[root];
@@ -59,14 +59,14 @@ class Chooser {
     return root.index() + (forward && !kept_[root] ? graph_.values.size() : 0);
   }
 
-  // A piece of something that is kept is there, too.
+  // A piece of a kept value is kept, too.
   bool in_kept(ValueId v, ValueId leaving = kNoValue) const {
     const ValueId whole = joint_.whole[v];
     return (kept_[v] && v != leaving) || (whole != kNoValue && kept_[whole] && whole != leaving);
   }
 
-  // Forward nodes that v is computed from, back to what is kept; `leaving` counts as not kept. Nodes that are
-  // repeated anyway are left out. False where one of them may not be repeated.
+  // The forward nodes from which v is computed, back to kept values; `leaving` counts as not kept. Nodes that
+  // are repeated anyway are omitted. False if one of them may not be repeated.
   bool reach(ValueId v, ValueId leaving, std::vector<NodeId>& chain) {
     ++visit_;
     seen_.resize(graph_.nodes.size());
@@ -85,7 +85,7 @@ class Chooser {
     return true;
   }
 
-  // The schedule with the present choice, and when each buffer lives.
+  // Simulates the schedule with the current choice, and records the lifetime of each buffer.
   void measure() {
     const size_t values = graph_.values.size();
     first_.assign(2 * values, kNever);
@@ -163,7 +163,7 @@ class Chooser {
       std::vector<NodeId> chain;
       if (!reach(v, v, chain)) continue;
       auto bytes = static_cast<double>(joint_.bytes[v]);
-      double cost = bytes;  // so that what is free is still compared
+      double cost = bytes;  // so that free repetitions are still compared
       for (NodeId n : chain) cost += joint_.cost[n];
       if (bytes / cost > most) most = bytes / cost, chosen = v;
     }

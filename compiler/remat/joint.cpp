@@ -1,4 +1,4 @@
-// Roles of nodes, views, costs and saved values of a joint graph.
+// Finds roles of nodes, views, costs and saved values of a joint graph.
 #include "compiler/remat/joint.h"
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace lockstep::compiler {
 
 namespace {
-// Flops that a byte of memory traffic is worth: between a CPU (about 10) and a GPU with tensor cores (200).
+// Flops that take as long as a byte of memory traffic: between a CPU (about 10) and a GPU with tensor cores
+// (200).
 constexpr double kFlopsPerByte = 32;
 
 double cost_of(const Graph& graph, const Node& node) {
@@ -33,7 +34,7 @@ double cost_of(const Graph& graph, const Node& node) {
   return work;
 }
 
-// Roots: a slice is a view where all slices of its source together are the source, as with queries, keys and
+// Roots: a slice is a view if all slices of its source together cover the source, like queries, keys and
 // values of one product.
 PerValue<ValueId> roots_of(const Graph& graph) {
   PerValue<int64_t> sliced(graph.values.size(), 0);

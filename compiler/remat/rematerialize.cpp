@@ -1,4 +1,4 @@
-// Copies of forward nodes in front of their backward readers, behind barriers.
+// Places copies of forward nodes before their backward readers, behind barriers.
 #include "compiler/remat/rematerialize.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ class Repeater {
   }
 
  private:
-  // Values that need not be recomputed: inputs, what does not vary, what is kept, and pieces of it, which lie
-  // in it.
+  // Values that need no recomputation: inputs, values that do not vary, kept values, and pieces inside kept
+  // values.
   bool is_there(ValueId v) const {
     const ValueId whole = joint_.whole[v];
     return !graph_[v].producer.valid() || !joint_.varying[v] || kept_[v] ||
@@ -55,8 +55,8 @@ class Repeater {
     return !producer.valid() || joint_.roles[producer] == JointRole::forward;
   }
 
-  // What copies read of values that are there: their barriers stand between forward and backward. Sample
-  // numbers are always among them, so that the numbers of a dropout are drawn again rather than saved.
+  // The available values that copies read: their barriers come between forward and backward. Sample numbers
+  // are always among them, so that dropout's random numbers are drawn again rather than saved.
   void find_barriers() {
     PerNode<bool> seen(graph_.nodes.size());
     std::vector<ValueId> open;
@@ -95,7 +95,7 @@ class Repeater {
     if (!of_forward(v) || !joint_.varying[v]) return rewriter_.at(v);
     const ValueId root = joint_.root[v];
     if (!is_there(v) && is_there(root) && !barriers_.count(root))
-      return rewriter_.at(v);  // a view of what is kept
+      return rewriter_.at(v);  // a view of a kept value
     if (again_[v] != kNoValue) return again_[v];
     if (is_there(v)) {
       if (!barriers_.count(v)) return rewriter_.at(v);
@@ -106,7 +106,7 @@ class Repeater {
       rewriter_.graph()[made].layout = value.layout;
       return again_[v] = made;
     }
-    // All that is missing for v, in the order of the forward pass.
+    // All missing values for v, in the order of the forward pass.
     std::set<NodeId> missing;
     std::vector<ValueId> open{v};
     while (!open.empty()) {

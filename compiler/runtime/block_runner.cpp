@@ -1,4 +1,4 @@
-// Calls in order, every argument at its planned place.
+// Runs calls in order, with every argument at its planned place.
 #include "compiler/runtime/block_runner.h"
 
 #include <chrono>
@@ -110,14 +110,14 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
     }
   }
   if (!timing()) return;
-  stream.synchronize();  // times of calls are of each alone
+  stream.synchronize();  // so that each call is timed separately
   times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   times_[c].runs += repeats.count;
 }
 
 void BlockRunner::run_each(const LibraryCall& call, std::byte* workspace, const Repeats& repeats,
                            Device* device, Stream& stream) {
-  constexpr size_t kSides = 3;  // beside the stream itself
+  constexpr size_t kSides = 3;  // in addition to the stream itself
   size_t sides = 0;
   if (repeats.count > 1 && device && !device->addressable() && call.runs_side_by_side())
     sides = std::min<size_t>(kSides, static_cast<size_t>(repeats.count) - 1);

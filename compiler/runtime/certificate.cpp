@@ -1,4 +1,4 @@
-// What decides about bits, as text, hashed.
+// Hashes a text of everything that decides bits.
 #include "compiler/runtime/certificate.h"
 
 #include <functional>
@@ -17,10 +17,10 @@
 namespace lockstep::compiler {
 
 namespace {
-// Kernels and library algorithms of the body. Where it recomputes: those without recomputing, and the
-// algorithms of libraries that are not among them. Repeated calls are equal calls, so there is none, unless a
-// library chooses by something else than shapes and strides; kernels that fusion cuts differently give the
-// same bits.
+// Kernels and library algorithms of the body. If it recomputes: those without recomputing, and further
+// library algorithms. Repeated calls are equal calls, so there is no further algorithm unless a library
+// chooses by something other than shapes and strides. Kernels that fusion cuts differently give the same
+// bits.
 std::string body_algorithms(const StepPlan& plan, const StepBlocks& blocks) {
   if (!plan.plain_body) return blocks.body.algorithms();
   std::string plain = plan_block({*plan.plain_body}, plan.options).algorithms();
@@ -45,18 +45,18 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
       if (op_row(node.op).own) own[std::string(node.op.name())] = definition_hash(node.op);
     }
   };
-  // What is computed from what; which output goes into which bucket changes no bit.
+  // Graphs without names: the assignment of outputs to buckets changes no bit.
   auto add = [&](Graph graph) {
     find_own(graph);
     graph.outputs.clear();
     text += print(graph, {.source_lines = false});
   };
-  // Recomputing repeats nodes and changes no bit: the certificate is that of the step without it.
+  // Recomputing repeats nodes and changes no bit, so the certificate uses the step without it.
   const Graph& body = plan.plain_body ? *plan.plain_body : plan.body;
-  // What comes in float8 has the bits of quantize: the certificate is that of whole weights in bf16.
+  // Values that come in float8 have the bits of quantize, so the certificate uses whole weights in bf16.
   const Graph& seed = plan.plain_seed ? *plan.plain_seed : plan.seed;
   for (const Graph* graph : {&plan.count, &seed, &body}) add(*graph);
-  // Copies of rows change no bit, and only where a table is whole a phase makes them.
+  // Copies of rows change no bit, and exist as a phase only if a table is whole.
   std::set<size_t> copies;
   for (const TailStep& step : plan.phases.tail)
     if (step.takes) copies.insert(static_cast<size_t>(step.fragment));

@@ -1,4 +1,4 @@
-// A program's verbs as those of a Group.
+// Maps a program's verbs to those of a Group.
 #include "compiler/runtime/collectives.h"
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// A block by itself.
+// Runs a block without a step.
 #include "compiler/runtime/executable.h"
 
 #include <set>

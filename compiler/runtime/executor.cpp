@@ -1,4 +1,4 @@
-// Instructions bound to memory, groups and kernels once, and enqueued in order.
+// Binds instructions to memory, groups and kernels once, and enqueues them in order.
 #include "compiler/runtime/executor.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// What was enqueued before an event of the same device.
+// The work enqueued before an event of the same device.
 class EnqueuedWork : public Work {
  public:
   explicit EnqueuedWork(std::shared_ptr<Event> end) : end_(std::move(end)) {}
@@ -47,7 +47,7 @@ Executor::Executor(Parts parts)
   begin_sums(parts_.reductions, sum_forms(program_));
 }
 
-// Sums and what is packed of them are needed once a step runs, and not while a checkpoint is loaded.
+// Memory of sums and their packed data is needed only when a step runs, but not while a checkpoint is loaded.
 bool Executor::is_of_steps(const Region& region) {
   return region.kind == Region::Kind::partial || region.kind == Region::Kind::staging;
 }
@@ -160,7 +160,7 @@ Executor::Action Executor::bind(const RunBlock& run) {
   BlockRunner::Memory memory;
   for (const Span& input : run.inputs) memory.inputs.push_back(at(input));
   memory.own = at(run.own), memory.shared = at(run.shared);
-  (void)of_micro_batch(run, 0);  // checked
+  (void)of_micro_batch(run, 0);  // checks the run
   memory.micro_batches = run.micro_batches, memory.own_stride = run.own_stride();
   memory.strides = run.strides, memory.device = &parts_.device;
   auto& flights = block_flights_[{run.block, run.own.region}];

@@ -1,4 +1,4 @@
-// A program of its own in the memory of the step's.
+// A separate program in the memory of the step's program.
 #include "compiler/runtime/recomputation.h"
 
 #include <utility>
@@ -10,7 +10,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// The body and what stands before it, as the step has them: equal blocks have equal arenas.
+// The body and the blocks before it, as in the step: equal blocks have equal arenas.
 StepBlocks front_of(const StepProgram& step) {
   return {step.blocks[kCountBlock],  step.blocks[kSeedBlock],
           step.blocks[kBodyBlock],   step.blocks[kCopiesBlock],
@@ -18,8 +18,8 @@ StepBlocks front_of(const StepProgram& step) {
           step.blocks[kScalesBlock], {}};
 }
 
-// What the next step writes anew before it reads it, or what both read alone. Sample numbers are written
-// once.
+// Regions that the next step overwrites before it reads them, or that both only read. Sample numbers are
+// written once.
 bool is_shared(const Region& region) {
   using Kind = Region::Kind;
   const bool input = region.kind == Kind::input && region.name != "rng.sample";

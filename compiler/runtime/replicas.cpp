@@ -1,4 +1,4 @@
-// Which ranks hold the same, and what their checksums say.
+// Finds the ranks that store the same part, and compares their checksums.
 #include "compiler/runtime/replicas.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string replica_difference(const std::vector<Replica>& replicas, const std::
   Json mine = Json::array();
   for (size_t r = 0; r < replicas.size(); ++r) mine.push_back({replicas[r].name, replicas[r].part, sums[r]});
   const auto texts = all_gather_text(world, mine.dump());
-  std::vector<std::string> order;  // of tensors, as rank 0 has them
+  std::vector<std::string> order;  // of tensors, in rank 0's order
   std::map<std::string, std::map<std::string, std::map<uint64_t, std::vector<int>>>>
       held;  // tensor -> part -> checksum -> ranks
   for (int rank = 0; rank < static_cast<int>(texts.size()); ++rank)

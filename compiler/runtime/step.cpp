@@ -1,4 +1,4 @@
-// One step on one rank.
+// Runs one step on one rank.
 #include "compiler/runtime/step.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ struct Step::Impl {
              array->local_bytes(), " bytes, and its program ", region.bytes);
     return home(*array);
   }
-  // Where the step has a tensor of the state.
+  // The place where the step reads a tensor of the state.
   std::byte* home(Array& array) {
     return plan.on_host.count(array.fqn) ? array.on_host(device) : array.on(device);
   }
@@ -91,8 +91,8 @@ struct Step::Impl {
     for (Array* array : state) out.push_back(home(*array));
     return out;
   }
-  // The state where the step reads it. Another step of it may have moved an array to the host, and given up
-  // its memory on the device, since this one was bound to it.
+  // Brings the state to where the step reads it. Since this step was bound, another step may have moved an
+  // array to the host and released its device memory.
   void bring_state() {
     device.enter();
     std::vector<std::byte*> now = places_of_state();
@@ -109,8 +109,8 @@ struct Step::Impl {
     return sum;
   }
 
-  // What a step starts from: the state where the device reads it, rounded weights of it, the step's inputs.
-  // The rounded weights of the last step's update are the ones, unless somebody else wrote the state since.
+  // Prepares a step: the state where the device reads it, its rounded weights, the step's inputs. The rounded
+  // weights from the last step's update are valid, unless another writer has changed the state since.
   void prepare(const StepInput& input) {
     const Scalars scalars = scalars_of(input.step);
     prepare_state();
@@ -129,12 +129,12 @@ struct Step::Impl {
     executor->record(nullptr);
   }
 
-  // The first step runs call by call (libraries load and prepare then), the second is captured where the
-  // device can, later ones replay.
+  // The first step runs call by call, because libraries load and prepare then. The second one is captured if
+  // the device can; later ones replay it.
   void run_program(const std::function<bool()>& give_up) {
     executor->give_up_when(give_up);
     if (timing() || recorder ||
-        give_up) {  // call by call, and captured anew afterwards: marks of the program are gone
+        give_up) {  // call by call, and captured again afterwards: the program's marks are gone
       forget_captured();
       return enqueue();
     }
@@ -219,7 +219,7 @@ struct Step::Impl {
     recorder.reset();
     return result;
   }
-  // What the host does.
+  // Work on the host.
   void phase(const char* name, const std::function<void()>& work) {
     const double began = recorder ? steady_seconds() : 0;
     work();
@@ -243,7 +243,7 @@ struct Step::Impl {
     return out;
   }
 
-  // A program of its own beside the step's, in the same memory but for its blocks'.
+  // Runs a separate program in the memory of the step's program, except for the blocks' memory.
   void inspect(const StepInput& input, const Graph& graph, std::shared_ptr<const KernelSet> kernels,
                const CompileOptions& options, const Visit& visit) {
     bring_state();
@@ -263,7 +263,7 @@ struct Step::Impl {
       target.finish_library_calls();
     } catch (const UserError& error) { refused = error.what(); }
     agree(*mesh.world, refused);
-    forget_captured();  // its marks are gone with what is enqueued here
+    forget_captured();  // the marks of captured work are lost with the work enqueued here
     prepare(input);
     exposed.begin();
     looking->run(*compute);
@@ -277,7 +277,7 @@ struct Step::Impl {
     return plan_block(std::move(source), options);
   }
 
-  // Beside the step's program, which stays captured: its groups are not measured.
+  // Runs next to the step's program, which stays captured; its groups are not measured.
   std::vector<uint64_t> recompute(StepInput input, int64_t micro_batch) {
     bring_state();
     std::string refused;
@@ -287,13 +287,13 @@ struct Step::Impl {
     agree(*mesh.world, refused);
     prepare_state();
     input.vote = input.replica_word = 0;
-    input.check_replicas = true;  // what is looked at are the answers
+    input.check_replicas = true;  // the checksums are those of the answers
     fed->send_scalars(input, seed, scalars_of(input.step), *compute);
     return again->run(input, micro_batch, *compute, [this] { finish(again->groups()); });
   }
 
-  // Waits for the device, and looks after the peers meanwhile: a collective that never ends keeps the device
-  // busy for ever.
+  // Waits for the device, and checks the peers meanwhile, because a collective that never ends keeps the
+  // device busy for ever.
   void finish() { finish(executor->groups()); }
   void finish(const std::vector<Group*>& groups) {
     if (device.addressable()) return compute->synchronize();
@@ -321,9 +321,9 @@ struct Step::Impl {
   StepProgram program;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<StepInputs> fed;
-  std::unique_ptr<Recomputation> again;  // once it is asked for
+  std::unique_ptr<Recomputation> again;  // created at the first request
   Buffer results;
-  std::unique_ptr<StepRecorder> recorder;  // of a step that is traced
+  std::unique_ptr<StepRecorder> recorder;  // of a traced step
   int64_t runs = 0, step_number = 0;
   std::vector<double> counted;  // in the last run
   uint64_t rounded_version = ~uint64_t{0};

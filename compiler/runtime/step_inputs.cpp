@@ -1,4 +1,4 @@
-// One copy for all scalars, one per slot and field.
+// Copies a step's inputs: one copy for all scalars, one per slot and field.
 #include "compiler/runtime/step_inputs.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
   }
 }
 
-// The first sample of each slot's micro-batch.
+// Writes the first sample of each slot's micro-batch.
 void StepInputs::number_samples(DType dtype, const Span& at, const Executor& memory) {
   std::vector<std::byte> numbers(at.bytes);
   for (int64_t j = 0; j < slots_; ++j)
@@ -86,7 +86,8 @@ namespace {
 bool alike(const std::string& name) { return name.rfind("mesh.", 0) != 0; }
 }  // namespace
 
-// Rank 0's is as often there as there are others, which take it away: as that of replicas.
+// Rank 0 contributes hash * (ranks - 1), and each other rank -hash, so that equal hashes sum to 0;
+// replica_word() works in the same way.
 uint64_t StepInputs::word_of_scalars() const {
   uint64_t hash = hash64(&sent_for_, sizeof sent_for_);
   for (const auto& [name, id, at] : scalar_at_)
@@ -114,7 +115,7 @@ FingerprintPart StepInputs::sent() const {
 void StepInputs::send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream) {
   send_scalars(input, seed, scalars, stream);
   if (staged_for_ == input.step)
-    set_in_use_ = 1 - set_in_use_, staged_for_ = -1;  // a second time it is filled again
+    set_in_use_ = 1 - set_in_use_, staged_for_ = -1;  // a repeated step fills the batch again
   else
     fill_batch(input.fill, set_in_use_);
   if (device_.addressable()) return;
@@ -138,7 +139,7 @@ void StepInputs::fill_batch(const std::function<void(int64_t, int64_t, const std
                             size_t set) {
   const int64_t per = plan_.fields[0].shape[0];
   for (int64_t j = 0; j < slots_; ++j) {
-    // An idle slot runs on any valid batch, if at all.
+    // An idle slot runs on any valid batch, if it runs.
     const int64_t own = lanes_.micro_batch(lanes_.rank, j), of = own < 0 ? plan_.micro_batches - 1 : own;
     std::vector<void*> places;
     for (const Field& field : fields_) places.push_back(field.slot(field.staged[set], j));

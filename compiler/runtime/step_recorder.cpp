@@ -1,4 +1,4 @@
-// Marks, and what stands between them.
+// Records marks, and resolves them to spans.
 #include "compiler/runtime/step_recorder.h"
 
 #include <chrono>

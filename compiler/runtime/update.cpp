@@ -1,4 +1,4 @@
-// Updates by generated multi-tensor kernels, or by the reference evaluator.
+// Runs updates by generated multi-tensor kernels, or by the reference evaluator.
 #include "compiler/runtime/update.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void spread(const ByRows::Table& from, int64_t count, float* to) {
 bool is_half(const UpdateCall& call, size_t input) {
   return std::find(call.halves.begin(), call.halves.end(), static_cast<int>(input)) != call.halves.end();
 }
-// By the reference evaluator, at once.
+// By the reference evaluator, synchronously.
 void evaluate_update(const UpdateCall& call) {
   const Graph& graph = *call.graph;
   if (call.node->op != ops::convert && !is_always_made(*call.node)) {
@@ -62,20 +62,20 @@ Graph convert_body(DType from, DType to) {
                   body.append(ops::convert, {x}, {{"dtype", to}}, {{to, {kUpdateElements}}})[0]);
   return body;
 }
-// The dtypes of what decides whether an update is made.
+// The dtypes of the values that gate an update.
 std::vector<DType> gates_of(const Graph& graph, const Node& node) {
   std::vector<DType> gates;
   if (node.op != ops::convert && !is_always_made(node))
     for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
   return gates;
 }
-// What a kernel leaves beside a node's outputs: an update's first one once more in another dtype, and the
-// largest magnitude of it in bf16.
+// Results of a kernel in addition to a node's outputs: an update's first output again in another dtype, and
+// its largest magnitude in bf16.
 struct Beside {
   std::optional<DType> copy = {};
   bool largest = false;
 };
-// The body of an update or convert node, of which these inputs lie in bf16.
+// The body of an update or convert node with these inputs in bf16.
 Graph body_of(const Graph& graph, const Node& node, const Beside& beside, const std::vector<int>& halves) {
   const DType dtype = graph[node.inputs[0]].dtype;
   const std::vector<DType> gates = gates_of(graph, node);
@@ -83,7 +83,7 @@ Graph body_of(const Graph& graph, const Node& node, const Beside& beside, const 
     Graph body = convert_body(dtype, graph[node.outputs[0]].dtype);
     if (!beside.copy) return beside.largest ? body_with_largest(body) : body;
     body = body_by_scale(body, *beside.copy, 0);
-    body.outputs.erase(body.outputs.begin());  // nothing reads bf16
+    body.outputs.erase(body.outputs.begin());  // nothing reads the bf16 output
     return body;
   }
   Graph body = gated_body(node.body ? *node.body : multi_tensor_body(node.op, node.attrs, dtype),
@@ -99,7 +99,8 @@ Graph body_of(const Graph& graph, const Node& node, const Beside& beside, const 
   return beside.largest ? body_with_largest(body) : body;
 }
 
-// Kernels by what their bodies follow from: many tensors have one, and to write it takes time.
+// Caches kernels by the facts that determine their bodies: many tensors share one, and writing its source
+// takes time.
 class Kernels {
  public:
   explicit Kernels(const Target& target) : target_(target) {}
@@ -127,8 +128,8 @@ class Kernels {
   std::map<std::string, KernelSource> made_;
 };
 
-// All updates of one kind (op, attributes other than the tensor's own weight decay, scalars; and which input
-// has rows alone), in one launch.
+// All updates of one kind in one launch. The kind is the op, attributes other than the tensor's own weight
+// decay, scalars, and the input that has only rows.
 struct Launch : ByRows {
   const MultiTensorKernel* kernel = nullptr;
 
@@ -154,7 +155,7 @@ struct Launch : ByRows {
 std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const KernelSet& kernels,
                                 const Target& target) {
   Kernels sources(target);  // of one graph
-  // Two optimizers have scalars each.
+  // Two optimizers have different scalars.
   std::map<std::tuple<std::string, std::vector<void*>, int>, Launch> out;
   for (const UpdateCall& call : calls) {
     std::vector<void*> scalars, elements;

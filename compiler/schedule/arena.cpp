@@ -1,4 +1,4 @@
-// Interval colouring, greedy by size.
+// Colours intervals greedily by size.
 #include "compiler/schedule/arena.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr int64_t kAlignment = 256;  // what libraries of any device ask for
+constexpr int64_t kAlignment = 256;  // the alignment that libraries of any device require
 }  // namespace
 
 int64_t aligned_bytes(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -21,7 +21,7 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
                    [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   std::vector<size_t> placed;
   for (size_t i : order) {
-    std::vector<std::pair<int64_t, int64_t>> busy;  // {offset, end} of those alive at the same time
+    std::vector<std::pair<int64_t, int64_t>> busy;  // {offset, end} of buffers alive at the same time
     for (size_t j : placed)
       if (lifetimes[i].first <= lifetimes[j].last && lifetimes[j].first <= lifetimes[i].last)
         busy.emplace_back(plan.offsets[j], plan.offsets[j] + aligned_bytes(lifetimes[j].bytes));

@@ -47,7 +47,7 @@ class Bucketer {
     copy_inputs();
     for (int stage = 1; stage <= last_stage_; ++stage) gather_weights(gathers(false, stage));
     sum_micro_batches();
-    // The loss and the norms are known before the first update, which is made only where they are finite.
+    // The loss and the norms are known before the first update, which runs only if they are finite.
     int64_t number = 0;
     for (int round = 0; round < last_round_; ++round)
       number += static_cast<int64_t>(after_round(round, 1).size());
@@ -60,10 +60,10 @@ class Bucketer {
   }
 
  private:
-  // Buckets that are started in order, each once what it takes is made.
+  // Buckets that start in order, each as soon as its inputs exist.
   struct Queue {
     std::vector<Bucket> buckets;
-    std::vector<Tensor> handles = {};  // of those that are started
+    std::vector<Tensor> handles = {};  // of started buckets
     bool empty() const { return handles.size() == buckets.size(); }
     const Bucket& next() const { return buckets[handles.size()]; }
   };
@@ -89,14 +89,14 @@ class Bucketer {
       map_[input.value] = v;
     }
   }
-  // Of what a round of the tail makes.
+  // Buckets of values that a round of the tail computes.
   std::vector<Bucket> after_round(int round, int stage) const {
     return buckets_of(ops::all_gather_start, [&](const Node& node) {
       return in_tail(node, tail_) && stages_[node.outputs[0]] == stage && !of_sums_.count(node.outputs[0]) &&
              rounds_[node.outputs[0]] == round + 1;
     });
   }
-  // Gathers of one stage, before or after the sums over lanes; `soon`: those of sums as they are.
+  // Gathers of one stage, before or after the sums over lanes; `soon`: those of unmodified sums.
   std::vector<Bucket> gathers(bool after_sums, int stage, bool soon = false) const {
     return buckets_of(ops::all_gather_start, [&](const Node& node) {
       return in_tail(node, tail_) == after_sums && stages_[node.outputs[0]] == stage &&
@@ -107,8 +107,8 @@ class Bucketer {
     return node.op == ops::lane_exchange_start || node.op == ops::all_gather_start;
   }
 
-  // The part before the sums, each exchange started as soon as its last gradient is there; then bucket by
-  // bucket its wait and its sums.
+  // The part before the sums. Each exchange starts as soon as its last gradient exists. Then come, bucket by
+  // bucket, its wait and its sums.
   void sum_micro_batches() {
     Queue exchanges{buckets_of(ops::lane_exchange_start, [](const Node&) { return true; })};
     for (NodeId n : old_.node_ids()) {
@@ -124,8 +124,8 @@ class Bucketer {
     }
   }
 
-  // The part after the sums: what a round computes, each gather of it on its way once it is made. The next
-  // round reads what is gathered.
+  // The part after the sums: the computation of a round, then its gathers, each started when its input
+  // exists. The next round reads the gathered values.
   void update(int round) {
     Queue made{after_round(round, 1)};
     for (NodeId n : old_.node_ids()) {
@@ -137,15 +137,16 @@ class Bucketer {
     }
     start_rest(made);
     wait_for_all(made);
-    // Over a second dim: each bucket on its way before the first is waited for.
+    // Over a second dim: all buckets start before the first wait.
     for (int stage = 2; stage <= last_stage_; ++stage) {
       Queue more{after_round(round, stage)};
       start_rest(more);
       wait_for_all(more);
     }
   }
-  // The round of each value of the tail: the number of gathers on the longest way to it, those over one dim
-  // after another as one, and for an update at least that of what reads the state that it replaces in place.
+  // The round of each value of the tail: the number of gathers on the longest path to it, where gathers over
+  // one dim after another count as one. An update's round is at least that of the readers of the state that
+  // it replaces in place.
   void find_rounds() {
     rounds_ = PerValue<int>(old_.values.size(), 0);
     PerValue<int> read(old_.values.size(), 0);  // the last round that reads a state, or rows of it
@@ -196,8 +197,8 @@ class Bucketer {
   bool waits_for_gather(const Node& wait) const {
     return node_at(old_[wait.inputs[0]].producer).op == ops::all_gather_start;
   }
-  // Per value: how many gathers lie on the longest way to it, itself included, since the last node that is no
-  // gather: rows are gathered over one dim after another.
+  // Per value: the number of gathers on the longest path to it, including itself, since the last node that is
+  // not a gather. Rows are gathered over one dim after another.
   PerValue<int> gather_stages() const {
     PerValue<int> out(old_.values.size(), 0);
     for (const Node& node : old_.nodes) {
@@ -211,8 +212,8 @@ class Bucketer {
     return out;
   }
 
-  // Weights that the body reads whole and that lie as rows: first of all what they are rounded to, then their
-  // gathers, each on its way before the first is waited for.
+  // Weights that the body reads whole and that are stored as split rows: first their rounding, then their
+  // gathers, each of which starts before the first wait.
   void gather_weights(const std::vector<Bucket>& weights) {
     std::set<NodeId> before;
     std::vector<NodeId> open;
@@ -236,8 +237,7 @@ class Bucketer {
     for (size_t b = 0; b < buckets.size(); ++b) wait(buckets[b], handles[b]);
   }
 
-  // Handles of the gathers of sums over lanes as they are, such as the loss's: of nothing that an update
-  // makes.
+  // Handles of the gathers of unmodified sums over lanes, such as the loss's; not of results of updates.
   std::set<ValueId> gathers_of_sums() const {
     std::set<ValueId> out;
     for (const Node& node : old_.nodes) {
@@ -248,7 +248,7 @@ class Bucketer {
     }
     return out;
   }
-  // What the step's own loss and the norms of gradients are made of.
+  // The values from which the step's own loss and the norms of gradients are computed.
   void copy_what_decides() {
     std::set<NodeId> needed;
     std::vector<ValueId> open;
@@ -313,13 +313,13 @@ class Bucketer {
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
   PerValue<ValueId> map_;
-  PerValue<bool> tail_;   // made of exchanged gradients, or by an update
+  PerValue<bool> tail_;   // computed from exchanged gradients, or by an update
   PerValue<int> stages_;  // see gather_stages
   PerValue<int> rounds_;  // see find_rounds
   int last_stage_ = 0, last_round_ = 0;
   std::set<ValueId> of_sums_;                      // see gathers_of_sums
   std::map<NodeId, NodeId> wait_of_;               // start -> its wait
-  std::map<NodeId, std::vector<NodeId>> sums_of_;  // exchange -> the sums over lanes of what it brings
+  std::map<NodeId, std::vector<NodeId>> sums_of_;  // exchange -> the sums over lanes that read its result
 };
 }  // namespace
 

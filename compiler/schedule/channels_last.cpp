@@ -1,5 +1,4 @@
-// One walk: each value is made in the order in which it is found first, and in the other when it is asked
-// for.
+// One walk: each value is first made in one order of dims, and in the other order when it is needed.
 #include "compiler/schedule/channels_last.h"
 
 #include <algorithm>
@@ -55,7 +54,7 @@ class ChannelsLastWriter {
     for (const auto& output : graph_.outputs) first(output.value);
     return prune(rewriter_.finish());
   }
-  // Bytes that kernels permute, and bytes of the tensors of the convolutions but for weights.
+  // Bytes that kernels permute, and bytes of the tensors of the convolutions without weights.
   double permuted() const { return permuted_; }
   double convolved() const { return convolved_; }
 
@@ -67,7 +66,7 @@ class ChannelsLastWriter {
   double bytes(ValueId v) {
     return static_cast<double>(numel(made()[v].shape)) * static_cast<double>(size_of(made()[v].dtype));
   }
-  // The elements of v in another order of dims: a reshape where only dims of one element change places.
+  // The elements of v in another order of dims; a reshape if only dims of one element change places.
   ValueId permute(ValueId v, const List& order) {
     const Shape shape = picked(made()[v].shape, order);
     List moving;
@@ -77,12 +76,12 @@ class ChannelsLastWriter {
       return append(ops::reshape, {v}, {{"shape", shape}}, made()[v].dtype, shape);
     return append(ops::permute, {v}, {{"order", order}}, made()[v].dtype, shape);
   }
-  // Weights and their gradients are permuted in any case, and do not count.
+  // Weights and their gradients are always permuted, and do not count.
   ValueId counted(ValueId v, bool weight) {
     if (!weight && made().producer(v).op == ops::permute) permuted_ += 2 * bytes(v);
     return v;
   }
-  // What a convolution reads of a value that lies channels last, and what it wrote.
+  // The view through which a convolution reads a channels-last value, or through which it wrote one.
   ValueId seen_first(ValueId v) {
     const size_t rank = made()[v].shape.size();
     return append(ops::permute, {v}, {{"order", to_first(rank)}, {"alias", true}}, made()[v].dtype,
@@ -94,13 +93,13 @@ class ChannelsLastWriter {
                   picked(made()[v].shape, to_last(rank)));
   }
 
-  // An old value as the graph had it.
+  // An old value in the graph's original order.
   ValueId first(ValueId v) {
     if (!rewriter_.mapped(v))
       rewriter_.map(v, counted(permute(last_[v], to_first(graph_[v].shape.size())), weight_[v]));
     return rewriter_.at(v);
   }
-  // An old value, channels last. What is spread or made is made anew.
+  // An old value, channels last. Broadcasts and constants are made again in that order.
   ValueId last(ValueId v, bool weight = false) {
     if (last_[v] != kNoValue) return last_[v];
     const Value& value = graph_[v];
@@ -117,7 +116,7 @@ class ChannelsLastWriter {
     }
     return last_[v] = counted(permute(first(v), order), weight);
   }
-  // Where dims stand in an order.
+  // The positions of dims in an order.
   static List places(const List& dims, const List& order) {
     const List at = inverse(order);
     List out;
@@ -129,7 +128,7 @@ class ChannelsLastWriter {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return lies_last(v); });
   }
 
-  // Whether the node was written with its tensors channels last.
+  // Whether the node was rewritten with channels-last tensors.
   bool rewritten(const Node& node) {
     if (wants_(graph_, node)) return convolution(node);
     if (node.outputs.size() != 1 || node.inputs.empty() || !any_last(node) || node.attrs.has("again"))
@@ -214,10 +213,10 @@ class ChannelsLastWriter {
     if (node.op != ops::permute) return false;
     const List now = places(node.attrs.list("order"), order);
     if (!std::is_sorted(now.begin(), now.end())) return false;
-    rewriter_.map(node.outputs[0], last_[in]);  // the program asked for it channels last
+    rewriter_.map(node.outputs[0], last_[in]);  // the program already asked for channels last
     return true;
   }
-  // What a program has channels last, and shows to its convolutions.
+  // A value that a program has channels last, and permutes for its convolutions.
   void see_permute(const Node& node) {
     const size_t rank = node.outputs.empty() ? 0 : graph_[node.outputs[0]].shape.size();
     if (node.op == ops::permute && rank > 2 && node.attrs.list("order") == to_first(rank))
@@ -227,8 +226,8 @@ class ChannelsLastWriter {
   const Graph& graph_;
   const WantsChannelsLast& wants_;
   Rewriter rewriter_;
-  PerValue<ValueId> last_;  // of the old graph: the value that lies channels last
-  PerValue<bool> weight_;   // of the old graph: the gradient of a weight, and what is made of it
+  PerValue<ValueId> last_;  // of the old graph: the channels-last value
+  PerValue<bool> weight_;   // of the old graph: the gradient of a weight, and values computed from it
   SourceLine at_;
   double permuted_ = 0, convolved_ = 0;
 };

@@ -1,4 +1,4 @@
-// List scheduling of a phase with two clocks: of what computes and of the link.
+// List scheduling of a phase with two clocks, one of the computation and one of the link.
 #include "compiler/schedule/fill_waits.h"
 
 #include <algorithm>
@@ -12,10 +12,11 @@
 namespace lockstep::compiler {
 
 namespace {
-// Collectives that a node may pass: a layer of a transformer has four in each direction, and two small ones.
+// How many collectives a node may pass: a layer of a transformer has four in each direction, and two small
+// ones.
 constexpr int kAhead = 8;
-// Held products take no longer than so many collectives that come, or their gradients, and weights of the
-// next products, would travel in bursts.
+// Held products take at most the time of this many coming collectives. Otherwise their gradients, and weights
+// of the next products, would travel in bursts.
 constexpr int kComing = 4;
 
 bool is_half(const Node& node, CollectiveHalf half) {
@@ -23,7 +24,7 @@ bool is_half(const Node& node, CollectiveHalf half) {
 }
 bool is_product(const Node& node) { return node.op == ops::dot || node.op == ops::linear; }
 
-// Of products and attention; other nodes count as taking no time.
+// Flops of products and attention; other nodes count as taking no time.
 double flops_of(const Graph& graph, const Node& node) {
   auto out = [&] { return static_cast<double>(numel(graph[node.outputs[0]].shape)); };
   auto size = [&](size_t i, int64_t d) { return static_cast<double>(graph[node.inputs[i]].shape[d]); };
@@ -76,15 +77,15 @@ class Order {
   }
 
  private:
-  // Per node, the collectives that are started up to it.
+  // Counts, per node, the collectives that start before it.
   void count_stages() {
     int stage = 0;
     for (NodeId n : graph_.node_ids())
       if (is_half(graph_.node(n), CollectiveHalf::start)) starts_.push_back(n);
     for (NodeId n : graph_.node_ids()) stage_[n] = stage += is_half(graph_.node(n), CollectiveHalf::start);
   }
-  // What is computed from inputs alone, without products: from weights that are gathered as they are needed,
-  // and constants. It stands right before its first reader.
+  // Finds values computed from inputs only, without products: from weights that are gathered when needed, and
+  // constants. They come right before their first reader.
   void find_free() {
     for (NodeId n : graph_.node_ids()) {
       const Node& node = graph_.node(n);
@@ -94,9 +95,9 @@ class Order {
                  });
     }
   }
-  // Products that no start depends on, and what is computed from them.
+  // Finds products that no start depends on, and values computed from them.
   void find_held() {
-    PerNode<bool> started(graph_.nodes.size());  // reaches a start
+    PerNode<bool> started(graph_.nodes.size());  // whether it reaches a start
     for (NodeId n : graph_.node_ids().backward()) {
       const Node& node = graph_.node(n);
       started[n] = is_half(node, CollectiveHalf::start);
@@ -112,11 +113,11 @@ class Order {
   }
 
   bool passes(NodeId n) const { return done_[n] || late_[n] || free_[n]; }
-  // Stages between a node and the first that is still to be done.
+  // Number of stages between a node and the first unfinished one.
   int ahead(NodeId n) const { return front_ < graph_.nodes.size() ? stage_[n] - stage_[NodeId(front_)] : 0; }
   bool has_arrived(NodeId wait) const { return arrival_[graph_.node(wait).inputs[0]] <= now_; }
 
-  // Seconds of the collectives that travel, and of the next few that are to be started.
+  // Seconds of the collectives in flight, and of the next few to start.
   double coming() const {
     double seconds = std::max(0.0, link_ - now_);
     int count = 0;
@@ -176,7 +177,7 @@ class Order {
     for (NodeId reader : readers)
       if (--missing_[reader] == 0) ready_.insert(reader);
   }
-  // Of a start: what a rank receives, as its wait's output says.
+  // For a start: time of the bytes that a rank receives, from its wait's output.
   double seconds_of(const Node& start) const {
     const Value& in = graph_[start.inputs[0]];
     const auto readers = users_[start.outputs[0]];
@@ -192,14 +193,14 @@ class Order {
   const Graph& graph_;
   const TravelRates rates_;
   PerValue<std::vector<NodeId>> users_;
-  PerNode<int> missing_;  // inputs that are not made yet
+  PerNode<int> missing_;  // number of inputs that do not exist yet
   PerNode<int> stage_;
   PerNode<bool> free_, held_, late_, done_;
   PerValue<double> arrival_;  // of a start's handle
   std::set<NodeId> ready_;
   std::vector<NodeId> order_, starts_;
   size_t next_start_ = 0;
-  size_t front_ = 0;  // the first node that does not pass
+  size_t front_ = 0;  // the first node that is not scheduled yet
   double now_ = 0, link_ = 0;
 };
 }  // namespace

@@ -63,7 +63,7 @@ class Finder {
                        [&](const auto& output) { return output.value == v; });
   }
 
-  // The only reader of a node's only output, where it is of this op.
+  // The only reader of a node's only output, if it is of this op.
   NodeId reader(NodeId n, OpId op) const {
     if (!n.valid()) return kNoNode;
     const ValueId v = seed_.node(n).outputs[0];
@@ -93,7 +93,7 @@ class Finder {
     if (out.delayed && !follows_from_state(read[1])) return std::nullopt;
     return out;
   }
-  // Whether every rank has what a value of the seed is made of before anything is gathered.
+  // Whether every rank has the inputs of a seed value before any gather.
   bool follows_from_state(ValueId v) const {
     if (seed_[v].producer.valid()) {
       const auto& inputs = seed_.producer(v).inputs;
@@ -103,7 +103,7 @@ class Finder {
     return !value.producer.valid() && std::all_of(value.layout.splits.begin(), value.layout.splits.end(),
                                                   [](const auto& one) { return one.second == Replicate(); });
   }
-  // Over how many ranks its rows lie, as many on each; 0 where they do not lie so.
+  // The number of ranks that share its rows evenly; 0 if the rows are placed otherwise.
   int64_t ranks_of(const Float8Weight& weight) const {
     const Value& rows = whole_[weight.rows];
     for (const auto& [dim, placement] : rows.layout.splits)

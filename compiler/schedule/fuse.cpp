@@ -1,4 +1,4 @@
-// Fusion: groups to fused nodes, in a valid order close to the graph's own.
+// Fusion: writes groups as fused nodes, in a valid order close to the graph's own.
 #include "compiler/schedule/fuse.h"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
     if (options.is_kernel && options.is_kernel(node)) steps.back().body.graph = body_of_one(graph, node);
   }
 
-  // Kahn's algorithm; among the steps that are ready, the one whose last node comes first in the graph.
+  // Kahn's algorithm; among ready steps it takes the one whose last node comes first in the graph.
   PerValue<int> maker(graph.values.size(), -1);
   std::vector<int> waiting(steps.size(), 0);
   for (size_t k = 0; k < steps.size(); ++k)

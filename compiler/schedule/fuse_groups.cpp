@@ -1,4 +1,4 @@
-// Groups: units, candidates, legality, joining.
+// Groups: units, candidate pairs, legality, joining.
 #include "compiler/schedule/fuse_groups.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace lockstep::compiler {
 namespace {
 constexpr double kLeastShared = 1024;  // bytes that siblings must share
 
-constexpr double kLaunch = 1000;     // work that a kernel's launch is worth
+constexpr double kLaunch = 1000;     // work equivalent to the launch of a kernel
 constexpr double kBytesPerWork = 6;  // bytes that move in the time of one vector instruction
 }  // namespace
 
@@ -33,8 +33,8 @@ void FuseGroups::find_waits() {
   }
 }
 
-// Whether `late` waits for a collective for which `early`, which others read, does not: as one kernel they
-// would keep those others waiting, too.
+// Whether `late` waits for a collective for which `early`, which others read, does not wait: as one kernel
+// they would delay those other readers, too.
 bool FuseGroups::waits_for_more(const Unit& early, const Unit& late) const {
   auto wait = [&](const Unit& unit) {
     NodeId last;
@@ -101,8 +101,9 @@ void FuseGroups::order_units() {
   }
 }
 
-// After b became part of a, which nothing stands between: of the units between their old places, those that a
-// now reads come first, then a, then the others. The rest of the order stays.
+// Updates the order after b was joined into a, with no unit on a path between them. Of the units between
+// their old places, first come those that a now reads, then a, then the others. The rest of the order is
+// unchanged.
 void FuseGroups::order_joined(int a, int b) {
   const int first = std::min(position_[a], position_[b]), last = std::max(position_[a], position_[b]);
   std::set<int> before;
@@ -194,8 +195,8 @@ std::vector<FuseGroups::Pair> FuseGroups::candidates() const {
   return out;
 }
 
-// Whether a unit outside is reached from a or b and reaches a or b: only units between them in the order can
-// be.
+// Whether a unit outside is reached from a or b and reaches a or b. Only units between them in the order are
+// candidates.
 bool FuseGroups::makes_cycle(int a, int b) const {
   const int last = std::max(position_[a], position_[b]);
   std::vector<int> open;
@@ -259,7 +260,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   FuseGroup joined;
   std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
              std::back_inserter(joined.nodes));
-  // body_of asks which values leave the group: let it see both units as one.
+  // body_of asks which values leave the group, so it must see both units as one.
   for (NodeId n : b.nodes) unit_of_[n] = pair.a;
   const double saved = bytes_saved(a, b);
   std::vector<NodeId> old = a.nodes;

@@ -1,4 +1,4 @@
-// Roles of nodes in fusion: which values are computed inside their readers, and which have a buffer.
+// Roles of nodes in fusion: which values are computed inside their readers, and which get a buffer.
 #include <algorithm>
 
 #include "compiler/schedule/fuse_groups.h"
@@ -8,14 +8,14 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr int kCheap = 10;  // vector instructions up to which a value is computed again rather than stored
-constexpr int kMostDepth = 10;  // cheap producers on top of each other
-// The same for an f32 value that comes from halves: to store and load it would move more bytes than to load
-// those again.
+constexpr int kCheap = 10;      // vector instructions up to which a value is recomputed instead of stored
+constexpr int kMostDepth = 10;  // length of a chain of cheap producers
+// The same for an f32 value computed from bf16 or f16: storing and loading it would move more bytes than
+// loading its inputs again.
 constexpr int kCheapWidened = 64, kMostDepthWidened = 32;
-constexpr double kReadWidened = 1.25;  // bytes read, over those of the value
-// Loads and steps of one element, and no more: a view of views of several inputs multiplies them, and so does
-// a scan. A kernel holds 4000 (loops/evaluate.cpp), but the compiler of kernels takes long over so many.
+constexpr double kReadWidened = 1.25;  // bytes read, relative to those of the value
+// The most loads and operations per element. A view of views of several inputs multiplies them, and so does a
+// scan. A kernel can have 4000 (loops/evaluate.cpp), but the kernel compiler is slow with that many.
 constexpr double kMostItems = 400;
 
 bool is_reshape(const Node& node) {
@@ -57,7 +57,7 @@ void FuseGroups::find_sources(NodeId n) {
   }
 }
 
-// Reads no more bytes than it writes, and costs little to compute again.
+// Whether it reads no more bytes than it writes, and is cheap to compute again.
 bool FuseGroups::cheap(const Node& node, ValueId value) const {
   if (op_row(node.op).kind != OpKind::pointwise) return false;
   std::set<ValueId> all;
@@ -96,7 +96,9 @@ void FuseGroups::find_roles() {
   while (!give_roles()) continue;
 }
 
-// False where a value must have a buffer that has none: roles are given anew then.
+// Assigns roles in one pass over the graph. A copied producer adds its items to those of each reader. If a
+// reader gets more than kMostItems, count_items gives its largest input a buffer, and this returns false. The
+// caller then repeats the pass. It ends because each repetition adds a buffer.
 bool FuseGroups::give_roles() {
   depth_.assign(graph_.values.size(), 0);
   for (const auto& input : graph_.inputs) sources_[input.value] = {input.value};

@@ -1,4 +1,4 @@
-// Cuts amax and quantize of weights at their gather.
+// Moves amax and quantize of weights before their gather.
 #include "compiler/schedule/gather_float8.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ class Caster {
   }
 
  private:
-  // A node of the seed again: on a rank's rows in a graph of them, or on all in the whole program, where what
-  // it makes lies as `rows` do.
+  // Copies a node of the seed: on a rank's rows into a graph of them, or on all rows into the whole program,
+  // where the result is placed like `rows`.
   ValueId again(Graph& graph, NodeId n, std::vector<ValueId> inputs, const Shape& shape) const {
     const Node& node = seed_.node(n);
     return graph.append(node.op, std::move(inputs), node.attrs, {{seed_[node.outputs[0]].dtype, shape}},
@@ -44,7 +44,7 @@ class Caster {
     const ValueId wide = again(graph, w.wide, {rows}, shape);
     return again(graph, w.of_rows, {again(graph, w.absolute, {wide}, shape)}, {shape[0]});
   }
-  // A value of the seed once more, from its inputs on, which `given` takes where they are wanted.
+  // Copies a value of the seed with all nodes that it depends on; `given` replaces inputs.
   template <class Given>
   ValueId remade(Graph& graph, ValueId v, const Given& given, std::map<ValueId, ValueId>& made) const {
     if (const auto found = made.find(v); found != made.end()) return found->second;
@@ -74,7 +74,7 @@ class Caster {
     phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), v);
     phase.outputs.push_back(of);
   }
-  // Of the whole program, from its `first` value on: these lie as the rows that they are made of.
+  // Sets layouts of the whole program's values from `first` on: like the rows from which they are computed.
   void lie_as(ValueId rows, size_t first) {
     const Layout layout = whole_[rows].layout;
     for (size_t v = first; v < whole_.values.size(); ++v)
@@ -96,7 +96,7 @@ class Caster {
       add_output(phase, maxima(phase.graph, w, rows), of_rows_[i]);
     }
   }
-  // f32 [ranks]: of each rank's rows.
+  // f32 [ranks]: one per rank's rows.
   ValueId largest_of_ranks(const Float8Weight& w) {
     const Node& of_rows = seed_.node(w.of_rows);
     const Shape shape = whole_[w.rows].shape, by_rank{w.ranks, numel(shape) / w.ranks};
@@ -154,7 +154,7 @@ class Caster {
       add_output(phase, cast(phase.graph, w, rows, most), made);
     }
   }
-  // What the scale of a weight follows from.
+  // Copies the nodes from which the scale of a weight follows.
   template <class Given>
   ValueId most_of(Graph& graph, const Float8Weight& w, size_t i, const Given& given) const {
     if (!w.delayed) return again(graph, w.most, {given(all_[i])}, {});
@@ -162,7 +162,7 @@ class Caster {
     return remade(graph, seed_.node(w.quantize).inputs[1], given, made);
   }
 
-  // The seed reads float8 and all maxima. What quantize made as it lies is the input itself.
+  // The seed reads float8 and all maxima. quantize's untransposed output is the input itself.
   void rewrite_seed() {
     Graph made;
     PerValue<ValueId> map(seed_.values.size(), kNoValue);
@@ -214,7 +214,7 @@ class Caster {
   Graph& seed_;
   std::vector<Float8Weight> weights_;
   std::vector<ValueId> of_rows_,
-      all_;  // per weight, in the whole program: maxima of rows, or of ranks', split and gathered
+      all_;  // per weight, in the whole program: maxima of rows, or of ranks, split and gathered
 };
 }  // namespace
 

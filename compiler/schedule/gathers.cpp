@@ -1,4 +1,4 @@
-// Segments of use, buckets in the order of first use, one ahead.
+// Plans segments of use, and buckets in the order of first use, one bucket ahead.
 #include "compiler/schedule/gathers.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// One queue forward in time, one backward, and a greedy choice at the fullest call.
+// Plans one queue forward in time and one backward, with a greedy choice at the fullest call.
 #include "compiler/schedule/host_copies.h"
 
 #include <algorithm>
@@ -8,22 +8,22 @@
 namespace lockstep::compiler {
 
 namespace {
-// A copy back is planned with so many times its time: what it is late, the calls stand still.
+// A copy back is planned with this multiple of its time; if it is late, the calls stall.
 constexpr double kLead = 1.25;
-// What is smaller than this share of the fullest call is not worth a copy.
+// A buffer smaller than this fraction of the fullest call is not worth a copy.
 constexpr int64_t kSmall = 2048;
 
-// A copy in one direction of time. Forward: to the host, from its last use on. Backward: to the device, whose
-// end is its next use; such times count from the end of the calls.
+// A copy in one direction of time. Forward: to the host, from its last use on. Backward: to the device,
+// ending at its next use; such times count from the end of the calls.
 struct Job {
   size_t gap = 0;
   int from = 0, to = 0;  // calls of the gap
   int64_t bytes = 0;
   double seconds = 0, end = 0;
-  int done = 0;  // the call before which it is; `to`: it is not
+  int done = 0;  // the call before which it is finished; `to`: it does not finish in time
 };
 
-// Calls in order beside one queue. Where bytes are needed before copies are done, the calls stand still.
+// Calls in order with one copy queue. If bytes are needed before copies are finished, the calls stall.
 class Queue {
  public:
   Queue(std::vector<Job>& jobs, std::vector<double> seconds, std::vector<int64_t> alive, bool beside)
@@ -70,7 +70,7 @@ class Queue {
   std::vector<Job>& jobs_;
   const std::vector<double> seconds_;
   const std::vector<int64_t> alive_;
-  std::vector<int64_t> ends_;  // per call: bytes that are there again
+  std::vector<int64_t> ends_;  // per call: bytes that become available again
   const bool beside_;
   std::deque<size_t> open_;
   int at_ = 0;
@@ -78,7 +78,7 @@ class Queue {
   double now_ = 0, free_ = 0;
 };
 
-// The calls beside both queues, copies where they are set: the time that calls stand still.
+// Simulates the calls with both queues and the chosen copies: the time for which calls stall.
 class Clocks {
  public:
   Clocks(const std::vector<HostCopy>& copies, const std::vector<double>& copy_seconds, bool beside)
@@ -124,7 +124,7 @@ class Clocks {
   const std::vector<double>& copy_seconds_;
   const bool beside_;
   std::vector<Event> events_;
-  std::vector<double> out_, in_;  // per copy: when it has arrived
+  std::vector<double> out_, in_;  // per copy: its arrival
   double out_free_ = 0, in_free_ = 0, now_ = 0, stall_ = 0;
 };
 
@@ -198,7 +198,7 @@ class Chooser {
     std::vector<double> copy_seconds;
     for (const Job& job : out) {
       const Gap& gap = gaps_[job.gap];
-      if (job.done >= comes[job.gap]) continue;  // it would come back before it is gone
+      if (job.done >= comes[job.gap]) continue;  // it would return before it has left
       made.copies.push_back({gap.life, gap.from, job.done, comes[job.gap], gap.to});
       copy_seconds.push_back(job.seconds);
       change[job.done] -= job.bytes, change[comes[job.gap]] += job.bytes;
@@ -217,11 +217,11 @@ class Chooser {
   const std::vector<double>& seconds_;
   const TravelRates& rates_;
   const int64_t within_;
-  std::vector<int64_t> alive_;  // per call, where nothing waits
+  std::vector<int64_t> alive_;  // per call, if nothing waits
   std::vector<double> until_;   // seconds of the calls before each
   std::vector<size_t> order_;   // gaps, the longest first
   std::vector<bool> taken_;     // per gap
-  std::vector<bool> late_;      // per gap: its copies take longer than it is
+  std::vector<bool> late_;      // per gap: whether its copies take longer than the gap
   int fullest_ = 0;
 };
 }  // namespace
@@ -247,7 +247,7 @@ ArenaWithin plan_arena_within(const std::vector<Lifetime>& lives, const std::vec
   ArenaWithin out{.copies = {}, .arena = plan_arena(lives), .host = {}};
   int64_t target = std::max<int64_t>(1, within);
   for (int i = 0; i < kTries && out.arena.bytes > within; ++i) {
-    if (i + 1 == kTries) target = 1;  // all that can wait
+    if (i + 1 == kTries) target = 1;  // everything that can wait
     HostCopies made = plan_host_copies(lives, gaps, seconds, rates, target);
     ArenaPlan arena = plan_arena(with_copies(lives, made.copies));
     const int64_t over = arena.bytes - within;

@@ -1,4 +1,4 @@
-// Finds the maxima, and puts those of many tensors in the place of the first.
+// Finds the maxima, and replaces those of many tensors by one node at the place of the first.
 #include "compiler/schedule/join_maxima.h"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ class Joiner {
 
   Graph run() {
     if (groups_.empty()) return old_;
-    for (const std::vector<NodeId>& group : groups_) join(group);  // of inputs alone: before all else
+    // They depend only on inputs, so they come first.
+    for (const std::vector<NodeId>& group : groups_) join(group);
     for (NodeId n : old_.node_ids())
       if (!joined_[n]) rewriter_.copy(old_.node(n));
     return rewriter_.finish();

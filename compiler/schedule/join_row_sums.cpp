@@ -1,4 +1,4 @@
-// Finds gradients of tables that may be joined, and writes them as one.
+// Finds gradients of tables that can be joined, and writes them as one.
 #include "compiler/schedule/join_row_sums.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using Members = std::vector<NodeId>;
 
 int64_t rows_of(const Graph& graph, const Node& node) { return graph[node.outputs[0]].shape[0]; }
 
-// Gradients of tables [rows, width] by width and dtype; a group whose rows and ids a key counts.
+// Gradients of tables [rows, width], grouped by width and dtype. A group's rows and ids must fit into a key.
 std::vector<Members> groups_of(const Graph& graph) {
   std::map<std::pair<int64_t, DType>, Members> found;
   for (NodeId n : graph.node_ids()) {
@@ -97,7 +97,7 @@ class Joined {
         {{"shape", Attr(shape)}, {"value", Attr(static_cast<double>(value))}, {"dtype", Attr(DType::i32)}},
         DType::i32, shape);
   }
-  // Ids of a table of `rows` rows that begins at `from`; -1, which is in no table, for one outside.
+  // Ids of a table of `rows` rows that begins at `from`; -1, which is in no table, for ids outside.
   ValueId moved(ValueId ids, int64_t rows, int64_t from) {
     const Shape shape = made_[ids].shape;
     const ValueId none = number(-1, shape),
@@ -117,7 +117,7 @@ class Joined {
 
 Graph with_joined_row_sums(const Graph& graph) {
   Graph out = graph;
-  for (bool more = true; more;) {  // a group at a time: what is behind it comes behind it
+  for (bool more = true; more;) {  // one group at a time, because later groups depend on it
     const auto groups = groups_of(out);
     more = !groups.empty();
     if (!more) break;

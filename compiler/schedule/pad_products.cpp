@@ -1,4 +1,4 @@
-// Which dims of a product are padded, what that costs and gains, and the graph with pads and slices.
+// Chooses which dims of a product are padded, by cost and gain, and writes the pads and slices.
 #include "compiler/schedule/pad_products.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using List = std::vector<int64_t>;
 constexpr int kNone = -1;
 
-// A dim of the product and where its tensors have it.
+// A dim of the product, and its position in each tensor.
 struct Role {
   int64_t size = 0;
   int a = kNone, b = kNone, d = kNone;
@@ -47,7 +47,7 @@ std::vector<Role> roles_of(const Graph& graph, const Node& node) {
   return out;
 }
 
-// Elements that each dim of the operands (inputs in order) and of the output gets.
+// Elements added to each dim of the operands (inputs in order) and of the output.
 struct Padding {
   std::vector<List> in;
   List out;
@@ -61,7 +61,8 @@ Shape longer(Shape shape, const List& more) {
   return shape;
 }
 
-// What would make the rows of a product multiples of `multiple`; none where they are, or cannot be.
+// The padding that makes the rows of a product multiples of `multiple`; none if they already are, or cannot
+// be.
 std::optional<Padding> padding_of(const Graph& graph, const Node& node, int64_t multiple) {
   if (node.op != ops::dot && node.op != ops::linear) return {};
   Padding out;
@@ -83,12 +84,12 @@ std::optional<Padding> padding_of(const Graph& graph, const Node& node, int64_t 
     if (role.a != kNone) out.in[0][role.a] = more;
     if (role.b != kNone) out.in[1][role.b] = more;
     if (role.d != kNone) out.out[role.d] = more;
-    if (node.inputs.size() > 2 && role.a == kNone) out.in[2][0] = more;  // a bias lies along linear's output
+    if (node.inputs.size() > 2 && role.a == kNone) out.in[2][0] = more;  // a bias runs along linear's output
   }
   return any ? std::optional(out) : std::nullopt;
 }
 
-using Padded = std::pair<ValueId, List>;  // an operand and what its dims get
+using Padded = std::pair<ValueId, List>;  // an operand, and the elements added to its dims
 
 class PaddedProductsWriter {
  public:
@@ -114,7 +115,8 @@ class PaddedProductsWriter {
     const ProductRows rows = node.inputs.empty() ? ProductRows() : rule_(graph_[node.inputs[0]].dtype);
     return rows.multiple > 1 ? compiler::padding_of(graph_, node, rows.multiple) : std::nullopt;
   }
-  // Whether any product was left: those that shared an operand with it carry the copy alone then.
+  // Drops unprofitable products, and returns whether any was dropped: others that shared an operand then
+  // carry its copy alone.
   bool leave_what_loses() {
     readers_.clear();
     for (const auto& [n, padding] : chosen_)
@@ -126,7 +128,7 @@ class PaddedProductsWriter {
   double bytes(ValueId v) const {
     return static_cast<double>(numel(graph_[v].shape)) * static_cast<double>(size_of(graph_[v].dtype));
   }
-  // The output is read where it lies or copied once.
+  // The output is read in place, or copied once.
   bool pays(const Node& node, const Padding& padding) const {
     const ProductRows rows = rule_(graph_[node.inputs[0]].dtype);
     const double share = padding.flops < rows.filled ? std::max(0.25, padding.flops / rows.filled) : 1;
@@ -170,7 +172,7 @@ class PaddedProductsWriter {
   const Graph& graph_;
   const std::function<ProductRows(DType)>& rule_;
   Rewriter rewriter_;
-  std::map<size_t, Padding> chosen_;  // by the index of the node
+  std::map<size_t, Padding> chosen_;  // by the node's index
   std::map<Padded, int> readers_;     // products that read it
   std::map<Padded, ValueId> made_;
 };

@@ -43,8 +43,8 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
     map[v] = phase.graph.add_input(kind, label, whole[v].dtype, whole[v].shape);
     phase.inputs.push_back(v);
   };
-  // A weight is the same input of the phase whether it lies whole or was gathered: the phase is the same on
-  // every mesh.
+  // A weight is the same input of the phase whether it is whole or was gathered, so that the phase is the
+  // same on every mesh.
   std::map<ValueId, ValueId> gathered;
   for (ValueId v : given)
     if (needed[v] && whole[v].producer.valid())
@@ -54,8 +54,8 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
     if (auto found = gathered.find(input.value); found != gathered.end())
       add_input(input.kind, input.name, found->second);
   }
-  // A given value's name is its place among the given ones, not its id: ids differ where programs differ
-  // elsewhere.
+  // A given value is named by its position among the given ones, not by its id, because ids depend on other
+  // parts of the program.
   int place = 0;
   for (ValueId v : given)
     if (needed[v] && whole[v].producer.valid() && map[v] == kNoValue)

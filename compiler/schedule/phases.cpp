@@ -13,7 +13,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// Work that the body may as well do again: no arithmetic, or a convert that only makes the value larger.
+// Work that the body may as well repeat: no arithmetic, or a convert that only makes the value larger.
 bool trivial(const Graph& graph, const Node& node) {
   OpKind kind = op_row(node.op).kind;
   return kind == OpKind::view || kind == OpKind::creation || node.op == ops::take ||
@@ -21,14 +21,14 @@ bool trivial(const Graph& graph, const Node& node) {
           size_of(graph[node.outputs[0]].dtype) > size_of(graph[node.inputs[0]].dtype));
 }
 
-// Collectives of model dims run inside phases, beside plain nodes.
+// Collectives of model dims run inside phases, among plain nodes.
 bool is_lane_node(const Node& node) {
   if (op_row(node.op).of_model) return false;
   OpKind kind = op_row(node.op).kind;
   return kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::update;
 }
-// A count is taken before the rest of the step, which divides by it: of data, and of state that stays as it
-// is.
+// A count is taken before the rest of the step, which divides by it. It may depend only on data, and on state
+// that does not change.
 void refuse_trained_state(const Graph& whole, const Phase& phase, const Node& node) {
   for (ValueId v : phase.inputs)
     for (const auto& input : whole.inputs)
@@ -153,13 +153,13 @@ class PhaseCutter {
     }
     out_.copies = extract(whole_, copied, ids);
   }
-  // Rows of a table of the state, by ids that a sum gave.
+  // Rows of a table of the state, by ids that come from a sum.
   bool takes_rows(const Node& node) const {
     return node.op == ops::take && !whole_[node.inputs[0]].producer.valid() &&
            after_exchange_[node.inputs[1]];
   }
 
-  // Counts that are sums over all ranks.
+  // Counts that are summed over all ranks.
   std::set<ValueId> reduced_counts() const {
     std::set<ValueId> out;
     for (const Node& node : whole_.nodes)
@@ -168,7 +168,7 @@ class PhaseCutter {
     return out;
   }
 
-  // Weights that lie as rows: gathers that no gradient reaches, and what they gather.
+  // Weights stored as split rows: gathers that depend on no gradient, and their inputs.
   void find_head() {
     std::set<NodeId> head;
     for (NodeId n : whole_.node_ids()) {
@@ -185,8 +185,8 @@ class PhaseCutter {
     }
     out_.head.assign(head.begin(), head.end());
   }
-  // The convert between a parameter and its gather; kNoNode where rows are gathered as they lie, or were
-  // gathered over another dim before.
+  // The convert between a parameter and its gather; kNoNode if rows are gathered as stored, or were already
+  // gathered over another dim.
   NodeId rounding_of(ValueId rows, const std::set<NodeId>& head) const {
     const NodeId made = whole_[rows].producer;
     if (!made.valid()) return kNoNode;
@@ -198,7 +198,7 @@ class PhaseCutter {
     return made;
   }
 
-  // What is broadcast to more elements than a batch has is broadcast in the body.
+  // A value that is broadcast to more elements than a batch has is broadcast in the body.
   ValueId before_broadcast(ValueId v) const {
     int64_t most = 0;
     for (const auto& input : whole_.inputs)
@@ -217,8 +217,8 @@ class PhaseCutter {
         if (makes_lane_value(node) && node.op != ops::lane_count && made_once) seeds_.insert(v);
       }
   }
-  // Whole values that depend on state alone and are not trivial, such as weights rounded to bf16: what the
-  // body reads of them, through trivial nodes if need be.
+  // Whole values that depend only on state and are not trivial, such as weights rounded to bf16, if the body
+  // reads them, directly or through trivial nodes.
   void find_seeds_of_state() {
     std::vector<ValueId> state;
     for (const auto& input : whole_.inputs)
@@ -242,9 +242,9 @@ class PhaseCutter {
     for (ValueId input : node.inputs) seed_of_state(input);
   }
 
-  // The rest, in order: plain nodes in fragments between those of lanes.
+  // The rest, in order: plain nodes become fragments between lane nodes.
   void cut_tail() {
-    std::set<ValueId> replaced;  // state that an update so far replaces in place
+    std::set<ValueId> replaced;  // state that earlier updates replace in place
     const PerValue<bool> wanted = read_by_tail();
     const std::set<NodeId> head(out_.head.begin(), out_.head.end());
     std::vector<NodeId> plain;
@@ -272,7 +272,7 @@ class PhaseCutter {
     }
     add_fragment(plain);
   }
-  // What a fragment starts on a model dim it waits for, too.
+  // A fragment also waits for the collectives on model dims that it starts.
   void add_waits(std::vector<NodeId>& plain, std::set<NodeId>& waited) const {
     const std::set<NodeId> inside(plain.begin(), plain.end());
     for (NodeId n : inside)
@@ -281,8 +281,8 @@ class PhaseCutter {
         for (NodeId wait : users_[start.outputs[0]])
           if (!inside.count(wait)) plain.push_back(wait), waited.insert(wait);
   }
-  // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
-  // of its own (iota, full).
+  // Plain nodes count only if an output or another node of the tail reads them; the body also has whole
+  // values of its own (iota, full).
   PerValue<bool> read_by_tail() const {
     PerValue<bool> wanted(whole_.values.size());
     for (const auto& output : whole_.outputs) wanted[output.value] = true;
@@ -295,13 +295,13 @@ class PhaseCutter {
     }
     return wanted;
   }
-  // Done before the body.
+  // Whether it runs before the body.
   bool reduces_count(const Node& node) const {
     return node.op == ops::lane_count ||
            ((node.op == ops::all_reduce_start || node.op == ops::wait) && between_sums(node.outputs[0]));
   }
-  // Of a whole table in a fragment of its own, of a split one as a node: what computes with the rows is the
-  // same fragment on every mesh.
+  // A take from a whole table gets its own fragment; a take from a split table is a tail node. So the
+  // fragment that computes with the rows is the same on every mesh.
   void add_take(NodeId n, std::vector<NodeId>& plain) {
     const Node& take = whole_.node(n);
     if (std::find(plain.begin(), plain.end(), whole_[take.inputs[1]].producer) != plain.end())
@@ -318,7 +318,7 @@ class PhaseCutter {
     }
     add_fragment_of(plain);
   }
-  // Its outputs: what something else reads.
+  // The fragment's outputs are the values with other readers.
   void add_fragment_of(std::vector<NodeId>& plain) {
     if (plain.empty()) return;
     const std::set<NodeId> nodes(plain.begin(), plain.end());
@@ -350,7 +350,7 @@ class PhaseCutter {
   std::vector<ValueId> gradients_;  // outputs of the body
   std::vector<NodeId> takes_;       // of rows of whole tables, before the next fragment
   std::set<ValueId> gathered_, seeds_;
-  // after_exchange_: of what is exchanged, or made by an update.
+  // after_exchange_: computed from exchanged values, or by an update.
   PerValue<bool> after_count_, after_exchange_, after_state_, state_seen_;
 };
 }  // namespace

@@ -1,4 +1,4 @@
-// Finds the updates of weights in float8, and what each history becomes.
+// Finds the updates of float8 weights, and the new value of each history.
 #include "compiler/schedule/round_in_updates.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 namespace lockstep::compiler {
 
 namespace {
-// A history of the state: as the step finds it, and as it leaves it.
+// A history in the state: before the step, and after it.
 struct History {
   ValueId before, after;
 };
-// Histories of as many steps, of weights of one format: one kernel finds their scales.
+// Histories of equal length, of weights of one format: one kernel finds their scales.
 struct Group {
   int64_t steps = 0;
   DType dtype = DType::f8_e4m3;
@@ -50,7 +50,7 @@ class Rounder {
   }
 
  private:
-  // Where an update makes the rows of a weight whose rounding nothing but its gather reads.
+  // The update of a weight's rows, if only the gather reads their rounding.
   std::optional<Phases::OwnRows::Updated> updated_by(const Float8Weight& weight) const {
     ValueId rows = weight.rows;
     while (users_[rows].size() == 1 && gathered_on_one(rows) != kNoValue) rows = gathered_on_one(rows);
@@ -76,7 +76,7 @@ class Rounder {
         out.push_back(n);
     return out;
   }
-  // What a gather along a dim of one rank gathers; kNoValue for another value.
+  // The input of a gather along a dim of one rank; kNoValue for another value.
   ValueId gathered_on_one(ValueId v) const {
     if (!whole_[v].producer.valid() || whole_.producer(v).op != ops::wait) return kNoValue;
     const Node& start = whole_.producer(whole_.producer(v).inputs[0]);
@@ -92,7 +92,7 @@ class Rounder {
     return "";
   }
 
-  // The only history that its scale follows from, where the step knows what it becomes before the first
+  // The only history from which its scale follows, if the step knows the history's new value before the first
   // update.
   std::optional<History> history_of(const Float8Weight& weight) const {
     std::set<ValueId> read;
@@ -126,7 +126,7 @@ class Rounder {
       v = whole_.producer(v).inputs[0];
     return v;
   }
-  // What an update puts in the place of its output as it is; kNoValue where it computes that.
+  // The input that an update passes on unchanged as its output; kNoValue if it computes the output.
   ValueId given_output(const Node& update, size_t output) const {
     const ValueId made = update.body->outputs[output].value;
     for (size_t i = 0; i < update.body->inputs.size(); ++i)
@@ -164,14 +164,14 @@ class Rounder {
     phase.graph = std::move(builder->graph);
     for (const Tensor& scale : scales) {
       phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), scale.id());
-      phase.outputs.push_back(kNoValue);  // of no value of the whole program
+      phase.outputs.push_back(kNoValue);  // no value of the whole program
     }
   }
 
   Phases& phases_;
   const Graph& whole_;
   const PerValue<std::vector<NodeId>> users_;
-  std::set<ValueId> known_;  // what fragments give before the first update
+  std::set<ValueId> known_;  // results of fragments before the first update
   std::vector<Group> groups_;
 };
 }  // namespace

@@ -1,4 +1,4 @@
-// Weights that a phase gathers for itself.
+// Lets a phase gather weights for itself.
 #include "compiler/schedule/stream_weights.h"
 
 #include <map>

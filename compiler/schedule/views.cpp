@@ -44,15 +44,15 @@ std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const st
 }
 
 namespace {
-constexpr size_t kManyParts = 8;  // a kernel that reads a concat asks for each part at every element
-constexpr int64_t kAligned = 16;  // bytes: what library calls take dense operands to lie at
+constexpr size_t kManyParts = 8;  // a kernel that reads a concat tests each part at every element
+constexpr int64_t kAligned = 16;  // bytes: the alignment that library calls require of dense operands
 
 class Marker {
  public:
   Marker(const Graph& graph, const Target& target) : graph_(graph), target_(target), users_(users_of(graph)) {
     for (const auto& output : graph.outputs) outputs_.push_back(output.value);
   }
-  // Whether a slice begins where library calls take it, if it is read where it lies.
+  // Whether a slice, read in place, begins at an address that library calls accept.
   bool begins_well(const Node& slice) const {
     const Value& whole = graph_[slice.inputs[0]];
     const auto& start = slice.attrs.list("start");
@@ -60,7 +60,7 @@ class Marker {
     const int64_t elements = std::inner_product(start.begin(), start.end(), strides.begin(), int64_t{0});
     return lies_well(offset_of(slice.inputs[0]), elements, whole.dtype);
   }
-  // Whether every reader of v, seen through reshapes, takes v with these strides.
+  // Whether every reader of v, also through reshapes, accepts v with these strides.
   bool readers_take(ValueId v, const std::vector<int64_t>& strides) const {
     if (is_output(v) || users_[v].empty()) return false;
     for (NodeId n : users_[v]) {
@@ -76,8 +76,7 @@ class Marker {
     }
     return true;
   }
-  // Whether a slice is a stretch of memory that only library calls and collectives read: they take it where
-  // it lies.
+  // Whether a slice is a range of memory that only library calls and collectives read: they read it in place.
   bool is_stretch(const Node& slice) const {
     const Shape &from = graph_[slice.inputs[0]].shape, &to = graph_[slice.outputs[0]].shape;
     size_t cut = 0;
@@ -86,7 +85,7 @@ class Marker {
       if (from[d] != to[d]) return false;
     return cut < from.size() && read_dense(slice.outputs[0]);
   }
-  // Whether library ops can write all parts of a concat where they stand in the whole.
+  // Whether library ops can write all parts of a concat in place in the whole.
   bool writers_take(const Node& concat) const {
     const Value& whole = graph_[concat.outputs[0]];
     const std::vector<int64_t> strides = row_major_strides(whole.shape);
@@ -101,8 +100,7 @@ class Marker {
     }
     return true;
   }
-  // Whether v, seen back through reshapes of its own, is made by a library op that can write it with these
-  // strides.
+  // Whether v is made, possibly through reshapes, by a library op that can write it with these strides.
   bool writer_takes(ValueId v, const std::vector<int64_t>& strides) const {
     if (is_output(v) || users_[v].size() != 1 || !graph_[v].producer.valid()) return false;
     const Node& node = graph_.producer(v);
@@ -113,8 +111,8 @@ class Marker {
     return !strides.empty() && strides.back() == 1 &&
            target_.accepts_strides(node, node.inputs.size() + static_cast<size_t>(graph_[v].index));
   }
-  // Whether the parts of a concat can be made where they stand in the whole, each dense: whoever reads or
-  // writes them sees a dense value. A value lies in one whole only.
+  // Whether the parts of a concat can be made in place in the whole, each dense, so that their readers and
+  // writers see a dense value. A value can be in only one whole.
   bool parts_lie_dense(const Node& concat) {
     const Shape& whole = graph_[concat.outputs[0]].shape;
     const auto dim = concat.attrs.integer("dim");
@@ -136,16 +134,16 @@ class Marker {
   static bool lies_well(int64_t bytes, int64_t elements, DType dtype) {
     return (bytes + elements * static_cast<int64_t>(size_of(dtype))) % kAligned == 0;
   }
-  // Of a value in the whole that it is made inside of, seen back through reshapes; 0 where it has its own
-  // place.
+  // Offset of a value in the whole inside which it is made, also through reshapes; 0 if it has its own place.
   int64_t offset_of(ValueId v) const {
     for (;; v = graph_.producer(v).inputs[0]) {
       if (const auto found = moved_.find(v); found != moved_.end()) return found->second;
       if (!graph_[v].producer.valid() || graph_.producer(v).op != ops::reshape) return 0;
     }
   }
-  // The value that is made in the place of `part`, `offset` bytes behind the begin of the whole, seen back
-  // through reshapes; none where it has a place, or a library call reads or writes it and cannot there.
+  // The value, also through reshapes, that is made at the place of `part`, `offset` bytes after the start of
+  // the whole. None if it already has a place, or if a library call reads or writes it and cannot do so
+  // there.
   ValueId maker_of(ValueId part, int64_t offset) const {
     const bool aligned = offset % kAligned == 0;
     for (ValueId v = part;; v = graph_.producer(v).inputs[0]) {
@@ -157,7 +155,7 @@ class Marker {
       if (!reshape) return v;
     }
   }
-  // Itself, a reshape of it, or a slice that is a view, which only library calls read.
+  // Whether only library calls read it: the value itself, a reshape of it, or a slice that is a view.
   bool read_by_library(ValueId v) const {
     return std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) {
       const Node& node = graph_.node(n);
@@ -182,7 +180,7 @@ class Marker {
   const Target& target_;
   PerValue<std::vector<NodeId>> users_;
   std::vector<ValueId> outputs_;
-  std::map<ValueId, int64_t> moved_;  // made inside of a whole, so many bytes behind its begin
+  std::map<ValueId, int64_t> moved_;  // made inside a whole, this many bytes after its start
 };
 }  // namespace
 

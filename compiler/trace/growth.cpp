@@ -1,4 +1,4 @@
-// Two traces side by side: values of one id are the same thing.
+// Compares two traces: values with the same id correspond.
 #include "compiler/trace/growth.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The batch dim from value to value.
+// Follows the batch dim from value to value.
 #include "compiler/trace/mixing.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Samples : private Shares {
     }
     of_state_ = depends_on(graph_, state);
     for (NodeId n : graph_.node_ids()) visit(n, graph_.node(n));
-    for (const auto& output : graph_.outputs)  // a count has its loss to be in proportion with
+    for (const auto& output : graph_.outputs)  // a count is in proportion to its loss
       if (output.name != count_metric(0) && !is_later_count(output.name)) tell_size(output.value);
     return found_;
   }
@@ -42,7 +42,7 @@ class Samples : private Shares {
     const Node& node = graph_.node(n);
     if (told_.insert(node.at.text()).second) found_.push_back({node.op, node.at, change});
   }
-  // What micro-batches change in a node, told of the node that is the reason.
+  // Records a change by micro-batches in a node, reported for the node that causes it.
   void mix(const Node& node, NodeId reported, Change change = Change::samples) {
     const bool made = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
       return sampled(v) || is(v, Kind::total) || is(v, Kind::mixed);
@@ -56,7 +56,7 @@ class Samples : private Shares {
   void set_total(const Node& node, NodeId from, NodeId part, bool count = false) {
     set(node, {.kind = Kind::total, .from = from, .part = part, .count = count});
   }
-  // A value of a whole step: in proportion to the batch, or told.
+  // A value of the whole step must be in proportion to the batch, or is reported.
   void tell_size(ValueId v) {
     const Share& value = of_[v];
     if (value.kind == Kind::place) report(value.from, Change::place);
@@ -99,7 +99,7 @@ class Samples : private Shares {
       totals ? of_totals(n, node, row) : of_samples(n, node, row);
     const bool reads = !growth_.same_attributes(n) && row.kind != OpKind::view && row.kind != OpKind::index;
     const bool ids = !kept && may_carry(node, row, totals) && is(node.outputs.at(0), Kind::samples);
-    if (ids && !place.valid()) place = sized;  // strides of places, which follow from the size
+    if (ids && !place.valid()) place = sized;  // strides between places depend on the size
     if (((!kept && !ids) || reads) && !is(node.outputs.at(0), Kind::mixed))
       return mix(node, sized.valid() ? sized : n, Change::size);
     for (ValueId v : node.outputs) {
@@ -108,7 +108,7 @@ class Samples : private Shares {
     }
   }
 
-  // full, iota and random numbers: of samples where their size follows from that of the batch.
+  // full, iota and random numbers: they belong to samples if their size depends on the batch.
   void made(NodeId n, const Node& node, const Op& row) {
     const ValueId v = node.outputs[0];
     size_t dim = 0;
@@ -130,7 +130,7 @@ class Samples : private Shares {
     set(node, out);
   }
 
-  // What depends on no sample.
+  // A node whose inputs depend on no sample.
   void of_none(NodeId n, const Node& node, const Op& row) {
     if (first_micro_batch(node)) return set_total(node, n, {});
     Share out;
@@ -168,7 +168,7 @@ class Samples : private Shares {
       of_[v].inner = shape(v)[out.dim] / batch_;
     }
   }
-  // rng.sample == 0: it adds up over the micro-batches of a step, whatever their number.
+  // rng.sample == 0: it adds up to 1 over the micro-batches of a step, whatever their number.
   bool first_micro_batch(const Node& node) const {
     if (node.op != ops::eq) return false;
     const ValueId sample = graph_.find_input("rng.sample");
@@ -176,7 +176,7 @@ class Samples : private Shares {
                                   (node.inputs[1] == sample && of_[node.inputs[0]].zero));
   }
 
-  // Sums over micro-batches, gradients and updates: what is known behind the last micro-batch.
+  // Sums over micro-batches, gradients and updates: values known after the last micro-batch.
   void of_step(NodeId n, const Node& node) {
     for (ValueId v : node.inputs)
       if (is(v, Kind::total) && of_[v].part.valid()) report(of_[v].part, Change::samples);
@@ -203,13 +203,13 @@ class Samples : private Shares {
   }
   bool known_to_mix(ValueId v) const { return is(v, Kind::mixed) || of_[v].part.valid(); }
 
-  // Whether places may go on beside samples: through integers, which may become ids, and moves.
+  // Whether places may propagate next to samples: through integers, which may become ids, and moves.
   bool may_carry(const Node& node, const Op& row, bool totals) const {
     const DType made = graph_[node.outputs[0]].dtype;
     const bool ids = row.kind == OpKind::pointwise && !is_float(made) && made != DType::boolean;
     return !totals && (row.kind == OpKind::view || ids);
   }
-  // A total stays one through what is linear in it.
+  // A total stays a total through ops that are linear in it.
   void of_totals(NodeId n, const Node& node, const Op& row) {
     NodeId from, part, drawn;
     bool count = false, samples = false;
@@ -227,14 +227,14 @@ class Samples : private Shares {
     if (node.op == ops::stop_gradient || node.op == ops::convert || (count && !samples))
       return set_total(node, from, part, count);
     if (drawn.valid() && row.kind == OpKind::pointwise) return mix(node, drawn, Change::draw);
-    // A number of the first micro-batch.
+    // A value that only the first micro-batch contributes.
     if (node.op == ops::where && is(node.inputs[0], Kind::total) && is(node.inputs[1], Kind::alike) &&
         of_[node.inputs[2]].zero)
       return set_total(node, n, part);
     size_t linear = 0;
     for (int i : row.linear)
       linear += static_cast<size_t>(i) < node.inputs.size() && is(node.inputs[i], Kind::total);
-    if (node.op == ops::concat) linear = totals;  // several sums beside one another
+    if (node.op == ops::concat) linear = totals;  // several sums next to one another
     if (node.op == ops::div) linear = is(node.inputs[0], Kind::total);
     const bool joint = row.joint || node.op == ops::concat || node.op == ops::where;
     if (samples || linear != totals || (totals > 1 && !joint)) return mix(node, from);
@@ -287,7 +287,7 @@ class Samples : private Shares {
     }
     by_rule(n, node, row);
   }
-  // Elements that are the same for all samples, moved.
+  // Elements that are equal for all samples, moved.
   void of_same(NodeId n, const Node& node) {
     Share out = of_[node.inputs[0]];
     const ValueId v = node.outputs[0];
@@ -302,8 +302,8 @@ class Samples : private Shares {
     if (dims == BatchGrowth::Dims::other) return mix(node, n);
     set(node, out);
   }
-  // By the letters of the placement rule: the batch dim has one, in all inputs that have samples. Where it
-  // vanishes the samples are summed.
+  // By the letters of the placement rule: the batch dim has one letter, in all inputs with samples. If that
+  // letter vanishes, the samples are summed.
   void by_rule(NodeId n, const Node& node, const Op& row) {
     const std::optional<SplitRule> found = rule_of(node);
     if (!found) return without_rule(n, node, row);
@@ -329,7 +329,7 @@ class Samples : private Shares {
                     .kind = Kind::samples, .dim = at, .inner = first.inner, .same = first.same, .zero = zero};
     }
   }
-  // Attention with dropout, whose rule is for ranks; ops of one's own that say nothing of their dims.
+  // Attention with dropout, whose rule is only for ranks, and registered ops without a rule for their dims.
   void without_rule(NodeId n, const Node& node, const Op& row) {
     const Share first = first_of(node);
     if (node.op != ops::sdpa && !row.own) return mix(node, n);
@@ -345,7 +345,8 @@ class Samples : private Shares {
   static bool takes_rows(const Node& node) {
     return node.op == ops::take || node.op == ops::embedding || node.op == ops::index_add;
   }
-  // Elements of a table [B * inner, ...] that ids choose as gather() and scatter() do: each sample its own.
+  // Elements of a table [B * inner, ...] selected by ids as gather() and scatter() do: each sample selects
+  // its own.
   bool own_rows(const Node& node) {
     const bool adds = node.op == ops::index_add;
     const ValueId ids = node.inputs[adds ? 0 : 1], rows = node.inputs[adds ? 1 : 0];
@@ -359,7 +360,7 @@ class Samples : private Shares {
     return true;
   }
 
-  // d(sum of y) / dx: of a sample's own x by sample, of what is alike for all a sum over samples.
+  // d(sum of y) / dx: per sample for a sample's own x; a sum over samples for values that are equal for all.
   void gradients(NodeId n, const Node& node) {
     const Kind dy = of_[node.inputs[1]].kind;
     if (dy == Kind::total) return mix(node, of_[node.inputs[1]].from);

@@ -1,4 +1,4 @@
-// Arithmetic of iota, by which functions write gathers of a sample's own elements.
+// Arithmetic of iota, with which functions write gathers of a sample's own elements.
 #include "compiler/trace/own_rows.h"
 
 namespace lockstep::compiler {

@@ -1,4 +1,4 @@
-// Arithmetic of shares.
+// Arithmetic of shares (see shares.h).
 #include "compiler/trace/shares.h"
 
 #include <cmath>
@@ -44,7 +44,8 @@ std::optional<double> Shares::scaled(const Node& node, const Op& row, bool total
   }
   const bool joint = row.joint || node.op == ops::concat || node.op == ops::where ||
                      (!totals && (node.op == ops::maximum || node.op == ops::minimum));
-  if (node.op == ops::where && is(node.inputs[0], Kind::total)) return in[1];  // in the first alone
+  // Only in the first micro-batch.
+  if (node.op == ops::where && is(node.inputs[0], Kind::total)) return in[1];
   if (all_one && !(joint && totals)) return 1;
   if (node.op == ops::div) return in[0] / in[1];
   if (node.op == ops::vjp) return in[0] * in[1];

@@ -10,7 +10,7 @@
 namespace lockstep::compiler {
 
 namespace {
-// Of a sparse table rows are taken, and rows are replaced; what was replaced is read in the next step.
+// Rows of a sparse table may be taken and replaced; replaced rows are read in the next step.
 void check_sparse_tables(const Builder& builder) {
   const Graph& graph = builder.graph;
   std::set<ValueId> replaced;
@@ -66,7 +66,8 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
     builder->graph.add_output(OutputKind::metric, count_metric(i), counts[i].id());
   check_sparse_tables(*builder);
   if (told) told->id_reads = builder->id_reads;
-  return builder->graph;  // a copy: tensors that the function kept still have their shapes
+  // A copy, because tensors that the function kept still refer to the graph for their shapes.
+  return builder->graph;
 }
 
 }  // namespace lockstep::compiler
