@@ -21,8 +21,8 @@
 namespace lockstep::compiler {
 
 namespace {
-constexpr size_t kFloors =
-    4;  // levels at the end of the frontier among which the smallest arena is looked for
+// Levels at the end of the frontier among which the smallest arena is searched.
+constexpr size_t kFloors = 4;
 
 std::string exact(int64_t bytes) {
   return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")");

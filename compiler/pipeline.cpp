@@ -68,8 +68,8 @@ const PassRow kStepPasses[] = {
     {"partition_model", partition_model, false, Typed::lanes, "partition",
      "while composites are whole and have a rule each; what follows sees one rank's shapes"},
     {"rematerialize", rematerialize, false, Typed::lanes, "lower",
-     "while composites are whole: what is recomputed is chosen in layers' terms; after equal nodes are "
-     "one"},
+     "while composites are whole: what is recomputed is "
+     "chosen in layers' terms; after equal nodes are one"},
     {"decompose", decompose, false, Typed::lanes, "lower", "after differentiation; claimed composites stay"},
     {"simplify_primitives", simplify, true, Typed::lanes, "simplify",
      "expansions repeat work, such as converts and broadcasts of constants"},
@@ -79,9 +79,9 @@ const PassRow kStepPasses[] = {
     {"gradients_by_rows", gradients_by_rows, true, Typed::lanes, "lower",
      "once updates are nodes, which alone may read a gradient by rows; partition_data makes rows travel"},
     {"partition_data", partition_data, false, Typed::placements, "partition",
-     "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, "
-     "whatever is inserted behind "
-     "it"},
+     "last of the rewrites of values: what belongs "
+     "to one micro-batch is the same graph on every "
+     "data mesh, whatever is inserted behind it"},
     {"bucket", bucket, false, Typed::placements, "overlap",
      "after partition, which makes the collectives; before phases are cut at them"},
 };
@@ -91,8 +91,8 @@ const PassRow kPhasePasses[] = {
     {"channels_last", channels_last, true, Typed::no, "lower",
      "on phases, whose values no rank splits further; before fusion, which sees where values lie then"},
     {"pad_products", pad_products, true, Typed::no, "lower",
-     "on phases, whose products are those that run; before fusion, which takes its pads and slices into "
-     "kernels"},
+     "on phases, whose products are those that run; before "
+     "fusion, which takes its pads and slices into kernels"},
     {"fill_waits", fill_waits, true, Typed::no, "overlap",
      "on phases, whose nodes run in the order in which they stand; before fusion, which keeps that order"},
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},

@@ -19,9 +19,9 @@ namespace {
                                   "a value of the micro-batch itself: grad(value, inputs)"
       : row.kind == OpKind::update
           ? "an update of the state has no gradient; what is differentiated is read before it"
-          : "this op has no gradient, and what is differentiated with respect to reaches the value through "
-            "it; "
-            "stop_gradient says that none is wanted, custom_gradient gives one";
+          : "this op has no gradient, and what is differentiated with "
+            "respect to reaches the value through it; stop_gradient "
+            "says that none is wanted, custom_gradient gives one";
   throw UserError(str("[", node.op, "] ", node.at.text(), ": ", why));
 }
 

@@ -34,8 +34,8 @@ const Plugin& load_plugin(const std::string& path) {
   if (path.empty())
     throw UserError("train.device \"plugin:\" names no library; write plugin:PATH, as in plugin:./libfoo.so");
   static std::mutex mutex;
-  static std::map<std::string, std::pair<TrustedLibrary, const Plugin*>>
-      known;  // for the life of the process
+  // Kept for the life of the process.
+  static std::map<std::string, std::pair<TrustedLibrary, const Plugin*>> known;
   std::lock_guard lock(mutex);
   if (auto found = known.find(path); found != known.end()) return *found->second.second;
   TrustedLibrary opened = open_trusted_library(path, "train.device plugin:", "plugin:");

@@ -172,8 +172,8 @@ class Outliner {
   // Both the old and the new value of a state that is replaced in place are needed.
   [[noreturn]] void refuse_both(const std::vector<size_t>& missing) const {
     const std::string way_out =
-        " the old and the new value of a state that an optimizer replaces in place; compute it from one of "
-        "the two";
+        " the old and the new value of a state that an optimizer "
+        "replaces in place; compute it from one of the two";
     for (size_t g = 0; g < groups_.size(); ++g)
       for (const Target& target : groups_[g].targets)
         if (missing[old_.nodes.size() + g] && target.output >= 0)

@@ -85,8 +85,8 @@ class Cutter {
     if (tokens_[0] > 1)
       throw UserError(str("[tp] compile.tp_pieces is ", wanted, ", and a micro-batch of ", tokens_[0],
                           " sequences has no ", wanted,
-                          " equal parts of whole sequences; choose a divisor of batch.micro, or 1 for whole "
-                          "products"));
+                          " equal parts of whole sequences; choose a "
+                          "divisor of batch.micro, or 1 for whole products"));
     throw UserError(str("[tp] compile.tp_pieces is ", wanted, ", and a sequence of ", tokens_[1],
                         " tokens has no ", wanted * shards_, " equal parts",
                         shards_ > 1 ? str(" (", wanted, " pieces on each of ", shards_, " ranks of tp)") : "",

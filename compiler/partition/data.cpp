@@ -190,9 +190,9 @@ class Partitioner {
     if (!is_float(x.dtype())) {
       if (x.dtype() != DType::i64 || !x.shape().empty())
         throw UserError(str("[sum_lanes] ", node.at.text(), ": ", x.text(),
-                            " is summed over micro-batches; integers are summed as i64[], so reduce and "
-                            "convert it first, or convert it "
-                            "to f32"));
+                            " is summed over micro-batches; integers "
+                            "are summed as i64[], so reduce and "
+                            "convert it first, or convert it to f32"));
       Tensor count = emit(ops::lane_count, {x}, on_data(), node.at)[0];
       f.level[0] = all_reduce(count, node.at).id();
       return;

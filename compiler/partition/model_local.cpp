@@ -247,8 +247,8 @@ class Localizer {
     }
     if (to == Replicate()) return gathered_whole(x, from);
     if (from.dim == to.dim) return moved(put_together(gathered(x), from), Replicate(), to, {});
-    Tensor parts =
-        exchanged(ranks_first(x, to));  // [ranks, before.., groups, rest, after..], cut at `from` still
+    // [ranks, before.., groups, rest, after..], still cut at `from`
+    Tensor parts = exchanged(ranks_first(x, to));
     Shape each = x.shape();
     each[to.dim] /= ranks_;
     each.insert(each.begin(), ranks_);
@@ -316,8 +316,8 @@ class Localizer {
   const std::string name_;
   std::shared_ptr<Builder> made_;
   PerValue<Tensor> map_;
-  std::vector<const Node*> small_,
-      sums_;  // terms that wait to travel together, and the sums over micro-batches that read them
+  // Terms that wait to travel together, and the sums over micro-batches that read them.
+  std::vector<const Node*> small_, sums_;
 };
 }  // namespace
 

@@ -57,7 +57,7 @@ class Planner {
   int end() const { return static_cast<int>(block_.calls.size()); }
   ValueId root(ValueId v) const { return places_[v].root; }
   const Node& node_of(const BlockCall& call) const { return graph().node(call.node); }
-  // The segment whose weights are the last ones awaited before the call; -1: none.
+  // The bucket whose weights are the last ones awaited before the call; -1: none.
   int part_of(int call) const {
     int part = -1;
     for (const auto& bucket : block_.gathers.buckets) part += bucket.wait <= call;

@@ -27,8 +27,8 @@ std::string replica_difference(const std::vector<Replica>& replicas, const std::
   for (size_t r = 0; r < replicas.size(); ++r) mine.push_back({replicas[r].name, replicas[r].part, sums[r]});
   const auto texts = all_gather_text(world, mine.dump());
   std::vector<std::string> order;  // of tensors, in rank 0's order
-  std::map<std::string, std::map<std::string, std::map<uint64_t, std::vector<int>>>>
-      held;  // tensor -> part -> checksum -> ranks
+  // tensor -> part -> checksum -> ranks
+  std::map<std::string, std::map<std::string, std::map<uint64_t, std::vector<int>>>> held;
   for (int rank = 0; rank < static_cast<int>(texts.size()); ++rank)
     for (const Json& one : Json::parse(texts[rank])) {
       const std::string tensor = one[0];

@@ -327,8 +327,8 @@ struct Step::Impl {
   int64_t runs = 0, step_number = 0;
   std::vector<double> counted;  // in the last run
   uint64_t rounded_version = ~uint64_t{0};
-  std::unique_ptr<Stream>
-      compute;  // after everything that its work reads: it waits for that work when it goes
+  // After all members that its work reads: its destructor waits for that work.
+  std::unique_ptr<Stream> compute;
   std::unique_ptr<CapturedWork> captured;  // before its buffers and the group
 };
 

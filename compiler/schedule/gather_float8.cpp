@@ -213,8 +213,8 @@ class Caster {
   Graph& whole_;
   Graph& seed_;
   std::vector<Float8Weight> weights_;
-  std::vector<ValueId> of_rows_,
-      all_;  // per weight, in the whole program: maxima of rows, or of ranks, split and gathered
+  // Per weight, in the whole program: maxima of rows, or of ranks, split and gathered.
+  std::vector<ValueId> of_rows_, all_;
 };
 }  // namespace
 

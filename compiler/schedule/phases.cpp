@@ -39,9 +39,9 @@ void refuse_trained_state(const Graph& whole, const Phase& phase, const Node& no
             shape_text(whole[node.inputs[0]].dtype, whole[node.inputs[0]].shape), " reads the state \"",
             input.name,
             "\", which the step replaces, and integers are summed before the step computes with its weights, "
-            "because losses are divided by such counts: a loss's count must depend on data and on buffers "
-            "that "
-            "stay; a metric that depends on weights is summed as f32: convert it first"));
+            "because losses are divided by such counts: a loss's count "
+            "must depend on data and on buffers that stay; a metric "
+            "that depends on weights is summed as f32: convert it first"));
 }
 
 // Cuts a program from its sums over micro-batches outward.

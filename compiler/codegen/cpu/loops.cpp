@@ -31,8 +31,8 @@ namespace {
 constexpr int64_t kParallelWork = 32768;  // elements below which threads do not pay off
 constexpr int64_t kColumnTile = 2048;
 constexpr int64_t kBlocksOnStack = int64_t{1} << 16;  // blocks of a row whose results fit on the stack
-constexpr int64_t kRowCache =
-    16384;  // bytes up to which dear values of a row are kept for the next loop over it
+// Bytes up to which expensive values of a row are kept for the next loop over it.
+constexpr int64_t kRowCache = 16384;
 
 class Nest {
  public:

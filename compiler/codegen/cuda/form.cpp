@@ -6,8 +6,8 @@
 namespace lockstep::compiler::cuda {
 
 namespace {
-constexpr int64_t kMostLanes =
-    512;  // several blocks of them fit a multiprocessor, so that one computes while another loads
+// Several blocks of this size fit on a multiprocessor, so that one computes while another loads.
+constexpr int64_t kMostLanes = 512;
 constexpr int64_t kManySteps = 64;      // for very long rows, which are few
 constexpr int kColumnThreads = 256;     // per block of warp teams that keep column sums
 constexpr int64_t kColumnBlocks = 528,  // of a kernel that keeps column sums, for all tiles

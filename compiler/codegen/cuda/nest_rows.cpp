@@ -13,8 +13,8 @@ using codegen::Store;
 
 namespace {
 constexpr int kRowThreads = 128;  // per block of teams of up to a warp
-constexpr int kMostUnrolled =
-    8;  // chunks of a lane, up to which loops over them are unrolled and their values may stay in registers
+// Chunks of a lane, up to which loops over them are unrolled and their values may stay in registers.
+constexpr int kMostUnrolled = 8;
 constexpr int64_t kWideRow = 224 << 10;   // bytes of shared memory for the chunks of a wide row
 constexpr int64_t kTwoRows = 112 << 10;   // where two blocks fit a multiprocessor
 constexpr int64_t kRowsAhead = 80 << 10;  // for the next rows of a block that keeps column sums

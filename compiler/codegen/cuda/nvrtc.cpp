@@ -124,8 +124,8 @@ std::string failure(const std::string& source, const std::string& target, const 
       out += str("\n  ", i == at ? "> " : "  ", i, ": ", lines[i - 1]);
   }
   return out +
-         "\n  generated kernels are tested with NVRTC 13.0: use the NVRTC of that toolkit, and report this "
-         "text";
+         "\n  generated kernels are tested with NVRTC 13.0: "
+         "use the NVRTC of that toolkit, and report this text";
 }
 
 std::string key_of(const std::string& source, const std::string& target,

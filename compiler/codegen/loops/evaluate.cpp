@@ -200,8 +200,8 @@ int Evaluator::take(const Node& node, const Index& index) {
   const Shape &table = body_[node.inputs[0]].shape, &ids = body_[node.inputs[1]].shape;
   if (numel(table) == 0) return constant(body_[node.inputs[0]].dtype, 0);
   int id = at(node.inputs[1], Index(index.begin(), index.begin() + static_cast<int64_t>(ids.size())));
-  auto [known, fresh] =
-      numbers_.try_emplace({id, table[0]}, -1);  // one clamped number per id item and table size
+  // One clamped number per id item and table size.
+  auto [known, fresh] = numbers_.try_emplace({id, table[0]}, -1);
   if (fresh) {
     Item item = make_item(ItemKind::row_number, DType::i32, 2);
     item.bound = table[0];
