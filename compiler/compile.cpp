@@ -108,7 +108,7 @@ void check_sparse(const Graph& traced, const State& state, const Mesh& mesh, con
     if (dim < 0 || state.layout(input.name).on(dim) == Replicate()) continue;
     throw UserError(str("[sparse] ", state.find_spec(input.name).spec().at.text(), ": \"", input.name,
                         "\" is a sparse table whose rows are split over dp_shard (", mesh.shape[dim],
-                        " ranks), which the CPU alone can do, and the step runs on ",
+                        " ranks), which only the CPU can do, and the step runs on ",
                         target_of(options).device().describe(),
                         "; keep it whole (mesh.zero 1 or 2, or a placement: "
                         "replicate on dp_shard), or make it dense"));

@@ -98,7 +98,7 @@ State::Scalars CountedScalars::at(int64_t step) const {
   if (const std::string words = read(step, out); !words.empty())
     throw UserError(str("[step] step ", step, ": ", words,
                         ", by another step or before the run was resumed; ",
-                        "compile the step again, behind what updated them: it counts each by itself then"));
+                        "compile the step again, after what updated them: it then counts each separately"));
   return out;
 }
 

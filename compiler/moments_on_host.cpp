@@ -55,11 +55,11 @@ class Finder {
     throw UserError(
         staying_.empty()
             ? std::string(
-                  "optim.offload: the optimizer keeps no moments that could lie on the host; leave it "
+                  "optim.offload: the optimizer keeps no moments that could be kept on the host; leave it "
                   "out, or choose one that does (adamw, lion, sgd with momentum)")
             : str("optim.offload: none of the ", staying_.size(),
-                  " moments can lie on the host, since more than "
-                  "their update reads them, several ranks hold "
+                  " moments can be kept on the host, since not only "
+                  "their update reads them, several ranks have "
                   "them, or they are rows of sparse tables: ",
                   staying_[0], staying_.size() > 1 ? ", ..." : "",
                   "; leave it out, or choose adamw or lion"));

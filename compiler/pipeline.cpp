@@ -50,26 +50,26 @@ Graph fuse_phase(Graph graph, const PassContext& context) {
 
 const PassRow kStepPasses[] = {
     {"round_rows", round_rows, true, Typed::no, "lower",
-     "before differentiation, so that the gradient of a large table is summed as it is, too"},
+     "before differentiation, so that the gradient of a large table is not rounded either"},
     {"differentiate", differentiate, false, Typed::lanes, "autodiff",
      "first: composites are whole, so that their hand-written gradients apply"},
     {"record_amax", record_amax, false, Typed::lanes, "lower",
-     "behind differentiation, which makes the gradients whose maxima are kept; while products are whole, and "
-     "name their histories"},
+     "after differentiation, which makes the gradients whose maxima are recorded; while products are whole "
+     "and name their histories"},
     {"simplify", simplify, true, Typed::lanes, "simplify",
      "before expansion, so that equal composites expand once"},
     {"number_rows", number_rows, false, Typed::lanes, "lower",
-     "behind differentiation, whose draws are those of the forward pass again; on global shapes"},
+     "after differentiation, which repeats draws of the forward pass; on global shapes"},
     {"share_scales", share_scales, true, Typed::lanes, "lower",
-     "behind simplify, which leaves one convert of a tensor for all its readers; while products are whole"},
+     "after simplify, which leaves one convert of a tensor for all its readers; while products are whole"},
     {"cut_products", cut_products, true, Typed::lanes, "partition",
-     "on global shapes and whole composites, before placements are chosen for each piece; behind "
+     "on global shapes and whole composites, before placements are chosen for each piece; after "
      "differentiation, so that the backward pass is not cut"},
     {"partition_model", partition_model, false, Typed::lanes, "partition",
-     "while composites are whole and have a rule each; what follows sees one rank's shapes"},
+     "while composites are whole and have a rule each; later passes see one rank's shapes"},
     {"rematerialize", rematerialize, false, Typed::lanes, "lower",
-     "while composites are whole: what is recomputed is "
-     "chosen in layers' terms; after equal nodes are one"},
+     "while composites are whole, so that recomputation is "
+     "chosen by layers; after equal nodes have been merged"},
     {"decompose", decompose, false, Typed::lanes, "lower", "after differentiation; claimed composites stay"},
     {"simplify_primitives", simplify, true, Typed::lanes, "simplify",
      "expansions repeat work, such as converts and broadcasts of constants"},
@@ -77,26 +77,27 @@ const PassRow kStepPasses[] = {
     {"outline_updates", outline_updates, false, Typed::lanes, "lower",
      "on primitives and one rank's shapes of the model dims; partition_data splits updates by rows"},
     {"gradients_by_rows", gradients_by_rows, true, Typed::lanes, "lower",
-     "once updates are nodes, which alone may read a gradient by rows; partition_data makes rows travel"},
+     "once updates are nodes, since only these may read a gradient by rows; partition_data makes rows "
+     "travel"},
     {"partition_data", partition_data, false, Typed::placements, "partition",
-     "last of the rewrites of values: what belongs "
+     "last of the rewrites of values: the part that belongs "
      "to one micro-batch is the same graph on every "
-     "data mesh, whatever is inserted behind it"},
+     "data mesh, whatever is inserted after it"},
     {"bucket", bucket, false, Typed::placements, "overlap",
      "after partition, which makes the collectives; before phases are cut at them"},
 };
 const PassRow kPhasePasses[] = {
     {"join_row_sums", join_row_sums, true, Typed::no, "lower",
-     "on phases, where gradients of tables are those of a rank; before what lies where is decided"},
+     "on phases, where gradients of tables are those of a rank; before the layout of values is decided"},
     {"channels_last", channels_last, true, Typed::no, "lower",
-     "on phases, whose values no rank splits further; before fusion, which sees where values lie then"},
+     "on phases, whose values no rank splits further; before fusion, which then sees the layout of values"},
     {"pad_products", pad_products, true, Typed::no, "lower",
      "on phases, whose products are those that run; before "
      "fusion, which takes its pads and slices into kernels"},
     {"fill_waits", fill_waits, true, Typed::no, "overlap",
-     "on phases, whose nodes run in the order in which they stand; before fusion, which keeps that order"},
+     "on phases, whose nodes run in graph order; before fusion, which keeps that order"},
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},
-    {"fuse", fuse_phase, false, Typed::no, "fusion", "last: what is left is what runs"},
+    {"fuse", fuse_phase, false, Typed::no, "fusion", "last: its nodes are the ones that run"},
 };
 // All other passes see the program of one rank of the model dims.
 bool sees_model_dims(std::string_view pass) { return pass == "cut_products" || pass == "partition_model"; }

@@ -21,10 +21,10 @@ void register_pass(const std::string& after, const std::string& name, OwnPass pa
   for (auto table : {step_passes(), phase_passes()})
     for (const PassRow& row : table) rows.emplace_back(row.name);
   if (std::find(rows.begin(), rows.end(), after) == rows.end())
-    refuse(str("there is no pass \"", after, "\" to stand behind; nearest: ", nearest(after, rows),
+    refuse(str("there is no pass \"", after, "\" to run after; nearest: ", nearest(after, rows),
                "; passes: ", join(rows, ", ")));
   if (const std::string known = add_own_pass(after, name, std::move(pass)); known != after)
-    refuse(str("it stands behind \"", known, "\" already, not behind \"", after,
+    refuse(str("it already runs after \"", known, "\", not after \"", after,
                "\"; give one of them another name"));
 }
 

@@ -22,7 +22,7 @@ StepsByShape::StepsByShape(State& state, std::vector<BatchField> batch, const Ba
       most_(most) {
   if (most_ < 1)
     throw UserError(str("[step] ", line_of(at).text(), ": at most ", most_,
-                        " shapes are to be kept, and a step has at least 1"));
+                        " shapes may be kept, and a step has at least 1"));
   first_.first = shape_.global;
   for (const BatchField& field : batch_)
     first_.second.emplace_back(field.shape.begin() + (field.shape.empty() ? 0 : 1), field.shape.end());
@@ -97,7 +97,7 @@ Step& StepsByShape::at(int64_t global, const std::vector<Shape>& samples, Here a
   if (key == first_) return first_step;
   if (steps_.size() >= most_)
     refuse(str("a batch of ", words(key), " is shape ", steps_.size() + 1, " of this step, and at most ",
-               most_, " are kept, since each is compiled for itself and takes memory (the first is ",
+               most_, " are kept, since each is compiled separately and takes memory (the first is ",
                words(first_), "); pad batches to fewer shapes, or raise max_shapes"));
   return compiled(key);
 }

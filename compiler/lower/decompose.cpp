@@ -31,9 +31,9 @@ void refuse_without_code(const Node& node, const Op& row, const PassContext& con
       context.options.backend == Backend::reference || target.claims(row.id))
     return;
   const bool cuda = !row.own->definition.cuda.empty();
-  throw UserError(str("[", node.op, "] ", node.at.text(), ": it has code for ", cuda ? "CUDA" : "the CPU",
-                      " alone, and the step runs on ", target.device().describe(), "; register it with ",
-                      cuda ? "cpp, host" : "cuda", " or expand, too"));
+  throw UserError(str("[", node.op, "] ", node.at.text(), ": it has code only for ",
+                      cuda ? "CUDA" : "the CPU", ", and the step runs on ", target.device().describe(),
+                      "; register it with ", cuda ? "cpp, host" : "cuda", " or expand, too"));
 }
 }  // namespace
 

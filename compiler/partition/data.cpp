@@ -174,7 +174,7 @@ class Partitioner {
       if (input.value == update.inputs[0]) name = str(" \"", input.name, "\"");
     throw UserError(str("[", update.op, "] ", update.at.text(), ": the parameter", name,
                         " has rank 0, and an update is made by rows, each by one rank; give it the shape "
-                        "[1], which broadcasts alike"));
+                        "[1], which broadcasts in the same way"));
   }
 
   void sum_lanes(const Node& node) {

@@ -122,7 +122,7 @@ Graph partition_model(Graph graph, const PassContext& context) {
     if (context.mesh.size(other) > 1)
       throw UserError(
           str("mesh dim ", other, " has size ", context.mesh.size(other),
-              ": this version places models on tp alone; use tp, dp_shard or dp_replicate for these ranks"));
+              ": this version places models only on tp; use tp, dp_shard or dp_replicate for these ranks"));
   const int mesh_dim = context.mesh.find("tp");
   if (mesh_dim < 0 || context.mesh.shape[mesh_dim] == 1) return graph;
   Graph placed = place_model(prepare_model(graph, context, mesh_dim), context, mesh_dim);

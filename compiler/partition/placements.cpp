@@ -287,7 +287,7 @@ class Placer {
     for (size_t i = 0; i < in.size(); ++i)
       if (in[i].kind == Kind::replicate && rule.in[i].find(letter) != std::string::npos &&
           !(groups == OwnedRows().groups && alike_in_rows(node.inputs[i])))
-        fail(node, str(reads(reader, i), "; beside a shard it must be split the same way"));
+        fail(node, str(reads(reader, i), "; next to a shard it must be split the same way"));
     std::vector<Placement> out;
     for (const std::string& letters : rule.out) {
       const size_t at = letters.find(letter);

@@ -144,7 +144,7 @@ void check_ids(const IdBound& bound, DType dtype, const Shape& shape, const void
   throw UserError(
       str("[", read.op, "] ", read.at.text(), ": the batch field \"", bound.field, "\" holds ", id,
           " in sample ", first + at / each, " of the step, at element ", at % each,
-          bound.changes.empty() ? "" : str(", of which the step makes ", changed(id, bound.changes)),
+          bound.changes.empty() ? "" : str(", from which the step computes ", changed(id, bound.changes)),
           "; each is ", read.of, ", 0 to ", read.count - 1,
           read.ignores ? str(", or ", read.ignored, ", which does not count") : "",
           ": mend the data, or make the ", read.wider));

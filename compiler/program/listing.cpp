@@ -110,7 +110,7 @@ class Reader {
   }
   void expect(std::string_view what) {
     if (const std::string_view found = word(); found != what)
-      fail(str("\"", printable(found), "\" stands where \"", what, "\" is expected"));
+      fail(str("\"", printable(found), "\" is where \"", what, "\" is expected"));
   }
   bool accept(std::string_view what) {
     const size_t before = at_;

@@ -33,7 +33,7 @@ class Refusals {
   void inside(const Span& span) const {
     const bool known = span.region >= 0 && span.region < static_cast<int>(program_.regions.size());
     if (!known || span.offset < 0 || span.offset + span.bytes > program_.regions[span.region].bytes)
-      fail(str("bytes ", span.offset, " to ", span.offset + span.bytes, " lie outside of region ",
+      fail(str("bytes ", span.offset, " to ", span.offset + span.bytes, " are outside region ",
                known ? program_.regions[span.region].name : std::to_string(span.region)));
   }
 

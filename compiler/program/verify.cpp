@@ -104,7 +104,7 @@ class Walk : private Refusals {
   }
   void operator()(const Wait& wait) {
     const Flights::Flight ended = flights_.end(wait.flight);
-    if (!ended.start) fail(str("flight ", wait.flight, " is not under way"));
+    if (!ended.start) fail(str("flight ", wait.flight, " is not in progress"));
     away_.end(wait.flight);
     const Span& to = ended.to.at(0);
     if (std::holds_alternative<StartCollective>(ended.start->what) && in_arena(to))
@@ -239,7 +239,7 @@ class Walk : private Refusals {
       look(span);
       updated_.each(span, [&](ByteState state) {
         if (state == ByteState::plain)
-          fail(str("compares ", program_.regions[span.region].name, " behind its update"));
+          fail(str("compares ", program_.regions[span.region].name, " after its update"));
         return state;
       });
     }
@@ -294,7 +294,7 @@ class Walk : private Refusals {
     inside(span);
     refuse(flights_.refused(span, written));
     if (program_.regions[span.region].on_host && !std::holds_alternative<StartCopies>(now_->what))
-      fail(str("reaches ", program_.regions[span.region].name, ", which lies on the host"));
+      fail(str("reaches ", program_.regions[span.region].name, ", which is in host memory"));
   }
   // Reads a result.
   void look(const Span& span) {

@@ -183,7 +183,7 @@ Executor::Action Executor::bind(const StartCollective& start) {
 Executor::Action Executor::bind(const Wait& wait) {
   return [this, flight = wait.flight](Stream& stream) {
     const auto work = std::move(flights_[flight]);
-    LS_CHECK(work, "flight ", flight, " is not under way");
+    LS_CHECK(work, "flight ", flight, " is not in progress");
     work->wait(stream);
   };
 }

@@ -253,7 +253,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   };
   if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes))
     return refuse("too many nodes");
-  if (makes_cycle(pair.a, pair.b)) return refuse("another node stands between them");
+  if (makes_cycle(pair.a, pair.b)) return refuse("another node is between them");
   if (waits_for_more(a, b) || waits_for_more(b, a)) return refuse("one waits for a collective, one does not");
   measure(a);
   measure(b);

@@ -20,8 +20,8 @@ void check_sparse_tables(const Builder& builder) {
       if (input.value == table) name = input.name;
     throw UserError(
         str("[", node.op, "] ", node.at.text(), ": ", what, " the sparse table \"", name,
-            "\", of which a step takes rows by embedding(), embedding_bag() or take() alone; make the "
-            "table dense, or leave this reader out"));
+            "\", whose rows a step takes only by embedding(), embedding_bag() or take(); make the table "
+            "dense, or leave this reader out"));
   };
   for (const Node& node : graph.nodes) {
     const bool by_rows = node.op == ops::embedding || node.op == ops::take || node.op == ops::put_rows;

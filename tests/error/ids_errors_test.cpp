@@ -179,10 +179,11 @@ TEST(Ids, TargetsThatAStepComputes) {
       "; each is a class of the logits f32[2,4,10], 0 to 9, or -100, which does not count";
   EXPECT_EQ(told([](Tensor x, Tensor y) { return cross_entropy(x, y * 0 + 9); }, 9), "accepted");
   EXPECT_EQ(told([](Tensor x, Tensor y) { return cross_entropy(x, 9 - y); }, 9), "accepted");
-  expect_words(told([](Tensor x, Tensor y) { return cross_entropy(x, y + 1); }, 9),
-               {"[cross_entropy] ids_errors_test.cpp:",
-                "\"y\" holds 9 in sample 1 of the step, at element 3, of which the step makes 10" + classes});
-  const std::string made = "at element 2, of which the step makes 10" + classes;
+  expect_words(
+      told([](Tensor x, Tensor y) { return cross_entropy(x, y + 1); }, 9),
+      {"[cross_entropy] ids_errors_test.cpp:",
+       "\"y\" holds 9 in sample 1 of the step, at element 3, from which the step computes 10" + classes});
+  const std::string made = "at element 2, from which the step computes 10" + classes;
   expect_words(told([](Tensor x, Tensor y) { return nll_loss(log_softmax(x), y * 5); }, 9),
                {"[nll_loss] ", made});
   expect_words(told([](Tensor x, Tensor y) { return cross_entropy(x, y * 5, {.smoothing = 0.1}); }, 9),
@@ -191,8 +192,8 @@ TEST(Ids, TargetsThatAStepComputes) {
                {"[nll_loss] ", "\"y\" holds 10 in sample 1 of the step, at element 3" + classes});
   expect_words(told([](Tensor x, Tensor y) { return multi_margin_loss(x, y - 1); }, 9),
                {"[multi_margin_loss] ",
-                "\"y\" holds 0 in sample 0 of the step, at element 0, of which the step "
-                "makes -1; each is a class of the logits f32[2,4,10], 0 to 9: mend"});
+                "\"y\" holds 0 in sample 0 of the step, at element 0, from which the step "
+                "computes -1; each is a class of the logits f32[2,4,10], 0 to 9: mend"});
 }
 
 TEST(Ids, ConstantIdsOutsideWhatTheyRead) {

@@ -98,7 +98,7 @@ TEST(OwnSteps, AParameterOfRankZero) {
                            return cross_entropy(tok(ids) * state.find_spec("scale")(ids), y);
                          }),
                {"own_steps_errors_test.cpp:", "the parameter \"scale\" has rank 0",
-                "give it the shape [1], which broadcasts alike"});
+                "give it the shape [1], which broadcasts in the same way"});
 }
 
 TEST(OwnSteps, AnIntegerMetricOfWeights) {

@@ -241,7 +241,7 @@ TEST_F(KernelCacheRun, Row40NoCompiler) {
       {"--nproc", "1", "--train.device=cpu", "--train.steps=2", "--name=other", "c.json", "--model.width=16"},
       {{"PATH", scratch_.path("empty")}, {"LOCKSTEP_CACHE", scratch_.path("cache")}});
   EXPECT_EQ(other.code, kExitUser) << other.output;
-  EXPECT_HAS(other.output, "has not all kernels of this step");
+  EXPECT_HAS(other.output, "lacks kernels of this step");
   scratch_.write("failing", std::string("#!/bin/sh\nexit 3\n"));
   chmod("failing", 0700);
   const Result failing = run("failing", {{"LOCKSTEP_CXX", scratch_.path("failing")}});

@@ -202,12 +202,12 @@ std::string refusal(std::function<std::unique_ptr<Optimizer>(State&)> optimizer)
 TEST(Offload, IsRefusedWhereNoMomentCanLieOnTheHost) {
   EXPECT_EQ(
       refusal([](State& state) { return std::make_unique<Own>(state, false); }),
-      "optim.offload: the optimizer keeps no moments that could lie on the host; leave it out, or choose "
+      "optim.offload: the optimizer keeps no moments that could be kept on the host; leave it out, or choose "
       "one that does (adamw, lion, sgd with momentum)");
   EXPECT_EQ(
       refusal([](State& state) { return std::make_unique<Own>(state, true); }),
-      "optim.offload: none of the 28 moments can lie on the host, since more than their update reads them, "
-      "several ranks hold them, or they are rows of sparse tables: optim.token.weight.m, ...; leave it "
+      "optim.offload: none of the 28 moments can be kept on the host, since not only their update reads "
+      "them, several ranks have them, or they are rows of sparse tables: optim.token.weight.m, ...; leave it "
       "out, or choose adamw or lion");
 }
 

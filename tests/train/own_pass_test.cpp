@@ -119,14 +119,14 @@ void refused(const F& call, const std::string& words) {
 TEST(OwnPass, WhatDoesNotFitIsRefused) {
   const auto same = [](Graph graph) { return graph; };
   refused([&] { register_pass("simplfy", "bad::pass", same); },
-          "[register_pass] \"bad::pass\": there is no pass \"simplfy\" to stand behind; nearest: simplify; "
+          "[register_pass] \"bad::pass\": there is no pass \"simplfy\" to run after; nearest: simplify; "
           "passes: ");
   refused([&] { register_pass("simplify", "pass", same); }, "a name has at least two parts of small letters");
   refused([&] { register_pass("simplify", "bad::pass", nullptr); }, "its function is empty");
   register_pass("simplify", "mine::placed", same);
   register_pass("simplify", "mine::placed", same);
   refused([&] { register_pass("decompose", "mine::placed", same); },
-          "it stands behind \"simplify\" already, not behind \"decompose\"");
+          "it already runs after \"simplify\", not after \"decompose\"");
   refused([&] { train({"mine::plased"}); },
           "compile.extra_passes: no pass \"mine::plased\" is registered; registered: ");
   register_pass("simplify", "mine::drops_an_output", [](Graph graph) {

@@ -118,7 +118,7 @@ TEST(OwnSteps, AParameterOfRankZero) {
     EXPECT_NE(words.find("own_refusals_test.cpp:"), std::string::npos) << words;
     EXPECT_NE(
         words.find("the parameter \"logit_scale\" has rank 0, and an update is made by rows, each by one "
-                   "rank; give it the shape [1], which broadcasts alike"),
+                   "rank; give it the shape [1], which broadcasts in the same way"),
         std::string::npos)
         << words;
   }

@@ -277,7 +277,7 @@ TEST(RegisteredOps, UsesThatDoNotFitAreRefused) {
   cuda.gradient = [](const VjpContext& c) { return Tensors{c.grad[0], {}}; };
   const OpId far = register_op(cuda);
   use_refused([&](Tensor x, Tensor w) { return apply1(far, {x, w}); },
-              "it has code for CUDA alone, and the step runs on ");
+              "it has code only for CUDA, and the step runs on ");
   OpDefinition broken = squeeze_rows("mine::broken");
   broken.cpp = "OWN_FN void run(const Tensor* in) { this is no C++; }";
   const OpId text = register_op(broken);

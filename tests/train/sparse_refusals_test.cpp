@@ -75,7 +75,7 @@ TEST(SparseRefusals, AReaderOfTheWholeTableIsNamed) {
              }),
              {"[linear] ", "sparse_refusals_test.cpp:", "(table)",
               "reads the whole of the sparse table \"table.weight\"",
-              "embedding(), embedding_bag() or take() alone", "make the table dense"});
+              "only by embedding(), embedding_bag() or take()", "make the table dense"});
   expect_all(refusal([&] {
                s.plan([&](const Batch& b) {
                  Loss made = s.loss(b);
@@ -255,7 +255,7 @@ TEST(SparseRefusals, ASplitTableOnAnotherDeviceIsNamed) {
   Sgd sgd(s.state / "optim");
   const auto words = {"[sparse] sparse_refusals_test.cpp:",
                       "\"table.weight\" is a sparse table whose rows are split over dp_shard (2 ranks)",
-                      "which the CPU alone can do", "keep it whole (mesh.zero 1 or 2"};
+                      "which only the CPU can do", "keep it whole (mesh.zero 1 or 2"};
   expect_all(refusal([&] { s.plan(s.step(sgd), options); }), words);
   expect_all(refusal([&] { s.plan([&](const Batch& b) { return s.loss(b); }, options); }), words);
   s.state.zero(2);

@@ -199,7 +199,7 @@ TEST(StepProgram, AListingThatWasChangedIsRefused) {
   expect_refused(without("end"), "no instruction is named \"\"");
   expect_refused("program rank one",
                  "the listing of a program, line 1: \"one\" is not a number of this kind");
-  expect_refused("region", "\"region\" stands where \"program\" is expected");
+  expect_refused("region", "\"region\" is where \"program\" is expected");
   expect_refused(text + "more", "text after the program's end");
   for (size_t end = 0; end < text.size(); end += 97)  // cut anywhere
     EXPECT_THROW(parse_program(text.substr(0, end)), UserError) << end;
@@ -280,7 +280,7 @@ TEST(StepProgram, RefusalsNameTheInstruction) {
   broken = whole;
   for (Instr& instr : broken.instrs)
     if (auto* add = std::get_if<Accumulate>(&instr.what)) add->to.offset += 64;
-  EXPECT_NE(refusal(broken).find("lie outside of region exchange 0 sum 0"), std::string::npos)
+  EXPECT_NE(refusal(broken).find("are outside region exchange 0 sum 0"), std::string::npos)
       << refusal(broken);
 }
 

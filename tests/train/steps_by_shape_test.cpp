@@ -212,7 +212,7 @@ TEST(StepsByShape, RefusalsSayBothShapesAndTheWayOut) {
   const StepFunction function = [&](const std::vector<Tensor>& batch) { return model(state, batch); };
   expect_words(
       refusal([&] { StepsByShape(state, fields(4, 6), {8, 4, 0}, function, {}, 0); }),
-      {"[step] steps_by_shape_test.cpp:", "at most 0 shapes are to be kept, and a step has at least 1"});
+      {"[step] steps_by_shape_test.cpp:", "at most 0 shapes may be kept, and a step has at least 1"});
   StepsByShape steps(state, fields(4, 6), {8, 4, 0}, function, {}, 2);
   EXPECT_EQ(&steps.at(8, {{6}, {6}}), &steps.first());
   steps.at(4, {{6}, {6}});

@@ -286,8 +286,8 @@ TEST(Updates, StepsThatUpdateOtherTensorsDoNotCountForThem) {
       EXPECT_EQ(
           std::string(error.what()),
           "[step] step 6: \"optim.bias1\" is of tensors that have had 2 and 5 updates, by another step or "
-          "before the run was resumed; compile the step again, behind what updated them: it counts each "
-          "by itself then");
+          "before the run was resumed; compile the step again, after what updated them: it then counts "
+          "each separately");
     }
   });
 }

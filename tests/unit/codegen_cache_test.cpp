@@ -139,7 +139,7 @@ TEST(kernel_cache, needs_no_compiler_for_what_it_holds) {
   expect_words(in_a_process(path, other),
                {"UserError: the compiler of kernels, \"kernel-compiler-of-this-test\", does not run: No such "
                 "file or directory",
-                "install g++", "filled by \"", "has not all kernels of this step"});
+                "install g++", "filled by \"", "lacks kernels of this step"});
   std::filesystem::remove_all(folder.path("k"));  // without a note of the version, nothing can be named
   expect_words(in_a_process(path, body), {"UserError: the compiler of kernels", "does not run"});
 }

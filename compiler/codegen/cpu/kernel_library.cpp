@@ -161,7 +161,7 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
   }
   if (!known.missing.empty())
     throw UserError(str(known.missing, " (the kernel cache ", cache.dir(), ", filled by \"", known.version,
-                        "\", has not all kernels of this step)"));
+                        "\", lacks kernels of this step)"));
   std::string sealed =
       cpu::seal(cpu::compile_units(compiler, flags, units, options.threads), std::string(name(isa)));
   if (std::string reason = cache.write(entry, sealed); !reason.empty())

@@ -121,7 +121,7 @@ void check_rowwise(const Properties& gpu, const Node& node) {
                     out = "; choose train.float8.recipe=tensorwise, or call float8 without a recipe";
   if (gpu.major != 9 || gpu.minor != 0)
     throw UserError(str(here, gpu.name, " has compute capability ", gpu.major, ".", gpu.minor,
-                        ", and cuBLASLt multiplies with scales of rows on 9.0 alone", out));
+                        ", and cuBLASLt multiplies with scales of rows only on 9.0", out));
   if (cublaslt().GetVersion() < 120900)
     throw UserError(str(here, "cuBLASLt ", cublaslt_version(),
                         " has no scales of rows, which came with 12.9; install a newer libcublas", out));
