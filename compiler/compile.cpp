@@ -64,8 +64,8 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const Streaming& streaming, 
 
 // The mesh dim over which the body gathers weights while it computes; "" for none. It is dp_shard for ZeRO 3.
 // It is dp_replicate if weights that are rounded for compute are split only along it, and each rank runs one
-// body, which gathers each weight once: the rank has one micro-batch, or runs all of its own together. With
-// whole lanes, fewer lanes than ranks leave ranks without a lane, which run no body.
+// body, which gathers each weight once. That holds if the rank has one micro-batch, or runs all of its own
+// together. With whole lanes, fewer lanes than ranks leave ranks without a lane, which run no body.
 std::string body_dim(const State& state, const Mesh& mesh, const StepPlan& plan, const Graph& traced) {
   if (mesh.size("dp_shard") > 1) return state.zero() == 3 ? "dp_shard" : "";
   const int64_t ranks = mesh.size("dp_replicate");

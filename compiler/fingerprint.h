@@ -11,9 +11,11 @@
 
 namespace lockstep::compiler {
 
-// Batch and lanes; options that decide the program (no thread count, no folder); seed and layout of every
-// tensor of the state; the collectives in the order of their starts; every line of the typed program. A pure
-// function of the plan and the state's description: it allocates nothing and contacts no peer.
+// The parts are:
+//   - batch and lanes; options that decide the program (no thread count, no folder);
+//   - seed and layout of every tensor of the state;
+//   - the collectives in the order of their starts; every line of the typed program.
+// A pure function of the plan and the state's description: it allocates nothing and contacts no peer.
 std::vector<FingerprintPart> plan_parts(const StepPlan& plan, const State& state);
 // One of these parts: per collective its verb, attributes and user's line, each of its tensors with type and
 // layout, and its total bytes.

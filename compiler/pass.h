@@ -92,8 +92,8 @@ struct CompileOptions {
   int64_t together = 1;
   // On tp: values between sharded weights are sharded along the tokens, instead of whole on each rank.
   bool sequence_parallel = true;
-  // On tp: into how many pieces the rows of a forward product are cut, so that one piece travels (by the
-  // gather of its input or the exchange of its output) while another is computed. 1: whole; kPiecesByRates.
+  // On tp: into how many pieces the rows of a forward product are cut. One piece travels, by the gather of
+  // its input or the exchange of its output, while another is computed. 1: whole; kPiecesByRates.
   int64_t tp_pieces = 1;
   TravelRates travel;
   // The target represents a device that is not present, in a plan that is not run: workspaces of products are

@@ -93,7 +93,7 @@ class Ways {
 
   // Contiguous heads of q with their own key heads.
   void heads(SplitRule& rule) const {
-    size_t first = node_.op == ops::sdpa ? 0 : 1;  // q, k, v stand there
+    size_t first = node_.op == ops::sdpa ? 0 : 1;  // of q, k, v
     if (in_[first].shape[2] == in_[first + 1].shape[2]) return;
     if (in_[first + 1].shape[2] % ranks_) return;
     for (auto* side : {&rule.in, &rule.out})

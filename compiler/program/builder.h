@@ -66,7 +66,7 @@ class StepBuilder {
   bool ends_gather(const Node& node) const;
   std::string state_input(ValueId v) const;
   std::string state_output(ValueId v) const;
-  void own(ValueId v, const std::string& name, int64_t least = 0);  // a region of at least so many elements
+  void own(ValueId v, const std::string& name, int64_t least = 0);  // a region of at least `least` elements
 
   // Of a gather: the tensors that no phase gathers for itself.
   std::vector<size_t> tensors_of(const Node& start) const;

@@ -239,7 +239,8 @@ struct StepOutput {
   DType dtype = DType::f32;
 };
 
-// Indices into StepProgram::blocks.
+// Indices into StepProgram::blocks. Copies: rows of whole sparse tables. Maxima and cast: a rank's own rows
+// of float8 weights. Scales: the delayed scales of float8 weights. The others are the phases.
 enum StepBlock : int {
   kCountBlock,
   kSeedBlock,

@@ -2,9 +2,10 @@
 // any number of ranks.
 //
 // M micro-batches form L lanes of M / L consecutive ones. A lane is folded left to right. Lanes are combined
-// by a binary counter: leaves are pushed in lane order, two partials of equal size merge (left + right) as
-// soon as both exist, and the rest merges at the end from the smallest to the largest. This is the padded
-// binary tree without its absent leaves.
+// by a binary counter, which works in three steps. Leaves are pushed in lane order. Two partials of equal
+// size merge (left + right) as soon as both exist. The rest merges at the end from the smallest to the
+// largest. This is the padded binary tree without its absent leaves.
+//
 // A rank with lanes [a, b) forms the subtrees of that tree inside [a, b). Pushing every rank's subtrees in
 // lane order into the same counter continues the tree. So the order of additions depends only on M and L.
 #pragma once

@@ -8,9 +8,12 @@
 
 namespace lockstep::compiler {
 
-// alike: depends on no sample, and on their number only by `ratio`. samples: each element belongs to one
-// sample. total: a sum over samples, which may be scaled. place: depends on the number of samples, or on
-// their places in the micro-batch. mixed: anything else.
+// How a value depends on the samples:
+//   - alike: depends on no sample, and on their number only by `ratio`
+//   - samples: each element belongs to one sample
+//   - total: a sum over samples, which may be scaled
+//   - place: depends on the number of samples, or on their places in the micro-batch
+//   - mixed: anything else
 enum class ShareKind { alike, samples, total, place, mixed };
 struct Share {
   ShareKind kind = ShareKind::alike;

@@ -158,9 +158,11 @@ std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const Attent
 
 // Attention as matrix products with softmax between them, for calls that cuDNN refuses. The scores of a piece
 // are in memory, in f32; the five products run on cuBLASLt.
-// Why a call cannot or should not run like this; empty if it should: f32, bf16 and f16, as many key heads as
-// heads, strides and head sizes of 16 bytes, scores of one head within `cap` bytes, and enough work for its
-// launches.
+//
+// Why a call cannot or should not run like this; empty if it should. It needs:
+//   - f32, bf16 or f16, and as many key heads as heads;
+//   - strides and head sizes that are multiples of 16 bytes;
+//   - scores of one head within `cap` bytes, and enough work for its launches.
 std::string unfit_for_products(const AttentionShape& shape, int64_t cap, bool tf32);
 // Workspace bytes for the scores of one head of one batch, and for what a backward pass stores with them.
 int64_t product_bytes(const AttentionShape& shape);
@@ -177,9 +179,10 @@ std::unique_ptr<LibraryCall> make_product_attention(CudaDevice& device, const At
 // Shared memory of a block of sdpa_tiles, which occupies a whole multiprocessor.
 inline constexpr int kHopperAttentionBytes = 229376 + 16 * 128 + 256;
 
-// Why these kernels cannot run a call, or empty: bf16, backward, causal without other masks, head size 64 or
-// 128, as many queries as keys and multiples of 128, strides of 16 bytes, on compute capability 9.0 with a
-// driver that encodes tensor maps (12.0 or newer).
+// Why these kernels cannot run a call, or empty. They need:
+//   - bf16, a backward pass, a causal mask and no other;
+//   - head size 64 or 128, as many queries as keys, both multiples of 128, strides of 16 bytes;
+//   - compute capability 9.0 and a driver that encodes tensor maps (12.0 or newer).
 std::string unfit_for_hopper(const AttentionShape& shape, const Properties& device);
 
 // Whether a call that these kernels can run is faster than cuDNN's deterministic pass, as long sequences are

@@ -17,8 +17,8 @@ bool pays_bf16x6(const GemmOptions& options);
 // magnitudes of 2^-110 and more. The error is that of f32 sums of k / 64 terms: relative to the sum of |a b|
 // it was below 2^-20 up to k = 50,000. If an operand is infinite or a sum overflows, the result is not
 // finite, and it may be NaN where f32 gives an infinity.
-// The workspace has parts of A or B of at most `most_parts` bytes (but at least 128 rows), all parts of the
-// other operand, and pieces of the sums: at most 3.5 GiB. Deterministic; bits depend on `most_parts` only
+// The workspace has at most 3.5 GiB: parts of A or B of at most `most_parts` bytes (but at least 128 rows),
+// all parts of the other operand, and pieces of the sums. Deterministic; bits depend on `most_parts` only
 // through the pieces.
 inline constexpr int64_t kBf16x6Parts = int64_t{1} << 30;
 std::unique_ptr<Gemm> make_bf16x6(CudaDevice& device, const GemmOptions& options,

@@ -47,7 +47,7 @@ bool has_odd_outputs_of_one_place(const ConvolutionShape& s) {
   return s.which == Which::input && s.places() == 1 && s.outputs / s.groups % 2 == 1;
 }
 // For a weight's gradient it multiplies bf16 in pairs of neighbouring windows. If a row has one window, and
-// windows step by more than a pixel, the other half is whatever follows in memory: wrong sums, or NaN.
+// windows step by more than a pixel, the other half is the data that follow in memory: wrong sums, or NaN.
 bool has_rows_of_one_window(const ConvolutionShape& s) {
   return s.which == Which::weight && s.counts.back() == 1 && s.stride.back() > 1;
 }

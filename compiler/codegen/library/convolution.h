@@ -1,6 +1,5 @@
-// The implementations of convolution on the CPU: oneDNN's primitives in blocks, matrix products for windows
-// of one pixel, products of columns for outputs of few positions, and our own loops for the gradient of a
-// depthwise weight.
+// The implementations of convolution on the CPU: oneDNN's primitives, products for windows of one pixel,
+// products of columns for outputs of few positions, and our own loops for a depthwise weight's gradient.
 #pragma once
 
 #include <memory>

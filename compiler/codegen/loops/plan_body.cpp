@@ -75,7 +75,7 @@ std::vector<bool> reached(const Plan& plan) {
 void weigh(Plan& plan) {
   auto need = reached(plan);
   double dear_row = 0, dear_column = 0, per_row = 2,
-         per_column = 0;  // what is computed once per row uses one lane, but waits for nobody
+         per_column = 0;  // a value per row uses one lane, but does not delay others
   for (size_t i = 0; i < plan.items.size(); ++i) {
     if (!need[i]) continue;
     const Item& item = plan.items[i];
