@@ -87,8 +87,12 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
     if (key == "__metadata__") {
       if (!value.is_object())
         throw DamagedError(str(where, " is a ", value.type_name(), "; an object of strings belongs there"));
-      for (const auto& [name, item] : value.items())
-        out.metadata[name] = strict::text(value, name.c_str(), where);
+      for (const auto& [name, item] : value.items()) {
+        if (!item.is_string())
+          throw DamagedError(
+              str(where, ": ", one_line(name), " is a ", item.type_name(), "; a string belongs there"));
+        out.metadata[name] = item.get<std::string>();
+      }
       continue;
     }
     SafeTensor tensor;
