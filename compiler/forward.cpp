@@ -114,7 +114,8 @@ const void* Forward::run(const std::vector<void*>& batch, const DrawnFrom& drawn
   const auto reads_state = [](const auto& input) { return input.kind == InputKind::state; };
   if (!state_.has_values() && std::any_of(graph_.inputs.begin(), graph_.inputs.end(), reads_state))
     throw UserError(
-        "[forward] the state has no values yet; load a checkpoint into it, materialize() it, or train first");
+        "[forward] the state has no values yet: materialize() draws initial ones, and takes what "
+        "load_weights() or set() gave; call it first, or Checkpoint.resume(), or train");
   Device& device = target_.device();
   device.enter();
   for (const IdBound& bound : ids_)

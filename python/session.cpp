@@ -107,9 +107,10 @@ std::string run_training(Session& session, State& state, const SampleData& data,
 
 void need_values(const State& state, const char* what) {
   if (!state.has_values())
-    throw UserError(str("[state] ", python_line().text(), ": ", what,
-                        "() is called before the state has values: materialize() draws initial ones, as the "
-                        "first call of a step does; Checkpoint.resume() loads, and load_weights() too"));
+    throw UserError(
+        str("[state] ", python_line().text(), ": ", what,
+            "() is called before the state has values: materialize() draws initial ones, and takes "
+            "what load_weights() or set() gave; call it first, or Checkpoint.resume()"));
 }
 
 // All trained parameters, or those that a glob names, directly or by their layer.

@@ -22,8 +22,8 @@ Tensor BatchNorm2d::operator()(Tensor x, Here at) const {
   const int64_t each = numel(x.shape()) / x.size(1);  // elements of a channel
   if (each < 2)
     throw UserError(str("[batch_norm] ", line_of(at, path_).text(), ": a channel of ", x.text(),
-                        " has one element in a micro-batch, and so no variance; raise train.micro_batch, or "
-                        "the size of the images"));
+                        " has one element in a micro-batch, and so no variance; raise batch.micro "
+                        "(micro_batch= of a program), or the size of the images"));
   Tensor batches = convert(sum_lanes(full(x, {}, 1, DType::i64)), DType::f32);
   auto follow = [&](const Parameter& running, Tensor now, double factor) {
     Tensor mean = sum_lanes(convert(now, DType::f32)) / batches;

@@ -151,7 +151,8 @@ class Errors(Programs):
             ),
             code=2,
         )
-        self.assertIn("the state has no values yet; load a checkpoint into it, materialize() it, or train first", said)
+        self.assertIn("the state has no values yet: materialize() draws initial ones, and takes what load_weights() or "
+                      "set() gave; call it first, or Checkpoint.resume(), or train", said)
         said = self.alone(
             self.write("program.py", STEP + "print(ls.forward(ls.State(session.mesh), {'x': (ls.f32, [2])}, lambda x: "
                                             "2 * x)(np.ones(2, np.float32)))\n")

@@ -77,7 +77,8 @@ for early in (False, True):
     refused(lambda: ls.Checkpoint("runs/a", every=1).save(1, state))
     refused(lambda: ls.forward(state, {"x": (ls.f32, [4, 8])}, model.head)(x[:4]))
 """))
-        for words in ("array() is called before the state has values: materialize() draws initial ones",
+        for words in ("array() is called before the state has values: materialize() draws initial ones, and takes what "
+                      "load_weights() or set() gave; call it first, or Checkpoint.resume()",
                       "hash() is called before the state has values",
                       "runs/a: the state has no values yet, and nothing is saved of it: call resume() or materialize() "
                       "first",

@@ -238,7 +238,9 @@ TEST(BatchNormLayer, WhatDoesNotFitIsRefused) {
   BatchNorm2d norm(state / "norm", 2);
   auto builder = std::make_shared<Builder>();
   Tensor x(builder, builder->graph.add_input(InputKind::batch, "x", DType::f32, {1, 2, 1, 1}));
-  refused([&] { norm(x); }, "a channel of f32[1,2,1,1] has one element in a micro-batch, and so no variance");
+  refused([&] { norm(x); },
+          "a channel of f32[1,2,1,1] has one element in a micro-batch, and so no variance; raise batch.micro "
+          "(micro_batch= of a program), or the size of the images");
   Evaluation evaluation;
   EXPECT_EQ(norm(x).shape(), (Shape{1, 2, 1, 1}));
 }
