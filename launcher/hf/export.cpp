@@ -150,10 +150,27 @@ Json generation_of(const Json& config) {
   return out;
 }
 
-Json carried_config(const std::string& run) {
-  const std::string path = carried_in(run) + "/config.json";
+// Where the files of a model lie that go with a run's: its own hf/, else the folder of the tokenizer that its
+// data was read with, as the hf/ of the run that it began from. "": there is none.
+std::string carried_for(const std::string& run, const RunConfig& config) {
+  if (const std::string own = carried_in(run); fs::is_directory(own)) {
+    refuse_linked_away(own, run);
+    return own;
+  }
+  std::error_code unknown;
+  const std::string& named = config.data.tokenizer;
+  if (named == "bytes" || !fs::exists(named, unknown)) return "";
+  if (fs::is_directory(named, unknown)) return named;
+  return parent_of(named).empty() ? "." : parent_of(named);
+}
+
+// That of an import; a folder of somebody's tokenizer may have one of another model.
+Json carried_config(const std::string& folder) {
+  const std::string path = folder + "/config.json", run = parent_of(folder);
   std::string text, why;
-  if (!fs::exists(path)) return {};
+  std::error_code unknown;
+  if (carried_in(run) != folder || !fs::is_directory(run + "/ckpt", unknown) || !fs::exists(path, unknown))
+    return {};
   refuse_linked_away(path, run);
   if (!read_plain(path, text, why, int64_t{1} << 24)) throw UserError(str("cannot read ", path, ": ", why));
   Json out = config_json(text, path);
@@ -242,11 +259,26 @@ void write_json(const std::string& path, const Json& json) {
   write_text(shared_file_storage(), path, json.dump(2) + "\n");
 }
 
+// What an export lacks beside the weights, and how it is had; "": nothing.
+std::string lacking(const std::string& folder, const std::string& run, const Held& held) {
+  const std::string& named = held.config().data.tokenizer;
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model"})
+    if (fs::exists(str(folder, "/", file))) return "";
+  const bool chats = !held.chat_template().is_null();
+  if (named != "bytes")
+    return str("no tokenizer", chats ? " and no chat_template are" : " is",
+               " in it: put the files of data.tokenizer, ", printable(named), ", into ", carried_in(run),
+               ", and export again\n");
+  return chats ? "no chat_template is in it: the model reads bytes (data.tokenizer), and has no tokenizer to "
+                 "keep one\n"
+               : "";
+}
+
 void export_adapters(const ExportRequest& request, const std::string& run, const std::string& step,
                      const HfFamily& family, Held& held, DType dtype, std::ostream& out) {
   if (held.config().train.lora.rank == 0)
     throw UserError(str(step, " is of a run without adapters (train.lora.rank is 0); leave --adapter out"));
-  const Json carried = carried_config(run);
+  const Json carried = carried_config(carried_for(run, held.config()));
   const std::string base = carried.is_object() ? carried.value("_name_or_path", "") : "";
   const AdapterFiles files = adapter_files(family, held.config(), held.state(), dtype, base,
                                            [&](const std::string& fqn) { return held.read(fqn); });
@@ -269,11 +301,9 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   const HfFamily& family = family_of_kind(config.model.kind, version_of(config));
   if (request.adapter) return export_adapters(request, run, step, family, held, dtype, out);
   const Named weights = named(family, held, dtype);
+  const std::string carried = carried_for(run, config);
   const Json words = config_of(family, complete(family, model_options(config), weights.hidden),
-                               carried_config(run), word_of(dtype), held.classes());
-
-  const bool carries = fs::is_directory(carried_in(run));
-  if (carries) refuse_linked_away(carried_in(run), run);
+                               carried_config(carried), word_of(dtype), held.classes());
 
   MadeFolder made(request.folder);
   const std::vector<Shard> shards = shards_of(weights.tensors, request.max_shard);
@@ -282,15 +312,17 @@ void export_run(const ExportRequest& request, std::ostream& out) {
   if (shards.size() > 1) write(kTensorIndex, index_of(shards));
   if (family.generates) write("generation_config.json", generation_of(words));
   for (std::string_view file : carried_files()) (void)made.file(file);
-  if (carries) carry_files(carried_in(run), request.folder, CarriedFor::others);
+  if (!carried.empty()) carry_files(carried, request.folder, CarriedFor::others);
   write("config.json", words);
   if (const auto words_of_chat = with_chat_template(request.folder, held.chat_template()))
     write("tokenizer_config.json", *words_of_chat);
+  const std::string missing = lacking(request.folder, run, held);
   made.keep();
   out << step << " -> " << request.folder << ": a " << family.architecture << " in " << request.dtype << ", "
       << weights.tensors.size() << " tensors in " << shards.size()
       << (shards.size() == 1 ? " file" : " files") << (config.train.lora.rank > 0 ? ", adapters merged" : "")
-      << "\n";
+      << "\n"
+      << missing;
 }
 
 }  // namespace lockstep::launcher::hf

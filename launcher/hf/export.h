@@ -16,7 +16,7 @@ struct ExportRequest {
   bool adapter = false;              // adapters alone, as PEFT reads them; else they are merged into weights
 };
 // Writes the tensors, an index where there are several files, config.json, generation_config.json, and the
-// tokenizer files that the run was imported with; or adapter_model.safetensors and adapter_config.json.
+// tokenizer files that the run, or the one that it began from, was imported with; or adapter_model.safetensors and adapter_config.json.
 // UserError for a run without adapters where they are asked for, and for a run without such a checkpoint, a
 // model that transformers has not, and a folder with files in it.
 void export_run(const ExportRequest& request, std::ostream& out);

@@ -97,6 +97,30 @@ TEST_P(HuggingFaceSft, IsThatOfPeftOverKillsAndRanks) {
   EXPECT_LE(merged, kTolerance);
 }
 
+// A run that began from an import has no hf/ of its own: the tokenizer that read its data is that of the import.
+class HuggingFaceChat : public RealRun {};
+TEST_F(HuggingFaceChat, ARunBegunFromAnImportExportsItsTokenizer) {
+  train({"import-hf", HF "/chat_llama", "--name=imp", "--model.context=64", "--data.kind=jsonl",
+         "--data.paths=" HF "/chat.jsonl", "--data.pack=none", "--batch.global=4", "--batch.micro=1"});
+  train({"runs/imp/config.json", "--name=begun", "--train.init_from=runs/imp", "--train.steps=1"});
+  ASSERT_FALSE(std::filesystem::exists("runs/begun/hf"));
+  auto result = trainrun({"export-hf", "begun", "out"});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_EQ(result.output.find("no tokenizer"), std::string::npos) << result.output;
+  EXPECT_EQ(file_text("out/tokenizer.json"), file_text("runs/imp/hf/tokenizer.json"));
+  EXPECT_HAS(json_of("out/tokenizer_config.json")["chat_template"].get<std::string>(), "<|im_start|>");
+  EXPECT_EQ(json_of("out/config.json")["eos_token_id"], json_of("runs/imp/hf/config.json")["eos_token_id"]);
+  std::filesystem::rename("runs/imp", "runs/moved");
+  result = trainrun({"export-hf", "begun", "bare"});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, "no tokenizer and no chat_template are in it: put the files of data.tokenizer, ");
+  EXPECT_HAS(result.output, "runs/imp/hf, into ");
+  EXPECT_HAS(result.output, "runs/begun/hf, and export again\n");
+  std::filesystem::copy("runs/moved/hf", "runs/begun/hf");
+  train({"export-hf", "begun", "whole"});
+  EXPECT_HAS(json_of("whole/tokenizer_config.json")["chat_template"].get<std::string>(), "<|im_start|>");
+}
+
 // What is trained of an import, and by which optimizer, is chosen when it is started first.
 TEST_P(HuggingFaceTuning, AnImportIsTrainedAsTheRunSays) {
   import("chosen", {"--optim.kind=lion"});
