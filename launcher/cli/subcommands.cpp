@@ -15,12 +15,27 @@ const std::vector<std::string> kSubcommands = {
     "bisect",    "report",    "flight",     "autopsy", "top",         "doctor",   "env",
     "import-hf", "export-hf", "completion", "man",     "doctor-rank", "worker"};
 constexpr size_t kOwn = 2;  // the last ones are started by others of them
+constexpr const char* kWritesText = "trainrun generate RUN --prompt TEXT writes text";
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
     {"train", "training is trainrun [run] CONFIG"},
     {"eval", "a run validates by itself: train.eval_every"},
     {"evaluate", "a run validates by itself: train.eval_every"},
     {"validate", "a run validates by itself: train.eval_every"},
+    {"infer", kWritesText},
+    {"inference", kWritesText},
+    {"sample", kWritesText},
+    {"benchmark", "trainrun plan CONFIG predicts a step's time, and a run's log tells what it took"},
+    {"bench", "trainrun plan CONFIG predicts a step's time, and a run's log tells what it took"},
+    {"profile", "trainrun --profile=N CONFIG traces N steps of a run"},
+    {"trace", "trainrun --profile=N CONFIG traces N steps of a run"},
+    {"lint", "trainrun show CONFIG checks a config"},
+    {"download", "a model is a folder that is here already: trainrun import-hf DIR --name=NAME reads it"},
+    {"quantize",
+     "weights are not kept in 4 or 8 bits in this version; trainrun export-hf RUN OUT "
+     "--dtype=bf16 writes them in bf16"},
+    {"python", "a program is named by its file: trainrun train.py"},
+    {"python3", "a program is named by its file: trainrun train.py"},
     {"predict", "trainrun generate RUN --prompt TEXT writes text; a program of your own has ls.forward"},
     {"chat", "trainrun generate RUN --chat answers"},
     {"serve", "trainrun export-hf RUN OUT writes a folder that servers of models read"},
@@ -44,6 +59,13 @@ const std::map<std::string, std::string> kElsewhere = {
     {"average", "trainrun ckpt average A B OUT writes the mean of checkpoints"},
     {"check", "trainrun doctor looks at this machine"}};
 
+// Whether a word names no file, nor looks like one or like a flag.
+bool is_bare(const std::string& word) {
+  return !word.empty() && word.find_first_of("./") == std::string::npos && word[0] != '-' &&
+         !std::filesystem::exists(word);
+}
+std::string all_commands() { return join({kSubcommands.begin(), kSubcommands.end() - kOwn}, ", "); }
+
 // The command that a word begins, or is a slip of: people rarely miss the first letter. Empty: none.
 std::string nearest_command(const std::string& word) {
   const std::vector<std::string> commands{kSubcommands.begin(), kSubcommands.end() - kOwn};
@@ -60,23 +82,22 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
       words.size() > 1 && std::find(kSubcommands.begin(), kSubcommands.end(), words[1]) != kSubcommands.end();
   if (words.size() > 1 && words[0] == "help") {
     if (!subcommand)
-      throw UserError(str("help: there is no command \"", words[1], "\"; the commands are ",
-                          join({kSubcommands.begin(), kSubcommands.end() - kOwn}, ", ")));
+      throw UserError(str("help: there is no command \"", words[1], "\"; the commands are ", all_commands()));
     return {words[1], "--help"};
   }
-  if (!words.empty() && words[0].find_first_of("./") == std::string::npos &&
-      !std::filesystem::exists(words[0]))
+  if (!words.empty() && is_bare(words[0]))
     if (auto found = kElsewhere.find(words[0]); found != kElsewhere.end())
       throw UserError(str("there is no command \"", words[0], "\": ", found->second, "; the commands are ",
-                          join({kSubcommands.begin(), kSubcommands.end() - kOwn}, ", ")));
+                          all_commands()));
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" ||
       words[0] == "help")
     return words;
   if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end()) {
-    const bool word = words[0].find_first_of("./") == std::string::npos && words[0][0] != '-';
-    const std::string near = word && !std::filesystem::exists(words[0]) ? nearest_command(words[0]) : "";
-    if (!near.empty())
+    if (const std::string near = is_bare(words[0]) ? nearest_command(words[0]) : ""; !near.empty())
       throw UserError(str("there is no command \"", words[0], "\"; did you mean trainrun ", near, "?"));
+    if (is_bare(words[0]) && words.size() > 1 && words[1][0] != '-')
+      throw UserError(str("there is no command \"", shortened(printable(words[0]), 60),
+                          "\", nor a config of that name; the commands are ", all_commands()));
     words.insert(words.begin(), "run");
   }
   return words;

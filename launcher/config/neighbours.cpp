@@ -82,6 +82,11 @@ constexpr Row kRows[] = {
      "only completions, and what the assistant says, are learnt: data.kind jsonl"},
     {"hflip random_flip horizontal_flip", "did you mean data.image.flip?"},
     {"val_split validation_split eval_ratio", "did you mean data.validation?"},
+    {"gpu gpus cpu cuda use_gpu use_cpu use_cuda no_cuda device_type gpu_type",
+     "train.device says where the step runs, as in --train.device=cpu or cuda; --nproc N starts N ranks on a "
+     "host, each on a GPU of its own; trainrun plan --roofline NAME plans for another device"},
+    {"worker workers n_workers cpus num_cpus n_gpus ngpu ngpus num_devices devices nprocs_per_node",
+     "--nproc N starts N ranks on a host; data is read ahead of the step without workers"},
     {"num_workers dataloader_num_workers",
      "data needs no workers: a batch is read while the step before it runs"},
     {"fp16 bf16 amp mixed_precision dtype torch_dtype precision half autocast",

@@ -189,6 +189,47 @@ TEST_F(Commands, AMisreadFlagMakesNoSecondError) {
   }
 }
 
+// A first word that is no file and no command is the wrong one, whatever stands behind it.
+TEST_F(Commands, WordsOfOtherCommandLinesAreAnsweredWithTheWay) {
+  write_tiny();
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"infer", "c.json"},
+       "there is no command \"infer\": trainrun generate RUN --prompt TEXT writes text; "},
+      {{"sample", "runs/x"},
+       "there is no command \"sample\": trainrun generate RUN --prompt TEXT writes text; "},
+      {{"benchmark", "c.json"},
+       "there is no command \"benchmark\": trainrun plan CONFIG predicts a step's time, and a run's log "
+       "tells "
+       "what it took; the commands are run, plan, "},
+      {{"profile", "c.json"}, "there is no command \"profile\": trainrun --profile=N CONFIG traces N steps"},
+      {{"lint", "c.json"}, "there is no command \"lint\": trainrun show CONFIG checks a config; "},
+      {{"download", "gpt2"},
+       "there is no command \"download\": a model is a folder that is here already: trainrun import-hf DIR "
+       "--name=NAME reads it; "},
+      {{"quantize", "c.json"},
+       "there is no command \"quantize\": weights are not kept in 4 or 8 bits in this version; "},
+      {{"python3", "train.py"},
+       "there is no command \"python3\": a program is named by its file: trainrun train.py; "},
+      {{"dance", "c.json"},
+       "there is no command \"dance\", nor a config of that name; the commands are run, plan, show, "},
+      {{"dance", "runs/x", "--train.steps=3"}, "there is no command \"dance\", nor a config of that name; "},
+      {{"--gpu", "h100", "c.json"},
+       "unknown key gpu in --gpu; train.device says where the step runs, as in --train.device=cpu or cuda; "
+       "--nproc N starts N ranks on a host, each on a GPU of its own; trainrun plan --roofline NAME plans "
+       "for "
+       "another device\n"},
+      {{"c.json", "--cpu"}, "unknown key cpu in --cpu; train.device says where the step runs, "},
+      {{"--workers", "4", "c.json"},
+       "unknown key workers in --workers; --nproc N starts N ranks on a host; data is read ahead of the step "
+       "without workers\n"}};
+  for (const auto& [words, answer] : cases) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, answer);
+    EXPECT_EQ(occurrences(result.output, "\n"), 1) << result.output;
+  }
+}
+
 // Every variable that a run reads, with a value that is none: before a file is written.
 TEST_F(Commands, AWrongVariableIsRefusedAtTheStart) {
   write_tiny();
