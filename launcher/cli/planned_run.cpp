@@ -65,6 +65,9 @@ PlanReport PlannedRun::report(int64_t memory) const {
   report.host_by = hosts_assumed_
                        ? str("the roofline ", roofline_.name, "; mesh.ranks_per_node says otherwise")
                        : "mesh.ranks_per_node";
+  // What does not fit a known device that is not here is answered as what does not fit one that is.
+  if (report.on_device && !report.available && report.needs.total() > report.capacity)
+    report.available = report.capacity;
   if (!report.fits())
     report.nearest = nearest_config(config_, nproc, found_.target, evaluated(), bounds, report.available);
   return report;

@@ -147,7 +147,7 @@ std::string manual_page(const CLI::App& app) {
   const std::string screen = help_text();
   const size_t about = screen.find('\n');
   std::string out =
-      str(".TH TRAINRUN 1 \"\" \"Lockstep ", kVersion, "\" \"Lockstep\"\n.SH NAME\ntrainrun \\- ",
+      str(".TH TRAINRUN 1 \"\" \"Lockstep ", kVersion, "\" \"Lockstep\"\n.ad l\n.SH NAME\ntrainrun \\- ",
           roff(screen.substr(0, about).substr(screen.find(": ") + 2)),
           "\n.SH SYNOPSIS\n.B trainrun\n[\\fIcommand\\fR] [\\fIflags\\fR] "
           "\\fICONFIG.json\\fR|\\fIPROGRAM\\fR [\\-\\-\\fIa.b\\fR=\\fIVALUE\\fR ...]\n"

@@ -40,7 +40,10 @@ std::string grouped(int64_t n) {
 // Of what is known: the device's memory, this host's, or what the roofline says of such a device.
 std::string fits_line(const PlanReport& r) {
   if (r.available > 0 && !r.fits()) {
-    const std::string no = str("no: the device has ", size(r.available), r.sought ? "; " : "");
+    const std::string no =
+        str("no: the device has ", size(r.available),
+            r.available == r.capacity ? str(" (roofline ", r.prediction.roofline, ")") : "",
+            r.sought ? "; " : "");
     if (!r.sought) return no;
     if (!r.nearest) return no + "nor does a smaller batch.micro, on up to 8 times the ranks";
     return str(no, "nearest that does: ", text(*r.nearest));

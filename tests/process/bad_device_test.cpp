@@ -160,6 +160,14 @@ TEST_F(BadDevice, PlanWithoutTheGpu) {
   EXPECT_HAS(full.output,
              "no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a "
              "larger device\n");
+  // The memory of a device that a roofline describes is known, and is no less a limit.
+  auto asked = trainrun(
+      {"plan", "c.json", "--train.device=cuda", "--roofline=a100", "--model.depth=100", "--model.width=8192"},
+      none());
+  EXPECT_EQ(asked.code, kExitUser) << asked.output;
+  EXPECT_HAS(asked.output,
+             "  fits      no: the device has 79.00 GiB (roofline a100); nor does a smaller batch.micro, ");
+  EXPECT_HAS(asked.output, " of the 79.00 GiB of its device, ");
 }
 
 }  // namespace
