@@ -59,6 +59,35 @@ std::string wrong_placeholder(const OpDefinition& d) {
   }
   return "";
 }
+// What the preludes of every target have for the code of an element: what the table's own rows call.
+const std::vector<std::string>& callable() {
+  static const std::vector<std::string> all = {
+      "ls_abs",   "ls_atan",    "ls_ceil",    "ls_clamp",     "ls_cos",  "ls_eq",  "ls_erf",
+      "ls_exp",   "ls_expm1",   "ls_floor",   "ls_fma",       "ls_le",   "ls_log", "ls_log1p",
+      "ls_lt",    "ls_maximum", "ls_minimum", "ls_ne",        "ls_not",  "ls_pow", "ls_reciprocal",
+      "ls_round", "ls_rsqrt",   "ls_sigmoid", "ls_remainder", "ls_sign", "ls_sin", "ls_sqrt",
+      "ls_tanh",  "ls_trunc",   "ls_where"};
+  return all;
+}
+// A function that its scalar code calls and that no kernel has: sinf, std::exp.
+std::string wrong_call(const OpDefinition& d) {
+  const std::string& code = d.scalar;
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t open = code.find('('); open != std::string::npos; open = code.find('(', open + 1)) {
+    size_t end = open, begin;
+    while (end > 0 && code[end - 1] == ' ') --end;
+    for (begin = end; begin > 0 && in_word(code[begin - 1]);) --begin;
+    const std::string word = code.substr(begin, end - begin);
+    const std::vector<std::string>& known = callable();
+    if (word.empty() || word.starts_with("ls_to_") ||
+        std::find(known.begin(), known.end(), word) != known.end())
+      continue;
+    const std::string near = nearest(word.starts_with("ls_") ? word : "ls_" + word, known);
+    return str("its scalar code calls ", word, ", which kernels do not have; ",
+               near.empty() ? "" : str("did you mean ", near, "? "), "They have ", join(known, ", "));
+  }
+  return "";
+}
 std::string missing_piece(const OpDefinition& d) {
   const int ways = !d.scalar.empty() + (!d.cpp.empty() || d.host);
   if (!d.cpp.empty() && d.host) return "it has C++ source and a host function; give one of them";
@@ -130,7 +159,7 @@ std::string defect_of(const OpDefinition& d) {
       !is_rule(d.placement))
     return str("its placement is \"", d.placement,
                "\"; known: \"pointwise\", \"rows\", \"replicated\", or a rule as \"...mk,...kn->...mn\"");
-  for (auto check : {missing_piece, wrong_placeholder, wrong_source, wrong_sample})
+  for (auto check : {missing_piece, wrong_placeholder, wrong_call, wrong_source, wrong_sample})
     if (std::string what = check(d); !what.empty()) return what;
   return "";
 }

@@ -183,6 +183,13 @@ TEST(RegisteredOps, DefinitionsThatAreNotWholeAreRefused) {
           "its scalar code names {1}, which is neither one of its 1 operands {0}... nor an attribute");
   refused([](D& d) { d.scalar = "{0} * {z}"; }, "its scalar code names {z}");
   refused([](D& d) { d.scalar = "{0} * {k"; }, "its scalar code has a { without a }");
+  refused([](D& d) { d.scalar = "sinf({0} * {k})"; },
+          "its scalar code calls sinf, which kernels do not have; did you mean ls_sin? They have ls_abs, "
+          "ls_atan, ");
+  refused([](D& d) { d.scalar = "{0} * std::exp ({k})"; },
+          "its scalar code calls exp, which kernels do not have; did you mean ls_exp? ");
+  refused([](D& d) { d.scalar = "ls_gelu({0}) * {k}"; },
+          "its scalar code calls ls_gelu, which kernels do not");
   refused([](D& d) { d.placement = "rows"; }, "formula is of one element, and its placement is \"rows\"");
   refused([](D& d) { d.samples[0].attrs = {}; }, "its sample 0 fails: it has no attribute \"k\"");
   refused([](D& d) { d.samples[1].in.push_back(d.samples[1].in[0]); },
@@ -220,6 +227,22 @@ TEST(RegisteredOps, DefinitionsThatAreNotWholeAreRefused) {
   refused([](D& d) { d.expand = [](const ExpandContext& c) { return Tensors{c.in[1]}; }; },
           "its expansion fails on a sample: [bad::op]", squeeze_rows("bad::op"));
   EXPECT_EQ(find_op(intern("bad::op")), nullptr);
+}
+// Every function that the table's own rows call may stand in scalar code, so that it is in every prelude.
+TEST(RegisteredOps, ScalarCodeCallsWhatTheTablesRowsCall) {
+  int calls = 0;
+  for (const Op* row : all_ops()) {
+    const std::string code(row->scalar.text);
+    const size_t open = code.find('(');
+    if (row->own || !code.starts_with("ls_") || open == std::string::npos || code.find("bits") < open ||
+        code.find('{') < open)
+      continue;
+    OpDefinition d = swish("mine::calls");
+    d.scalar = code.substr(0, open) + "({0})";
+    d.name += str(calls++);
+    register_op(d);
+  }
+  EXPECT_GE(calls, 20);
 }
 TEST(RegisteredOps, AnotherDefinitionOfANameIsRefused) {
   register_op(swish("mine::twice"));
