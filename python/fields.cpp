@@ -54,16 +54,15 @@ bool tell_not_applied(compiler::Step& step, const compiler::StepInput& input,
   const bool writes = std::any_of(outputs.begin(), outputs.end(),
                                   [](const auto& output) { return output.kind == OutputKind::state; });
   if (!writes || state.compute_dtype() == DType::f16) return false;
-  const auto text = [&](const char* name) {
-    const auto found = result.metrics.find(name);
-    if (found == result.metrics.end()) return std::string("not reported");
-    return std::isnan(found->second) ? std::string("nan") : number_text(found->second);
-  };
+  const auto text = [](double value) { return std::isnan(value) ? std::string("nan") : number_text(value); };
+  std::string told = str("the loss is ", text(result.metrics.at("loss")));
+  for (const auto& [name, value] : result.metrics)  // of each optimizer, as "generator.grad_norm"
+    if (name == "grad_norm" || name.ends_with(".grad_norm"))
+      told += str(" and ", name == "grad_norm" ? "the gradient norm" : name, " is ", text(value));
   const auto first = compiler::first_nonfinite(step, input, state);
   if (state.mesh().rank == 0)
     logs::warn(
-        str("[step] step ", input.step, ": the loss is ", text("loss"), " and the gradient norm is ",
-            text("grad_norm"), "; ", first.words,
+        str("[step] step ", input.step, ": ", told, "; ", first.words,
             "; its update was not made, and its metrics say \"applied\" False, as those of later ones, "
             "which are not reported here"));
   return true;

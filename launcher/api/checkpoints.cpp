@@ -161,6 +161,10 @@ void load_weights(State& state, const std::string& path, const WeightOptions& op
   Group& world = *state.mesh().world;
   const std::string step = broadcast_text(
       world, together(world, [&] {
+        if (trim(path).empty())
+          throw UserError(str("[load_weights] path is \"", path,
+                              "\"; it names a run, as in \"runs/mine\", its best "
+                              "folder, a step folder, or safetensors files"));
         const std::string newest = newest_checkpoint(path);
         if (newest.empty() && !any_storage().exists(path))
           throw UserError(str("[load_weights] there is no ", path,

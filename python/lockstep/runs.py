@@ -7,8 +7,16 @@ from . import _core
 from .calls import checked, shown
 
 
-def _step_folder(run, step):
+def _folder_named(function, run):
+    """The path that is given, which is not empty, as where a variable is not set."""
     run = os.fspath(run)
+    if not run.strip():
+        raise _core.UserError(f'[{function}] run is "{run}"; it is the folder of a run, as in "runs/mine"')
+    return run
+
+
+def _step_folder(run, step):
+    run = _folder_named("load", run)
     one, folder = _core._named_checkpoints(run)
     if one:
         here = os.path.basename(folder.rstrip("/"))
@@ -63,6 +71,7 @@ def metrics(run):
     values as objects."""
     import numpy
 
+    run = _folder_named("metrics", run)
     path = run if os.path.isfile(run) else os.path.join(run, "metrics.jsonl")
     if not os.path.isfile(path):
         raise _core.UserError(f"[metrics] there is no {path}; name the folder of a run, or a file of its metrics")

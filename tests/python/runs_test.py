@@ -83,6 +83,10 @@ ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, gl
             (lambda: ls.load(run, step=7), r"has no whole checkpoint of step 7; steps that are there: 5, 10"),
             (lambda: ls.load(run, names=["up.weight", "zz"]), r"has no tensor zz; it has "),
             (lambda: ls.load(run, names=[]), r"\[load\] names is empty; give globs of tensors"),
+            (lambda: ls.load(""), r'\[load\] run is ""; it is the folder of a run, as in "runs/mine"'),
+            (lambda: ls.metrics(" "), r'\[metrics\] run is " "; it is the folder of a run, as in "runs/mine"'),
+            (lambda: ls.load_weights(ls.State(tracing_test.session.mesh), ""),
+             r'\[load_weights\] path is ""; it names a run, as in "runs/mine", its best folder'),
         ):
             with self.assertRaisesRegex(ls.UserError, words):
                 call()

@@ -242,12 +242,20 @@ bad[17, 2] = np.nan
 one = Model().compiled()
 for arrays in ((x, y), (bad, y), (bad, y)):
     print("applied", one(*arrays)["applied"])
+state = ls.State(session.mesh)
+head, o = ls.Linear(state / "head", 8, 3), ls.AdamW(state / "o", lr=1e-2)
+def step(x, y):
+    loss = ls.cross_entropy(head(x), y)
+    o.update(ls.grad(loss, state.parameters()))
+    return loss
+ls.compile(state, fields, step, global_batch=64, micro_batch=16)(bad, y)
 ignored = np.full_like(y, -100)
 print("ignored", Model().compiled()(x, ignored)["applied"])
 refused(lambda: Model().train(ls.arrays(x=x, y=ignored), "runs/a", steps=2))
 """))
         self.assertEqual(said.count("applied False"), 2)
-        self.assertEqual(said.count("its update was not made"), 2, "once a step")
+        self.assertEqual(said.count("its update was not made"), 3, "once a step")
+        self.assertIn("[step] step 1: the loss is nan and o.grad_norm is nan; the data is not finite: ", said)
         self.assertIn('[step] step 2: the loss is nan and the gradient norm is nan; the data is not finite: field "x" '
                       'is nan at [2] of '
                       "sample 17 of the batch", said)

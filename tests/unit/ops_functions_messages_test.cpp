@@ -191,7 +191,11 @@ const std::vector<Refusal> kRefusals{
      "0.5 with i32[4]: i32 holds only whole numbers; convert the tensor: x.to(f32) in Python, convert(x, "
      "DType::f32) in C++",
      [](auto& t) { t(I, {4}) * 0.5; }},
-    {"le", "0.5 with i32[4]: i32 holds only whole numbers", [](auto& t) { t(I, {4}) >= 0.5; }},
+    {"ge", "0.5 with i32[4]: i32 holds only whole numbers", [](auto& t) { t(I, {4}) >= 0.5; }},
+    {"gt", "0.5 with i32[4]: i32 holds only whole numbers", [](auto& t) { 0.5 > t(I, {4}); }},
+    {"ge", "dtypes differ: lhs i32[4], rhs f32[4]; convert one side?",
+     [](auto& t) { t(I, {4}) >= t(F, {4}); }},
+    {"gt", "shapes do not broadcast: lhs f32[4], rhs f32[3]; ", [](auto& t) { t(F, {4}) > t(F, {3}); }},
     {"add", "300 with u8[4]: u8 holds 0 to 255; convert the tensor: x.to(i32) in Python",
      [](auto& t) { t(U8, {4}) + 300; }},
     {"sub", "-1 with u8[4]: u8 holds 0 to 255", [](auto& t) { -1 - t(U8, {4}); }},

@@ -11,7 +11,8 @@ using namespace functions;
 
 namespace {
 // A node of two inputs, broadcast to one shape.
-Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
+// `turned`: what the caller wrote, b > a as "gt"; then b is its left side, in messages too.
+Tensor binary(OpId op, Tensor a, Tensor b, Here at, const char* turned = nullptr) {
   if (!a.defined() || !b.defined()) return apply1(op, {a, b}, {}, at);
   SourceLine line = source_line(*a.builder(), at);
   if (has_policy(a)) {  // before the broadcast, so that its gradient is a sum in the wider dtype
@@ -19,10 +20,13 @@ Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
     a = taken[0], b = taken[1];
   }
   std::vector<TypedShape> in{{a.dtype(), a.shape()}, {b.dtype(), b.shape()}};
-  InferContext context{op, in, {}, line};
+  InferContext context{turned ? intern(turned) : op, in, {}, line};
+  const Tensor &lhs = turned ? b : a, &rhs = turned ? a : b;
   Shape shape;
+  if (turned && a.dtype() != b.dtype())
+    context.fail(str("dtypes differ: lhs ", lhs.text(), ", rhs ", rhs.text(), "; convert one side?"));
   if (!broadcast_shape(a.shape(), b.shape(), shape))
-    context.fail(str("shapes do not broadcast: lhs ", a.text(), ", rhs ", b.text(),
+    context.fail(str("shapes do not broadcast: lhs ", lhs.text(), ", rhs ", rhs.text(),
                      "; dims are matched from the last, and must be equal or 1"));
   if (a.dtype() != b.dtype())
     context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
@@ -115,22 +119,26 @@ Tensor equal(Tensor a, Tensor b, Here at) { return binary(ops::eq, a, b, at); }
 Tensor not_equal(Tensor a, Tensor b, Here at) { return binary(ops::ne, a, b, at); }
 Tensor less(Tensor a, Tensor b, Here at) { return binary(ops::lt, a, b, at); }
 Tensor less_equal(Tensor a, Tensor b, Here at) { return binary(ops::le, a, b, at); }
-Tensor greater(Tensor a, Tensor b, Here at) { return binary(ops::lt, b, a, at); }
-Tensor greater_equal(Tensor a, Tensor b, Here at) { return binary(ops::le, b, a, at); }
+Tensor greater(Tensor a, Tensor b, Here at) { return binary(ops::lt, b, a, at, "gt"); }
+Tensor greater_equal(Tensor a, Tensor b, Here at) { return binary(ops::le, b, a, at, "ge"); }
 #define LOCKSTEP_COMPARISON(sign, row)                                       \
   Tensor operator sign(TensorAt a, TensorAt b) { return binary(row, a, b); } \
   Tensor operator sign(TensorAt a, Number b) { return binary(row, a, b); }   \
   Tensor operator sign(Number a, TensorAt b) { return binary(row, a, b); }
-#define LOCKSTEP_COMPARISON_TURNED(sign, row)                                                    \
-  Tensor operator sign(TensorAt a, TensorAt b) { return binary(row, b.tensor, a.tensor, a.at); } \
-  Tensor operator sign(TensorAt a, Number b) { return binary(row, b, a); }                       \
-  Tensor operator sign(Number a, TensorAt b) { return binary(row, b, a); }
+#define LOCKSTEP_COMPARISON_TURNED(sign, row, word)                                                    \
+  Tensor operator sign(TensorAt a, TensorAt b) { return binary(row, b.tensor, a.tensor, a.at, word); } \
+  Tensor operator sign(TensorAt a, Number b) {                                                         \
+    return binary(row, beside(word, a.tensor, b, a.at), a.tensor, a.at);                               \
+  }                                                                                                    \
+  Tensor operator sign(Number a, TensorAt b) {                                                         \
+    return binary(row, b.tensor, beside(word, b.tensor, a, b.at), b.at);                               \
+  }
 LOCKSTEP_COMPARISON(==, ops::eq)
 LOCKSTEP_COMPARISON(!=, ops::ne)
 LOCKSTEP_COMPARISON(<, ops::lt)
 LOCKSTEP_COMPARISON(<=, ops::le)
-LOCKSTEP_COMPARISON_TURNED(>, ops::lt)
-LOCKSTEP_COMPARISON_TURNED(>=, ops::le)
+LOCKSTEP_COMPARISON_TURNED(>, ops::lt, "gt")
+LOCKSTEP_COMPARISON_TURNED(>=, ops::le, "ge")
 #undef LOCKSTEP_COMPARISON
 #undef LOCKSTEP_COMPARISON_TURNED
 
