@@ -1,4 +1,4 @@
-// Agreement: errors by kind, the worst over the ranks.
+// Agreement: sorts errors by kind and picks the worst over all ranks.
 #include "checkpoint/agreement.h"
 
 #include <algorithm>

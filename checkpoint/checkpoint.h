@@ -1,5 +1,5 @@
-// Checkpoints: the public front. A checkpoint is whole or invisible; any rank count and layout loads what any
-// other saved.
+// Checkpoints: the public API. A checkpoint is complete or invisible; any rank count and layout can load what
+// any other saved.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ struct SaveInfo {
   bool allow_nonfinite = false;  // save NaN and infinity too
 };
 
-// A state with a value that is no finite number is not saved.
+// Thrown when a state contains NaN or infinity; it is not saved.
 class NonFiniteError : public UserError {
  public:
   explicit NonFiniteError(const std::string& message) : UserError(message) {}
@@ -32,7 +32,7 @@ struct SavedInfo {
   std::string path;  // DIR/step-N
   std::string state_hash;
   int64_t bytes = 0;  // of all ranks' files
-  bool kept = false;  // step-N was there already, whole and with these bits, and was left as it is
+  bool kept = false;  // step-N already existed, complete and with the same bits, and was left unchanged
 };
 
 // Saves the arrays as DIR/step-N by the protocol at the head of commit.cpp, makes `latest` name it, and
@@ -42,15 +42,15 @@ struct SavedInfo {
 // folder is in use by another process. NotSaved on all ranks when a write fails (with file, byte and cause);
 // the unfinished folder is removed, and the save may be tried again. NonFiniteError on all ranks, before
 // anything is touched, when a value of the arrays is NaN or infinite, naming the first. PeerError on all
-// ranks, before anything is touched, when they are at different steps or have different certificates, or when
-// one of them has started other collectives than the others.
+// ranks, before anything is touched, when their steps or certificates differ, or when they have started
+// different collectives.
 SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
                           const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
                           Storage& storage = any_storage());
 
-// Takes the folder (made when needed) for this process, until the lock goes: a second job is refused with a
-// UserError that names the first. A save takes the same lock for its own duration, so a run that holds this
-// one on rank 0 keeps others out between its saves too.
+// Locks the folder (created when needed) for this process until the lock is released: a second job gets a
+// UserError that names the first. Each save takes the same lock, so a run that holds it on rank 0 also keeps
+// others out between its saves.
 std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& storage = any_storage());
 
 struct LoadedInfo {
@@ -63,26 +63,26 @@ struct LoadedInfo {
 };
 
 // Loads the newest whole checkpoint of DIR into the arrays (allocated, of any layout). nullopt when DIR holds
-// none. All ranks take the same one. A damaged one, and one with NaN or infinity in it, is named in a warning
-// and the next older one is tried; UserError naming each with its reason when none is whole. UserError,
-// without falling back, when the newest does not fit the arrays: all missing, extra and mis-shaped tensors
-// are listed. Nothing in DIR is changed.
+// none. All ranks load the same one. A checkpoint that is damaged or contains NaN or infinity is named in a
+// warning, and the next older one is tried; when none is usable, a UserError names each with its reason.
+// UserError, without falling back, when the newest does not fit the arrays: all missing, extra and mis-shaped
+// tensors are listed. Nothing in DIR is changed.
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,
                                       const LiveMesh& mesh, Storage& storage = any_storage());
 
-// What a load of a part left, each as "FQN TYPE": tensors of the model that keep their values, tensors of the
-// checkpoint that nobody takes, and those that are of another type on either side, which count as both.
+// What a partial load skipped, each as "FQN TYPE": tensors of the model that keep their values, and unused
+// tensors of the checkpoint. A tensor whose type differs between the two is in both lists.
 struct LeftOut {
   std::vector<std::string> of_model, of_checkpoint, other_type;
   size_t loaded = 0;
   bool none() const { return of_model.empty() && of_checkpoint.empty() && other_type.empty(); }
 };
 
-// load_latest of several folders: the newest by step of what they hold. One that holds damaged checkpoints
-// alone, beside a first folder without any, counts as empty, with a warning. `apart`: the one of them that is
-// another folder on each host, with the files that the host's ranks need (host_folders.h). With `left` those
-// tensors are loaded that the checkpoint and the arrays have alike, and it tells of the rest, whose arrays
-// stay as they are; UserError where they have none alike.
+// load_latest over several folders: loads the newest step of all. When the first folder is empty, another
+// folder with only damaged checkpoints counts as empty too, with a warning. `apart`: the one folder that
+// differs from host to host and has the files that the host's ranks need (host_folders.h). With `left`, only
+// tensors with the same name and type on both sides are loaded; `left` lists the rest, whose arrays stay
+// unchanged. UserError when no tensor matches.
 std::optional<LoadedInfo> load_newest(const std::vector<std::string>& dirs, const std::vector<Array*>& arrays,
                                       const LiveMesh& mesh, Storage& storage = any_storage(),
                                       const std::string& apart = "", LeftOut* left = nullptr);
@@ -93,13 +93,13 @@ LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*
                            const LiveMesh& mesh, Storage& storage = any_storage());
 
 // Fills the arrays from safetensors of any origin, by FQN: a file, an index of several, or a folder with
-// either (TensorFiles). Collective. UserError listing every
-// missing, extra and mis-shaped tensor at once, or the first value that is NaN or infinite. Narrower floats
-// are widened exactly (bf16 in the file, f32 in the model).
+// either (TensorFiles). Collective. UserError listing every missing, extra and mis-shaped tensor at once, or
+// the first value that is NaN or infinite. Narrower floats are widened exactly (bf16 in the file, f32 in the
+// model).
 void load_safetensors(const std::string& file, const std::vector<Array*>& arrays, const LiveMesh& mesh,
                       Storage& storage = any_storage());
 
-// The rest needs no mesh and is called on one rank.
+// The functions below need no mesh and are called on one rank.
 
 struct CheckpointSummary {
   std::string path;
@@ -109,42 +109,42 @@ struct CheckpointSummary {
   int64_t elements = 0;
   std::string mesh;  // of the run that wrote it
   std::string state_hash, certificate, producer;
-  bool newest = false;  // of those of sound structure: readers take it, and a run goes on from it
+  bool newest = false;  // the newest one with a sound structure: readers use it, and a run continues from it
   std::string
       problem;  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
 };
-// All step folders of DIR by ascending step. Empty when DIR does not exist. One that its run removes
-// meanwhile is left out.
+// All step folders of DIR by ascending step. Empty when DIR does not exist. A folder that its run removes
+// during the call is left out.
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = any_storage());
-// The same in the order in which they were committed, newest first: a run that was taken back to an earlier
-// step commits small steps last. `latest`, which people and other tools read, plays no part.
+// The same in commit order, newest first: a run that was rewound to an earlier step commits small steps last.
+// The file `latest`, which is for people and other tools, is ignored.
 std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage = any_storage());
-// The one of either list that is `newest`; null where none is of sound structure.
+// The entry of either list that is `newest`; null when none has a sound structure.
 const CheckpointSummary* newest_of(const std::vector<CheckpointSummary>& checkpoints);
-// Says, once a process, each damaged checkpoint of a later step than `taken`, which is read in its place.
+// Warns, once a process, of each damaged checkpoint with a later step than `taken`, which is read instead.
 void tell_passed_over(const std::vector<CheckpointSummary>& checkpoints, const CheckpointSummary& taken);
 
-// Where the checkpoints of a run folder are: what its file `ckpt.at` says, which a run writes that keeps them
-// elsewhere (checkpoint.dir), else RUN/ckpt. UserError for such a file that says nothing.
+// The checkpoint folder of a run folder: the path in its file `ckpt.at`, which a run with checkpoint.dir
+// writes, else RUN/ckpt. UserError when that file is empty.
 inline constexpr const char* kElsewhere = "ckpt.at";
 std::string checkpoints_of_run(const std::string& run, Storage& storage = any_storage());
-// Whether a path is a folder: on an object store, whether anything lies below it.
+// Whether a path is a folder: on an object store, whether any object has it as a prefix.
 bool is_folder(const std::string& path, Storage& storage = any_storage());
 
-// What a path names: checkpoints of a run (PATH/ckpt, or what its ckpt.at says), a folder of step folders, as
-// a run's ckpt and best are, or one step folder.
+// What a path names: a run's checkpoints (PATH/ckpt, or the path in its ckpt.at), a folder of step folders
+// such as a run's ckpt or best, or one step folder.
 struct NamedCheckpoints {
   enum class Kind { none, run, folder, step } kind = Kind::none;
-  std::string path;  // PATH/ckpt; the folder; the step folder; of none the path that was given
+  std::string path;  // PATH/ckpt; the folder; the step folder; for `none` the given path
 };
 NamedCheckpoints named_checkpoints(const std::string& path, Storage& storage = any_storage());
-// The newest step folder of sound structure of what a path names, "" where it names none; damaged ones of
-// later steps are told. UserError where none that is there is sound.
+// The newest step folder with a sound structure under a path; "" when the path has no step folders. Damaged
+// ones with later steps are reported. UserError when step folders exist and none is sound.
 std::string newest_checkpoint(const std::string& path, Storage& storage = any_storage());
 
-// A storage on which the files of a step folder stay readable though its run removes it: they are opened now
-// (up to 256 of them). Pass it to the functions below. VanishedError when the folder is not there,
-// DamagedError and UserError as read_manifest.
+// A storage on which the files of a step folder stay readable even if its run removes it: up to 256 of them
+// are opened now. Pass it to the functions below. VanishedError when the folder is not there, DamagedError
+// and UserError as read_manifest.
 std::unique_ptr<Storage> hold_checkpoint(const std::string& step_dir, Storage& storage = any_storage());
 
 // Every problem of a step folder: manifest, files, headers, each chunk's checksum, the state hash, stray

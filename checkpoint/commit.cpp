@@ -1,26 +1,26 @@
 // Saving: the commit protocol.
 //
 //   0. All ranks compare step, certificate and the collectives they have started (core/mesh/fingerprint.h).
-//      Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and
-//      holds the same bits is kept, with SaveInfo::extra as it is now, and only 7 follows.
+//      Rank 0 takes the folder's lock and removes what an interrupted save left. An intact step-N with the
+//      same bits is kept, SaveInfo::extra is updated, and only 7 follows.
 //   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors (place.h).
 //   2. Every rank syncs its file.
 //   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is
 //      removed, everyone throws.
 //   4. Rank 0 writes step-N.tmp/manifest.json, syncs it, and syncs the folder step-N.tmp.
 //   5. Rank 0 renames step-N.tmp to step-N. A step-N with other bits is first set aside as step-N.old, which
-//      readers take while step-N is not there.
-//   6. Rank 0 syncs the parent folder. From here on the checkpoint is there.
-//   7. Rank 0 writes `latest` (by rename) and removes old checkpoints. Trouble here is a warning: readers do
-//      not need either.
+//      readers use until step-N exists.
+//   6. Rank 0 syncs the parent folder. From here on the checkpoint exists.
+//   7. Rank 0 writes `latest` (by rename) and removes old checkpoints. A failure here is only a warning:
+//      readers need neither.
 //
 // A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two
 // operations leaves the older checkpoints, or these and the new one.
 //
-// On a storage that renames nothing (Commit::manifest_last) files are written into step-N, beside those of
-// another step-N under names of their own, and 4 is the commit: the manifest appears whole.
+// On a storage without renames (Commit::manifest_last) files are written straight into step-N, under names
+// that differ from those of an existing step-N. Then 4 is the commit: the manifest appears at once.
 //
-// 0, 1 and 2, and 4 to 7 are the work of three stages (save_in_flight.h), which may run beside the training;
+// Three stages do this work: 0, then 1 and 2, then 4 to 7 (save_in_flight.h). They may run during training;
 // ranks agree between them.
 #include "checkpoint/commit.h"
 

@@ -1,4 +1,4 @@
-// Committing: what the protocol at the head of commit.cpp does on rank 0, and the words of a failed save.
+// Committing: rank 0's part of the protocol in commit.cpp, and the message of a failed save.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace lockstep::checkpoint {
 
 inline constexpr const char* kProducer = "lockstep 0.1.0";
 
-// What a rank says of the file that it wrote, for make_manifest().
+// A rank's record of the file that it wrote, for make_manifest().
 std::string receipt_text(const ShardReceipt& receipt);
 // `receipts`: of all ranks.
 Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMesh& mesh,
                        const std::string& hash, int64_t serial, const std::vector<std::string>& receipts);
 
-// The text of the manifest of a step-N that is there already; "" where none is, or it is damaged, which is
-// told. UserError where it may not be read.
+// The manifest text of an existing step-N; "" when there is none or it is damaged, which is reported.
+// UserError when it cannot be read for lack of permission.
 std::string manifest_there(Storage& storage, const std::string& path);
-// 7: `latest`, and all but the newest `keep`. Trouble is a warning.
+// 7: `latest`, and all but the newest `keep`. A failure is only a warning.
 void finish_folder(Storage& storage, const std::string& dir, const std::string& name, int keep);
 
 }  // namespace lockstep::checkpoint

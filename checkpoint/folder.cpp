@@ -55,8 +55,8 @@ std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
 }
 
 namespace {
-// The manifests that were parsed last. A run looks through its folder at each save and meets the same ones,
-// and for a small state parsing them is most of a save in memory.
+// The manifests parsed last. A run scans its folder at each save and finds the same ones; for a small state,
+// parsing them would take most of the time of a save to memory.
 class LatelyParsed {
  public:
   Manifest parse(const std::string& text, const std::string& path) {
@@ -114,15 +114,15 @@ std::string stranger_in(Storage& storage, const std::string& step_dir) {
 }
 
 namespace {
-// A link to anything else is somebody's own, also where nobody may look behind it.
+// A link to anything else belongs to the user, and so does one whose target cannot be read.
 bool leads_to_checkpoint(Storage& storage, const std::string& link) {
   try {
     return storage.exists(link + "/" + kManifestName);
   } catch (const StorageError&) { return false; }
 }
 
-// One look at the folder. `moving`: it changed under the look, or holds traces of checkpoints that the look
-// did not meet.
+// One scan of the folder. `moving`: it changed during the scan, or has traces of checkpoints that the scan
+// did not see.
 std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool& moving) {
   std::vector<StepFolder> out;
   moving = false;
@@ -170,7 +170,8 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
   for (int look = 1;; ++look) {
     bool moving = false;
     auto out = scan_now(storage, dir, moving);
-    // A run that keeps one checkpoint renames two folders at each save: a look between them meets neither.
+    // A run that keeps one checkpoint renames two folders at each save: a scan between the two renames sees
+    // neither.
     if (!out.empty() || !moving || look == 100) return out;
     std::this_thread::sleep_for(std::chrono::milliseconds(look % 3));
   }

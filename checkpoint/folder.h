@@ -13,16 +13,16 @@ namespace lockstep::checkpoint {
 
 inline constexpr int64_t kMaxManifestBytes = int64_t{1} << 30;
 
-// A folder that a reader may trust, or the reason why not.
+// A folder that a reader may trust, or the reason why it may not.
 struct StepFolder {
   std::string name, path;
   int64_t step = 0;
-  int64_t serial = 0;  // of the manifest; the largest number when it cannot be read, so that readers meet it
-                       // first and say so
+  int64_t serial = 0;  // of the manifest; the largest number when it cannot be read, so that readers see it
+                       // first and report it
   std::shared_ptr<const Manifest> manifest;  // null when it cannot be read
   std::string problem;
-  bool refused = false;  // the manifest is of a newer format, or may not be read
-  bool linked = false;   // a link that leads to a checkpoint: it is read, and no run goes on from it
+  bool refused = false;  // the manifest has a newer format, or permission to read it is missing
+  bool linked = false;   // a link to a checkpoint: it can be read, but no run continues from it
 };
 
 std::string step_name(int64_t step);                      // "step-20"
@@ -37,23 +37,22 @@ std::function<bool(const FolderEntry&)> own_files(Storage& storage, const std::s
 std::string stranger_in(Storage& storage, const std::string& step_dir);
 
 // The manifest of a step folder. VanishedError when the folder is not there, DamagedError when it has no
-// manifest or that of another step, UserError and DamagedError as parse_manifest.
+// manifest or one of another step, UserError and DamagedError as parse_manifest.
 Manifest load_manifest(Storage& storage, const std::string& step_dir);
 Manifest read_manifest_text(const std::string& text, const std::string& step_dir);  // the same of its text
 std::string load_manifest_text(Storage& storage, const std::string& step_dir);
 
-// All step folders, newest first: in the order in which they were committed, then by step. A step-N.old
-// counts where step-N is not there, and a link step-N where it leads to a checkpoint. Empty when `dir` does
-// not exist. One that its run removes meanwhile is left out; a folder that changes under the look is looked
-// at again.
+// All step folders, newest first: by commit order, then by step. A step-N.old counts when step-N is missing,
+// and a link step-N counts when it leads to a checkpoint. Empty when `dir` does not exist. A folder that its
+// run removes during the scan is left out; if `dir` changes during the scan, the scan is repeated.
 std::vector<StepFolder> scan(Storage& storage, const std::string& dir);
 
 // "" when all files of the folder are there with their sizes and headers; else the first problem. Does not
-// read the chunks. VanishedError when the folder went meanwhile.
+// read the chunks. VanishedError when the folder was removed during the call.
 std::string structure_problem(Storage& storage, const StepFolder& folder);
 
-// The step folder that `latest` names, a hint that no reader needs: "" when there is no such file, and when
-// it is a folder, a FIFO, cannot be read or names no step; `problem` then says so.
+// The step folder that `latest` names, a hint that no reader needs. "" when the file is missing, or when it
+// is a folder or FIFO, cannot be read or names no step; `problem` then says why.
 std::string read_latest(Storage& storage, const std::string& dir, std::string* problem = nullptr);
 
 }  // namespace lockstep::checkpoint

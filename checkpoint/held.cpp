@@ -1,5 +1,5 @@
-// A Storage on which one step folder stays as it was: its files are opened at once and read through their
-// descriptors.
+// A Storage on which one step folder stays readable after its removal: all files are opened up front and read
+// through their descriptors.
 #include <cerrno>
 #include <map>
 
@@ -10,7 +10,7 @@
 namespace lockstep::checkpoint {
 
 namespace {
-// A run has a file per rank; of more than these the rest is opened when it is read, so that descriptors do
+// A run has one file per rank. Files beyond this count are opened when they are read, so that descriptors do
 // not run out.
 constexpr size_t kHeldFiles = 256;
 
@@ -18,7 +18,7 @@ class SharedFile : public InFile {
  public:
   explicit SharedFile(std::shared_ptr<const InFile> file) : file_(std::move(file)) {}
   int64_t bytes() const override { return file_->bytes(); }
-  // What an object store removes, or replaces, is gone for those who have it open.
+  // An object that the store removes or replaces is lost even to readers that have it open.
   void read(int64_t offset, void* out, size_t bytes) const override try {
     file_->read(offset, out, bytes);
   } catch (const StorageError& error) {
@@ -54,7 +54,7 @@ class HeldStorage : public Storage {
   std::shared_ptr<FolderLock> lock(const std::string& folder) override { return below_.lock(folder); }
 
  private:
-  // What cannot be opened is left to whoever reads it, who says why.
+  // A file that cannot be opened is skipped here; its reader reports the reason.
   void hold(const std::string& path) {
     try {
       held_.emplace(path, below_.open(path));

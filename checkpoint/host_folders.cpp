@@ -1,4 +1,4 @@
-// Copies between hosts: of a file as it is saved, and of what a host lacks when it loads.
+// Copies files between hosts: each file as it is saved, and missing files before a load.
 #include "checkpoint/host_folders.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ int64_t HostFolders::keeper(int64_t rank) const {
 }
 
 namespace {
-// One end of a passage. A failure of the storage is kept; zeros travel in the place of what cannot be read,
-// which the checksums tell.
+// One end of a transfer. A storage failure is remembered; zeros are sent for bytes that cannot be read, and
+// the checksums detect them.
 class PassageEnd {
  public:
   PassageEnd(const Passage& passage, int index, int rank, Storage& storage)
@@ -115,16 +115,16 @@ void remove_others(Storage& storage, const std::string& dir, const std::string& 
     if (!entry.folder || entry.name == name || !is_step_folder(entry.name)) continue;
     const std::string path = dir + "/" + entry.name, going = path + ".tmp";
     const bool renamed = !path.ends_with(".tmp") && !storage.exists(going);
-    if (renamed) storage.rename(path, going);  // no reader sees it half removed
+    if (renamed) storage.rename(path, going);  // so no reader sees it half removed
     remove_step(storage, renamed ? going : path);
   }
 }
 
 namespace {
-// What a host has of a step.
+// The files of a step that a host has.
 struct Part {
   int64_t step = 0;
-  std::string state, path;  // state: its hash and mesh, which tell the files of one save from another's
+  std::string state, path;  // state: its hash and mesh, which distinguish the files of two saves
   std::set<std::string> files;
 };
 
@@ -136,7 +136,7 @@ std::vector<Part> parts_of(Storage& storage, const std::string& dir) {
         folder.step, str(folder.manifest->state_hash, " ", text(folder.manifest->mesh)), folder.path, {}};
     for (const auto& file : folder.manifest->files) try {
         if (storage.open(folder.path + "/" + file.name)->bytes() == file.bytes) part.files.insert(file.name);
-      } catch (const StorageError&) {}  // it is not there
+      } catch (const StorageError&) {}  // it does not exist
     out.push_back(std::move(part));
   }
   return out;
@@ -172,7 +172,8 @@ class Gathering {
   }
 
  private:
-  // On the first rank of each host, where it has a folder. What fails there leaves the host without a part.
+  // Runs on the first rank of each host if it has a folder. After a failure the host counts as having no
+  // files.
   void look(const std::function<void()>& work) {
     if (!lead_) return;
     const WorkOutcome outcome = attempt([&] {
@@ -192,7 +193,7 @@ class Gathering {
     return -1;
   }
 
-  // The newest step that is whole over the hosts, and its manifest.
+  // The newest step that the hosts have completely between them, and its manifest.
   bool choose() {
     std::set<std::pair<int64_t, std::string>> steps;
     for (const auto& host : parts_)
@@ -219,7 +220,7 @@ class Gathering {
 
   std::vector<std::set<std::string>> needed(const std::vector<Array*>& arrays) {
     Json mine = Json::array();
-    attempt([&] {  // what does not fit the load tells
+    attempt([&] {  // the load itself reports what does not fit
       for (const auto& read : plan_load(manifest_, arrays)) mine.push_back(read.chunk->file);
     });
     const auto texts = all_gather_text(world_, mine.dump());

@@ -1,5 +1,5 @@
-// Checkpoints that no storage holds alone: each host has a folder of its own, with the files of its ranks and
-// copies of those of the host before it, so that a host that is lost takes no file with it.
+// Checkpoints spread over hosts: each host has its own folder, with the files of its ranks and copies of
+// those of the previous host, so that losing one host loses no file.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace lockstep::checkpoint {
 
-// Which ranks are on which host: neighbours.
+// Which ranks are on which host. Ranks of a host are consecutive.
 class HostFolders {
  public:
   // `first`: the first rank of each host, ascending, from 0; two hosts or more.
@@ -24,7 +24,7 @@ class HostFolders {
   bool leads(int64_t rank) const { return first_[of(rank)] == rank; }
   // The rank of the next host that writes the copy of this rank's file.
   int64_t keeper(int64_t rank) const;
-  // Whether the file of `rank`, or its copy, lies on `host`.
+  // Whether the file of `rank`, or its copy, is on `host`.
   bool holds(int64_t host, int64_t rank) const { return of(rank) == host || of(keeper(rank)) == host; }
 
  private:
@@ -32,24 +32,24 @@ class HostFolders {
   int64_t ranks_;
 };
 
-// A file on its way from one rank's storage to another's, under its path on both. All ranks have the same
+// A file to be copied from one rank's storage to another's, under the same path. All ranks have the same
 // list.
 struct Passage {
   std::string path;
   int64_t bytes = 0;
   int from = 0, to = 0;
 };
-// Sends and receives what this rank has part in, in blocks; several files are on their way at once. What
-// failed here: the others are not kept waiting by it, and it is to be settled. Collective.
+// Sends and receives this rank's files in blocks, several files at a time. Returns the local outcome, which
+// the caller must settle over the ranks: a failure does not keep the others waiting. Collective.
 WorkOutcome pass_files(Group& world, Storage& storage, const std::vector<Passage>& passages);
 
-// Before a load from `dir`: of the newest step whose files the hosts hold together, each host gets those that
-// the arrays of its ranks need; what else its folder holds is removed. Its step, -1 where there is none, with
-// a warning where there were some. Collective.
+// Before a load from `dir`: takes the newest step whose files the hosts have between them, copies to each
+// host the files that its ranks' arrays need, and removes everything else in its folder. Returns the step; -1
+// when no step is complete, with a warning when there were any. Collective.
 int64_t gather_newest(const std::string& dir, const HostFolders& hosts, const std::vector<Array*>& arrays,
                       Group& world, Storage& storage);
 
-// Removes the step folders of `dir` but this one ("": all).
+// Removes all step folders of `dir` except this one ("": all).
 void remove_others(Storage& storage, const std::string& dir, const std::string& name);
 
 }  // namespace lockstep::checkpoint

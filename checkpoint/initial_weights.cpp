@@ -1,4 +1,4 @@
-// Initial weights chosen by name, read, and adapters merged into them.
+// Initial weights: selects tensors by name, reads them, and merges adapters.
 #include "checkpoint/initial_weights.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ std::string first_of(const std::vector<std::string>& names) {
   return join(shown, ", ") + (names.size() > kShown ? str(", and ", names.size() - kShown, " more") : "");
 }
 
-// What the state wants: weights, and what their layers keep beside them where the source has it; by the
-// state's specs alone. Not histories of float8's scales, which are of the run that wrote them.
+// The tensors that the state needs, from its specs: weights, and the buffers of their layers if the source
+// has them. Not the histories of float8 scales, which belong to the run that wrote them.
 std::vector<NamedType> wanted_of(const State& state, const std::string& at,
                                  const std::vector<NamedType>& stored) {
   std::set<std::string> layers, histories;
@@ -51,7 +51,7 @@ std::vector<NamedType> wanted_of(const State& state, const std::string& at,
   return out;
 }
 
-// The weight that a layer's adapter stands beside.
+// The weight that a layer's adapter modifies.
 std::string weight_of_layer(const State& state, const std::string& layer, const Shape& shape) {
   for (const Spec& spec : state.specs())
     if (spec.role == Role::parameter && !spec.adapter && spec.shape == shape && layer_of(spec.fqn) == layer)
@@ -141,7 +141,7 @@ std::vector<NamedType> InitialWeights::stored_types(const State& state) {
   return out;
 }
 
-// Takes adapters out of what is stored. Of a name that the state has as a weight it is a weight.
+// Moves adapters out of the stored tensors. A name that the state has as a weight stays a weight.
 void InitialWeights::sort_adapters(std::vector<NamedType>& stored, const State& state) {
   auto plain = [&](const std::string& fqn) {
     const Parameter known = state.find_spec(fqn);
@@ -247,7 +247,7 @@ std::vector<std::string> InitialWeights::load(State& state) const {
       read_arrays(storage_, source_.path, manifest_, {&a, &b});
       Array& weight = state.array(one.weight);
       merge_adapter(weight, a, b, scale_);
-      if (Device* const device = weight.device()) weight.on(*device);  // the host holds a tensor at a time
+      if (Device* const device = weight.device()) weight.on(*device);  // so the host has one tensor at a time
     }
   })));
   if (const auto bad = find_nonfinite({arrays.begin(), arrays.end()}, state.mesh()))

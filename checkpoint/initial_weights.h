@@ -1,4 +1,4 @@
-// Initial weights of a state, by FQN: from a run's checkpoint, whose adapters go on or are merged into the
+// Initial weights of a state, by FQN: from a run's checkpoint, whose adapters are kept or merged into the
 // weights, or from safetensors files of any origin.
 #pragma once
 
@@ -12,22 +12,22 @@
 
 namespace lockstep::checkpoint {
 
-// weight += scale B A of the part of the weight that this rank has, in f64, rounded once. All are f32;
-// a [rank,in] and b [out,rank] are whole.
+// weight += scale * B * A for this rank's part of the weight, in f64, rounded once. All are f32; a [rank,in]
+// and b [out,rank] are complete.
 void merge_adapter(Array& weight, const Array& a, const Array& b, double scale);
 
-// What a program's checkpoint says of the adapters of its state, beside whose matrices it holds no config:
+// How a user program's checkpoint, which has no config, describes the adapters of its state:
 // SaveInfo::extra[kAdapters]. Null for a state without adapters.
 inline constexpr const char* kAdapters = "adapters";
 Json adapters_of(const State& state);
 
-// What adapters add is times this: by train.lora of the stored config, else by extra[kAdapters]. UserError
-// naming `step_dir` where neither says it.
+// The scale of the adapters: from train.lora of the stored config, else from extra[kAdapters]. UserError
+// naming `step_dir` when neither has it.
 double adapter_scale(const Manifest& manifest, int64_t rank, const std::string& step_dir);
 
 struct WeightChoice {
   std::string at = {};   // the path in the state below which the stored names are looked up; "": its root
-  bool partial = false;  // what one of both sides lacks is left as it is, and told
+  bool partial = false;  // a tensor that either side lacks is skipped and reported
 };
 
 // Where weights are read from: `path` is a step folder, else safetensors files (TensorFiles).
@@ -38,18 +38,18 @@ struct WeightSource {
 
 class InitialWeights {
  public:
-  // Reads names and types. Of a checkpoint weights are taken, and what their layers keep beside them, as
-  // running means, where it has that; its optimizers are not. Adapters of the source go on as adapters where
-  // the state has the same ones (names, ranks, scale); else they are merged into their weights. UserError
-  // listing what is missing or of another type, and of files what is extra, too, unless the choice is
-  // partial; for adapters whose scale nothing says; for a path of the state with nothing below it. `whose`
-  // is its word for the state.
+  // Reads names and types. From a checkpoint it takes weights and, if present, their layers' buffers such as
+  // running means; optimizer state is skipped. Adapters of the source stay adapters when the state has the
+  // same ones (names, ranks, scale); else they are merged into their weights. UserError listing what is
+  // missing or has another type (and, for files, what is extra) unless the choice is partial; for adapters
+  // without a known scale; for a path of the state with nothing below it. `whose` names the state in
+  // messages.
   InitialWeights(const WeightSource& source, const State& state, const WeightChoice& choice,
                  const std::string& whose, Storage& storage = any_storage());
 
   // Fills the weights of the state, which is allocated. Collective. UserError for a value that is not finite,
-  // DamagedError as load_checkpoint. Returns what became of adapters, and what a partial choice left: a line
-  // each.
+  // DamagedError as load_checkpoint. Returns lines that report what became of adapters and what a partial
+  // choice skipped.
   std::vector<std::string> load(State& state) const;
   const std::vector<std::string>& names() const { return names_; }  // FQNs of what load() fills, whole
 

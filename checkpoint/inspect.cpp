@@ -29,7 +29,7 @@ std::string structure_problem(const std::string& step_dir, Storage& storage) {
 }
 
 namespace {
-// Nothing for one that vanishes meanwhile.
+// Empty for a folder that is removed during the call.
 std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& folder) {
   CheckpointSummary row;
   row.path = folder.path;
@@ -52,8 +52,7 @@ std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& 
 
 std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage) {
   std::vector<CheckpointSummary> out;
-  for (int look = 1; out.empty() && look <= 20;
-       ++look) {  // where all that were there vanished, others have come
+  for (int look = 1; out.empty() && look <= 20; ++look) {  // if all listed ones vanished, newer ones exist
     auto folders = scan(storage, dir);
     if (folders.empty()) break;
     for (const auto& folder : folders)
@@ -103,7 +102,7 @@ std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage&
     problems.push_back(str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash,
                            ", but the tensors give ", hash.hex()));
   try {
-    // Where a save writes beside what is there, such files are its own.
+    // A save that writes into the same folder owns such files.
     for (const auto& entry :
          below.commit(step_dir) == Commit::rename ? below.list(step_dir) : std::vector<FolderEntry>())
       if (entry.name != kManifestName && !manifest.find_file(entry.name))

@@ -1,4 +1,4 @@
-// Loading: one checkpoint, or the newest whole one, with every rank deciding alike.
+// Loading: loads one checkpoint, or the newest usable one; all ranks make the same decision.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -36,13 +36,13 @@ void check_fit(const Manifest& manifest, const std::string& step_dir, const std:
 }
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {
-  if (storage.commit(step_dir) == Commit::manifest_last) return;  // of a save beside this one
+  if (storage.commit(step_dir) == Commit::manifest_last) return;  // files of a concurrent save
   for (const auto& entry : storage.list(step_dir))
     if (entry.name != kManifestName && !manifest.find_file(entry.name))
       logs::warn(str(step_dir, "/", entry.name, " is not part of the checkpoint and is ignored"));
 }
 
-// The arrays that the manifest has alike.
+// The arrays that the manifest has with the same type.
 std::vector<Array*> alike(const Manifest& manifest, const std::string& step_dir,
                           const std::vector<Array*>& arrays, LeftOut& left) {
   left = {};
@@ -72,7 +72,7 @@ std::vector<Array*> alike(const Manifest& manifest, const std::string& step_dir,
   return out;
 }
 
-// Of a checkpoint that does not say them, each step was one.
+// A checkpoint without update counts had one update per step.
 void restore_updates(const Manifest& manifest, const std::vector<Array*>& arrays) {
   std::map<std::string_view, int64_t> updates;
   for (const auto& tensor : manifest.tensors)
@@ -91,7 +91,9 @@ WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, co
                                       : WorkOutcome{});
   if (read.verdict != Verdict::ok) return read;
   text = broadcast_text(world,
-                        text);  // one manifest for all, also where a file system shows a rank an older one
+                        // the same manifest on all ranks, even if a file system shows one of them an older
+                        // one
+                        text);
   Manifest manifest;
   double began = 0;
   WorkOutcome loaded = settle(world, attempt([&] {
@@ -121,16 +123,16 @@ WorkOutcome try_load(const std::string& step_dir, std::vector<Array*> arrays, co
   return {};
 }
 
-// Earlier versions saved what they had. Collective.
+// Earlier versions also saved values that are not finite. Collective.
 std::string nonfinite_text(const std::string& step_dir, const std::vector<Array*>& arrays,
                            const LiveMesh& mesh) {
   auto bad = find_nonfinite({arrays.begin(), arrays.end()}, mesh);
   return bad ? str(step_dir, " holds values that are not finite: ", bad->text()) : "";
 }
 
-// A run that passed over such a step would begin earlier than it ended; one that went on from it would write
-// and remove beside a link that may come from elsewhere. Also a link that leads nowhere now, where `latest`
-// says that it was the newest.
+// Refuses links to steps. A run that skipped such a step would resume too early; one that continued from it
+// would write and remove files next to a link of unknown origin. A dangling link is refused too if `latest`
+// names it.
 void refuse_linked(Storage& storage, const std::string& dir, const std::vector<StepFolder>& folders) {
   std::string link;
   if (const std::string latest = read_latest(storage, dir); !latest.empty() && is_link(dir + "/" + latest))
@@ -148,7 +150,7 @@ void refuse_linked(Storage& storage, const std::string& dir, const std::vector<S
                       link, ", which takes the weights alone"));
 }
 
-// Warns where `latest` is not one of the folders.
+// Warns when `latest` names none of the folders.
 void judge_latest(Storage& storage, const std::string& dir, const std::vector<StepFolder>& folders) {
   if (folders.empty()) return;
   std::string problem, latest = read_latest(storage, dir, &problem);
@@ -160,8 +162,7 @@ void judge_latest(Storage& storage, const std::string& dir, const std::vector<St
                    ", which is not there; the newest whole checkpoint is taken instead"));
 }
 
-// What rank 0 finds in the folders, the same on all ranks: paths newest first, within a folder in the order
-// of its commits.
+// The step folders that rank 0 finds, the same on all ranks: newest first, within a folder by commit order.
 std::vector<std::string> candidates(const std::vector<std::string>& dirs, Group& world, Storage& storage) {
   Json paths = Json::array();
   raise(settle(world, world.rank() != 0 ? WorkOutcome{} : attempt([&] {

@@ -1,4 +1,4 @@
-// What a path names of checkpoints: a run, a folder of step folders, or one of these.
+// Resolves a path to checkpoints: a run, a folder of step folders, or one step folder.
 #include <cerrno>
 
 #include "checkpoint/checkpoint.h"
@@ -10,7 +10,7 @@ std::string checkpoints_of_run(const std::string& run, Storage& storage) {
   const std::string own = run + "/ckpt", pointer = run + "/" + kElsewhere;
   try {
     if (storage.commit(run) != Commit::rename || !storage.exists(pointer)) return own;
-  } catch (const StorageError&) { return own; }  // who looks there says why it may not be read
+  } catch (const StorageError&) { return own; }  // the reader reports why it cannot be read
   const std::string said = trim(read_text(storage, pointer, 4096));
   if (said.empty() || printable(said) != said)
     throw UserError(str(pointer, " does not say where the checkpoints of the run are; it holds \"",

@@ -1,4 +1,4 @@
-// Moments told from weights by their names.
+// Tells optimizer moments from weights by their names.
 #include "checkpoint/optimizer_tensors.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which tensors of a checkpoint are of its optimizers: no manifest says it, their names do.
+// Finds the optimizer tensors of a checkpoint by their names; the manifest does not mark them.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace lockstep::checkpoint {
 
-// FQNs of an optimizer's state: its moments have the name of a weight in theirs ("optim.W.exp_avg"), and what
-// stands beside them under the same path ("optim") is its own, too.
+// FQNs of an optimizer's state. The name of a moment contains the name of a weight ("optim.W.exp_avg"); other
+// tensors under the same path ("optim") belong to the optimizer too.
 std::vector<std::string> optimizer_tensors(const Manifest& manifest);
 
 }  // namespace lockstep::checkpoint

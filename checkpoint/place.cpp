@@ -1,4 +1,4 @@
-// Places: the two kinds of commit, side by side.
+// Places: implements the two kinds of commit, by rename and manifest last.
 #include "checkpoint/place.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace lockstep::checkpoint {
 namespace {
 bool renames(Storage& storage, const std::string& dir) { return storage.commit(dir) == Commit::rename; }
 
-// A run meets the same folder at each save.
+// A run finds the same folder at each save.
 void warn_once(const std::string& line) {
   static std::mutex mutex;
   static std::set<std::string> said;
@@ -27,7 +27,7 @@ void warn_once(const std::string& line) {
   if (said.insert(line).second) logs::warn(line);
 }
 
-// Does `work` for a path. What fails is told once, and hinders nothing else.
+// Does `work` for a path. A failure is reported once and does not stop other work.
 void alone(const std::string& path, const std::function<void()>& work) {
   try {
     work();
@@ -36,7 +36,7 @@ void alone(const std::string& path, const std::function<void()>& work) {
   }
 }
 
-// `path`, or PATH.K where somebody else's file keeps what has that name.
+// `path`, or PATH.K when a foreign file already has that name.
 std::string free_name(Storage& storage, const std::string& path) {
   std::string out = path;
   for (int k = 1; storage.exists(out) || is_link(out); ++k) out = str(path, ".", k);
@@ -59,7 +59,7 @@ void commit_by_rename(Storage& storage, const std::string& dir, const std::strin
   if (replaces) remove_step(storage, aside);
 }
 
-// What lies in a folder; nothing where it is not there, as one that nothing lies in may not be.
+// The entries of a folder. Empty when it does not exist: an object store has no empty folders.
 std::vector<FolderEntry> entries_of(Storage& storage, const std::string& folder) {
   try {
     return storage.list(folder);
@@ -69,13 +69,13 @@ std::vector<FolderEntry> entries_of(Storage& storage, const std::string& folder)
   }
 }
 
-// Removes the files that no manifest lists: of a save that was interrupted, or those that a new manifest has
-// replaced. A manifest that cannot be read is damage for people to look at, and nothing is removed.
+// Removes the files that no manifest lists: files of an interrupted save, or of a replaced manifest. If the
+// manifest cannot be read, nothing is removed, so that a person can examine the damage.
 void remove_unlisted(Storage& storage, const std::string& step_dir) {
   Manifest manifest;
   try {
     manifest = load_manifest(storage, step_dir);
-  } catch (const VanishedError&) {  // no manifest: it never was a checkpoint
+  } catch (const VanishedError&) {  // without a manifest it never was a checkpoint
   } catch (const UserError&) { return; }
   for (const auto& entry : entries_of(storage, step_dir)) {
     const bool listed = entry.name == kManifestName || manifest.find_file(entry.name);
@@ -84,8 +84,8 @@ void remove_unlisted(Storage& storage, const std::string& step_dir) {
   }
 }
 
-// What stands where a save writes and is no folder: a link goes, as a link; a file is somebody else's, and
-// keeps its bytes under another name.
+// Clears a non-folder from the path of a save: a link is removed (not its target); a foreign file is renamed
+// and keeps its bytes.
 void clear_way(Storage& storage, const std::string& path) {
   if (is_link(path)) return storage.remove(path);
   const std::string other = free_name(storage, path + ".foreign");
@@ -93,7 +93,7 @@ void clear_way(Storage& storage, const std::string& path) {
   logs::warn(str(path, " stood where a save writes, and is none of its folders: it is ", other, " now"));
 }
 
-// Other versions write latest.tmp, whose text tells it from somebody else's.
+// Other versions write latest.tmp; its text distinguishes it from a foreign file.
 bool is_draft_of_latest(Storage& storage, const std::string& name, const std::string& path) {
   constexpr int64_t kMost = 64;  // bytes of such a text
   if (name != "latest.tmp" || is_link(path)) return name == draft_of("latest");
@@ -108,7 +108,7 @@ void tidy_renamed(Storage& storage, const std::string& dir) {
   auto entries = storage.list(dir);
   std::set<std::string> names;
   for (const auto& entry : entries) names.insert(entry.name);
-  std::reverse(entries.begin(), entries.end());  // of several that were set aside the last one is the newest
+  std::reverse(entries.begin(), entries.end());  // the last of several set aside is the newest
   for (const auto& entry : entries) {
     const std::string path = dir + "/" + entry.name, plain = without_old(entry.name);
     if (!entry.folder && is_draft_of_latest(storage, entry.name, path)) storage.remove(path);
@@ -179,7 +179,7 @@ void remove_step(Storage& storage, const std::string& step_dir) {
 }
 
 namespace {
-// Why a checkpoint stays that is to be removed, or "".
+// Why a checkpoint due for removal stays, or "".
 std::string kept_because(Storage& storage, const std::string& path) {
   if (is_link(path)) return "it is a link; remove it, or move it away";
   if (const std::string stranger = stranger_in(storage, path); !stranger.empty())

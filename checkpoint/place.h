@@ -1,5 +1,5 @@
-// Where a checkpoint lies until it is there, and how it takes its name or goes: by rename, or with its
-// manifest (Commit). For the holder of the folder's lock.
+// Where a checkpoint is written before its commit, and how it is committed or removed: by rename, or by its
+// manifest (Commit). Only for the holder of the folder's lock.
 #pragma once
 
 #include <string>
@@ -12,33 +12,32 @@ namespace lockstep::checkpoint {
 // Where the files of DIR/NAME are written: DIR/NAME.tmp, or DIR/NAME itself.
 std::string writing_folder(Storage& storage, const std::string& dir, const std::string& name);
 
-// What the names of new files carry, so that they lie beside those of the checkpoint whose manifest is there
-// (`there`, its text; "" where none is) until the new manifest takes its place: "" or ".SERIAL".
+// The tag in the names of new files, "" or ".SERIAL". It keeps them apart from the files of an existing
+// checkpoint (`there`: its manifest's text, or "") until the new manifest replaces the old one.
 std::string file_tag(Storage& storage, const std::string& dir, const std::string& there);
 
-// Writes the manifest, and the checkpoint is there, in the place of one of this name.
+// Writes the manifest and commits the checkpoint; it replaces an existing one of this name.
 void commit_folder(Storage& storage, const std::string& dir, const std::string& name,
                    const std::string& manifest_text);
-// Removes what was written of a checkpoint that is not going to be committed; another one of the name stays.
+// Removes the files of a checkpoint that will not be committed; an existing one of this name stays.
 void remove_unfinished(Storage& storage, const std::string& dir, const std::string& name);
-// Removes checkpoints, but for those with a file that is none of a checkpoint's (stranger_in), which are
-// warned of. A reader sees each whole or not at all.
+// Removes checkpoints. One with a foreign file (stranger_in) stays, with a warning. A reader sees each
+// complete or not at all.
 void remove_checkpoints(Storage& storage, const std::string& dir, const std::vector<std::string>& step_dirs);
-// The files of one, and its folder if nothing else is in it; what else there is stays, with a warning. Of a
-// link, the link.
+// Removes one checkpoint's files, and its folder if it is then empty; other files stay, with a warning. For a
+// link, removes only the link.
 void remove_step(Storage& storage, const std::string& step_dir);
-// A small file, whole or as it was.
+// Writes a small file atomically: all of it or no change.
 void replace_text(Storage& storage, const std::string& path, const std::string& text);
 
-// Removes what interrupted saves left, and gives a step-N.old its name back where step-N is not there. What
-// is none of a save's stays, and one of the same step goes on around it; a file in the place of step-N.tmp is
-// renamed.
+// Removes the leftovers of interrupted saves, and renames step-N.old back when step-N is missing. Foreign
+// files stay, and a save of the same step works around them; a file named step-N.tmp is renamed.
 void tidy(Storage& storage, const std::string& dir);
 
 // The file `latest` of a folder, for people and other tools.
 void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name);
-// Removes all but the newest `keep` folders of sound structure. Folders with a
-// problem are neither counted nor touched. keep < 1 removes nothing.
+// Removes all but the newest `keep` folders with a sound structure. Folders with a problem are neither
+// counted nor touched. keep < 1 removes nothing.
 void retain(Storage& storage, const std::string& dir, int keep);
 
 }  // namespace lockstep::checkpoint

@@ -1,4 +1,4 @@
-// The stages of a save: begun, agreed on, and in between the work of a thread beside the training.
+// The stages of a save: ranks start and settle each one together; a background thread does the work.
 #include "checkpoint/save_in_flight.h"
 
 #include <omp.h>
@@ -24,8 +24,8 @@
 namespace lockstep::checkpoint {
 
 namespace {
-// Throws what is not ok, saying of which step; for a save, whatever is found wrong on the way is no damage to
-// what is there.
+// Throws the error of a failed outcome, naming the step. For a save, no error found on the way is damage to
+// existing checkpoints.
 void raise_of(int64_t step, WorkOutcome outcome) {
   if (outcome.verdict == Verdict::ok) return;
   if (outcome.verdict == Verdict::damaged) outcome.verdict = Verdict::refused;
@@ -35,14 +35,14 @@ void raise_of(int64_t step, WorkOutcome outcome) {
   raise(outcome);
 }
 
-// Threads beside the training take what the training leaves: a quarter of as many, four at most, and of a
-// core that both want a thirtieth. Checksums and the state hash are what takes them.
+// Background threads use what training leaves free: a quarter as many threads, at most four, at nice 15
+// (about a thirtieth of a contended core). They spend their time on checksums and the state hash.
 void stand_back() {
   omp_set_num_threads(std::clamp(omp_get_max_threads() / 4, 1, 4));
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);  // of Linux: this thread, and those it starts
 }
 
-// Beside the one that brings them: what writes waits for the disk most of the time.
+// In addition to the thread that produces blocks: writers wait for the disk most of the time.
 int writing_threads() { return std::clamp(omp_get_max_threads(), 2, 4); }
 }  // namespace
 
@@ -86,7 +86,7 @@ SaveInFlight::SaveInFlight(std::string dir, SaveInfo info, const std::vector<con
   prepare(0);
 }
 
-// On all ranks or on none. All ask for the room before one of them takes it.
+// On all ranks or none: all check for free memory before any rank allocates it.
 bool SaveInFlight::take_snapshot(const std::vector<const Array*>& arrays) {
   auto all = [&](bool mine) {
     int64_t word = mine;
@@ -112,7 +112,7 @@ int64_t SaveInFlight::snapshot_bytes() const {
   return static_cast<int64_t>(Snapshot::bytes_of(plan_, mesh_.rank));
 }
 
-// Work that is empty is none: the stage is another rank's.
+// Empty work: the stage belongs to another rank.
 void SaveInFlight::begin(Stage stage, std::function<void()> work) {
   stage_ = stage;
   if (!room_ || !work)
@@ -156,8 +156,8 @@ void SaveInFlight::prepare(double after_s) {  // 0
   begin(Stage::prepare, lead() ? std::function<void()>(work) : std::function<void()>(rest));
 }
 
-// Is step-N there, whole, with these bits? Every rank verifies its share of the chunks. What else is to be
-// remembered of the step takes its place in the manifest.
+// Whether step-N exists, intact, with these bits. Every rank verifies its share of the chunks. The manifest
+// then gets the new SaveInfo::extra.
 bool SaveInFlight::keep_what_is_there() {
   Group& world = *mesh_.world;
   const std::string text = broadcast_text(world, there_);
@@ -195,7 +195,7 @@ void SaveInFlight::refuse_nonfinite(const std::string& words) {
                            "; the checkpoints in ", dir_, " are untouched"));
 }
 
-// A block of a copy on a device, on its way through the host. From several threads.
+// Called for a block of a device snapshot as it passes through the host, from several threads.
 void SaveInFlight::look_at(const Holding& of, const Box& block, const std::byte* data) {
   if (!looks() || !is_float(of.dtype)) return;
   const int64_t at = first_nonfinite(of.dtype, data, numel(block));
@@ -213,7 +213,7 @@ void SaveInFlight::tell_nonfinite(const Holding& of, const Box& block, int64_t a
   nonfinite_at_ = std::move(place);
 }
 
-// The hash of what devices sum themselves, searched for what is not finite: where there is any, nothing is
+// The hash of the chunks that devices hash, which also finds values that are not finite: then nothing is
 // written.
 StateHash SaveInFlight::sum_in_place() {
   const std::vector<Holding>& chunks = source_->chunks();
@@ -250,7 +250,7 @@ void SaveInFlight::write() {  // 1, 2
   });
 }
 
-// To the next host, of each file that is written.
+// Copies each written file to the next host.
 WorkOutcome SaveInFlight::copy(const std::vector<std::string>& receipts) {
   std::vector<Passage> passages;
   for (size_t rank = 0; rank < receipts.size(); ++rank)

@@ -1,4 +1,4 @@
-// SaveInFlight: a save in three stages, whose work on the storage may run beside the training. Ranks enter
+// SaveInFlight: a save in three stages whose storage work may run in the background of training. Ranks enter
 // each stage together.
 #pragma once
 
@@ -21,30 +21,29 @@
 
 namespace lockstep::checkpoint {
 
-// Where a rank's snapshots lie between saves, and whether there is memory for one that is not held yet.
+// A rank's snapshot memory, kept between saves, and whether more can be allocated.
 struct SnapshotRoom {
   Snapshot snapshot;
-  std::function<bool(int64_t bytes)> has_room;  // empty: there is
+  std::function<bool(int64_t bytes)> has_room;  // empty: always true
 };
 
 // The stages of the protocol at the head of commit.cpp: prepare (0, rank 0), write (1 and 2, every rank),
-// commit (4 to 7, rank 0). The work of a stage touches this rank's storage and memory alone, so that a thread
-// of its own can do it; ranks talk in the constructor and in advance(), on the thread that calls them.
+// commit (4 to 7, rank 0). The work of a stage touches only this rank's storage and memory, so a background
+// thread can do it. Ranks communicate in the constructor and in advance(), on the calling thread.
 class SaveInFlight {
  public:
-  // Compares, plans and checks as save_checkpoint, which throws what is thrown here, and begins. With a
-  // `room` the state is copied there, the arrays may change as soon as this returns, and the work runs on
-  // threads of their own; where a rank has no memory for it, on all ranks alike as without: the work is done
-  // by advance(), from the arrays, which must stay as they are. A copy on a device is searched for values
-  // that are not finite as its bytes pass: advance() throws then. Collective. The other references outlive
-  // it. With `hosts` the folder `dir` is another one on each host: its first rank does there what rank 0 does
-  // else, every file is copied to the next host before the commit, and the newest alone is kept, once it is
-  // there on all hosts.
+  // Compares, plans and checks like save_checkpoint, with the same errors, and starts the save. With a `room`
+  // the state is copied there, the arrays may change as soon as this returns, and background threads do the
+  // work. If any rank lacks the memory, all ranks proceed as without a room: advance() does the work from the
+  // arrays, which must not change. A device snapshot is searched for values that are not finite as its bytes
+  // pass: advance() throws then. Collective. The other references must outlive this object. With `hosts`,
+  // `dir` is a different folder on each host: the host's first rank does there the work of rank 0, every file
+  // is copied to the next host before the commit, and only the newest checkpoint is kept, once all hosts have
+  // it.
   SaveInFlight(std::string dir, SaveInfo info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
                int keep, Storage& storage, std::shared_ptr<SnapshotRoom> room,
                std::shared_ptr<const HostFolders> hosts = nullptr);
-  // Gives up what is not written yet, and waits for this rank's work. What rank 0 has begun to commit is
-  // committed.
+  // Drops unwritten work and waits for this rank's thread. A commit that rank 0 has begun is finished.
   ~SaveInFlight();
   SaveInFlight(const SaveInFlight&) = delete;
 
@@ -53,15 +52,16 @@ class SaveInFlight {
   int64_t snapshot_bytes() const;  // of this rank
   // Whether this rank's work of the stage is over. Never blocks.
   bool ready() const;
-  // Blocks until it is, at most so many seconds.
+  // Blocks until it is over, at most for that many seconds.
   bool wait(double seconds) const;
-  // Waits for this rank's work, agrees with the others, and begins the next stage. True: the checkpoint is
-  // there. Collective: with a snapshot best when all are ready(). NotSaved, NonFiniteError, UserError and
-  // InternalError on all ranks as save_checkpoint; after NotSaved it may be tried again.
+  // Waits for this rank's work, agrees with the others, and starts the next stage. True: the checkpoint
+  // exists. Collective; with a snapshot, call it when all ranks are ready() to avoid waiting. NotSaved,
+  // NonFiniteError, UserError and InternalError on all ranks as in save_checkpoint; after NotSaved the save
+  // may be retried.
   bool advance();
-  // Begins once more, after so many seconds. On all ranks.
+  // Retries after that many seconds. On all ranks.
   void again(double after_s);
-  const SavedInfo& saved() const { return out_; }  // of a checkpoint that is there
+  const SavedInfo& saved() const { return out_; }  // valid once the checkpoint exists
 
  private:
   enum class Stage { prepare, write, commit, over };
@@ -100,11 +100,11 @@ class SaveInFlight {
   Stage stage_ = Stage::prepare;
   std::shared_ptr<FolderLock> lock_;
   int64_t serial_ = 1;
-  std::string there_;  // on rank 0: the manifest of a step-N that is there already
+  std::string there_;  // on rank 0: the manifest of an existing step-N
   std::string tag_;    // of the files' names, the same on all ranks
   ShardReceipt receipt_;
   std::mutex found_;
-  std::string nonfinite_;  // of values that are none the first in the order of the file
+  std::string nonfinite_;  // the first value that is not finite, in file order
   std::pair<const Holding*, std::vector<int64_t>> nonfinite_at_;
   SavedInfo out_;
   std::atomic<bool> given_up_ = false;

@@ -1,4 +1,4 @@
-// Files of tensors: one, or those that an index names.
+// TensorFiles: opens one safetensors file, or all files that an index names.
 #include "checkpoint/tensor_files.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace lockstep::checkpoint {
 namespace {
 constexpr int64_t kMaxIndexBytes = int64_t{1} << 28;
 
-// The names in a folder; nothing where `path` is no folder.
+// The names in a folder; empty when `path` is not a folder.
 std::vector<std::string> names_in(Storage& storage, const std::string& path) {
   std::vector<std::string> out;
   try {
@@ -29,10 +29,10 @@ std::string some_of(const std::vector<std::string>& names) {
   return join(shown, ", ") + (names.size() > kShown ? str(" and ", names.size() - kShown, " more") : "");
 }
 
-// The file or the index that `path` means.
+// The file or index that `path` refers to.
 std::string tensors_at(Storage& storage, const std::string& path) {
   const std::vector<std::string> names = names_in(storage, path);
-  if (names.empty()) return path;  // a file, or what cannot be opened as one
+  if (names.empty()) return path;  // a file, or a path whose open fails with a clear error
   auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   for (const char* name : {kTensorFile, kTensorIndex})  // transformers 5.23: _get_resolved_checkpoint_files
     if (has(name)) return path + "/" + name;

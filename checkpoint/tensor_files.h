@@ -1,4 +1,4 @@
-// Tensors of safetensors files of any origin: one file, or many behind an index, by name.
+// TensorFiles: tensors of safetensors files of any origin, by name; one file, or many listed by an index.
 #pragma once
 
 #include <map>
@@ -19,21 +19,21 @@ inline constexpr const char* kTensorIndex = "model.safetensors.index.json";
 class TensorFiles {
  public:
   // `path`: a safetensors file; an index (NAME.json, whose "weight_map" gives the file of each tensor, in the
-  // index's folder); or a folder that holds model.safetensors or, where that is not there,
-  // model.safetensors.index.json, which is transformers' order. Reads the headers. UserError for a folder
-  // with neither, and for an index that names a file which is not there; DamagedError for files that are not
-  // well-formed, that have a tensor twice, or that lack one which the index names. A tensor of a dtype that
-  // no tensor here has is listed with the dtype's word, and cannot be read.
+  // index's folder); or a folder with model.safetensors or, failing that, model.safetensors.index.json (the
+  // order of transformers). Reads the headers. UserError for a folder with neither, and for an index that
+  // names a missing file; DamagedError for files that are malformed, that have a tensor twice, or that lack
+  // one which the index names. A tensor with a dtype that Lockstep lacks is listed with the dtype's name and
+  // cannot be read.
   explicit TensorFiles(const std::string& path, Storage& storage = any_storage());
 
   const std::string& path() const { return path_; }                 // the file or index that was opened
   const std::vector<std::string>& files() const { return paths_; }  // of tensors that were opened
   std::vector<NamedType> types() const;                             // in the order of the files
   const SafeTensor* find(const std::string& name) const;
-  // Of a folder: files of weights in it that are not read. A line, or none.
+  // For a folder: a line that names weight files in it that are not read, or "".
   std::vector<std::string> told() const { return told_; }
-  // Fills the pieces of `array` from the tensor of this name, whose shape it has (read_safetensor). The files
-  // have it.
+  // Fills the pieces of `array` from the tensor of this name, which must exist with the same shape
+  // (read_safetensor).
   void read(const std::string& name, Array& array) const;
 
  private:

@@ -1,5 +1,4 @@
-// DamagedError: a checkpoint is not what was written (against a UserError, which says that it is whole but
-// does not fit).
+// DamagedError: a checkpoint is not what was written. (A UserError means that it is intact but does not fit.)
 #pragma once
 
 #include "core/base/error.h"
@@ -13,8 +12,8 @@ class DamagedError : public UserError {
   using UserError::UserError;
 };
 
-// The step folder is not there, or not any more: a run removes its old checkpoints while others read. Nothing
-// is damaged.
+// The step folder does not exist, or no longer does: a run removes its old checkpoints while others read.
+// Nothing is damaged.
 class VanishedError : public DamagedError {
  public:
   using DamagedError::DamagedError;

@@ -1,4 +1,5 @@
-// Manifest: what a checkpoint folder holds. manifest.json is written last, so a folder with one is whole.
+// Manifest: lists the contents of a checkpoint folder. manifest.json is written last, so a folder that has
+// one is complete.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace lockstep::checkpoint {
 inline constexpr int64_t kManifestFormat = 1;  // a reader refuses a larger number
 inline constexpr const char* kManifestName = "manifest.json";
 
-// A box of a tensor at rest: `bytes` bytes at `offset` (from the start of the file), row-major and dense.
+// A stored box of a tensor: `bytes` bytes at `offset` (from the start of the file), row-major and dense.
 struct Chunk {
   std::string file;
   int64_t offset = 0;
@@ -29,7 +30,7 @@ struct TensorRecord {
   DType dtype = DType::f32;
   Shape shape;  // global
   std::vector<Chunk> chunks;
-  int64_t updates = -1;  // steps that were applied to it; -1: the file does not say
+  int64_t updates = -1;  // optimizer steps applied to it; -1: not recorded
 };
 
 // A safetensors file of the folder. The chunks cover [header_bytes, bytes); xxh3 is of the header, so every

@@ -1,4 +1,4 @@
-// Text to manifest: every claim is checked before a data file is opened or memory is taken for it.
+// Parses a manifest: checks every field before a data file is opened or memory is allocated for it.
 #include <algorithm>
 #include <map>
 
@@ -39,7 +39,7 @@ FileRecord read_file_record(const std::string& name, const Json& in, const std::
   return out;
 }
 
-using FilesByName = std::map<std::string_view, const FileRecord*>;  // a chunk asks for each
+using FilesByName = std::map<std::string_view, const FileRecord*>;  // each chunk looks up its file
 
 Chunk read_chunk(const Json& in, const TensorRecord& tensor, const FilesByName& files,
                  const std::string& where) {
@@ -70,7 +70,7 @@ Chunk read_chunk(const Json& in, const TensorRecord& tensor, const FilesByName& 
   return out;
 }
 
-// Chunks of one file stand one after the other from its header to its end.
+// The chunks of a file must follow each other without a gap from its header to its end.
 void check_files_filled(const Manifest& manifest, const std::string& path) {
   struct Range {
     int64_t begin, end;

@@ -1,4 +1,4 @@
-// safetensors headers: made and parsed, with every range checked.
+// safetensors headers: writes and parses them, and checks every range.
 #include "checkpoint/format/safetensors.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kAlign = 64;
 constexpr int64_t kMaxHeader = 100'000'000;  // the format's own bound
 
-// Bytes of an element; 0 where they are not whole, or not known.
+// Bytes of an element; 0 when an element has a fraction of a byte or the dtype is unknown.
 int64_t size_of_element(const SafeTensor& tensor) {
   if (tensor.other.empty()) return static_cast<int64_t>(size_of(tensor.dtype));
   if (tensor.other == "I16") return 2;
@@ -102,7 +102,7 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
       throw DamagedError(str(where, ": \"dtype\" is \"\"; a type belongs there, as in \"F32\""));
     try {
       tensor.dtype = parse_safetensors_dtype(dtype);
-    } catch (const UserError&) { tensor.other = dtype; }  // told where somebody asks for the tensor
+    } catch (const UserError&) { tensor.other = dtype; }  // reported when the tensor is requested
     tensor.shape = strict::naturals(value, "shape", where);
     auto range = strict::naturals(value, "data_offsets", where);
     if (range.size() != 2)

@@ -19,7 +19,7 @@ struct SafeTensor {
   Shape shape;
   int64_t offset = 0;  // of its first byte, from the start of the file
   int64_t bytes = 0;
-  std::string other = {};  // the word of a dtype that no tensor here has ("I8"); `dtype` says nothing then
+  std::string other = {};  // the name of a dtype that Lockstep lacks ("I8"); `dtype` is meaningless then
 };
 std::string type_text(const SafeTensor& tensor);  // "f32[2,3]", "I8[4]"
 
@@ -30,7 +30,7 @@ struct SafeTensorsHeader {
 };
 
 // The first bytes of a file that holds `tensors` in this order: length, JSON, spaces up to a multiple of 64
-// bytes. Fills offset and bytes of each; of one of another dtype (SafeTensor::other) the bytes are given.
+// bytes. Fills offset and bytes of each; for a tensor with SafeTensor::other the caller gives the bytes.
 // UserError for two tensors of one name and for the reserved name
 // "__metadata__".
 std::string make_safetensors_header(std::vector<SafeTensor>& tensors,
@@ -41,8 +41,8 @@ std::string make_safetensors_header(std::vector<SafeTensor>& tensors,
 int64_t safetensors_header_length(std::string_view first_8, int64_t file_bytes, const std::string& path);
 
 // The header from its JSON text. Everything is checked before a byte of data is read: dtype, shape and range
-// agree, ranges tile the data of a file of `file_bytes` without overlap, hole or overrun. A tensor of a dtype
-// that no tensor here has keeps the dtype's word (SafeTensor::other). DamagedError naming path and tensor.
+// agree, ranges tile the data of a file of `file_bytes` without overlap, hole or overrun. A tensor with a
+// dtype that Lockstep lacks keeps the dtype's name (SafeTensor::other). DamagedError naming path and tensor.
 SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes,
                                            const std::string& path);
 

@@ -1,4 +1,4 @@
-// Strict JSON over the one reader of JSON: what it would only tell is damage here.
+// Strict JSON on top of the common JSON reader: its warnings are errors here.
 #include "checkpoint/format/strict_json.h"
 
 #include <limits>
@@ -9,7 +9,7 @@
 namespace lockstep::checkpoint::strict {
 
 namespace {
-constexpr int64_t kMaxBytes = int64_t{1} << 30;  // readers of files have lower bounds of their own
+constexpr int64_t kMaxBytes = int64_t{1} << 30;  // readers of files set lower limits
 
 int64_t natural_of(const Json& value, const std::string& what) {
   if (value.is_number_unsigned() &&
@@ -26,7 +26,7 @@ int64_t natural_of(const Json& value, const std::string& what) {
 Json parse(std::string_view text, const std::string& where) {
   if (text.empty()) throw DamagedError(str(where, " is empty"));
   JsonText read = read_json(text, Comments::refused, {.members = kAllMembers, .bytes = kMaxBytes});
-  // One line: of bytes that may be anything, an excerpt says nothing.
+  // One line: an excerpt of arbitrary bytes would not help.
   if (!read.errors.empty()) throw DamagedError(str(where, ": ", split(read.errors[0], '\n')[0]));
   return std::move(read.value);
 }
@@ -84,7 +84,8 @@ int64_t elements(const std::vector<int64_t>& shape, const std::string& where) {
     if (size == 0)
       empty = true;
     else
-      n = multiply(n, size, where);  // a size of 0 excuses no other: later products run over the same sizes
+      // a size of 0 does not excuse the others: later products use the same sizes
+      n = multiply(n, size, where);
   }
   return empty ? 0 : n;
 }

@@ -20,7 +20,7 @@ std::string text(const Json& in, const char* key, const std::string& where);
 // Integers from 0 to 2^63 - 1: negative, fractional and larger numbers are refused.
 int64_t natural(const Json& in, const char* key, const std::string& where);
 std::vector<int64_t> naturals(const Json& in, const char* key, const std::string& where);
-// a * b and a + b of naturals, refused where they pass 2^63 - 1.
+// a * b and a + b of natural numbers; refused when the result exceeds 2^63 - 1.
 int64_t multiply(int64_t a, int64_t b, const std::string& where);
 int64_t add(int64_t a, int64_t b, const std::string& where);
 int64_t elements(const std::vector<int64_t>& shape, const std::string& where);  // product

@@ -1,4 +1,5 @@
-// Tiling: counts first, then a sweep along the first dim for overlaps, then the missing box by subtraction.
+// Tiling check: counts elements, then sweeps along the first dim for overlaps, then finds the missing box by
+// subtraction.
 #include "checkpoint/format/tiling.h"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace lockstep::checkpoint {
 
-// DamagedError beginning with `where` that names a box outside `shape`, two boxes that overlap, or a box that
-// none covers. Boxes without elements are allowed only for a tensor without elements.
+// DamagedError beginning with `where` that names a box outside `shape`, two overlapping boxes, or an
+// uncovered box. Boxes without elements are allowed only for a tensor without elements.
 void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::string& where);
 
 // What is left of `from` without `part` (which lies inside it), as boxes.

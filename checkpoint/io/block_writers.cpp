@@ -1,4 +1,4 @@
-// A bounded queue between the one who brings blocks and those who write them.
+// A bounded queue between the thread that produces blocks and those that write them.
 #include "checkpoint/io/block_writers.h"
 
 #include <omp.h>
@@ -50,7 +50,7 @@ void BlockWriters::put(int64_t offset, const std::byte* data, size_t bytes, std:
   std::unique_lock lock(guard_);
   const bool in_room = held_ >= 0 && data == room_of_(static_cast<size_t>(held_));
   Block block{offset, data, bytes, std::move(work), in_room ? std::exchange(held_, -1) : -1};
-  // A small one is not worth a thread, but where others are on their way it keeps the order.
+  // A small block is not worth a thread, but queues if others are under way, to keep the order.
   if (bytes < kWorthAThread && (file_.anywhere() || under_way_ == 0)) {
     raise();
     lock.unlock();
@@ -68,7 +68,7 @@ void BlockWriters::put(int64_t offset, const std::byte* data, size_t bytes, std:
   changed_.notify_all();
 }
 
-// Where there are no more threads fewer do it; where there is none, the caller.
+// If the system has no more threads, fewer do the work; with none, the caller does it.
 void BlockWriters::start() {
   try {
     running_.emplace_back([this] { run(); });
@@ -95,7 +95,7 @@ void BlockWriters::write(const Block& block) {
 }
 
 void BlockWriters::run() {
-  omp_set_num_threads(1);  // of this thread: blocks are what is shared out
+  omp_set_num_threads(1);  // for this thread: the blocks are the unit of parallel work
   std::unique_lock lock(guard_);
   while (true) {
     changed_.wait(lock, [&] { return over_ || !waiting_.empty(); });

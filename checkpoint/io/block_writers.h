@@ -1,4 +1,4 @@
-// BlockWriters: threads that write blocks of one file, while the one that brings them goes on.
+// BlockWriters: threads that write blocks of one file while the caller produces the next ones.
 #pragma once
 
 #include <condition_variable>
@@ -14,23 +14,23 @@
 
 namespace lockstep::checkpoint {
 
-// Every write goes to its place in the file, or, where the storage writes front to back only, in the order of
-// put() by one thread. Each block may have other work to do (sums over it), by the same thread before it is
-// written.
+// Each block is written at its offset in the file; if the storage writes front to back only, one thread
+// writes in the order of put(). A block may carry other work (such as sums over it), which its thread does
+// before the write.
 class BlockWriters {
  public:
-  // `rooms`: how many blocks may be under way at a time; `room_of(i)` gives the i-th room when it is first
-  // wanted.
+  // `rooms`: how many blocks may be under way at a time; a room is a buffer, and `room_of(i)` gives the i-th
+  // one on first use.
   BlockWriters(OutFile& file, int threads, size_t rooms, std::function<std::byte*(size_t)> room_of);
-  ~BlockWriters();  // what no thread has begun is left out
+  ~BlockWriters();  // blocks that no thread has started are dropped
   BlockWriters(const BlockWriters&) = delete;
 
   // Both wait while as many blocks are under way as there are rooms, and throw what a thread threw.
   std::byte* room();
-  // `data` stays until it is written; where it is the last room() it is free again then. A small one is
-  // written at once by the caller.
+  // `data` must stay valid until it is written; if it is the last room(), that is free again afterwards. The
+  // caller writes a small block at once.
   void put(int64_t offset, const std::byte* data, size_t bytes, std::function<void()> work);
-  // Until all is written; throws what a thread threw.
+  // Waits until all is written; throws what a thread threw.
   void finish();
 
  private:

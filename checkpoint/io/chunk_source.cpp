@@ -1,4 +1,4 @@
-// Blocks of chunks, out of the arrays or of their copy.
+// ChunkSource: reads blocks of chunks from the arrays or from their snapshot.
 #include "checkpoint/io/chunk_source.h"
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace lockstep::checkpoint {
 namespace {
 int64_t element_of(const Holding& chunk) { return static_cast<int64_t>(size_of(chunk.dtype)); }
 
-// Where the box of a planned chunk lies in the rank's part of its tensor.
+// Position of a planned chunk's box in the rank's part of its tensor.
 Box frame_of(const Array& array, const Box& box) {
   LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " holds ", array.data.bytes(), " of ",
            array.local_bytes(), " bytes");

@@ -1,4 +1,4 @@
-// read_arrays: several chunks at a time, each to where its elements live, in host memory or on a device.
+// read_arrays: reads several chunks at a time, each to its destination in host memory or on a device.
 #include <omp.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace lockstep::checkpoint {
 
 namespace {
-// Chunks that are read at a time: an object store answers many at once, and each answer is waited for.
+// Chunks read at a time: an object store serves many requests at once, and each has a latency.
 int reading_threads(Storage& storage, const std::string& folder) {
   return storage.commit(folder) == Commit::rename ? std::clamp(omp_get_max_threads(), 4, 8) : 16;
 }
 
-// The files that some thread reads, each opened once for all of them.
+// The open files, each opened once for all threads.
 class SharedShards {
  public:
   SharedShards(Storage& storage, std::string folder, const Manifest& manifest)
@@ -45,7 +45,7 @@ class SharedShards {
   std::shared_ptr<const InFile> last_;
 };
 
-// Where an array is filled.
+// The memory of an array to fill.
 struct Home {
   Array* array = nullptr;
   Device* device = nullptr;  // null: the host's copy
@@ -63,13 +63,13 @@ Home home_of(Array& array) {
   return {&array, nullptr, array.data.data()};
 }
 
-// What a thread reads through on the way to a device: while one room is copied off, the other one is filled.
+// A thread's two staging buffers (rooms) to a device: one is filled while the other is copied.
 class Passage {
  public:
-  ~Passage() {  // of a load that failed, too, copies may be on their way out of the rooms
+  ~Passage() {  // even after a failed load, copies out of the rooms may be in progress
     try {
       end();
-    } catch (...) {}  // that failure is the one told
+    } catch (...) {}  // the first failure is the one reported
   }
   std::byte* room(Device& device) {
     if (!stream_) {
@@ -127,7 +127,7 @@ class Reader {
     stream_chunk(*file, folder_, *read.tensor, *read.chunk, sink, buffer);
   }
 
-  // Where the block is one run of the host's copy of the only target; else null.
+  // The address when the block is contiguous in the host's copy of its only target; else null.
   std::byte* in_place(const PlannedRead& read, const Box& block) const {
     if (read.targets.size() != 1) return nullptr;
     const Home& home = homes_[read.targets[0].array];

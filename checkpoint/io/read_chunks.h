@@ -1,5 +1,5 @@
-// Reading chunks: every chunk passes once, in blocks, under its checksum, straight into place where it is one
-// run there.
+// Reading chunks: reads each chunk once, in blocks, and verifies its checksum; contiguous blocks go straight
+// into place.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,11 @@ namespace lockstep::checkpoint {
 std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, const FileRecord& record,
                                    const Manifest& manifest);
 
-// Where blocks of a chunk go. Both get the block in global coordinates.
+// Destination of a chunk's blocks. Both functions get the block in global coordinates.
 struct ChunkSink {
-  std::function<std::byte*(const Box& block)> room;  // memory to read it into; none, or null: a buffer
-  // Called for each block that was read, with its bytes where they were read to; may be empty.
+  // memory to read it into; if unset or null, a buffer is used
+  std::function<std::byte*(const Box& block)> room;
+  // Called with the bytes of each block that was read; may be empty.
   std::function<void(const Box& block, const std::byte* data)> take;
 };
 // Streams one chunk in blocks of at most kBlockBytes and compares its checksum at the end. DamagedError
@@ -27,10 +28,10 @@ struct ChunkSink {
 void stream_chunk(const InFile& file, const std::string& folder, const TensorRecord& tensor,
                   const Chunk& chunk, const ChunkSink& sink, std::vector<std::byte>& buffer);
 
-// Fills the pieces of `arrays` (allocated; of the types in the manifest) where they live, several chunks at a
-// time, each under its checksum: straight into the host's copy where a block is one run there, else through a
-// buffer of at most kBlockBytes; an array that has a copy on a device is filled there, through two such
-// buffers a thread in staging memory. On DamagedError their contents are unspecified.
+// Fills the pieces of `arrays` (allocated; of the types in the manifest) in place, several chunks at a time,
+// and verifies their checksums. A block that is contiguous in the host's copy is read straight into it, else
+// through a buffer of at most kBlockBytes. An array with a copy on a device is filled there, through two
+// staging buffers a thread. On DamagedError their contents are unspecified.
 void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest,
                  const std::vector<Array*>& arrays);
 

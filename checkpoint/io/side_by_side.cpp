@@ -1,4 +1,4 @@
-// Threads of the standard library, for the time of one call.
+// side_by_side: starts std::threads for the duration of one call.
 #include "checkpoint/io/side_by_side.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void side_by_side(size_t count, int threads, const std::function<void(size_t, in
   std::vector<std::thread> others;
   for (int t = 1; t < std::min<int64_t>(threads, static_cast<int64_t>(count)); ++t) try {
       others.emplace_back(take, t);
-    } catch (const std::system_error&) { break; }  // no more threads: fewer do it
+    } catch (const std::system_error&) { break; }  // no more threads available: fewer do the work
   take(0);
   for (auto& other : others) other.join();
   if (error) std::rethrow_exception(error);

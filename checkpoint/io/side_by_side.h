@@ -7,8 +7,8 @@
 namespace lockstep::checkpoint {
 
 // Calls work(i, thread) for i = 0 .. count - 1, on up to `threads` threads (the caller's among them), each
-// taking the next i that nobody has taken. When one throws no more are begun, and the error of the smallest i
-// that threw is thrown: what is in front of it has been done, so it is the same error on every call.
+// taking the next free i. After a throw no more are started, and the error of the smallest i that threw is
+// rethrown. All smaller i have run, so every call gives the same error.
 void side_by_side(size_t count, int threads, const std::function<void(size_t i, int thread)>& work);
 
 }  // namespace lockstep::checkpoint

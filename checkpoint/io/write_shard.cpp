@@ -1,4 +1,4 @@
-// write_shard: the header, then chunk after chunk in blocks, which several threads look at and write.
+// write_shard: writes the header, then each chunk in blocks, which several threads hash and write.
 #include "checkpoint/io/write_shard.h"
 
 #include <cerrno>
@@ -13,7 +13,7 @@
 namespace lockstep::checkpoint {
 
 namespace {
-// One chunk, front to back: its checksum follows the order of its bytes, the writes do not.
+// One chunk, front to back: the checksum needs the bytes in order, the writes do not.
 uint64_t write_chunk(ChunkSource& source, size_t index, int64_t offset, BlockWriters& writers,
                      const std::function<void(const Box& block, const std::byte* data)>& look,
                      const std::function<void()>& alive) {

@@ -1,4 +1,4 @@
-// write_shard: one rank's file of a checkpoint, block by block, with checksums made on the way.
+// write_shard: writes one rank's file of a checkpoint block by block and computes checksums on the way.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,15 @@ struct ShardReceipt {
   uint64_t header_xxh3 = 0;
   std::vector<int64_t> offsets;     // per planned chunk of the rank, from the start of the file
   std::vector<uint64_t> checksums;  // per planned chunk, XXH3-64
-  StateHash hash;                   // of the elements that were summed as they passed
+  StateHash hash;                   // of the elements hashed on the host
 };
 
-// A block of a chunk that no device sums (summed_in_place), on its way; from several threads at a time.
+// Called for each block of a chunk that no device hashes (summed_in_place), from several threads at a time.
 using PassingBlock = std::function<void(const Holding& of, const Box& block, const std::byte* data)>;
-// Writes the chunks of a rank, those of `source`, as a safetensors file, synced and closed: blocks pass
-// through rooms of the source where they do not lie as they are written, checksums are made by the caller,
-// and up to `threads` others write, each block at its place. A rank without chunks writes no file (bytes 0).
-// StorageError as the storage gives it, and between two blocks once `given_up` is set.
+// Writes the chunks of `source` as a safetensors file, synced and closed. Blocks whose memory differs from
+// the file's order pass through rooms of the source. The calling thread computes checksums; up to `threads`
+// others write, each block at its offset. A rank without chunks writes no file (bytes 0). StorageError as the
+// storage gives it, and between two blocks once `given_up` is set.
 ShardReceipt write_shard(Storage& storage, const std::string& path, ChunkSource& source,
                          const std::map<std::string, std::string>& metadata, int threads,
                          const std::atomic<bool>& given_up, const PassingBlock& passes);

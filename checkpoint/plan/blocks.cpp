@@ -1,4 +1,4 @@
-// Blocks: cut along the first dim that has more than one row.
+// Blocks: cuts a box along the first dim that has more than one row.
 #include "checkpoint/plan/blocks.h"
 
 #include <algorithm>

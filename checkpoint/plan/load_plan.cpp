@@ -1,4 +1,4 @@
-// LoadPlan: intersections of pieces and chunks.
+// LoadPlan: intersects each piece with each stored chunk.
 #include "checkpoint/plan/load_plan.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// LoadPlan: boxes needed x boxes stored. Which stored chunks a rank reads, and into which pieces of its
-// arrays they go.
+// LoadPlan: intersects needed and stored boxes: which stored chunks a rank reads, and into which pieces of
+// its arrays.
 #pragma once
 
 #include <vector>

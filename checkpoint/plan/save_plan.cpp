@@ -1,4 +1,4 @@
-// SavePlan: distinct boxes with their holders, then the largest box to the least loaded holder.
+// SavePlan: finds distinct boxes and their holders, then gives the largest box to the least loaded holder.
 #include "checkpoint/plan/save_plan.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh) {
                  text(tensors[i].layout, mesh));
   }
   plan.fingerprint = hash_hex(words);
-  // Boxes with one holder are given; the others follow, largest first.
+  // Boxes with one holder are assigned first; the others follow, largest first.
   std::vector<size_t> order(held.size());
   std::iota(order.begin(), order.end(), size_t{0});
   auto choice = [&](size_t i) { return held[i].holders.size() > 1; };

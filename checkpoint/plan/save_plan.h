@@ -1,5 +1,5 @@
-// SavePlan: which rank writes which box. A pure function of the layouts, so every rank knows the whole plan
-// without a word to another.
+// SavePlan: which rank writes which box. A pure function of the layouts, so every rank computes the whole
+// plan without communication.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct TensorSpec {
   DType dtype = DType::f32;
   Shape shape;
   Layout layout;
-  int64_t updates = -1;  // Array::updates; -1: not known
+  int64_t updates = -1;  // Array::updates; -1: unknown
 };
 std::vector<TensorSpec> specs_of(const std::vector<const Array*>& arrays);
 

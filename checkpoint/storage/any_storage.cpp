@@ -1,11 +1,11 @@
-// any_storage: each path to the storage that its first word names.
+// any_storage: sends each path to the storage that its scheme names.
 #include "checkpoint/storage/s3/s3_storage.h"
 #include "checkpoint/storage/storage.h"
 
 namespace lockstep::checkpoint {
 
 namespace {
-// Made when the first path asks for it: what it needs of the environment is said then.
+// Created on the first path that needs it, which is when missing environment variables are reported.
 Storage& object_store() {
   static s3::S3Storage storage(s3::settings_of_environment());
   return storage;

@@ -29,7 +29,7 @@ namespace {
   throw StorageError(str(what, ": ", std::strerror(code)), path, code);
 }
 
-// What is free on the file system of `path`, for the message of a full disk.
+// Free space on the file system of `path`, for the message of a full disk.
 std::string free_text(const std::string& path) {
   struct statvfs at;
   if (::statvfs(path.c_str(), &at) != 0) return "";
@@ -53,8 +53,8 @@ class PosixOutFile : public OutFile {
     begin_flush();
   }
   bool anywhere() const override { return true; }
-  // Places are chosen once for the whole file. Advice: what fails, a write tells, and what was taken is given
-  // back.
+  // Allocates the whole file at once. This is only advice: a later write reports the failure, and the
+  // allocated space is returned.
   void expect(int64_t bytes) override {
     if (bytes > end_ && ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, end_, bytes - end_) != 0)
       (void)!::ftruncate(fd_.get(), end_);
@@ -94,7 +94,7 @@ class PosixOutFile : public OutFile {
       for (int64_t end = end_; end < offset && !end_.compare_exchange_weak(end, offset);) {}
     }
   }
-  // The device begins with what is there, so that sync() finds little left. Advice: what fails, sync() tells.
+  // Starts writeback early, so that sync() finds little left. This is only advice: sync() reports failures.
   void flush(int64_t from, int64_t bytes) {
     ::sync_file_range(fd_.get(), from, bytes, SYNC_FILE_RANGE_WRITE);
   }
@@ -150,7 +150,7 @@ class HeldLock : public FolderLock {
   Descriptor fd_;  // the kernel releases the flock when the last descriptor goes, also on kill -9
 };
 
-// How the checkpoints behind a link RUN/ckpt go on to be those of RUN: checkpoint.dir wants DIR/NAME/ckpt.
+// How to keep using checkpoints behind a link RUN/ckpt: checkpoint.dir expects DIR/NAME/ckpt.
 std::string way_to_keep(const std::string& link) {
   namespace fs = std::filesystem;
   std::error_code failed;
@@ -168,7 +168,7 @@ std::string way_to_keep(const std::string& link) {
 }
 
 constexpr const char* kNobody = "another process";
-// "process 12 on h1", or nothing yet.
+// "process 12 on h1", or empty before the holder has written it.
 bool is_holder(const std::string& said) {
   return said == kNobody || (said.starts_with("process ") && said.find(" on ") != std::string::npos);
 }
@@ -267,7 +267,7 @@ void FileStorage::sync_folder(const std::string& folder) {
 std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   static std::mutex guard;
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>>
-      held;  // by identity of the lock file, so that spelling plays no part
+      held;  // by device and inode of the lock file, so that the spelling of the path does not matter
   std::lock_guard<std::mutex> hold(guard);
   if (is_link(folder))
     throw StorageError(
@@ -303,7 +303,7 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
                        path, EINVAL);
   std::string who = str("process ", ::getpid(), " on ", host, "\n");
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), who.data(), who.size(), 0) < 0) {
-    // The text only serves the other job's message; the lock holds without it (a full disk, for one).
+    // The text only serves the other job's message; the lock works without it (on a full disk, for example).
   }
   auto mine = std::make_shared<HeldLock>(std::move(fd));
   slot = mine;

@@ -1,4 +1,4 @@
-// FileStorage: Storage over the POSIX file system, with the retries that are safe and no others.
+// FileStorage: Storage on the POSIX file system, which retries only where a retry is safe.
 #pragma once
 
 #include "checkpoint/storage/storage.h"
@@ -10,7 +10,8 @@ namespace lockstep::checkpoint {
 // on FOLDER/.lock, whose text says who holds it.
 class FileStorage : public Storage {
  public:
-  enum class For { owner, others };  // 0600 and 0700 whatever the umask, or as the umask says
+  // owner: 0600 and 0700 regardless of the umask; others: as the umask says
+  enum class For { owner, others };
   explicit FileStorage(For whom = For::owner) : whom_(whom) {}
   Commit commit(const std::string&) const override { return Commit::rename; }
   std::unique_ptr<OutFile> create(const std::string& path) override;
@@ -23,7 +24,7 @@ class FileStorage : public Storage {
   void sync_folder(const std::string& folder) override;
   std::shared_ptr<FolderLock> lock(const std::string& folder) override;
 
-  // The system calls that may do part of the work; tests replace them.
+  // The system calls that may do only part of the work; tests replace them.
   virtual int64_t write_some(int fd, const void* data, size_t bytes, int64_t offset);
   virtual int64_t read_some(int fd, void* out, size_t bytes, int64_t offset);
 

@@ -1,4 +1,4 @@
-// Words over the verbs of Storage: whole texts, whole folders, parts of paths.
+// Helpers on top of Storage: read and write texts, remove folders, split paths.
 #include "checkpoint/storage/storage.h"
 
 #include <cerrno>

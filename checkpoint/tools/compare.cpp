@@ -1,4 +1,4 @@
-// Comparing: facts by key, tensors block by block.
+// Compares two checkpoints: facts by key, tensors block by block.
 #include "checkpoint/tools/compare.h"
 
 #include <algorithm>

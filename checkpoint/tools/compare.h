@@ -1,4 +1,4 @@
-// Two checkpoints beside one another: which tensors differ, where first, and by how much.
+// Compares two checkpoints: which tensors differ, where first, and by how much.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct TensorDifference {
   int64_t differing = 0;        // elements
   std::vector<int64_t> first;   // index of the first of them
   std::string a, b;             // its values, as text that reads back
-  double largest = 0;           // |a - b|, of all elements that differ; infinite where one is no number
+  double largest = 0;           // |a - b|, over all differing elements; infinite when one of them is NaN
   double largest_relative = 0;  // |a - b| / max(|a|, |b|)
 };
 
-// A tensor that only one of them has, or that has another dtype or shape: as text, "" where there is none.
+// A tensor that only one of them has, or whose dtype or shape differs: as text, "" on the side without it.
 struct TypeDifference {
   std::string fqn, a, b;
 };
 
-// What the manifests say of something else than tensors: "step", "mesh", "certificate", "producer", and keys
-// of the config and the run's scalars as "config.optim.lr", "extra.X".
+// Facts of the manifests other than tensors: "step", "mesh", "certificate", "producer", and keys of the
+// config and the run's scalars as "config.optim.lr", "extra.X".
 struct FactDifference {
   std::string name, a, b;
 };
@@ -36,14 +36,13 @@ struct CheckpointDifference {
   std::vector<FactDifference> facts;
   std::vector<TypeDifference> types;
   std::vector<TensorDifference> tensors;  // those that differ, in the order of `a`
-  int64_t compared = 0;                   // tensors that both have alike
+  int64_t compared = 0;                   // tensors that both have with the same type
   bool equal() const { return types.empty() && tensors.empty(); }
 };
 
 // Compares bits: 0 and -0 differ, equal bits of NaN do not. With a `tolerance` above 0, floats count as equal
 // where |a - b| <= tolerance * max(1, |a|, |b|), and NaN equals NaN. Reads both once, through buffers of
-// fixed size. DamagedError as verify_checkpoint's words, for the first chunk whose bytes are not those that
-// were written.
+// fixed size. DamagedError, worded as by verify_checkpoint, for the first damaged chunk.
 CheckpointDifference compare_checkpoints(const std::string& a, const Manifest& of_a, Storage& storage_a,
                                          const std::string& b, const Manifest& of_b, Storage& storage_b,
                                          double tolerance = 0);

@@ -1,4 +1,4 @@
-// Boxes from chunks: one read per chunk where its part is one run there, or nearly one.
+// Reads boxes from chunks: one read per chunk whose part is contiguous there, or nearly so.
 #include "checkpoint/tools/open_shards.h"
 
 #include <cstring>
@@ -11,9 +11,9 @@
 namespace lockstep::checkpoint {
 
 namespace {
-constexpr size_t kOpenFiles = 128;  // of a run with more ranks than these, files are opened again
-// Runs of a chunk that lie apart are read at once where what lies between them is at most this many times
-// their own size; else one by one.
+constexpr size_t kOpenFiles = 128;  // with more ranks than this, files are reopened
+// Separate runs of a chunk are read together if the gaps between them are at most this many times their own
+// size; else one by one.
 constexpr int64_t kWidest = 4;
 }  // namespace
 

@@ -18,8 +18,8 @@ class OpenShards {
   OpenShards(std::string folder, const Manifest& manifest, Storage& storage);
   const std::string& folder() const { return folder_; }
   const InFile& file(const std::string& name);  // DamagedError and VanishedError as open_shard
-  // The elements of `box` of a tensor, row-major and dense, from as many chunks as hold them. Checksums are
-  // of whole chunks and are not looked at.
+  // The elements of `box` of a tensor, row-major and dense, from all chunks that hold them. Checksums cover
+  // whole chunks and are not verified.
   void read(const TensorRecord& tensor, const Box& box, std::byte* out);
 
  private:
@@ -30,12 +30,12 @@ class OpenShards {
   std::vector<std::byte> buffer_;
 };
 
-// A tensor front to back, under the checksums of its chunks, whatever boxes these are.
+// Reads a tensor front to back and verifies the checksums of its chunks, for any split into chunks.
 class TensorStream {
  public:
   TensorStream(OpenShards& shards, const TensorRecord& tensor);
-  // The next block of for_each_block over the whole tensor: each meets its part of a chunk as one run that
-  // follows the run before it.
+  // Reads the next block of for_each_block over the whole tensor. In this order each chunk's bytes arrive
+  // front to back, as its checksum needs.
   void read(const Box& block, std::byte* out);
   void finish();  // DamagedError naming a chunk whose bytes are not those that were written
 

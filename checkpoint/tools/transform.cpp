@@ -50,7 +50,7 @@ std::vector<TensorRecord> weights_of(const Manifest& manifest) {
   return out;
 }
 
-// Adapters of one scale: matrices of another one mean something else.
+// Adapters must have the same scale: their matrices are not comparable otherwise.
 void check_scales(const std::vector<std::string>& step_dirs,
                   const std::vector<std::unique_ptr<Source>>& sources) {
   const auto& tensors = sources[0]->manifest.tensors;
@@ -68,7 +68,7 @@ void check_scales(const std::vector<std::string>& step_dirs,
                           "; average checkpoints of one train.lora.alpha"));
 }
 
-// Every byte under its checksum; the mean is of what was written.
+// Every byte is verified, so the mean is over what was written.
 void check_whole(const std::string& step_dir, Storage& storage) {
   if (const auto problems = verify_checkpoint(step_dir, storage); !problems.empty())
     throw DamagedError(str(step_dir, " is not whole: ", problems[0]));

@@ -1,5 +1,5 @@
-// Checkpoints made of checkpoints: the same state as other ranks would have written it, and the mean of the
-// weights of several.
+// Makes checkpoints from checkpoints: the same state for another mesh, and the mean of several sets of
+// weights.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace lockstep::checkpoint {
 
-// DIR/step-N with the state of a step folder, as the ranks of `mesh` would have written it where tensors lie
-// as `layout_of` says. Every element is read once; the state hash stays, and is compared before anything is
-// committed. DamagedError with what is wrong where the source is not whole; UserError as write_copy.
+// Writes DIR/step-N with the state of a step folder, as the ranks of `mesh` would write it with the layouts
+// of `layout_of`. Every element is read once; the state hash is unchanged and is checked before the commit.
+// DamagedError with the problem when the source is damaged; UserError as write_copy.
 WrittenCopy reshard_checkpoint(const std::string& step_dir, const std::string& dir, const Mesh& mesh,
                                const std::function<Layout(const TensorRecord&)>& layout_of,
                                Storage& from = any_storage(), Storage& to = any_storage());
-// Rows over all ranks of the mesh's data dims, as dp_shard splits them: for a state whose model is not known.
+// Shards rows over all ranks of the mesh's data dims, as dp_shard does: for a state whose model is unknown.
 Layout layout_by_rows(const TensorRecord& tensor, const Mesh& mesh);
 
 struct Averaged {
@@ -25,10 +25,10 @@ struct Averaged {
   std::vector<std::string> as_last;   // of integers: those of the last source
   std::vector<std::string> left_out;  // of the optimizer
 };
-// DIR/step-N (of the last source), written by one rank: of each tensor of floats the mean over all sources,
-// summed in their order in f64 and rounded once; integers as the last has them; nothing of the optimizer.
-// UserError for fewer than two sources, naming a tensor that another source does not have or has otherwise,
-// with both types, and a value that is not finite; DamagedError as reshard_checkpoint.
+// Writes DIR/step-N (N of the last source) on one rank: each float tensor is the mean over all sources,
+// summed in their order in f64 and rounded once; integers come from the last; optimizer state is left out.
+// UserError for fewer than two sources, for a tensor that a source lacks or has with another type (naming
+// both types), and for a value that is not finite. DamagedError as reshard_checkpoint.
 Averaged average_checkpoints(const std::vector<std::string>& step_dirs, const std::string& dir,
                              Storage& from = any_storage(), Storage& to = any_storage());
 

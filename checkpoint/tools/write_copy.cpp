@@ -1,4 +1,4 @@
-// write_copy: the files of all ranks, one after another, then the manifest, then the name.
+// write_copy: writes the files of all ranks in turn, then the manifest, then renames.
 #include "checkpoint/tools/write_copy.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class CopyWriter {
     for (size_t rank = 0; rank < plan_.by_rank.size(); ++rank)
       if (!plan_.by_rank[rank].empty()) write_rank(folder, static_cast<int64_t>(rank));
   }
-  // That write_files() makes, and the manifest.
+  // The files of write_files(), and the manifest.
   std::vector<std::string> files() const {
     std::vector<std::string> out{kManifestName};
     for (size_t rank = 0; rank < plan_.by_rank.size(); ++rank)
@@ -142,7 +142,7 @@ WrittenCopy write_copy(const std::string& dir, const Manifest& facts, const std:
     writer.manifest().state_hash = writer.hash();
     writer.manifest().serial = next_serial(storage, dir);
     lock->check();
-    made.keep();  // from here on it is there
+    made.keep();  // from here on it exists
     commit(storage, dir, name, writer.manifest());
   } catch (...) {
     made.keep();  // the storage itself takes it away

@@ -1,5 +1,5 @@
-// A checkpoint that no run writes: made of another one's facts and of values that a function gives, block by
-// block, as the ranks of a mesh would have written it.
+// Writes a checkpoint outside a run: from another one's facts and values that a function gives block by
+// block, as the ranks of a mesh would write it.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,10 @@ struct WrittenCopy {
   int64_t bytes = 0, files = 0;
 };
 
-// Writes DIR/step-N by the protocol of commit.cpp, with `facts`' step, config, certificate, scalars, mesh and
-// the FQNs, dtypes and shapes of its tensors, which lie as `layouts` say. Nothing larger than a block is
-// held. `hash`: what the state hash must be, or nothing is committed and DamagedError is thrown; "": whatever
-// it is. UserError where DIR holds this step already, or another process holds DIR.
+// Writes DIR/step-N by the protocol of commit.cpp, with the step, config, certificate, scalars, mesh and
+// tensor types of `facts`, split as `layouts` say. At most one block is in memory. `hash`: the required state
+// hash; on a mismatch nothing is committed and DamagedError is thrown ("": any hash). UserError when DIR
+// already has this step, or another process has locked DIR.
 WrittenCopy write_copy(const std::string& dir, const Manifest& facts, const std::vector<Layout>& layouts,
                        const BlockSource& source, const std::string& hash, Storage& storage);
 

@@ -19,14 +19,14 @@
 namespace lockstep::checkpoint::s3 {
 
 namespace {
-constexpr size_t kMostBody = 64 << 20;  // of an answer that is kept as text
+constexpr size_t kMostBody = 64 << 20;  // limit for an answer kept as text
 constexpr long kConnectS = 10, kStandstillS = 30, kLeastS = 10;
-constexpr long kStandstillBytes = 1024;  // a second, below which a transfer stands still
-// The store puts the parts together before it answers, for minutes where they are many and large, and sends
-// a space now and then meanwhile: that is all that shows that it works.
+constexpr long kStandstillBytes = 1024;  // a second; a slower transfer counts as stalled
+// The store joins the parts before it answers, which takes minutes for many large parts. It sends a space now
+// and then, the only sign that it is working.
 constexpr long kCompletingBytes = 1;     // a second
-constexpr long kCompletesS = 600;        // S3 speaks of "several minutes"; beyond this no answer is awaited
-constexpr size_t kLeastRate = 16 << 10;  // bytes a second over the whole of what is sent or read
+constexpr long kCompletesS = 600;        // S3 documents "several minutes"; the request fails after this
+constexpr size_t kLeastRate = 16 << 10;  // bytes a second, averaged over the whole transfer
 
 // CompleteMultipartUpload.
 bool completes(const Request& request) { return request.method == "POST" && request.query.count("uploadId"); }
@@ -39,7 +39,7 @@ std::string sha256(std::string_view body) {
   return hex;
 }
 
-// A transfer on its way: what is sent, and what has come.
+// A transfer in progress: what remains to send, and what has arrived.
 struct Transfer {
   const Request& request;
   CURL* handle;
@@ -79,7 +79,8 @@ struct Transfer {
   static size_t head(char* from, size_t size, size_t count, void* self) {
     auto& one = *static_cast<Transfer*>(self);
     const std::string_view line(from, size * count);
-    if (line.starts_with("HTTP/")) one.response.headers.clear();  // of an answer before the last one
+    // drop those of an earlier answer (redirect, 100)
+    if (line.starts_with("HTTP/")) one.response.headers.clear();
     if (const size_t colon = line.find(':'); colon != std::string_view::npos) {
       std::string name(line.substr(0, colon));
       std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -90,7 +91,7 @@ struct Transfer {
 };
 }  // namespace
 
-// Handles that wait for the next request, with their connections.
+// Idle handles for later requests, with their connections.
 struct Client::Handles {
   std::mutex guard;
   std::vector<CURL*> idle;
@@ -113,7 +114,7 @@ struct Client::Handles {
 
 struct Client::Attempt {
   Response response;
-  std::string cause;       // "": an answer came
+  std::string cause;       // "": an answer arrived
   bool unreached = false;  // no connection was made
 };
 
@@ -141,7 +142,7 @@ Client::Attempt Client::once(const Request& request) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectS);
-  // An answer that drips stands still, and one that never ends is none.
+  // A trickle of bytes counts as stalled, and an endless answer as none.
   const long patience = std::max(1L, static_cast<long>(settings_.patience_s));
   set(CURLOPT_LOW_SPEED_LIMIT, completes(request) ? kCompletingBytes : kStandstillBytes);
   set(CURLOPT_LOW_SPEED_TIME, std::min(kStandstillS, patience));
@@ -152,7 +153,7 @@ Client::Attempt Client::once(const Request& request) {
   set(CURLOPT_AWS_SIGV4, signer.c_str());
   set(CURLOPT_USERNAME, settings_.access_key.c_str());
   set(CURLOPT_PASSWORD, settings_.secret_key.c_str());
-  // TLS protects the bytes on its own; elsewhere the signature covers them.
+  // TLS already protects the bytes; without TLS the signature covers them.
   const bool covered = !settings_.url(request.at.bucket).starts_with("https://");
   std::vector<std::string> lines = request.headers;
   lines.push_back("x-amz-content-sha256: " + (covered ? sha256(request.body) : "UNSIGNED-PAYLOAD"));

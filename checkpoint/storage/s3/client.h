@@ -1,4 +1,4 @@
-// Requests to an S3 object store, signed, repeated where that may help, for a bounded time. Over libcurl.
+// Sends signed requests to an S3 object store over libcurl, with bounded retries.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,12 @@ class Client {
   ~Client();
   const Settings& settings() const { return settings_; }
 
-  // The store's answer, whatever it is, but one that may pass: 5xx, 429, a connection that broke or stood
-  // still. Those are tried again, after 0.1, 0.2, ... at most 5 s, until the patience is used up; then
-  // StorageError with the last cause. An endpoint that never answered is asked three times. StorageError
-  // without credentials. Safe for several threads.
+  // The store's answer, of any status except transient failures: 5xx, 429, a broken or stalled connection.
+  // Those are retried after 0.1, 0.2, ... at most 5 s, until the patience runs out; then StorageError with
+  // the last cause. An endpoint that never answered is tried three times. StorageError without credentials.
+  // Safe for several threads.
   Response send(const Request& request);
-  // The same; StorageError in words (words.h) for an answer that is not good.
+  // The same, but throws a StorageError (words.h) for an answer with an error status.
   Response must(const Request& request);
 
  private:

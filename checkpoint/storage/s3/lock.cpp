@@ -1,4 +1,4 @@
-// The lock's text, its renewal, and when another's is taken over.
+// The S3 lock: its text, its renewal, and the takeover of a dead holder's lock.
 #include "checkpoint/storage/s3/lock.h"
 
 #include <curl/curl.h>
@@ -22,7 +22,7 @@
 namespace lockstep::checkpoint::s3 {
 
 namespace {
-// When a process of this machine started, in ticks; "" where there is none of this id.
+// Start time of a process of this machine, in ticks; "" when no process has this id.
 std::string start_of(int64_t pid) {
   std::ifstream file(str("/proc/", pid, "/stat"));
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -32,7 +32,7 @@ std::string start_of(int64_t pid) {
   return words.size() > 19 ? words[19] : "";
 }
 
-// This machine since it started, and the numbers that its processes go by: equal where ids can be compared.
+// Boot id and PID namespace of this machine: if two are equal, their process ids can be compared.
 std::string machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
@@ -41,7 +41,7 @@ std::string machine() {
   return str(boot, " ", std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string());
 }
 
-// "process 7 on HOST", then what tells whether it lives, then a number that no other lock has.
+// "process 7 on HOST", then data to check whether it is alive, then a unique number.
 std::string lock_text() {
   char host[128] = "";
   ::gethostname(host, sizeof host - 1);
@@ -91,7 +91,7 @@ class HeldObject : public FolderLock {
     if (lost_) return;
     try {
       client_.send({.what = "remove", .method = "DELETE", .at = at_, .headers = {"if-match: " + etag_}});
-    } catch (const std::exception&) {}  // it ends with its lease
+    } catch (const std::exception&) {}  // it expires with its lease
   }
   void check() const override {
     const double lease = client_.settings().lease_s;
@@ -111,7 +111,7 @@ class HeldObject : public FolderLock {
     while (!wake_.wait_for(hold, period, [this] { return over_; })) {
       hold.unlock();
       try {
-        const std::string text = str(text_, "renewed ", ++renewals, "\n");  // another text has another tag
+        const std::string text = str(text_, "renewed ", ++renewals, "\n");  // a new text gives a new ETag
         const Response put = client_.send(
             {.what = "renew", .method = "PUT", .at = at_, .headers = {"if-match: " + etag_}, .body = text});
         if (put.good())
@@ -133,8 +133,8 @@ class HeldObject : public FolderLock {
 
   Client& client_;
   const Address at_;
-  const std::string text_;  // how the object begins, which no other lock does
-  std::string etag_;        // of the renewing thread while it runs
+  const std::string text_;  // the object's first bytes, unique to this lock
+  std::string etag_;        // owned by the renewing thread while it runs
   std::atomic<double> renewed_;
   std::atomic<bool> lost_ = false;
   std::mutex guard_;
@@ -152,7 +152,7 @@ std::unique_ptr<FolderLock> held_by_me(Client& client, const Address& at, const 
 std::unique_ptr<FolderLock> take_lock(Client& client, const Address& at, const std::string& folder) {
   const std::string mine = lock_text();
   const double lease = client.settings().lease_s;
-  std::string seen;  // the tag of the lock that is waited for
+  std::string seen;  // the ETag of the lock being waited for
   auto write = [&](const std::string& condition) {
     return Request{.what = "lock", .method = "PUT", .at = at, .headers = {condition}, .body = mine};
   };
@@ -162,7 +162,7 @@ std::unique_ptr<FolderLock> take_lock(Client& client, const Address& at, const s
     if (put.good()) return held_by_me(client, at, mine, put);
     if (put.status != 412 && put.status != 409) throw refusal(request, put, client.settings());
     const Response there = client.send({.what = "read", .method = "GET", .at = at});
-    if (there.status == 404) continue;  // given back meanwhile
+    if (there.status == 404) continue;  // released during the wait
     if (!there.good()) throw refusal({.what = "read", .method = "GET", .at = at}, there, client.settings());
     const std::string tag = there.header("etag");
     if (there.body.starts_with(mine)) return held_by_me(client, at, mine, there);  // the answer was lost

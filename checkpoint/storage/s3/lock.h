@@ -1,4 +1,4 @@
-// A lock that is an object: made where there is none, renewed while it is held, taken from who is dead.
+// A lock stored as an object: created if absent, renewed while it is held, and taken over from a dead holder.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace lockstep::checkpoint::s3 {
 
-// Writes `at` on the condition that it is not there, and renews it four times in a lease, each time on the
-// condition that it is as this process wrote it. One that is there is taken over where its process has ended
-// on this machine, or where it was not renewed for a lease; ages are differences of the store's own times.
-// It is waited for until it is renewed or old enough: then StorageError with code EWOULDBLOCK, naming the
-// holder. Removed when it is given back.
+// Writes `at` only if it does not exist, and renews it four times per lease, each time only if it is
+// unchanged. An existing lock is taken over if its process has ended on this machine, or if it was not
+// renewed for a lease; ages are differences of the store's own times. Waits until an existing lock is old
+// enough or renewed; a renewed one gives a StorageError with code EWOULDBLOCK, naming the holder. The object
+// is removed on release.
 std::unique_ptr<FolderLock> take_lock(Client& client, const Address& at, const std::string& folder);
 
 }  // namespace lockstep::checkpoint::s3

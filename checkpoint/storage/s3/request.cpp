@@ -1,4 +1,4 @@
-// Answers: headers, and the words of an error.
+// S3 answers: parses headers and error texts.
 #include "checkpoint/storage/s3/request.h"
 
 #include "core/base/text.h"

@@ -1,4 +1,4 @@
-// What is asked of an S3 object store, and what it answers.
+// A request to an S3 object store, and its answer.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,14 @@
 namespace lockstep::checkpoint::s3 {
 
 struct Request {
-  std::string what;    // "write", "read": for messages, with the path behind it
+  std::string what;    // "write", "read": for messages, followed by the path
   std::string method;  // GET, HEAD, PUT, POST, DELETE
   Address at;
   std::map<std::string, std::string> query = {};
   std::vector<std::string> headers = {};  // "name: value", names in lower case
   std::string_view body = {};             // of PUT and POST; outlives the request
-  std::byte* into = nullptr;              // where the body of a good answer goes; else Response::body
+  // receives the body of a successful answer; else Response::body does
+  std::byte* into = nullptr;
   size_t into_bytes = 0;
 };
 struct Response {

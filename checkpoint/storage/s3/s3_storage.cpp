@@ -1,4 +1,4 @@
-// The verbs of Storage over requests.
+// S3Storage: implements Storage with S3 requests.
 #include "checkpoint/storage/s3/s3_storage.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class ObjectIn : public InFile {
   const std::string etag_;
 };
 
-// The keys below a prefix, page by page; of a prefix with `delimiter` "/" folders by their first part.
+// The keys below a prefix, page by page; with `delimiter` "/", folders appear once, by their first part.
 struct Page {
   std::vector<std::string> keys, folders;
   std::string next;
@@ -92,7 +92,7 @@ std::unique_ptr<InFile> S3Storage::open(const std::string& path) {
   const Request request{.what = "open", .method = "HEAD", .at = at};
   const Response there = client_.send(request);
   if (!there.good()) {
-    page_of(client_, at, "", 1, "");  // an answer to HEAD has no body: this one says what else is wrong
+    page_of(client_, at, "", 1, "");  // an answer to HEAD has no body: a listing reports the actual error
     throw refusal(request, there, client_.settings());
   }
   const auto bytes = whole_number(there.header("content-length"));
@@ -154,7 +154,7 @@ void S3Storage::remove(const std::string& path) {
   client_.must({.what = "remove", .method = "DELETE", .at = object_of(path)});
 }
 
-// Trouble here costs room in the store and nothing else.
+// A failure here only wastes space in the store.
 void S3Storage::give_up_uploads(const Address& folder) try {
   const Response got = client_.must({.what = "list unfinished uploads of",
                                      .method = "GET",

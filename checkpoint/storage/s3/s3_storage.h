@@ -9,9 +9,9 @@
 
 namespace lockstep::checkpoint::s3 {
 
-// Objects appear whole, so a checkpoint is there when its manifest is (Commit::manifest_last). A folder is
-// what keys have in common: there when something lies in it. A file that is open reads the object as it was,
-// or fails with ESTALE where it was replaced, ENOENT where it was removed.
+// Objects appear atomically, so a checkpoint exists when its manifest does (Commit::manifest_last). A folder
+// is a common prefix of keys: it exists while it has an object. An open file reads the object as it was when
+// opened, or fails with ESTALE if it was replaced and ENOENT if it was removed.
 class S3Storage : public Storage {
  public:
   explicit S3Storage(Settings settings) : client_(std::move(settings)) {}
@@ -24,7 +24,8 @@ class S3Storage : public Storage {
   void make_folders(const std::string&) override {}
   void remove(const std::string& path) override;
   void sync_folder(const std::string&) override {}
-  // The object FOLDER/.lock (lock.h). Whoever gets it gives up what uploads in parts were left below it.
+  // The object FOLDER/.lock (lock.h). The process that gets it aborts the unfinished multipart uploads below
+  // the folder.
   std::shared_ptr<FolderLock> lock(const std::string& folder) override;
 
  private:

@@ -1,4 +1,4 @@
-// Uploads: one PUT, or parts and the list of them.
+// S3 uploads: one PUT, or a multipart upload.
 #include "checkpoint/storage/s3/upload.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Upload::~Upload() {
   if (closed_ || id_.empty()) return;
   try {
     client_.send({.what = "give up", .method = "DELETE", .at = at_, .query = {{"uploadId", id_}}});
-  } catch (const std::exception&) {}  // the next holder of the lock gives it up
+  } catch (const std::exception&) {}  // the next holder of the lock aborts it
 }
 
 size_t Upload::part_bytes() const {
@@ -88,7 +88,7 @@ void Upload::complete() {
     const Response there = client_.send({.what = "look at", .method = "HEAD", .at = at_});
     if (there.good() && there.header("content-length") == str(written_)) return;
   }
-  if (done.good()) done.status = 500;  // an error under a good status
+  if (done.good()) done.status = 500;  // an error with a success status
   throw refusal(request, done, client_.settings());
 }
 

@@ -1,4 +1,4 @@
-// A file on its way into an object store: in one request, or in parts that travel side by side.
+// Uploads a file to an object store: in one request, or in parts sent in parallel.
 #pragma once
 
 #include <deque>
@@ -12,15 +12,15 @@
 
 namespace lockstep::checkpoint::s3 {
 
-// Nothing is seen of the object before close(), which makes it whole at once, in the place of one that had
-// its name. Not closed: nothing is kept. Holds at most kSideBySide + 1 parts in memory; parts grow with the
-// file, so that the ten thousand that a store takes are enough for most of a tebibyte.
+// The object is invisible until close(), which creates or replaces it atomically. Without close() nothing is
+// kept. Holds at most kSideBySide + 1 parts in memory. Parts grow with the file, so that a store's limit of
+// ten thousand parts suffices for most of a tebibyte.
 class Upload : public OutFile {
  public:
   Upload(Client& client, Address at) : client_(client), at_(std::move(at)) {}
   ~Upload() override;
   void write(const void* data, size_t bytes) override;
-  void sync() override {}  // close() returns when the store has the object
+  void sync() override {}  // close() returns once the store has the object
   void close() override;
   int64_t bytes() const override { return written_; }
 
@@ -34,7 +34,7 @@ class Upload : public OutFile {
 
   Client& client_;
   const Address at_;
-  std::string id_;  // of the upload in parts; "": there is none
+  std::string id_;  // of the multipart upload; "": none
   std::string part_;
   std::deque<std::future<std::string>> under_way_;  // of the last parts
   std::vector<std::string> etags_;                  // of those before

@@ -1,4 +1,4 @@
-// Refusals in words.
+// Error messages for refusals of an S3 store.
 #include "checkpoint/storage/s3/words.h"
 
 #include <cerrno>
@@ -11,7 +11,7 @@ namespace lockstep::checkpoint::s3 {
 namespace {
 std::string failed(const Request& request) { return str("cannot ", request.what, " ", path_of(request.at)); }
 
-// Of a store's own text as much as a message takes, without control characters.
+// The store's own text, shortened for a message, without control characters.
 std::string said(const Response& response) {
   const std::string text = response.message();
   return text.empty() ? "" : str(": ", shortened(one_line(text), 200));

@@ -1,4 +1,4 @@
-// What an S3 object store refused, in words: what was asked, both values, the way out.
+// Error messages of S3 requests: what was requested, both values, and the way out.
 #pragma once
 
 #include "checkpoint/storage/s3/request.h"
@@ -6,11 +6,10 @@
 
 namespace lockstep::checkpoint::s3 {
 
-// StorageError of an answer that is not good. Its code: ENOENT where there is no such object, EACCES where
-// these credentials may not, ENODEV where there is no such bucket, ESTALE where a condition did not hold,
-// else EIO.
+// StorageError for an answer with an error status. Code: ENOENT for a missing object, EACCES when the
+// credentials lack permission, ENODEV for a missing bucket, ESTALE for a failed condition, else EIO.
 StorageError refusal(const Request& request, const Response& response, const Settings& settings);
-// Of an endpoint that does not answer: what was tried, how often, for how long.
+// For an endpoint that does not answer: what was tried, how often, and for how long.
 StorageError unanswered(const Request& request, const std::string& cause, int tries, double seconds,
                         const Settings& settings);
 StorageError no_credentials(const Request& request, const Settings& settings);

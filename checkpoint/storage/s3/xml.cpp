@@ -1,4 +1,4 @@
-// XML, by expat's events: bounded in depth and elements, and nothing calls itself.
+// Parses XML with expat's events: depth and element count are bounded, and there is no recursion.
 #include "checkpoint/storage/s3/xml.h"
 
 #include <expat.h>
@@ -18,7 +18,7 @@ struct Reader {
   Element document;
   std::vector<Element> open;
   size_t elements = 0;
-  std::string refused;  // why reading was ended
+  std::string refused;  // why parsing stopped
 
   void refuse(const std::string& why) {
     refused = why;

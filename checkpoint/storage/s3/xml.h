@@ -12,8 +12,8 @@ struct Element {
   // The text of the first child of this name; "" without one.
   std::string text_of(const std::string& child) const;
 };
-// The root. StorageError, naming `path`, for a text that is no XML, declares a type of documents of its own,
-// or has more elements, or deeper ones, than an answer has.
+// The root. StorageError, naming `path`, for text that is not XML, that declares a document type, or that has
+// too many or too deeply nested elements.
 Element parse(const std::string& xml, const std::string& path);
 
 }  // namespace lockstep::checkpoint::s3
