@@ -1,4 +1,4 @@
-// The supervisor's loop around one group of processes.
+// Runs one attempt on one host: the supervisor's loop over the processes of its ranks.
 #include "launcher/supervise/attempt.h"
 
 #include <poll.h>
@@ -31,9 +31,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// How long the other ranks may live on: after one has recorded an error and has not left; after one has left
-// with an error of its own, so that they can say theirs; after one has left with code 0 out of the middle of
-// MPI, where all may be leaving.
+// How long the other ranks may continue: after one recorded an error but has not exited; after one exited
+// with an error, so that the others can report theirs; after one exited with code 0 without MPI_Finalize,
+// when all may be exiting.
 constexpr double kAfterError = 5, kAfterExit = 1, kAfterEarly = 1;
 
 class Attempt {
@@ -48,7 +48,7 @@ class Attempt {
     if (command.nproc > 1) server_.emplace(command.nproc);
     for (int64_t rank = 0; rank < command.nproc; ++rank) start(command, rank);
   }
-  ~Attempt() { kill_ranks(); }  // of a start that failed halfway
+  ~Attempt() { kill_ranks(); }  // after a start that failed halfway
 
   AttemptFacts run() {
     while (facts_.ends.size() < ranks_.size()) {
@@ -85,14 +85,15 @@ class Attempt {
     std::vector<pollfd> fds;
     for (const auto& rank : ranks_)
       if (!rank->ended()) fds.insert(fds.end(), {{rank->out_fd(), POLLIN, 0}, {rank->err_fd(), POLLIN, 0}});
-    poll(fds.data(), fds.size(), 20);  // the end of a rank interrupts it (SIGCHLD)
+    poll(fds.data(), fds.size(), 20);  // SIGCHLD of a finished rank interrupts it
     bool said = false, closed = false;
     for (const auto& fd : fds) said |= (fd.revents & POLLIN) != 0, closed |= (fd.revents & POLLHUP) != 0;
     if (closed && !said) poll(nullptr, 0, 5);  // a rank that closed its output, or is ending
     echo(false);
   }
 
-  // What a rank says before its log is open comes through its pipes; on rank 0's, the progress line.
+  // Output of a rank before its log is open comes through its pipes; rank 0's pipe also carries the progress
+  // line.
   void echo(bool rest) {
     for (size_t i = 0; i < ranks_.size(); ++i) {
       const auto rank = static_cast<int64_t>(i);
@@ -113,7 +114,8 @@ class Attempt {
 
   void err_line(int64_t rank, const std::string& text) {
     std::string line = text;
-    if (auto record = parse_error_record_line(text, &line)) {  // of a rank that cannot write its record
+    // from a rank that cannot write its record file
+    if (auto record = parse_error_record_line(text, &line)) {
       told_records_.push_back(*record);
       if (error_since_ == 0) error_since_ = steady_seconds();
       if (line.empty()) return;
@@ -135,7 +137,7 @@ class Attempt {
       const bool hard = WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT &&
                         WTERMSIG(status) != SIGUSR1;
       if (hard)
-        kill_ranks();  // its peers cannot know, and would wait for it
+        kill_ranks();  // its peers would wait for it
       else if (status != 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == kExitStopped))
         sooner(end_at_, steady_seconds() + kAfterExit);
       else if (server_ && !server_->left(rank))
@@ -169,7 +171,7 @@ class Attempt {
 
   void obey_stop() {
     if (!stop_.look([this] { return late_->slow(); })) return;
-    const bool gone = !fs::exists(log_dir_);  // and with it the word that a rank is ready
+    const bool gone = !fs::exists(log_dir_);  // and with it the files that mark ranks as ready
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (told_.count(i) || ranks_[i]->ended()) continue;
       const bool ready = gone || fs::exists(worker_file(log_dir_, static_cast<int64_t>(i)));
@@ -205,8 +207,8 @@ class Attempt {
   Leftovers leftovers_;
   std::optional<RankServer> server_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
-  std::set<size_t> told_;                  // ranks that got the stop signal
-  std::vector<ErrorRecord> told_records_;  // by lines of ranks instead of files
+  std::set<size_t> told_;                  // ranks that were sent the stop signal
+  std::vector<ErrorRecord> told_records_;  // that came as output lines instead of files
   std::vector<Early> early_;
   bool killing_ = false;
   double error_since_ = 0, looked_ = 0, end_at_ = 0;

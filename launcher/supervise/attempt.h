@@ -1,5 +1,5 @@
-// One attempt: starts the ranks, echoes them, forwards signals, and returns when the last process below this
-// one has gone.
+// One attempt: starts the ranks, echoes their output, forwards signals, and returns when the last descendant
+// process has ended.
 #pragma once
 
 #include <string>
@@ -11,22 +11,23 @@
 
 namespace lockstep::launcher {
 
-// Runs the ranks to their end. What `stop` says they are told by SIGUSR1, or they are killed for it. When a
-// rank fails, the others are ended. The processes below this one are gone on return, and so is the memory
-// that they shared. UserError when the program cannot be started.
+// Runs the ranks to their end. SIGUSR1 passes a request of `stop` to the ranks; if need be they are killed.
+// When a rank fails, the others are ended. On return all descendant processes and their shared memory are
+// gone. UserError when the program cannot be started.
 class StopRequest;
 AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, StopRequest& stop,
                          Console& console);
 
-// What ranks left when they ended, into `facts`: records of errors in their folder and those `told` by other
-// ways, which their logs get, too; how many stopped with their state saved and why, how far they came, and
-// whether they disagree.
+// Adds to `facts` what ended ranks left: error records of the folder, and those in `told` that came as output
+// lines (also appended to the ranks' logs); how many ranks stopped with their state saved and why; the
+// furthest step; any disagreement.
 class LateWatch;
 void read_what_ranks_left(AttemptFacts& facts, const std::string& log_dir,
                           const std::vector<ErrorRecord>& told, const LateWatch& late,
                           const StopRequest& stop);
 
-// The last step that a rank began, from its flight record; -1 where there is none.
+// The last step that a rank began, from its flight record (the mapped file progress-R, which outlives the
+// process); -1 without one.
 int64_t last_step(const std::string& log_dir, int64_t rank);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// The rules of the root cause.
+// Decides the root cause of a finished attempt.
 #include "launcher/supervise/cause.h"
 
 #include <string.h>
@@ -51,15 +51,14 @@ bool asks_to_end(int signal) {
   return signal == SIGUSR1 || signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
 }
 
-// What a program may say with its exit code, in the words of trainrun's own; any other code is the program's
-// own business.
+// Exit codes of trainrun that a program may use with the same meaning; any other code is private to the
+// program.
 bool is_documented(int code) {
   return code == kExitProgram || code == kExitUser || code == kExitInternal || code == kExitPeer;
 }
 
-// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it.
-// Wrong input before the first step is wrong for all of them.
-// The length of those words; 0: there are none.
+// An error that ranks agreed on names its rank itself ("rank 2: disk full"), and every rank records it. Wrong
+// input before the first step is wrong for all ranks. Returns the length of that prefix; 0 without one.
 size_t agreed(const std::string& message) {
   const auto found = find_sentence(message, "rank #: ");
   return found && found->begin == 0 ? found->end : 0;
@@ -83,12 +82,12 @@ std::string record_text(const ErrorRecord& record, const AttemptFacts& facts) {
                         : "",
               message = record.message;
   if (const size_t end = agreed(message)) who = message.substr(0, end), message = message.substr(end);
-  if (record.wrong) who.clear();  // it names ranks itself, whoever of them told it first
+  if (record.wrong) who.clear();  // the message names ranks itself, so the reporting rank does not matter
   return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ",
              message_at_step(record, message));
 }
-// Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may
-// quote it: it is told once. The logs of the ranks hold all.
+// Ranks that read the same input all find the same fault, and peers of a rank that throws may quote it: it is
+// reported once. The ranks' logs have every report.
 bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
   if (const size_t end = agreed(record.message); record.kind == "PeerError" && end)
     if (told.message.find(record.message.substr(end)) != std::string::npos) return true;
@@ -119,7 +118,7 @@ AttemptOutcome killed(const AttemptFacts& facts) {
 // The first rank that ended in each way.
 struct FirstEnds {
   const RankEnd* death = nullptr;
-  const RankEnd* asked = nullptr;   // by the signal that the user sent
+  const RankEnd* asked = nullptr;   // killed by the signal that the user sent
   const RankEnd* early = nullptr;   // with code 0
   const RankEnd* failed = nullptr;  // with another code
   bool stopped = false;             // some rank stopped on request, its state saved
@@ -142,7 +141,8 @@ FirstEnds first_ends(const AttemptFacts& facts) {
   }
   return out;
 }
-// Of PeerErrors the one that says who computed wrong: a rank that leaves with it is missed by others.
+// Among PeerErrors, prefers the one that names ranks which computed wrong: their exit causes the other
+// PeerErrors.
 const ErrorRecord* first_record(const AttemptFacts& facts, bool of_peers) {
   for (const auto& record : facts.records)
     if (of_peers && record.wrong) return &record;
@@ -151,14 +151,15 @@ const ErrorRecord* first_record(const AttemptFacts& facts, bool of_peers) {
   return nullptr;
 }
 
-// What ended the attempt, in the order that the header states. Returns the record that tells it, if one does.
+// Finds what ended the attempt, in the order that the header states. Returns the record that describes it, if
+// any.
 const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
   const FirstEnds ends = first_ends(facts);
   auto where = [&](const RankEnd& end) {
     std::string place = facts.where ? facts.where(end.rank) : "";
     return place.empty() ? "" : "; " + place;
   };
-  // What a program said that failed before it was among the ranks: the error of an import, of a file.
+  // The last output of a program that failed before it joined the ranks, such as an import or file error.
   auto last_words = [&](const RankEnd& end) {
     const auto said = facts.last_words.find(end.rank);
     return said == facts.last_words.end() ? "" : str("; its last line: ", shortened(said->second, 300));

@@ -1,4 +1,4 @@
-// From what is known of a finished attempt to its root cause and its exit code.
+// Derives the root cause and exit code of a finished attempt from the known facts.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct RankEnd {
 // Everything that is known when the last process of an attempt has ended.
 struct AttemptFacts {
   int64_t nproc = 1;
-  std::vector<RankEnd> ends;  // in the order in which they were met; empty where ranks are threads
+  std::vector<RankEnd> ends;  // in the order of discovery; empty when ranks are threads
   std::vector<ErrorRecord> records;
   int64_t stopped_ranks = 0;  // ranks that stopped on request, their state saved where they began a step
   int stop_signal = 0;        // what the user sent to trainrun, SIGTERM where its own limit of time was over;
@@ -35,16 +35,16 @@ struct AttemptFacts {
   bool killed = false;         // trainrun killed the group: second signal, or the grace was over
   int64_t furthest_step = -1;  // that a rank of the attempt began; -1 where none said so
   std::map<int64_t, std::string> last_words;  // the last line on stderr of a rank before it had a log
-  std::string not_started;              // of several hosts: why their launcher ended without a word of a rank
-  std::vector<std::string> lost_hosts;  // hosts whose connection was lost
-  std::function<std::string(int64_t)> host;   // of a rank; "" on one host. Not set: one host
+  std::string not_started;                    // on several hosts: why mpirun ended before any rank reported
+  std::vector<std::string> lost_hosts;        // hosts whose connection was lost
+  std::function<std::string(int64_t)> host;   // of a rank; "" or unset on one host
   std::function<std::string(int64_t)> where;  // "step 60, in all_reduce #12" for a rank; "" when not known
 };
 
 struct AttemptOutcome {
   int exit_code = 0;
   bool restartable = false;
-  std::optional<WrongRanks> wrong;  // who computed wrong: what follows is not a restart of all
+  std::optional<WrongRanks> wrong;  // the ranks that computed wrong; the run restarts without them, if at all
   std::vector<int64_t> dead;        // ranks that died by a signal
   bool unbegun = false;             // stopped on request before any step: nothing is new to save
   std::string cause;                // "" when all is well

@@ -1,4 +1,4 @@
-// The program, its environment, and why each variable is there.
+// Builds the command and environment of a rank, and states why each variable is set.
 #include "launcher/supervise/command.h"
 
 #include <unistd.h>
@@ -61,12 +61,11 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
     out.variables.emplace_back("LOCKSTEP_VERIFY_COLLECTIVES", options.verify_collectives);
   out.variables.insert(out.variables.end(), options.variables.begin(), options.variables.end());
   if (options.profile > 0) out.variables.emplace_back("LOCKSTEP_PROFILE", str(options.profile));
-  // On cores that are shared, a thread that spins long at the end of a parallel loop keeps the one that it
-  // waits for from running.
+  // On shared cores, a thread that spins at the end of a parallel loop takes the core from the thread it
+  // waits for.
   if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY"))
     out.variables.emplace_back("GOMP_SPINCOUNT", "10000");
-  // A launch within a launch: what an outer mpirun or srun said of this process is not true of the ranks
-  // below it.
+  // A nested launch: the variables of an outer mpirun or srun describe this process, not its ranks.
   out.without = {
       "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",  "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_", "RANK",
       "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE"};
@@ -74,7 +73,7 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
   out.argv = options.worker;
   out.heeds_stop = options.heeds_stop;
   if (nproc == 1 && !options.hosts.several()) return out;
-  // What the user says of MPI's transports holds: OMPI_MCA_btl=self,tcp forces TCP.
+  // The user's choice of MPI transports takes precedence: OMPI_MCA_btl=self,tcp forces TCP.
   auto unless_set = [&](const char* name, const char* value) {
     if (!std::getenv(name)) out.variables.emplace_back(name, value);
   };
@@ -85,15 +84,15 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
     start_by_mpirun(out, options, log_dir);
     return out;
   }
-  unless_set("OMPI_MCA_btl", "self,vader");  // shared memory alone: no rank listens anywhere
+  unless_set("OMPI_MCA_btl", "self,vader");  // shared memory only: no rank listens on a port
   unless_set("OMPI_MCA_btl_tcp_if_include", "lo");
   unless_set("NCCL_SOCKET_IFNAME",
-             "lo");  // NCCL's ranks find one another over a socket, which would listen on the network
-  // Threads are counted here: no rank is bound to cores.
+             "lo");  // NCCL ranks connect over a socket, which would otherwise listen on the network
+  // trainrun chooses the thread count, so ranks are not bound to cores.
   out.variables.emplace_back("OMPI_MCA_hwloc_base_binding_policy", "none");
   out.variables.emplace_back("OMPI_MCA_orte_bound_at_launch", "1");
-  // Open MPI takes a process for a world of one unless it has a daemon; it reads the name of it alone, and
-  // asks the PMIx server.
+  // Without a daemon Open MPI treats a process as a world of one. It only reads the daemon's name, then asks
+  // the PMIx server.
   out.variables.emplace_back("OMPI_MCA_orte_local_daemon_uri", "0.0;tcp://127.0.0.1:9");
   return out;
 }
@@ -118,7 +117,7 @@ std::string text(const LaunchCommand& command) {
   for (size_t i = 0; i < command.argv.size(); ++i) {
     const std::string& word = command.argv[i];
     const bool flag = i > 0 && word.size() > 1 && word[0] == '-';
-    const bool program = i > 1 && command.argv[i - 2] == "-x";  // behind mpirun's last flag
+    const bool program = i > 1 && command.argv[i - 2] == "-x";  // after mpirun's last flag
     out += str(i == 0                                         ? ""
                : command.hosts.several() && (flag || program) ? str(next, "  ")
                                                               : " ",

@@ -24,7 +24,7 @@ Console::Console(std::FILE* out) : out_(out), columns_(0) {
 Console::~Console() { live(""); }
 
 namespace {
-// Without the "erase to the end of the line" that a program writes for a terminal of its own.
+// Strips the "erase to end of line" code that a program writes for its own terminal.
 std::string bare(std::string text) {
   constexpr std::string_view kErase = "\033[K";
   if (text.size() >= kErase.size() && text.compare(text.size() - kErase.size(), kErase.size(), kErase) == 0)
@@ -69,7 +69,7 @@ bool LineCutter::next(Piece& piece) {
   size_t end = pending_.find_first_of("\r\n");
   if (end == std::string::npos) return false;
   if (pending_[end] == '\r' && end + 1 < pending_.size() &&
-      pending_[end + 1] == '\n') {  // a line that ends as on Windows
+      pending_[end + 1] == '\n') {  // a Windows line ending
     piece = {pending_.substr(0, end), false};
     pending_.erase(0, end + 2);
     return true;

@@ -1,4 +1,4 @@
-// What the user sees of the ranks: complete lines, prefixed by rank, and below them one live line that is
+// Console: shows the ranks' output as complete lines, prefixed by rank, and below them one live line that is
 // rewritten.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace lockstep::launcher {
 
-// A warning of trainrun's own, "trainrun: warning: text" on stderr: what the user may want to change, though
-// the run goes on. What ranks warn of goes through logs::warn.
+// trainrun's own warning, "trainrun: warning: text" on stderr: something the user may want to change although
+// the run continues. Ranks warn through logs::warn.
 void warn_user(const std::string& text);
 
 class Console {
@@ -50,7 +50,7 @@ class LineCutter {
   };
   void add(const char* data, size_t size) { pending_.append(data, size); }
   bool next(Piece& piece);  // false when no complete piece is left
-  std::string rest();       // what is left without an end, and clears it
+  std::string rest();       // the incomplete rest, which is then cleared
 
  private:
   std::string pending_;
@@ -65,9 +65,8 @@ class LogTail {
   LogTail(const LogTail&) = delete;
   LogTail& operator=(const LogTail&) = delete;
   LogTail& operator=(LogTail&&) = delete;
-  // Adds what was appended since the last call; a file that does not exist yet is empty. When another file
-  // has come in its place (RankLog), that one is followed from the next call on, so that what is still
-  // written into the old one while it is renamed is read.
+  // Adds the bytes appended since the last call; a missing file counts as empty. After RankLog replaces the
+  // file, the next call switches to the new one, so that late writes to the old file are still read.
   void read(LineCutter& into);
 
  private:

@@ -1,4 +1,4 @@
-// The environment of a worker, and the error records of an attempt.
+// Reads a worker's environment; writes and reads the error records of an attempt.
 #include "launcher/supervise/contract.h"
 
 #include <fcntl.h>
@@ -86,7 +86,7 @@ std::optional<WrongRanks> wrong_of(const Json& record) {
   return WrongRanks{json.value("ranks", std::vector<int64_t>()), json.value("leave_out", false),
                     json.value("devices", std::string())};
 }
-// Nothing where a field is of another type: it is no record of ours.
+// nullopt when a field has another type: the file is not an error record.
 std::optional<ErrorRecord> record_of(const Json& json, int64_t ticket) try {
   if (!json.is_object()) return {};
   for (const char* key : {"rank", "step", "time_ns"})
@@ -103,8 +103,8 @@ std::string dumped(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-constexpr int64_t kMostRecords = 1000000;  // that are written, and read
-// No log holds this by accident.
+constexpr int64_t kMostRecords = 1000000;  // limit for writing and reading
+// Unlikely to occur in a log by accident.
 constexpr std::string_view kRecordTag = "\x1elockstep error record ";
 }  // namespace
 
@@ -148,15 +148,15 @@ std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
   for (int64_t ticket = 1;; ++ticket) {
     if (ticket > kMostRecords) return out;
     const PlainFile there = open_plain(str(log_dir, "/error-", ticket, ".json"));
-    // A FIFO or a folder has the name, and the next ticket may be a record; after any other failure (nothing
-    // there, no descriptor, no right) the next name would fail as this one, a million times.
+    // If a FIFO or folder has the name, the next ticket may still be a record. After any other failure
+    // (missing, no descriptor, no permission) every later name would fail the same way.
     if (there.code == EINVAL || there.code == EISDIR) continue;
     if (!there.fd) return out;
-    if (there.bytes > kJsonBytes) continue;  // what cannot be read, or is no record, tells nothing
+    if (there.bytes > kJsonBytes) continue;  // unreadable or not a record: skipped
     std::string text(static_cast<size_t>(there.bytes), '\0');
     const int64_t bytes = read_fully(there.fd.get(), text.data(), text.size(), 0);
     if (bytes < 0) continue;
-    text.resize(static_cast<size_t>(bytes));  // it may have been cut meanwhile
+    text.resize(static_cast<size_t>(bytes));  // it may have been truncated since
     if (auto record = record_of(bounded_json(text), ticket)) out.push_back(std::move(*record));
   }
 }

@@ -1,4 +1,4 @@
-// CorruptionError: ranks computed wrong, and the run does not go on with them.
+// CorruptionError: some ranks computed wrong, and the run does not continue with them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lockstep::launcher {
 
-// No restart of trainrun's follows it but one without these ranks.
+// trainrun restarts after it only without these ranks.
 class CorruptionError : public PeerError {
  public:
   CorruptionError(const std::string& what, WrongRanks wrong_ranks)

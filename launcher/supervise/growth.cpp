@@ -1,4 +1,4 @@
-// Questions to hosts are processes that are looked at, never waited for.
+// Probes hosts with child processes that are polled, never waited for.
 #include "launcher/supervise/growth.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace lockstep::launcher {
 namespace bp = boost::process;
 
 namespace {
-constexpr double kBetween = 5, kLongestAnswer = 10;  // seconds: between two questions, and for an answer
+constexpr double kBetween = 5, kLongestAnswer = 10;  // seconds between two probes, and for an answer
 
-// "ssh -F file : rsh" of Open MPI: the first of the alternatives.
+// The first alternative of Open MPI's "ssh -F file : rsh".
 std::vector<std::string> remote_words() {
   const char* own = std::getenv("OMPI_MCA_plm_rsh_agent");
   const std::string first = split(own && *own ? own : "ssh", ':')[0];
@@ -70,7 +70,7 @@ bool Growth::due(const Membership& members, double now_s) {
   const Reach reach = members.hosts().reach;
   if (after_ <= 0 || members.whole() || reach == Reach::agents || now_s - began_ < wait_) return false;
   if (members.ranks_away()) return true;
-  if (reach != Reach::ssh) return false;  // Slurm gives no host back to an allocation
+  if (reach != Reach::ssh) return false;  // Slurm never returns a host to an allocation
   back_ = probe_.answered(members.away(), now_s);
   return !back_.empty();
 }

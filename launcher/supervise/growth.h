@@ -1,5 +1,5 @@
-// Growth: when a run that goes on without some of its ranks gets them back. Ranks of a host that is there can
-// be had again at any time; a host that was lost is asked by ssh.
+// Growth: decides when a run that lost ranks gets them back. Ranks on a present host can return at any time;
+// a lost host is probed by ssh.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace lockstep::launcher {
 
-// Asks hosts, one after another, whether `ssh HOST true` works again (or what OMPI_MCA_plm_rsh_agent names in
-// its place). Never waits.
+// Probes hosts, one after another, with `ssh HOST true` (or the agent that OMPI_MCA_plm_rsh_agent names).
+// Never blocks.
 class HostProbe {
  public:
   ~HostProbe();
@@ -33,14 +33,14 @@ class Growth {
  public:
   explicit Growth(const LaunchOptions& options) : after_(options.grow_after), wait_(options.grow_after) {}
 
-  // An attempt begins; `grown`: with ranks that were taken back.
+  // Called when an attempt begins; `grown`: with returned ranks.
   void begin(bool grown, double now_s);
-  // Whether the attempt is to end at a step boundary because ranks can be had again.
+  // Whether the attempt should end at a step boundary because ranks can return.
   bool due(const Membership& members, double now_s);
-  // Hosts that are back, when it is due.
+  // Hosts that are back; valid when due.
   const std::vector<std::string>& back() const { return back_; }
-  // The attempt lost ranks. True: it was one that had just taken ranks back, which did not last as long as
-  // they were waited for; the next wait is twice as long.
+  // Called when the attempt lost ranks. True if the returned ranks failed in less time than the wait for
+  // them; the next wait is twice as long.
   bool failed(double now_s);
 
  private:

@@ -1,4 +1,4 @@
-// Taking the lock, and what its file says.
+// Takes a folder's lock, and reads and writes the lock file's text.
 #include "launcher/supervise/held_folder.h"
 
 #include <fcntl.h>
@@ -28,7 +28,9 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int kLockBytes = 8192;  // bytes: two lines, of which one is a path
 
-// "PID\nRUN\n", or the first line alone (is_lock_of).
+// "PID
+// RUN
+// ", or only the first line (is_lock_of).
 struct Holder {
   std::string process, run;
 };
@@ -43,7 +45,8 @@ bool is_said_by_us(const std::string& text) {
   return text.empty() || (!first.empty() && first.size() < 12 && text.size() < kLockBytes &&
                           first.find_first_not_of("0123456789") == std::string::npos);
 }
-// A number alone may be of anybody's; an earlier version said no more in the folder of a run, which has logs.
+// A file with only a number may belong to any program; an earlier version wrote only that, in run folders,
+// which have logs.
 bool is_lock_of(const std::string& folder, const std::string& text) {
   std::error_code unknown;
   const size_t second = text.find('\n') + 1;
@@ -73,7 +76,7 @@ std::string holder_text(int fd, const std::string& run) {
              holder.run.empty() || holder.run == run ? "" : " of " + printable(holder.run), ", since ",
              clock_text(at.st_mtime), ")");
 }
-// Of flock(2) on Lustre, NFS or FUSE.
+// flock(2) reports this on Lustre, NFS or FUSE.
 bool has_no_locks(int reason) { return reason == ENOLCK || reason == EOPNOTSUPP || reason == ENOSYS; }
 }  // namespace
 
@@ -113,7 +116,7 @@ HeldFolder::HeldFolder(std::string path, const std::string& run, const Words& wo
   for (;;) {
     if (flock(fd_, LOCK_EX | LOCK_NB) == 0) {
       if (is_its_own()) break;
-      close(fd_), fd_ = -1;  // the folder was removed by the one who held it
+      close(fd_), fd_ = -1;  // the previous holder removed the folder
       open(words);
       continue;
     }
@@ -151,8 +154,8 @@ HeldFolder::~HeldFolder() {
   if (fd_ >= 0) close(fd_);
 }
 
-// What a run loads of its folder is data, so that it is not refused; but whoever may write it decides what
-// the run goes on from.
+// The run only loads data from its folder, so this is not refused. But anyone who can write there controls
+// what the run resumes from.
 void HeldFolder::warn_of_others() const {
   struct stat at{};
   if (stat(path_.c_str(), &at) != 0 || (at.st_mode & S_ISVTX)) return;
@@ -166,7 +169,7 @@ void HeldFolder::warn_of_others() const {
                   "), who can change what this run loads"));
 }
 
-// Whether the file that is open is the one that the folder has.
+// Whether the open file is still the one in the folder.
 bool HeldFolder::is_its_own() const {
   struct stat held{}, there{};
   return fstat(fd_, &held) == 0 && stat((path_ + "/lock").c_str(), &there) == 0 &&

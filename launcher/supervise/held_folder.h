@@ -1,22 +1,22 @@
-// A folder that one command at a time writes: its lock, and whose it is.
+// HeldFolder: locks a folder that one command at a time may write, and names the holder.
 #pragma once
 
 #include <string>
 
 namespace lockstep::launcher {
 
-// Holds the lock of a folder (flock on its file `lock`: it is released with its last holder, however that
-// ends). Creates the folder, 0700; what exists keeps its mode, and one that others may write is warned of.
-// The lock is inherited by the processes it starts, so that a command that follows a killed one waits (up to
-// `patience` seconds) until the last of them has gone.
-// UserError naming the holder and since when; the folder that cannot be written or locked, or is the link of
-// another user; a file `lock` that is none of ours, which is left as it is.
+// Holds the lock of a folder (flock on its file `lock`, which the kernel releases with the last holder).
+// Creates the folder, 0700; an existing one keeps its mode, with a warning if others may write it. Child
+// processes inherit the lock, so a command that follows a killed one waits (up to `patience` seconds) until
+// the last of them has ended.
+// UserError naming the holder and its start time; for a folder that cannot be written or locked, or is
+// another user's link; for a foreign file `lock`, which is left unchanged.
 class HeldFolder {
  public:
   struct Words {
-    std::string cannot;         // "cannot write the run's folder runs/a": what a failure is told by
+    std::string cannot;         // "cannot write the run's folder runs/a": how a failure is reported
     std::string other;          // "choose --name=OTHER": the way out
-    bool without_lock = false;  // where the file system has no locks: warn, and go on
+    bool without_lock = false;  // if the file system has no locks: warn and continue
   };
   // `run`: the absolute path of the run that takes it.
   HeldFolder(std::string path, const std::string& run, const Words& words, double patience);
@@ -24,7 +24,7 @@ class HeldFolder {
   HeldFolder(const HeldFolder&) = delete;
   HeldFolder& operator=(const HeldFolder&) = delete;
 
-  // The file says from here on which process holds the folder, and for which run.
+  // Writes into the lock file which process holds the folder, and for which run.
   void take() const;
   const std::string& path() const { return path_; }
   bool made() const { return made_; }            // the folder was not there before
@@ -42,7 +42,7 @@ class HeldFolder {
   int fd_ = -1;
 };
 
-// The run whose logs a folder holds, by its lock; "" where it has none.
+// The run whose logs a folder has, by its lock; "" without a lock.
 std::string run_of_held(const std::string& folder);
 
 }  // namespace lockstep::launcher

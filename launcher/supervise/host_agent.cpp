@@ -1,5 +1,5 @@
-// Files of runs/NAME/logs/nodes: node-K.json (the agent of node K lives), over.json (node 0 has ended); and
-// of an attempt: daemon-HOST.json (the command of HOST's daemon).
+// Host agents: communicate through files of runs/NAME/logs/nodes: node-K.json (node K's agent is alive),
+// over.json (node 0 has ended); and of an attempt: daemon-HOST.json (the command of HOST's daemon).
 #include "launcher/supervise/host_agent.h"
 
 #include <signal.h>
@@ -35,9 +35,9 @@ namespace lockstep::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr double kSign = 1, kNap = 0.1;  // seconds between an agent's signs of life, and between looks
+constexpr double kSign = 1, kNap = 0.1;  // seconds between an agent's heartbeats, and between polls
 
-// The user's signal came first: no mistake, and no failure.
+// The user's signal came first: this is not a failure.
 class StoppedWaiting : public Error {
  public:
   using Error::Error;
@@ -62,7 +62,7 @@ std::string this_host() {
   return name;
 }
 
-// Nothing where the file is not there, is not whole, or could have been written by somebody else.
+// nullopt when the file is missing or incomplete, or another user could have written it.
 Json read_own(const std::string& path) {
   struct stat about{};
   if (lstat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != geteuid() ||
@@ -80,7 +80,7 @@ void write_own(const std::string& path, const Json& json) {
                         "; all hosts need the run's folder, and may write it"));
 }
 
-// The newest attempt whose mpirun has asked for this host's daemon; "" without any.
+// The newest attempt whose mpirun requested this host's daemon; "" without one.
 std::string newest_call(const std::string& run_dir, const std::string& host) {
   std::string out;
   int64_t newest = 0;
@@ -95,7 +95,7 @@ std::string newest_call(const std::string& run_dir, const std::string& host) {
   return out;
 }
 
-// mpirun's words are for a shell, which takes those in quotes for one.
+// mpirun quotes its words for a shell; the quotes are removed here.
 std::vector<std::string> shell_words(const std::string& line) {
   std::vector<std::string> out;
   bool inside = false, begun = false;
@@ -109,8 +109,8 @@ std::vector<std::string> shell_words(const std::string& line) {
   return out;
 }
 
-// Before the daemon stands what sets the shell's paths. What is run is Open MPI's daemon, as PATH has it,
-// with these parameters.
+// The command begins with settings of the shell's paths. This runs only Open MPI's daemon, as found in PATH,
+// with the given parameters.
 std::vector<std::string> daemon_words(const std::string& file) {
   const Json json = read_own(file);
   std::vector<std::string> out;
@@ -193,7 +193,7 @@ class Agent {
     leftovers.end_all();
   }
 
-  // A host that is to go asks its own ranks to stop; they agree with the others, and all save.
+  // A host that must leave asks its own ranks to stop; they agree with the others, and all save.
   void ask_to_stop(const std::string& log_dir) {
     if (!asked_.empty()) return;
     console_.notice(
@@ -236,7 +236,7 @@ void await_agents(LaunchOptions& options, const std::string& run_dir, Console& c
   make_private_folders(nodes_folder(run_dir));
   const double seconds = start_deadline(options);
   const auto nodes = static_cast<int64_t>(options.hosts.list.size());
-  std::map<int64_t, Json> first;  // what an agent of an earlier command may have left
+  std::map<int64_t, Json> first;  // files that an agent of an earlier command may have left
   std::set<int64_t> there;
   options.hosts.list[0].name = this_host();
   bool said = false;

@@ -1,4 +1,4 @@
-// The supervisor's loop around an mpirun.
+// Runs one attempt on several hosts: the supervisor's loop around an mpirun.
 #include "launcher/supervise/hosts_attempt.h"
 
 #include <poll.h>
@@ -28,11 +28,11 @@ namespace lockstep::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-// Seconds: until the other ranks are ended after one has recorded an error; for mpirun to end the ranks of
-// all hosts before it is killed itself; until a program that never says it is ready gets the stop signal; for
-// mpirun to end by itself when it has lost a host.
+// Seconds, in order: until the other ranks are ended after one recorded an error; for mpirun to end all ranks
+// before it is killed; until a program that never reports ready gets the stop signal; for mpirun to exit
+// after it lost a host.
 constexpr double kAfterHostError = 10, kToEnd = 8, kHostNeverReady = 5;
-constexpr double kLinks = 1;  // seconds between two looks at the links
+constexpr double kLinks = 1;  // seconds between two checks of the links
 
 std::vector<std::string> hosts_by_rank(const LaunchCommand& command) {
   std::vector<std::string> out;
@@ -74,7 +74,7 @@ class HostsAttempt {
         facts_.hung = late_->verdict();
         kill_all("a rank keeps the others waiting, or they do not agree");
       }
-      // Sooner than the deadline of a start, within which a rank may be silent for good reasons, and a link
+      // This uses the shorter step deadline: during a start a rank may be silent for good reasons, a link may
       // not.
       if (const double limit = command_.deadlines.step_s;
           facts_.hung.empty() && links_.cut_s() >= limit && signals_seen() == 0) {
@@ -99,7 +99,7 @@ class HostsAttempt {
 
   void wait_for_words() {
     pollfd fds[] = {{mpirun_->out_fd(), POLLIN, 0}, {mpirun_->err_fd(), POLLIN, 0}};
-    poll(fds, 2, 20);  // the end of mpirun interrupts it (SIGCHLD)
+    poll(fds, 2, 20);  // SIGCHLD of mpirun interrupts it
     if (((fds[0].revents | fds[1].revents) & (POLLHUP | POLLIN)) == POLLHUP) poll(nullptr, 0, 5);
     echo(false);
   }
@@ -112,7 +112,7 @@ class HostsAttempt {
       piece.live && !rest ? console_.live(piece.text) : console_.line(piece.text);
     for (auto& log : logs_) {
       log.tail.read(log.cutter);
-      if (rest) log.tail.read(log.cutter);  // of a log that has just been replaced
+      if (rest) log.tail.read(log.cutter);  // the rest of a log that was just replaced
       for (LineCutter::Piece piece; log.cutter.next(piece);)
         if (!piece.live) rank_line(log.rank, piece.text);
       if (const std::string last = rest ? log.cutter.rest() : ""; !last.empty()) rank_line(log.rank, last);
@@ -127,7 +127,8 @@ class HostsAttempt {
 
   void err_line(const std::string& text) {
     std::string line = text;
-    if (auto record = parse_error_record_line(text, &line)) {  // of a rank that cannot write its record
+    // from a rank that cannot write its record file
+    if (auto record = parse_error_record_line(text, &line)) {
       told_records_.push_back(*record);
       if (line.empty()) return;
     }
@@ -146,7 +147,7 @@ class HostsAttempt {
     links_looked_ = now;
     std::vector<Links> words(command_.nproc);
     for (int64_t rank = 0; rank < command_.nproc; ++rank) {
-      std::string text, why;  // without a file no link is told of
+      std::string text, why;  // without a file no link is reported
       read_plain(links_file(log_dir_, rank), text, why, 1 << 20);
       if (auto links = parse_links(text)) words[rank] = std::move(*links);
     }
@@ -156,7 +157,7 @@ class HostsAttempt {
   void obey_stop() {
     if (!stop_.look([this] { return late_->slow(); })) return;
     if (!told_ && (all_ready() || stop_.also_unready())) {
-      kill(mpirun_->pid(), SIGUSR1);  // which mpirun passes on to every rank
+      kill(mpirun_->pid(), SIGUSR1);  // which mpirun forwards to every rank
       told_ = true;
     }
     if (const std::string why = stop_.kill_reason(); !facts_.killed && !why.empty()) kill_all(why);
@@ -183,7 +184,7 @@ class HostsAttempt {
       kill_all("a rank failed and the others did not end");
   }
 
-  // mpirun tells the daemons of all hosts to end their ranks; it is killed itself if that does not end it.
+  // mpirun makes the daemons of all hosts end their ranks; it is killed if it does not exit.
   void kill_all(const std::string& why) {
     console_.notice(str("killing all ranks: ", why));
     facts_.killed = true;
@@ -193,7 +194,7 @@ class HostsAttempt {
 
   void gather() {
     read_what_ranks_left(facts_, log_dir_, told_records_, *late_, stop_);
-    // A copy is a second old, or more.
+    // A copy of a record is at least a second old.
     facts_.where = [late = late_, dir = log_dir_](int64_t rank) {
       return last_step(dir, rank) < 0 ? "" : str("last seen at ", late->place(rank));
     };
@@ -202,7 +203,7 @@ class HostsAttempt {
     facts_.lost_hosts = meaning.lost_hosts;
     const bool own = std::any_of(facts_.records.begin(), facts_.records.end(),
                                  [](const auto& record) { return record.kind != "PeerError"; });
-    // A scheduler that stops a run may end daemons, and ranks whose step is saved: all had agreed to stop.
+    // A scheduler that stops a run may end daemons and ranks after they saved: all had agreed to stop.
     const bool saved = facts_.stopped_ranks > 0 && facts_.records.empty();
     if (!facts_.lost_hosts.empty() && !own && !saved && !facts_.stop_signal) {
       facts_.hung =
@@ -224,7 +225,7 @@ class HostsAttempt {
       facts_.not_started = not_started_words(status);
   }
 
-  // Links on which no connection began: of a run that starts, where no kernel has seen an answer missing.
+  // Links without any connection: during a start, when no kernel has yet noticed a missing answer.
   void name_unreached(const std::vector<MpirunWords::Meaning::Unreached>& unreached) {
     const auto& first = unreached.front();
     facts_.hung =

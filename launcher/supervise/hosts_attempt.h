@@ -1,5 +1,5 @@
-// One attempt on several hosts: an mpirun starts the ranks, and this process watches it, their logs and their
-// records, which lie in a folder that all hosts see.
+// One attempt on several hosts: mpirun starts the ranks, and this process watches mpirun and the ranks' logs
+// and records in a folder that all hosts see.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace lockstep::launcher {
 
-// As run_attempt, for a command of several hosts. The ranks of all hosts are gone on return, but for those of
-// a host that was cut off, which end by themselves when their daemon misses mpirun's.
+// Like run_attempt, for several hosts. On return all ranks are gone, except those on a host that was cut off;
+// they end when their daemon loses mpirun.
 AttemptFacts run_hosts_attempt(const LaunchCommand& command, const std::string& log_dir, StopRequest& stop,
                                Console& console);
 

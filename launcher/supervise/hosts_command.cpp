@@ -1,4 +1,4 @@
-// The mpirun of several hosts: which hosts, by which networks, and what the ranks are given.
+// Builds the mpirun command for several hosts: hosts, networks, and the ranks' environment.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace lockstep::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-// Of this process's environment, what a rank on another host needs too: what is Lockstep's, of the libraries
-// that it calls, and where programs and Python's packages are found.
+// Variables of this process that ranks on other hosts need too: those of Lockstep and its libraries, and the
+// search paths of programs and Python packages.
 bool travels(const std::string& name) {
   static const std::set<std::string> names{"PATH",        "LD_LIBRARY_PATH",      "LD_PRELOAD",
                                            "PYTHONPATH",  "VIRTUAL_ENV",          "GOMP_SPINCOUNT",
@@ -30,7 +30,7 @@ bool travels(const std::string& name) {
   return names.count(name) > 0;
 }
 
-// Interfaces by name, which NCCL takes; subnets it does not.
+// Interfaces by name; NCCL does not accept subnets.
 bool are_names(const std::string& network) { return network.find('/') == std::string::npos; }
 
 void refuse_few_ports(const LaunchHosts& hosts, const PortRange& ports) {
@@ -56,7 +56,7 @@ void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const
   auto unless_set = [&](const std::string& name, const std::string& value) {
     if (!std::getenv(name.c_str())) command.variables.emplace_back(name, value);
   };
-  unless_set("OMPI_MCA_btl", "self,vader,tcp");  // shared memory inside a host, TCP across
+  unless_set("OMPI_MCA_btl", "self,vader,tcp");  // shared memory within a host, TCP between hosts
   if (!hosts.network.empty()) {
     unless_set("OMPI_MCA_btl_tcp_if_include", hosts.network);
     unless_set("OMPI_MCA_oob_tcp_if_include", hosts.network);
@@ -64,15 +64,14 @@ void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const
   }
   if (const auto ports = parse_port_range(hosts.ports)) {
     refuse_few_ports(hosts, *ports);
-    // A daemon takes all ports of its range, of which it needs one.
+    // A daemon occupies its whole range although it needs one port, so it gets a range of one.
     for (const int version : {4, 6}) {
       unless_set(str("OMPI_MCA_oob_tcp_dynamic_ipv", version, "_ports"), str(ports->first));
       unless_set(str("OMPI_MCA_btl_tcp_port_min_v", version), str(ports->first + 1));
-      unless_set(str("OMPI_MCA_btl_tcp_port_range_v", version), str(ports->count() - 2));  // behind the first
+      unless_set(str("OMPI_MCA_btl_tcp_port_range_v", version), str(ports->count() - 2));  // after the first
     }
   }
-  // A host that is cut off is found out by probes of its idle connection, before its peers' deadline ends
-  // their wait without a name.
+  // Keepalive probes detect a host that is cut off before its peers time out without naming it.
   const auto quarter = static_cast<int64_t>(command.deadlines.step_s / 4);
   unless_set("OMPI_MCA_oob_tcp_keepalive_time", str(std::clamp<int64_t>(quarter, 1, 3)));
   unless_set("OMPI_MCA_oob_tcp_keepalive_intvl", "1");
@@ -96,11 +95,11 @@ void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const
     words.insert(words.end(), {"--mca", name, value});
   };
   if (hosts.reach == Reach::slurm) {
-    words.emplace_back("--oversubscribe");        // an allocation may have fewer tasks than ranks are wanted
+    words.emplace_back("--oversubscribe");        // an allocation may have fewer tasks than ranks
     mca("plm", "slurm");                          // daemons by srun
-    if (!std::getenv("OMPI_MCA_plm_slurm_args"))  // also from within a step, whose processors they share
+    if (!std::getenv("OMPI_MCA_plm_slurm_args"))  // also from within a Slurm step, sharing its processors
       mca("plm_slurm_args", "--overlap");
-    // Slurm sends SIGTERM to daemons and ranks alike: the ranks stop and save, and the daemons wait for them.
+    // Slurm sends SIGTERM to both daemons and ranks: the ranks stop and save, and the daemons wait for them.
     if (!std::getenv("OMPI_MCA_orte_launch_agent")) mca("orte_launch_agent", "env --block-signal=TERM orted");
   } else {
     mca("plm", "rsh");

@@ -1,4 +1,4 @@
-// From flight records and process states to sentences and a verdict.
+// LateWatch: turns flight records and process states into reports and a verdict.
 #include "launcher/supervise/late_watch.h"
 
 #include <algorithm>
@@ -15,18 +15,20 @@ namespace lockstep::launcher {
 using namespace distributed;
 
 namespace {
-constexpr double kBetweenLooks = 0.1;  // between looks at the progress words
+constexpr double kBetweenLooks = 0.1;  // seconds between checks of the progress words
 constexpr double kRead = 1,
-                 kReadOften = 0.25;  // between looks at all collectives; often while a progress word stands
-constexpr double kNotCalled = 1.5;   // between two calls: the watcher itself did not run
-constexpr double kStopped = 0.8;     // without a heartbeat, where the host says that the process is stopped
-constexpr double kSilent =
-    3;  // without a heartbeat, whatever the host says: a frozen cgroup, a machine without a free core
-constexpr double kCopySilent = 5;   // the same of a copy, which is written once a second
-constexpr double kLate = 1.5;       // that others wait in steps before a rank is told to be late
-constexpr double kDead = 3;         // that others wait for a process which is gone and which nobody reported
-constexpr double kAgain = 60;       // before the same sentence is said again
-constexpr double kUnreadable = 10;  // before a missing record is told
+                 // seconds between checks of all collectives while a progress word does not change
+    kReadOften = 0.25;
+// a longer gap between two calls means that the watcher itself did not run
+constexpr double kNotCalled = 1.5;
+constexpr double kStopped = 0.8;  // without a heartbeat, when the host reports the process as stopped
+constexpr double kSilent = 3;  // without a heartbeat, in any process state: a frozen cgroup, or no free core
+constexpr double kCopySilent = 5;  // the same for a copy, which is written once a second
+// waiting time of the others, during steps, before a rank is reported late
+constexpr double kLate = 1.5;
+constexpr double kDead = 3;         // waiting time of the others for a process that is gone without a report
+constexpr double kAgain = 60;       // before the same sentence is repeated
+constexpr double kUnreadable = 10;  // before a missing record is reported
 
 std::string seconds_text(double seconds) {
   return number_text(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10);
@@ -34,7 +36,7 @@ std::string seconds_text(double seconds) {
 bool is_gone(char state) { return state == 0 || state == 'Z' || state == 'X'; }
 bool is_halted(char state) { return state == 'T' || state == 't'; }
 
-// The ranks of the run that are these ranks of a group; -1 where no record of the rank speaks of the group.
+// Maps ranks of a group to ranks of the run; -1 when the rank's record does not mention the group.
 std::vector<int64_t> run_ranks(const GroupIdentity& group, const std::vector<int>& ranks,
                                const std::vector<FlightLog>& logs) {
   std::vector<int64_t> out;
@@ -57,7 +59,7 @@ std::string where_text(const LateReport& report) {
   return str(report.verb, " \"", report.label, "\" of group ", report.group.name);
 }
 
-// All ranks that know the collective have ended it, none by a failure (which tells itself).
+// All ranks that know the collective have finished it, none by a failure (which is reported elsewhere).
 bool went_well(const std::vector<FlightLog>& logs, const std::pair<uint64_t, int64_t>& key) {
   for (const FlightLog& log : logs)
     for (const FlightEntry& entry : log.entries)
@@ -74,7 +76,7 @@ bool waits_itself(const FlightLog* log) {
   return log && std::any_of(log->entries.begin(), log->entries.end(),
                             [](const auto& entry) { return entry.state == FlightState::started; });
 }
-// Ranks that are not at a collective and wait in no other.
+// Ranks that have not reached the collective and do not wait in another one.
 std::vector<int64_t> idle_absent(const LateReport& report, const std::vector<FlightLog>& logs) {
   std::vector<int64_t> out;
   for (int64_t rank : run_ranks(report.group, report.missing, logs))
@@ -86,7 +88,7 @@ std::vector<int64_t> idle_absent(const LateReport& report, const std::vector<Fli
 char process_state(int64_t pid) {
   std::ifstream file(str("/proc/", pid, "/stat"));
   const std::string line{std::istreambuf_iterator<char>(file), {}};
-  const size_t name_ends = line.rfind(") ");  // the name may hold anything
+  const size_t name_ends = line.rfind(") ");  // the name may contain any character
   return name_ends == std::string::npos || name_ends + 2 >= line.size() ? '\0' : line[name_ends + 2];
 }
 
@@ -99,7 +101,7 @@ std::string place_text(const FlightLog& log) {
   return out;
 }
 
-// Of a process on another host nothing is known but what it writes.
+// A process on another host is known only by what it writes.
 constexpr char kUnseen = '?';
 
 LateWatch::LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines, ProcessState state,
@@ -111,7 +113,7 @@ LateWatch::LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadli
       ranks_(nproc),
       slow_(nproc) {}
 
-// A typical step, from what rank 0 says: a wait is judged by it.
+// Duration of a typical step, from rank 0's record: waits are judged by it.
 void LateWatch::time_steps(int64_t now_ns) {
   const int64_t step = ranks_[0].at.step;
   if (step <= step_) return;
@@ -127,8 +129,8 @@ double LateWatch::limit() const {
   return steps ? deadlines_.step_s : deadlines_.start_s;
 }
 
-// Where steps follow one another a wait of seconds is news. Before, one rank may compile, read or write for
-// all.
+// Between steps a wait of seconds is worth a report. Outside of stepping, one rank may compile, read or write
+// for all.
 double LateWatch::notice_after() const {
   const bool steps =
       std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.at.pace == Pace::steps; });
@@ -202,7 +204,7 @@ std::string LateWatch::blame(const LateReport& report, const Logs& logs, double 
              report.arrived.size() == 1 ? " waits" : " wait", places, "; the deadline is ", deadline_words());
 }
 
-// Ranks that have no record yet, and so no heartbeat: what the host says of their processes is all there is.
+// Ranks without a record have no heartbeat: only the host's process state is known.
 void LateWatch::watch_starts(int64_t now_ns, std::vector<std::string>& out) {
   for (size_t r = 0; r < ranks_.size(); ++r) {
     Rank& rank = ranks_[r];
@@ -242,7 +244,7 @@ void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std:
       continue;
     }
     const char state = state_of_(rank.at.pid);
-    if (is_gone(state)) continue;  // its end is told by whoever waits for it
+    if (is_gone(state)) continue;  // its end is reported by the code that waits for it
     const bool halted = is_halted(state);
     if (!halted && silent < kSilent) continue;
     std::string waits;
@@ -293,7 +295,7 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
   for (const LateReport& report : find_late(logs, std::min(notice_after(), kDead), now_ns)) {
     const std::pair key{report.group.key, report.group_seq};
     const double waited = std::min(report.waited_s, seconds_since(fair_ns_, now_ns));
-    // The oldest collective of a group that waits is told; what was started behind it waits with it.
+    // Only the oldest waiting collective of a group is reported; later ones wait with it.
     const bool behind = !groups.insert(report.group.key).second;
     if (behind && !told_.count(key)) continue;
     for (int64_t rank : run_ranks(report.group, report.missing, logs))
@@ -308,7 +310,7 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
     auto told = told_.find(key);
     Told now{report, told != told_.end() && told->second.aloud};
     if (told == told_.end()) {
-      // A stopped rank was told already, and so was this wait if it comes again and again.
+      // A stopped rank was reported already, and so was a wait that recurs.
       int64_t& last = said_ns_[str(ranks_text(run_ranks(report.group, report.missing, logs)), report.label)];
       now.aloud = !someone_stopped && (last == 0 || static_cast<double>(now_ns - last) * 1e-9 > kAgain);
       if (now.aloud) out.push_back(sentence(report, logs, waited)), last = now_ns;
@@ -316,7 +318,7 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
     waiting[key] = std::move(now);
   }
   if (expired && verdict_.empty() && !someone_stopped) {
-    // Of waits that hang on one another, the one whose absent rank does not wait itself.
+    // In a chain of waits, the root is the wait whose absent rank does not wait itself.
     auto root = std::find_if(suspects.begin(), suspects.end(),
                              [&](const auto& suspect) { return !idle_absent(suspect.first, logs).empty(); });
     if (root == suspects.end()) root = suspects.begin();
@@ -329,8 +331,7 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
 }
 
 std::vector<std::string> LateWatch::look(int64_t now_ns) {
-  open_records(
-      now_ns);  // at every call: the record of a rank that dies soon can be opened only while it lives
+  open_records(now_ns);  // at every call: the record of a rank can be opened only while the rank is alive
   const double since = static_cast<double>(now_ns - looked_ns_) * 1e-9;
   if (looked_ns_ && since < kBetweenLooks) return {};
   if (began_ns_ == 0) began_ns_ = now_ns;

@@ -1,6 +1,6 @@
-// LateWatch: who keeps the others waiting, read from the flight records of an attempt while its ranks live.
-// It names a stopped rank, one that others wait for and one that started another collective within two
-// seconds, and says when the run is to be ended for it.
+// LateWatch: finds the rank that keeps the others waiting, from the flight records of a running attempt.
+// Within two seconds it names a rank that is stopped, that others wait for, or that started a different
+// collective; it decides when the run must end for it.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +16,37 @@
 
 namespace lockstep::launcher {
 
-// The state of a process as /proc says it: R, S, D, T (stopped), t (traced), Z (dead and not yet waited for);
-// 0 where there is none.
+// The state of a process in /proc: R, S, D, T (stopped), t (traced), Z (zombie); 0 without such a process.
 char process_state(int64_t pid);
 
-// Where a rank is: "step 60, in all_reduce "gradients" of group world".
+// A rank's position: "step 60, in all_reduce "gradients" of group world".
 std::string place_text(const distributed::FlightLog& log);
 
 class LateWatch {
  public:
   using ProcessState = std::function<char(int64_t pid)>;
-  // The records are those of `nproc` ranks in `log_dir`, which need not be there yet. `hosts`: the host of
-  // each rank where there are several, of which nothing is seen but copies of the records; empty: the ranks
-  // are on this host.
+  // Watches the records of `nproc` ranks in `log_dir`, which need not exist yet. `hosts`: the host of each
+  // rank when there are several; then only copies of the records are visible. Empty: all ranks are on this
+  // host.
   LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines,
             ProcessState state = process_state, std::vector<std::string> hosts = {});
 
-  // The process of a rank, which is watched from here on, before it has a record.
+  // Registers the process of a rank, which is watched from now on, even before it has a record.
   void started(int64_t rank, int64_t pid) { ranks_[rank].at.pid = pid; }
-  // What there is to say now, each thing once: that a rank is stopped, or late while the others wait, or
-  // slow; and that it is so no more. Call it every few milliseconds: most calls do nothing. Time in which it
-  // was not called did not pass: who watches was stopped itself.
+  // New reports, each given once: a rank is stopped, late while the others wait, or slow; or no longer so.
+  // Call it every few milliseconds: most calls do nothing. Time without calls does not count, because then
+  // the watcher itself was stopped.
   std::vector<std::string> look(int64_t now_ns = distributed::flight_clock_ns());
   // Why the run must end now, naming the rank at fault; "" while it may go on. It is restartable.
   const std::string& verdict() const { return verdict_; }
-  // What the ranks' records differ in, where they do: the reason of a failure that one of them reported; ""
-  // for none.
+  // How the ranks' records differ, as the reason of a failure that one of them reported; "" if they agree.
   std::string disagreement() const;
-  // Of several hosts those of whose ranks none gives a sign of life.
+  // With several hosts: those whose ranks are all silent.
   std::vector<std::string> silent_hosts() const;
   SlowRanks slow() const { return slow_.slow(); }
-  // place_text of a rank, also after its death; "" where it left no record.
+  // place_text of a rank, also after its death; "" when it left no record.
   std::string place(int64_t rank) const;
-  // Makes plain files of the records, for those who look later.
+  // Writes the records as plain files, for later inspection.
   void keep() const;
 
  private:
@@ -56,17 +54,17 @@ class LateWatch {
     std::optional<distributed::FlightReader> record;
     distributed::WorkerProgress at;
     int64_t moved_ns = 0;    // when its progress word last changed
-    int64_t stopped_ns = 0;  // since when it is known to be stopped; 0: it is not
-    int64_t halted_ns = 0;   // since when it was seen stopped before it had a record; 0: it was not
+    int64_t stopped_ns = 0;  // when it was first known to be stopped; 0: it is not
+    int64_t halted_ns = 0;   // when it was first seen stopped before it had a record; 0: never
     int64_t cpu_from_ns = 0, cpu_from_beat_ns = 0;
-    double cores = -1;  // that it used lately; -1: not known
+    double cores = -1;  // CPU cores used recently; -1: unknown
     bool unreadable_told = false;
-    int64_t apart_ns = 0;  // of copies: from their host's clock to this one's
+    int64_t apart_ns = 0;  // for copies: offset from their host's clock to this one's
     bool clock_known = false;
   };
   struct Told {
     distributed::LateReport report;
-    bool aloud = true;  // false: it was found while another thing was told already
+    bool aloud = true;  // false: found after something else was reported, so not reported itself
   };
   using Logs = std::vector<distributed::FlightLog>;
 
@@ -79,7 +77,7 @@ class LateWatch {
   void watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std::string>& out);
   Logs read_logs() const;
   bool all_open() const;
-  double limit() const;  // seconds that a wait may last now
+  double limit() const;  // the current limit of a wait, in seconds
   double notice_after() const;
   double seconds_since(int64_t then_ns, int64_t now_ns) const;
   std::string sentence(const distributed::LateReport& report, const Logs& logs, double waited_s) const;
@@ -97,10 +95,10 @@ class LateWatch {
   std::string verdict_;
   int64_t looked_ns_ = 0, read_ns_ = 0, copies_ns_ = 0, fair_ns_ = 0, began_ns_ = 0;
   int64_t step_ = -1, step_ns_ = 0;
-  double step_s_ = 0;  // typical; 0: not known
+  double step_s_ = 0;  // typical duration; 0: unknown
   std::map<std::pair<uint64_t, int64_t>, Told>
-      told_;  // by group and number; the collectives that were told and still wait
-  std::map<std::string, int64_t> said_ns_;  // when a sentence about this rank and site was last said
+      told_;                                // by group and number: reported collectives that still wait
+  std::map<std::string, int64_t> said_ns_;  // time of the last report about this rank and site
 };
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,5 @@
-// What a watch reads: the records of this host's ranks, or the copies that ranks of several hosts write.
+// Reads the records for LateWatch: those of this host's ranks, or the copies that ranks of several hosts
+// write.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +12,7 @@ namespace lockstep::launcher {
 using namespace distributed;
 
 namespace {
-constexpr double kCopyRead = 0.5;  // seconds between two looks at the copies
+constexpr double kCopyRead = 0.5;  // seconds between two reads of the copies
 }
 
 bool LateWatch::all_open() const {
@@ -26,18 +27,18 @@ void LateWatch::open_records(int64_t now_ns) {
       ranks_[r].at = record.progress();
       ranks_[r].moved_ns = now_ns;
       ranks_[r].record.emplace(std::move(record));
-    } catch (const UserError&) {}  // not begun yet, or at its end already: who is not there yet is not late
+    } catch (const UserError&) {}  // not started yet, or already ended: neither is late
   }
 }
 
-// A copy is another file each time. Its host's clock is this one's but for a distance, of which the least
-// that was seen holds no delay.
+// Every copy is a new file. The offset between the hosts' clocks is estimated as the smallest difference
+// seen, which has the least delay.
 void LateWatch::read_copy(size_t r, int64_t now_ns) {
   Rank& rank = ranks_[r];
   try {
     FlightReader copy(progress_file(log_dir_, static_cast<int64_t>(r)));
     rank.record.emplace(std::move(copy));
-  } catch (const UserError&) { return; }  // it stays as it was read last
+  } catch (const UserError&) { return; }  // the last good copy is kept
   const int64_t beat = rank.record->progress().beat_ns;
   if (beat == 0) return;
   rank.apart_ns = rank.clock_known ? std::min(rank.apart_ns, now_ns - beat) : now_ns - beat;
@@ -74,7 +75,7 @@ LateWatch::Logs LateWatch::read_logs() const {
 std::string LateWatch::disagreement() const {
   try {
     if (auto mismatch = find_mismatch(read_logs())) return text(*mismatch);
-  } catch (const UserError&) {}  // a record that cannot be read says nothing
+  } catch (const UserError&) {}  // an unreadable record is skipped
   return "";
 }
 
@@ -91,7 +92,7 @@ std::string LateWatch::place(int64_t rank) const {
     const auto& record = ranks_[rank].record;
     return place_text(record ? record->log() : read_flight_log(progress_file(log_dir_, rank)));
   } catch (const UserError&) {
-    return "";  // no record, or none that can be read: the cause is told without a place
+    return "";  // no readable record: the cause is reported without a position
   }
 }
 

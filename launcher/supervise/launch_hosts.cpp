@@ -1,4 +1,4 @@
-// Lists of hosts, as text.
+// Parses and prints lists of hosts.
 #include "launcher/supervise/launch_hosts.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ int64_t count(const std::string& text, int64_t most) {
   return value <= most ? value : 0;
 }
 
-// A name that goes into a host file and a command line as it is.
+// Whether a name can go into a host file and a command line unquoted.
 bool is_host_name(const std::string& name) {
   return !name.empty() && std::isalnum(static_cast<unsigned char>(name[0])) &&
          std::all_of(name.begin(), name.end(),
@@ -155,7 +155,7 @@ std::vector<HostRanks> slurm_hosts(int64_t each) {
   if (!std::getenv("SLURM_JOB_ID") || !nodes) return {};
   const auto names = expand_node_list(nodes);
   std::vector<int64_t> tasks;
-  // Without a number of tasks Slurm counts processors here.
+  // Without a task count, Slurm puts the processor count here.
   const char* text = std::getenv("SLURM_NTASKS") ? std::getenv("SLURM_TASKS_PER_NODE") : nullptr;
   for (const auto& word : split(text ? text : "1", ',')) {  // "2(x3),1"
     const size_t times = word.find("(x");

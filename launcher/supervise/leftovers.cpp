@@ -1,4 +1,4 @@
-// Finding and ending processes that were left.
+// Finds and ends orphaned processes.
 #include "launcher/supervise/leftovers.h"
 
 #include <sys/prctl.h>

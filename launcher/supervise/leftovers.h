@@ -1,4 +1,5 @@
-// No process is left behind: what the started processes leave is adopted by this one (a subreaper) and ended.
+// Leaves no process behind: this process (a subreaper) adopts the orphans of the processes it started, and
+// ends them.
 #pragma once
 
 #include <string>
@@ -8,10 +9,10 @@ namespace lockstep::launcher {
 
 class Leftovers {
  public:
-  // Makes this process the subreaper of its descendants; children that exist already are not touched.
+  // Makes this process the subreaper of its descendants; existing children are not touched.
   Leftovers();
-  void known_child(int pid) { spared_.push_back(pid); }  // waited for by somebody else
-  // Kills and reaps every other child, and the children they leave in turn; at most 2 s.
+  void known_child(int pid) { spared_.push_back(pid); }  // other code waits for it
+  // Kills and reaps every other child and their orphans; takes at most 2 s.
   void end_all(int spared = 0);
 
  private:

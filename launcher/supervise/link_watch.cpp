@@ -1,4 +1,5 @@
-// Windows of a few seconds, the pairs of hosts that stand out in them, and the host that they share.
+// LinkWatch: evaluates windows of a few seconds, finds pairs of hosts that stand out, and the host they
+// share.
 #include "launcher/supervise/link_watch.h"
 
 #include <algorithm>
@@ -10,15 +11,17 @@ namespace lockstep::launcher {
 
 namespace {
 constexpr double kLinkWindow = 3;  // seconds at least
-constexpr int64_t kSent = 200;     // segments in it at least, to judge what was sent again
-constexpr int64_t kSentAgain = 4;  // of them at least
-constexpr double kShare = 0.005;   // and of all
-// A round trip: the least of minutes tells the link itself; the smoothed one holds waits of the peer's kernel
-// before it answers, of at most 40 ms.
+constexpr int64_t kSent = 200;     // minimum number of segments to judge retransmissions
+constexpr int64_t kSentAgain = 4;  // minimum number of retransmissions
+constexpr double kShare = 0.005;   // and their minimum share
+// Limits of the round trip time: the minimum over minutes measures the link itself; the smoothed one includes
+// delayed answers of the peer's kernel, at most 40 ms.
 constexpr int64_t kLeastSlow = 5'000, kSmoothedSlow = 60'000;  // microseconds
 constexpr int64_t kCut = 2'000;                                // milliseconds without an answer
 constexpr double kRepeat = 60,
-                 kWell = 10;  // seconds before it is said again; that it is well, without a bad window
+                 // seconds before a report is repeated; seconds without a bad window before a link is well
+    // again
+    kWell = 10;
 
 std::string tenths(double value) {
   char out[32];
@@ -26,8 +29,8 @@ std::string tenths(double value) {
   return out;
 }
 
-// "the link between h0 and h1", "the link from h1 to h0", "the links of h1 (with h0, h2)"; each with what was
-// found.
+// "the link between h0 and h1", "the link from h1 to h0", "the links of h1 (with h0, h2)"; each with its
+// finding.
 template <class Found>
 struct Subject {
   std::string name;

@@ -1,6 +1,5 @@
-// LinkWatch: which link between two hosts is slow, loses or damages packets, or is cut, from what the kernels
-// of both see of the ranks' connections (links.h). What an MPI or NCCL between them only shows as a wait gets
-// a name.
+// LinkWatch: finds links between hosts that are slow, lose or damage packets, or are cut, from kernel
+// statistics of the ranks' connections (links.h). MPI and NCCL show such faults only as a wait.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@
 
 namespace lockstep::launcher {
 
-// The hosts without which none of `links` (from, to) is left: of each, the host that has most of them, and of
-// two alike the later one in `order`.
+// Hosts to leave out so that none of `links` (from, to) remains. Greedy: repeatedly takes the host with the
+// most links; ties go to the later one in `order`.
 std::vector<std::string> hosts_to_leave_out(const std::set<std::pair<std::string, std::string>>& links,
                                             const std::vector<std::string>& order);
 
@@ -24,24 +23,24 @@ class LinkWatch {
   // `hosts`: the host of each rank.
   explicit LinkWatch(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  // What there is to say now of the newest words of all ranks, in order (empty ones of ranks that have none
-  // yet), once each, and again after a minute:
+  // New reports from the latest link texts of all ranks, in rank order (empty for ranks without one). Each is
+  // given once, and again after a minute:
   //   the link between h0 and h1 is slow: a round trip takes 104.2 ms
   //   the link from h1 to h0 loses packets: 1.9 % of 412 are sent again
   //   the links of h1 (with h0, h2) are cut: no answer for 2.4 s
-  // and that a link is well again. Call it about once a second.
+  // or that a link is well again. Call it about once a second.
   std::vector<std::string> look(const std::vector<Links>& words, int64_t now_ns);
-  // Of the links that are cut now: what there is to say of them; "" for none.
+  // A sentence about the links that are cut now; "" for none.
   std::string cut() const { return cut_; }
-  double cut_s() const { return cut_s_; }  // how long the one that is cut longest has been so; 0 for none
-  // The hosts without which no link is cut.
+  double cut_s() const { return cut_s_; }  // how long the longest cut has lasted; 0 for none
+  // The hosts to leave out so that no cut link remains.
   std::vector<std::string> cut_hosts() const { return cut_hosts_; }
 
  private:
   using Pair = std::pair<std::string, std::string>;  // from, to
   struct Window {
-    int64_t sent = 0, again = 0;  // at its beginning
-    int64_t least_rtt_us = -1;    // of the smoothed ones within it
+    int64_t sent = 0, again = 0;  // at the start of the window
+    int64_t least_rtt_us = -1;    // minimum of the smoothed values within it
   };
   struct Found {
     int64_t rtt_us = 0, sent = 0, again = 0, silent_ms = 0;
@@ -53,11 +52,11 @@ class LinkWatch {
 
   std::vector<std::string> hosts_;
   std::map<std::string, std::string> host_of_address_;
-  std::map<std::pair<size_t, std::string>, Window> windows_;  // of a rank's link with an address
-  std::map<std::string, int64_t> damaged_;                    // of a host, at the beginning of the window
+  std::map<std::pair<size_t, std::string>, Window> windows_;  // by rank and peer address
+  std::map<std::string, int64_t> damaged_;                    // by host, at the start of the window
   int64_t began_ns_ = 0;
   struct Told {
-    int64_t last_ns = 0, bad_ns = 0;  // when it was said, and when it was last so
+    int64_t last_ns = 0, bad_ns = 0;  // time of the last report, and of the last bad window
   };
   std::map<std::pair<std::string, std::string>, Told> told_;  // by kind and links
   std::string cut_;

@@ -1,4 +1,4 @@
-// The sockets of this process that are TCP connections to other hosts, or are to be, asked for TCP_INFO.
+// Reads TCP_INFO of this process's TCP connections to other hosts, including pending ones.
 #include "launcher/supervise/links.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// An address as text; "" for what is no address of IP. IPv4 within IPv6 is IPv4.
+// An address as text; "" for a non-IP address. IPv4-mapped IPv6 is printed as IPv4.
 std::string address_text(const sockaddr_storage& from) {
   char text[INET6_ADDRSTRLEN] = "";
   if (from.ss_family == AF_INET)
@@ -37,10 +37,10 @@ struct Seen {
   int64_t busiest = -1;
 };
 
-// How long the peer has not answered what it was sent, or asked. A kernel that gets nothing out (no route) or
-// may not send more (the peer reads nothing) has sent nothing that an answer could be to, and asks again and
-// again: only a question before the last one can be called unanswered. A connection that had rested before is
-// silent since it was used, which the waits tell: each is twice the one before.
+// How long the peer has not answered data or a probe. A kernel that cannot send (no route, or the peer's
+// window is full) sends probes instead; the latest probe may still be answered, so it takes two. On a
+// connection that was idle before, silence begins at its first use: the sum of the retransmission waits so
+// far, each twice the previous one, bounds it.
 int64_t silent_ms(const tcp_info& info) {
   const bool resent = info.tcpi_unacked && info.tcpi_retransmits;
   const bool asked = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes && info.tcpi_probes >= 2;
@@ -55,8 +55,8 @@ void add(std::map<std::string, Seen>& peers, const std::string& peer, const tcp_
   Seen& seen = peers[peer];
   seen.link.peer = peer;
   seen.link.sent += info.tcpi_data_segs_out;
-  // Without what had come before, as the peer says: a kernel that waits for an answer of a busy host sends
-  // again early.
+  // Excludes retransmissions of segments that had arrived, as the peer's DSACK reports: a kernel may
+  // retransmit too early to a busy host.
   seen.link.again += std::max<int64_t>(0, int64_t{info.tcpi_total_retrans} - int64_t{info.tcpi_dsack_dups});
   seen.link.silent_ms = std::max(seen.link.silent_ms, silent_ms(info));
   if (info.tcpi_segs_out <= seen.busiest) return;
@@ -65,7 +65,7 @@ void add(std::map<std::string, Seen>& peers, const std::string& peer, const tcp_
   seen.link.least_rtt_us = info.tcpi_min_rtt == UINT32_MAX ? 0 : info.tcpi_min_rtt;
 }
 
-// InCsumErrors of the line "Tcp:" that has numbers; its place is that of the word in the line before.
+// InCsumErrors of the "Tcp:" line with numbers; the previous line has the column names.
 int64_t damaged_segments() {
   std::ifstream file("/proc/self/net/snmp");
   std::vector<std::string> names;
@@ -88,13 +88,13 @@ int64_t damaged_segments() {
 
 constexpr uint8_t kAsking = 2;  // TCP_SYN_SENT of the kernel's table of states
 
-// Sockets that no peer has answered yet have no address of one for getpeername: inode and address of those of
-// IPv4, as the kernel lists them for this network namespace.
+// getpeername fails for sockets whose peer has not answered yet. This reads inode and address of IPv4 ones
+// from the kernel's table of this network namespace.
 std::map<ino_t, std::string> asking() {
   std::map<ino_t, std::string> out;
   std::ifstream file("/proc/self/net/tcp");
   std::string line;
-  std::getline(file, line);  // the names of the columns
+  std::getline(file, line);  // the column names
   while (std::getline(file, line)) {
     std::istringstream words(line);
     std::string word, peer, state;
@@ -102,7 +102,7 @@ std::map<ino_t, std::string> asking() {
     words >> word >> word >> peer >> state;
     for (int skipped = 0; skipped < 5; ++skipped) words >> word;
     if (!(words >> inode) || state != "02" || peer.size() < 8) continue;
-    in_addr address{};  // printed as the number that it is in memory
+    in_addr address{};  // the table prints the number as it is in memory
     std::from_chars(peer.data(), peer.data() + 8, address.s_addr, 16);
     char text[INET_ADDRSTRLEN] = "";
     out[inode] = inet_ntop(AF_INET, &address, text, sizeof text);

@@ -1,6 +1,6 @@
-// Links between hosts as the kernel sees them: of each rank's TCP connections the time of a round trip, what
-// was sent again, and how long an answer has been missing. Each rank of several hosts writes them beside its
-// flight record once a second; LinkWatch (link_watch.h) reads them. Nothing is sent to find them out.
+// Links between hosts as the kernel sees them: round trip time, retransmissions and missing answers of each
+// rank's TCP connections. On several hosts, each rank writes them next to its flight record once a second;
+// LinkWatch (link_watch.h) reads them. Nothing is sent to measure them.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace lockstep::launcher {
 
-// All connections of a process with one other host.
+// All connections of a process to one other host.
 struct Link {
   std::string peer;          // its address
-  int64_t rtt_us = 0;        // of the busiest connection, smoothed; waits of the peer's for an answer count
-  int64_t least_rtt_us = 0;  // the least of the last minutes
+  int64_t rtt_us = 0;        // of the busiest connection, smoothed; includes delays of the peer
+  int64_t least_rtt_us = 0;  // the minimum over the last minutes
   int64_t sent = 0;          // segments with data since the connections began
-  int64_t again = 0;         // of them those that were sent once more, since they had not come
-  int64_t silent_ms = 0;     // without an answer, where what was sent or asked again has none; else 0
+  int64_t again = 0;         // of these, retransmitted because they were lost
+  int64_t silent_ms = 0;     // how long data or repeated probes have had no answer; else 0
   bool operator==(const Link&) const = default;
 };
 
 struct Links {
-  std::vector<std::string> own;  // addresses of this host that its connections have
-  std::vector<Link> to;          // in the order of their addresses
-  int64_t damaged = 0;  // segments with a wrong checksum that this host has got, of all its processes
+  std::vector<std::string> own;  // this host's addresses of the connections
+  std::vector<Link> to;          // sorted by address
+  int64_t damaged = 0;           // segments with a wrong checksum that this host received, over all processes
   bool operator==(const Links&) const = default;
 };
 
-// Of this process. Connections within the host do not count.
+// The links of this process. Connections within the host do not count.
 Links read_links();
 
-// As lines of words, and back; nothing for a text that is not whole.
+// Prints links as lines of words, and parses them; nullopt for an incomplete text.
 std::string links_text(const Links& links);
 std::optional<Links> parse_links(const std::string& text);
 

@@ -1,4 +1,4 @@
-// Numbers and names alone: nothing here asks a host.
+// Membership: works only on numbers and names; it never contacts a host.
 #include "launcher/supervise/membership.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void Membership::move_to(LaunchHosts hosts, std::vector<HostRanks> away) {
   away_.insert(away_.end(), away.begin(), away.end());
 }
 
-// A spare host takes as many ranks as the lost one had, or as it has slots for.
+// A spare host takes as many ranks as the lost one had, limited by its slots.
 LaunchHosts Membership::without(const std::vector<std::string>& hosts, const std::vector<int64_t>& ranks,
                                 std::vector<HostRanks>& away) const {
   LaunchHosts out = hosts_.without(hosts, ranks);
@@ -51,7 +51,7 @@ void Membership::lose(const std::vector<std::string>& hosts, const std::vector<i
   }
   std::vector<HostRanks> away;
   if (LaunchHosts fewer = without(hosts, ranks, away); enough(fewer)) return move_to(std::move(fewer), away);
-  away.clear();  // the ranks that died may come again on hosts that are there
+  away.clear();  // ranks that died may return on present hosts
   if (LaunchHosts same = without(hosts, {}, away); enough(same)) move_to(std::move(same), away);
 }
 
@@ -69,7 +69,7 @@ bool Membership::exclude(const std::vector<int64_t>& ranks, int64_t devices) {
     const int64_t rest = devices > 0 ? std::min(nproc_, devices) : fewer;
     if (rest < 1 || rest < (asked_.min_nproc > 0 ? asked_.min_nproc : asked_.nproc)) return false;
     nproc_ = rest;
-    asked_.nproc = std::min(asked_.nproc, rest);  // the run is whole without them
+    asked_.nproc = std::min(asked_.nproc, rest);  // the run is complete without them
     return true;
   }
   std::vector<std::string> names;
@@ -88,7 +88,7 @@ void Membership::take_back(const std::vector<std::string>& back) {
     nproc_ = asked_.nproc;
     return;
   }
-  for (auto& host : hosts_.list)  // ranks that died on a host that is there
+  for (auto& host : hosts_.list)  // ranks that died on a present host
     for (const auto& asked : asked_.hosts.list)
       if (asked.name == host.name) host.ranks = asked.ranks;
   int64_t room = asked_.nproc - hosts_.ranks();
@@ -97,7 +97,7 @@ void Membership::take_back(const std::vector<std::string>& back) {
     if (host.ranks <= room) {
       hosts_.list.push_back(host), room -= host.ranks;
     } else {
-      hosts_.spare.push_back(host);  // another host has its place
+      hosts_.spare.push_back(host);  // another host has taken its place
     }
     return true;
   });

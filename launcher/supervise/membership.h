@@ -1,5 +1,5 @@
-// Membership: which ranks and hosts the next attempt of a run has. Fewer after a loss, spare hosts in the
-// place of lost ones, all again when they are back.
+// Membership: decides the ranks and hosts of the next attempt: fewer after a loss, spare hosts in place of
+// lost ones, and all again when they are back.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ class Membership {
 
   int64_t nproc() const { return nproc_; }
   const LaunchHosts& hosts() const { return hosts_; }
-  // An agent may say another name of its host than the command had.
+  // An agent may report a different name of its host than the command had.
   void name_hosts(const LaunchHosts& hosts) { hosts_ = hosts; }
-  // Ranks that it can become again: those that the command asked for, without those that were excluded.
+  // The number of ranks it can grow to: those requested, without the excluded ones.
   int64_t wanted() const { return asked_.nproc; }
-  // All of them, on whichever hosts.
+  // All of them, on any hosts.
   bool whole() const { return nproc_ == asked_.nproc; }
-  // Whether ranks are left out on hosts that are there.
+  // Whether ranks are left out on present hosts.
   bool ranks_away() const;
-  // Hosts that are left out, and that somebody must find to be back.
+  // Hosts that are left out until a probe finds them back.
   const std::vector<HostRanks>& away() const { return away_; }
 
-  // After a failure: without the hosts that were lost, or the ranks that died. Spare hosts replace hosts;
-  // fewer ranks go on only down to min_nproc, else the same try again.
+  // After a failure: leaves out the lost hosts or the dead ranks. Spare hosts replace lost ones; the rank
+  // count shrinks down to min_nproc, else the same ranks are tried again.
   void lose(const std::vector<std::string>& hosts, const std::vector<int64_t>& ranks);
-  // A host is left out by rule. False, and nothing done, where no spare host has as many ranks and the rest
-  // are too few.
+  // Leaves out a host deliberately. Returns false and does nothing if no spare host has room for its ranks
+  // and the rest are too few.
   bool leave_out(const std::string& host);
-  // Ranks computed wrong: their hosts are left out, or, on one host, they alone, and are not taken back.
-  // `devices`: how many GPUs that host has left, of which others may take their place; 0: it has none. False,
-  // and nothing done, where the rest are too few.
+  // Ranks computed wrong: leaves out their hosts (on a single host only the ranks) for good. `devices`: the
+  // GPUs left on that host, which may replace theirs; 0: it has none. Returns false and does nothing if the
+  // rest are too few.
   bool exclude(const std::vector<int64_t>& ranks, int64_t devices);
-  // All that died, and of the hosts that are away those in `back`.
+  // Takes back all ranks that died, and the absent hosts named in `back`.
   void take_back(const std::vector<std::string>& back);
 
  private:
@@ -53,7 +53,7 @@ class Membership {
   std::vector<HostRanks> away_;
 };
 
-// Ranks of the next attempt on one host: those that are left, but at least min_nproc; without min_nproc the
+// Ranks of the next attempt on one host: the remaining ones, but at least min_nproc; without min_nproc the
 // same number.
 int64_t next_nproc(const LaunchOptions& options, int64_t nproc, int64_t dead);
 

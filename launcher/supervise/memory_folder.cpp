@@ -1,4 +1,4 @@
-// Naming, making and removing.
+// Names, creates and removes the memory folders of runs.
 #include "launcher/supervise/memory_folder.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ bool is_word(const std::string& id) {
   return id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// "" where there is none.
+// "" if there is none.
 std::string read_word(const std::string& path) {
   std::string text, why;
   return read_plain(path, text, why, 4096) ? trim(text) : "";
@@ -55,7 +55,7 @@ bool is_memory_folder(const std::string& name) {
   return name.starts_with(folder_prefix()) && dot >= folder_prefix().size() && is_word(name.substr(dot + 1));
 }
 
-// What ranks write there (checkpoint/folder.h), and trainrun's word.
+// Names that ranks write there (checkpoint/folder.h), and trainrun's own file.
 bool is_memory_file(const Entry& entry) {
   const size_t slash = entry.path.find('/');
   const std::string top = entry.path.substr(0, slash);
@@ -69,20 +69,20 @@ bool is_memory_file(const Entry& entry) {
   return slash == std::string::npos || (!entry.folder && is_checkpoint_file(entry.path.substr(slash + 1)));
 }
 
-// The lock that a run holds while it saves there, taken; not open where there is none, or another process has
-// it: `held`.
+// Takes the lock that a run holds while it saves there. Not open if the file is missing, or if another
+// process has the lock (`held`).
 Descriptor lock_of(const std::string& folder, bool& held) {
   Descriptor lock(open((folder + "/.lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   held = lock ? flock(lock.get(), LOCK_EX | LOCK_NB) != 0 : errno != ENOENT;
   return lock;
 }
 
-// Whether its run is gone, and no process of a run holds it.
+// Whether its run is gone and no process holds it.
 bool forgotten(const std::string& folder) {
   struct stat at{};
   if (lstat(folder.c_str(), &at) != 0 || !S_ISDIR(at.st_mode) || at.st_uid != geteuid()) return false;
   const std::string run = read_word(folder + "/run");
-  if (run.empty()) return time(nullptr) - at.st_mtime > 60;  // it is being made, or its maker was killed
+  if (run.empty()) return time(nullptr) - at.st_mtime > 60;  // being created, or its creator was killed
   if (folder.ends_with("." + read_word(id_file(run)))) return false;
   bool held = false;
   const Descriptor lock = lock_of(folder, held);
@@ -96,7 +96,7 @@ std::string folder_name(const std::string& run_dir, const std::string& id) {
   return str("/dev/shm/", folder_prefix(), name, ".", id);
 }
 
-// Whether the folder of this name is another run's, of which this one's folder is a copy.
+// Whether the memory folder belongs to another run, of which this run's folder is a copy.
 bool is_of_another(const std::string& folder, const std::string& run_dir, const std::string& id) {
   const std::string run = read_word(folder + "/run");
   return !run.empty() && run != fs::absolute(run_dir).lexically_normal().string() &&
@@ -108,7 +108,7 @@ std::string memory_folder_of(const std::string& run_dir) {
   std::string id = read_word(id_file(run_dir));
   if (!is_word(id) || is_of_another(folder_name(run_dir, id), run_dir, id)) {
     id = random_word();
-    make_private_folders(run_dir);  // that it failed is seen by the next call
+    make_private_folders(run_dir);  // the next call reports a failure
     if (!replace_private(id_file(run_dir), id + "\n"))
       throw UserError(str("cannot write ", id_file(run_dir), ": ", std::strerror(errno)));
   }

@@ -1,4 +1,4 @@
-// The folder of a run's checkpoints in this host's memory: its name, and its end.
+// The folder of a run's checkpoints in this host's memory: its name, creation and removal.
 #pragma once
 
 #include <cstdint>
@@ -6,23 +6,23 @@
 
 namespace lockstep::launcher {
 
-// /dev/shm/lockstep-memory.UID.NAME.ID. ID is a random word that the run's folder keeps (memory-id, beside
-// its lock), so that a later run of that name has another one; a copy of the folder has another one, too, as
-// long as the first is there. trainrun names it, ranks make it when they first save there
-// (launcher/loop/memory_tier.h), trainrun removes it. One that is there already was left by a trainrun that
-// was killed: the run goes on from it where it is newer than what is on the disk.
+// /dev/shm/lockstep-memory.UID.NAME.ID. ID is a random word stored in the run's folder (memory-id, next to
+// its lock), so that a later run of that name has another one; a copy of the folder also gets a new ID while
+// the first exists. trainrun chooses the name, ranks create the folder at their first save
+// (launcher/loop/memory_tier.h), trainrun removes it. An existing one was left by a killed trainrun: the run
+// resumes from it if it is newer than the disk's checkpoint.
 std::string memory_folder_of(const std::string& run_dir);
 
-// Makes the folder, 0700, with the path of its run in it. UserError where it cannot be made, or belongs to
-// another user, or others may enter it.
+// Creates the folder, 0700, with the path of its run in it. UserError when it cannot be created, belongs to
+// another user, or is accessible to others.
 void make_memory_folder(const std::string& folder, const std::string& run_dir);
 
-// Removes the checkpoints that are in it, and the folder if nothing else is, unless a process holds its lock:
-// a run that lives. What is left, and why, or "".
+// Removes its checkpoints, and the folder if it is then empty, unless a live run holds its lock. Returns what
+// is left and why, or "".
 std::string remove_memory_folder(const std::string& folder);
 
-// Removes below `top` what runs of this user left whose folder is gone, or has another ID, and which no
-// process holds. Returns how many.
+// Removes memory folders below `top` that belong to this user, whose run folder is gone or has another ID,
+// and that no process holds. Returns their number.
 int remove_forgotten_memory(const std::string& top = "/dev/shm");
 
 // The highest N of FOLDER/step-N, -1 for none.

@@ -1,4 +1,4 @@
-// Making, locking and removing.
+// Creates, locks and removes MPI's private folders.
 #include "launcher/supervise/mpi_folder.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 std::string prefix() { return str("lockstep.", geteuid(), "."); }
 
-// lockstep.UID.PID.XXXXXX, as MpiFolder makes it.
+// lockstep.UID.PID.XXXXXX, as MpiFolder creates it.
 bool is_made_name(const std::string& name) {
   constexpr size_t kRandomLetters = 6;
   const size_t dot = name.rfind('.');
@@ -34,8 +34,7 @@ bool is_made_name(const std::string& name) {
 }
 
 // Debian 12's Open MPI 4.1 and PMIx 4.2: segments of btl/vader, windows of osc/sm and osc/rdma, coll/sm,
-// sharedfp/sm, and what PMIx's server writes of itself; in ATTEMPT/, ATTEMPT/RANK/, or in one of these
-// itself.
+// sharedfp/sm, and the PMIx server's own files; in ATTEMPT/, ATTEMPT/RANK/, or the folder itself.
 bool is_mpi_entry(const Entry& entry) {
   const auto parts = split(entry.path, '/');
   const std::string& name = parts.back();
@@ -50,8 +49,8 @@ bool is_mpi_entry(const Entry& entry) {
   return name.find("_cid-") != std::string::npos && name.ends_with(".sm");
 }
 
-// True for a folder of this user whose maker has gone. One that is being made has no lock yet: it is left
-// alone for a minute.
+// True for a folder of this user whose creator has ended. A folder being created has no lock yet, so it is
+// left alone for a minute.
 bool abandoned(const std::string& folder) {
   int at = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (at < 0) return false;

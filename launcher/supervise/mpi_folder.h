@@ -7,13 +7,13 @@
 
 namespace lockstep::launcher {
 
-// Removes what Open MPI, PMIx and MpiFolder make in such a folder, or in one of an attempt in it, and the
-// folder if nothing else is in it: what is left, and why, or "".
+// Removes the files of Open MPI, PMIx and MpiFolder in such a folder, or in an attempt's folder in it, and
+// then the folder if it is empty. Returns what is left and why, or "".
 std::string remove_mpi_folder(const std::string& folder);
 
-// Made 0700 in /dev/shm, else, where that takes no folder or has no room for `bytes`, in TMPDIR or /tmp; and
-// removed (remove_mpi_folder). A process that is killed cannot remove its own: the next one that makes a
-// folder does, for folders of the same user whose maker has gone (it held a lock, which ends with it).
+// Created 0700 in /dev/shm, or in TMPDIR or /tmp if /dev/shm is not writable or lacks `bytes`; removed at the
+// end (remove_mpi_folder). A killed process cannot remove its folder: the next MpiFolder of the same user
+// removes it, because the creator's lock ended with it.
 class MpiFolder {
  public:
   explicit MpiFolder(int64_t bytes);  // UserError naming both places, and why, when neither will do
@@ -27,7 +27,7 @@ class MpiFolder {
   int lock_ = -1;
 };
 
-// Removes folders below `top` that dead processes of this user left. Returns how many.
+// Removes folders below `top` that dead processes of this user left. Returns their number.
 int remove_abandoned_folders(const std::string& top);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// Open MPI's sentences.
+// Parses Open MPI's messages.
 #include "launcher/supervise/mpirun_words.h"
 
 #include <algorithm>

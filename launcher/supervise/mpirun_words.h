@@ -1,5 +1,5 @@
-// What mpirun and Open MPI's library in the ranks say, read for what it means: which rank ended how, which
-// host was lost, or is not reached by another. The words are those of Open MPI 4.
+// Interprets messages of mpirun and of Open MPI's library in the ranks: how a rank ended, which host was
+// lost, which host another cannot reach. The texts are those of Open MPI 4.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace lockstep::launcher {
 
-// Open MPI sets what it has to say between lines of dashes; all other lines are of ranks, of ssh and of srun.
+// Open MPI prints its messages between lines of dashes; all other lines come from ranks, ssh or srun.
 class MpirunWords {
  public:
-  // True when the line is part of such a message, or stands for several: it is not for the user.
+  // True when the line is part of such a message or summarizes several: it is not for the user.
   bool take(const std::string& line);
-  // A line of a rank's log: one of Open MPI's library says that the rank's host does not reach another.
+  // Takes a line of a rank's log, in which Open MPI's library may report that the rank's host cannot reach
+  // another.
   void take_rank_line(const std::string& line);
-  // What the messages say. `ends` has the rank that mpirun ended the others for, as waitpid would have told
-  // it.
+  // The results. `ends` has the rank whose failure made mpirun end the others, with its status as from
+  // waitpid.
   struct Meaning {
     std::vector<RankEnd> ends;
     std::vector<std::string> lost_hosts;
@@ -32,7 +33,7 @@ class MpirunWords {
 
  private:
   bool inside_ = false;
-  std::string text_;  // of all messages, white space made one blank
+  std::string text_;  // all messages, with runs of white space replaced by a blank
   std::vector<Meaning::Unreached> unreached_;
 };
 

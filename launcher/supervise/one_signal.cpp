@@ -1,4 +1,4 @@
-// The first signal is kept; others are compared with it.
+// OneSignal: remembers the first signal and compares later ones with it.
 #include "launcher/supervise/one_signal.h"
 
 #include <time.h>
@@ -10,7 +10,7 @@
 namespace lockstep::launcher {
 
 namespace {
-constexpr int64_t kTogether = 500'000'000;  // ns; a sender may be held between its two calls
+constexpr int64_t kTogether = 500'000'000;  // ns; a sender may be delayed between its two calls
 std::atomic<int> g_first{0};
 std::atomic<int64_t> g_heard{0};
 

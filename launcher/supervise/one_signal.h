@@ -1,15 +1,14 @@
-// Whether a signal is a second wish of the user's, or the first one that came on another way.
+// Tells whether a signal is a second request by the user, or a duplicate of the first one.
 #pragma once
 
 #include <signal.h>
 
 namespace lockstep::launcher {
 
-// True for a signal that its sender had sent to this process alone, and then to the whole group, or the other
-// way round, as GNU timeout does: the same number, within half a second of the first one heard, from the
-// parent of this process, which leads its process group. Ctrl-C comes from the kernel and kill from
-// elsewhere: each of theirs is a wish of its own. For handlers (set with SA_SIGINFO), each signal once; calls
-// nothing that a handler may not.
+// True for a duplicate, as GNU timeout sends it: once to this process and once to its group. A duplicate has
+// the same number, arrives within half a second of the first, and comes from this process's parent, which
+// leads its process group. Ctrl-C comes from the kernel and kill from elsewhere: each of those is a separate
+// request. Call it once per signal from SA_SIGINFO handlers; it is async-signal-safe.
 bool same_as_first(int signal, const siginfo_t* info);
 
 }  // namespace lockstep::launcher

@@ -1,5 +1,5 @@
-// The first process of a host listens on a name that the kernel forgets with it; the others read there until
-// its end.
+// Under another launcher: the first process of a host listens on an abstract socket, which ends with it; the
+// others read from it until then.
 #include "launcher/supervise/other_launcher.h"
 
 #include <sys/socket.h>
@@ -46,7 +46,7 @@ bool loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
 }
 
-// Of this user, this host and this launch; in the kernel alone, so that nothing is left of it.
+// Unique to this user, host and launch; an abstract name, so that no file is left.
 sockaddr_un name_of(const OtherLauncher& other, socklen_t& bytes) {
   const std::string name =
       str("lockstep-first.", geteuid(), ".", hash_hex(str(other.address, ":", other.port)));
@@ -63,7 +63,7 @@ bool of_this_user(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
 }
 
-// A script by its path, as trainrun takes it; a program by the file that runs.
+// A script is given by its path, as trainrun expects it; a program by its executable file.
 std::string program_of(const std::vector<std::string>& command) {
   std::error_code failed;
   if (!command.empty() && command[0].ends_with(".py")) return fs::absolute(command[0], failed);
@@ -140,7 +140,7 @@ void wait_for_first(const OtherLauncher& other) {
           number_text(seconds), " s, or has ended"));
 }
 
-// In PATH, or beside the interpreter of a program in Python, where pip put both.
+// In PATH, or next to the Python interpreter, where pip installs both.
 std::string own_trainrun() {
   std::string found = found_in_path("trainrun");
   if (!found.empty() || env("LOCKSTEP_PYTHON").empty()) return found;

@@ -1,4 +1,4 @@
-// Types by the C++ ABI, frames by libbacktrace, which GCC brings.
+// Describes an uncaught exception: its type through the C++ ABI, its frames through GCC's libbacktrace.
 #include "launcher/supervise/program_error.h"
 
 #include <cxxabi.h>
@@ -42,7 +42,7 @@ namespace {
 struct Search {
   backtrace_state* state;
   bool in_runtime =
-      false;  // frames of the C++ runtime, from terminate to throw, stand above the one that threw
+      false;  // frames of the C++ runtime, from terminate to throw, come before the frame that threw
   std::string function, place;
 };
 

@@ -1,4 +1,4 @@
-// An exception of a user's own program that nobody caught: its type, its text, and where it was thrown.
+// Describes an uncaught exception of a user program: type, text, and where it was thrown.
 #pragma once
 
 #include <exception>
@@ -6,11 +6,11 @@
 
 namespace lockstep::launcher {
 
-// "std::runtime_error: no such column", "int: 42", "geometry::Bad" for a type of which nothing more is known.
+// "std::runtime_error: no such column", "int: 42", "geometry::Bad" for a type without a known text.
 std::string exception_text(std::exception_ptr failure);
 
-// To be called by a terminate handler, while the frames that threw still stand: " (thrown at loop.cpp:12)"
-// where the program has debugging information (-g), else " (thrown in step(int))", else "".
+// Call it from a terminate handler, while the throwing frames still exist: " (thrown at loop.cpp:12)" if the
+// program has debug information (-g), else " (thrown in step(int))", else "".
 std::string where_thrown();
 
 }  // namespace lockstep::launcher

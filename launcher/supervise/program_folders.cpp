@@ -1,4 +1,4 @@
-// run.at and logs.at: written by rank 0, read by commands.
+// run.at and logs.at: rank 0 writes them, commands read them.
 #include "launcher/supervise/program_folders.h"
 
 #include <charconv>
@@ -23,7 +23,8 @@ fs::path whole(const std::string& path) {
   return failed ? fs::path(path) : out;
 }
 
-// `there` as a file in `folder` names it: beside it where both lie in one folder, which may be moved.
+// `there` as written into a file of `folder`: relative if both have the same parent, so that the parent may
+// be moved.
 std::string named_from(const fs::path& folder, const fs::path& there) {
   return folder.parent_path() == there.parent_path() ? (".." / there.filename()).string() : there.string();
 }

@@ -1,5 +1,5 @@
-// accept(2) of this process: libpmix, which listens, asks nobody who comes, and reads a newcomer's first
-// words on the one thread that serves all ranks.
+// RankDoor: replaces accept(2) in this process. libpmix, which listens, accepts anyone and reads a new peer's
+// first bytes on the one thread that serves all ranks.
 #include "launcher/supervise/rank_door.h"
 
 #include <arpa/inet.h>
@@ -32,8 +32,8 @@ namespace {
 constexpr int kMostListeners = 4, kHandshake = 2;  // seconds
 
 std::array<std::atomic<int>, kMostListeners> g_guarded{-1, -1, -1, -1};
-std::atomic<bool> g_asks{false};  // the kernel says whose a connection is
-// Kept for the moment in which no descriptor is left: a listener that cannot accept would end for good.
+std::atomic<bool> g_asks{false};  // whether the kernel reports the owner of a connection
+// A spare descriptor for when none is left: a listener that cannot accept would stop for good.
 std::atomic<int> g_spare{-1};
 
 bool is_guarded(int fd) {
@@ -42,15 +42,15 @@ bool is_guarded(int fd) {
   return false;
 }
 
-// Asks the kernel for the one socket of this host whose ends are `from` and `to` (sock_diag(7)): a table of
-// all is read for longer than a rank waits where a host has tens of thousands.
+// Asks the kernel for the one socket with the ends `from` and `to` (sock_diag(7)). With tens of thousands of
+// sockets, reading the table of all would take longer than a rank waits.
 class SocketOwners {
  public:
   void open() {
     std::lock_guard lock(mutex_);
     if (!asks_) asks_ = Descriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   }
-  // Nothing where the socket has gone, belongs to no process any more, or the kernel does not say.
+  // nullopt when the socket is gone, has no process any more, or the kernel does not answer.
   std::optional<uid_t> owner(const sockaddr_in& from, const sockaddr_in& to) {
     std::lock_guard lock(mutex_);
     struct {
@@ -61,18 +61,19 @@ class SocketOwners {
     question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
     question.head.nlmsg_flags = NLM_F_REQUEST;
     question.head.nlmsg_seq = ++number_;
-    question.ask.sdiag_family = AF_INET;  // finds those of IPv6 that connect to ::ffff:127.0.0.1, too
+    question.ask.sdiag_family = AF_INET;  // also finds IPv6 sockets connected to ::ffff:127.0.0.1
     question.ask.sdiag_protocol = IPPROTO_TCP;
     question.ask.idiag_states = ~0u;
     question.ask.id.idiag_sport = from.sin_port, question.ask.id.idiag_dport = to.sin_port;
     question.ask.id.idiag_src[0] = from.sin_addr.s_addr, question.ask.id.idiag_dst[0] = to.sin_addr.s_addr;
     question.ask.id.idiag_cookie[0] = question.ask.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
     if (!asks_ || ::send(asks_.get(), &question, sizeof question, 0) != sizeof question) return {};
-    struct {  // what may stand behind it is cut off
+    struct {  // anything after it is cut off
       nlmsghdr head;
       inet_diag_msg said;
     } answer{};
-    do {  // the answer is there when send() returns; of an earlier question none is left but by a fault
+    // the answer is ready when send() returns; an answer to an earlier request remains only after a fault
+    do {
       const ssize_t bytes = ::recv(asks_.get(), &answer, sizeof answer, MSG_DONTWAIT);
       if (bytes < static_cast<ssize_t>(sizeof answer)) return {};
     } while (answer.head.nlmsg_seq != number_);
@@ -102,7 +103,7 @@ std::optional<uid_t> owner_of_peer(int fd) {
   return socket_owners().owner(there, here);
 }
 
-// A connection of this process with itself, whose owner is known.
+// A test connection of this process to itself, whose owner is known.
 bool kernel_says() {
   const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
       caller(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -119,7 +120,7 @@ bool kernel_says() {
   return accepted && owner_of_peer(accepted.get()) == ::geteuid();
 }
 
-// Nobody is refused whose owner is not known: it may be a rank of this run.
+// A peer with an unknown owner is accepted: it may be a rank of this run.
 bool is_strangers(int fd) {
   if (!g_asks) return false;
   const auto owner = owner_of_peer(fd);
@@ -133,7 +134,7 @@ void keep_spare() {
   if (fd >= 0 && !g_spare.compare_exchange_strong(none, fd)) ::close(fd);
 }
 
-// Returns where one is let in, and waits till then: a listener that hears of a failure ends for good.
+// Waits and returns only when a peer is accepted: a listener that sees a failure stops for good.
 int accept_guarded(int socket, sockaddr* address, socklen_t* bytes) {
   const socklen_t room = bytes ? *bytes : 0;
   for (;;) {
@@ -160,7 +161,7 @@ int accept_guarded(int socket, sockaddr* address, socklen_t* bytes) {
       ::poll(&coming, 1, -1);
     } else if (reason == EBADF || reason == EINVAL || reason == ENOTSOCK) {
       errno = reason;
-      return -1;  // it listens no more
+      return -1;  // it no longer listens
     }
   }
 }
@@ -198,7 +199,7 @@ void guard_listeners(const std::vector<int>& but) {
 
 }  // namespace lockstep::launcher
 
-// Goes before the C library's for this program and the libraries that it loads.
+// Overrides the C library's function for this program and the libraries it loads.
 extern "C" __attribute__((visibility("default"))) int accept(int socket, sockaddr* __restrict address,
                                                              socklen_t* __restrict bytes) {
   using namespace lockstep::launcher;

@@ -1,4 +1,4 @@
-// Who may come in at the port where the ranks of a host meet (rank_server.h): processes of this user.
+// RankDoor: lets only processes of this user connect to the port where a host's ranks meet (rank_server.h).
 #pragma once
 
 #include <vector>
@@ -7,10 +7,9 @@ namespace lockstep::launcher {
 
 // Descriptors on which this process listens for connections by IPv4, ascending.
 std::vector<int> listeners();
-// From here on what connects to a port on which this process listens now is ended at once, without a byte
-// read, where the kernel says that its other end is another user's. Any other is let in, also one of which
-// the kernel says nothing, and is given up where two seconds pass without a byte. Left alone are the
-// listeners of `but`, those that it inherited.
+// Guards the ports on which this process listens now. A connection whose other end belongs to another user is
+// closed at once, without reading a byte. Any other is accepted, even with an unknown owner, and is dropped
+// after two seconds without a byte. The inherited listeners in `but` are not guarded.
 void guard_listeners(const std::vector<int>& but);
 
 }  // namespace lockstep::launcher

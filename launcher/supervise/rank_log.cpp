@@ -1,5 +1,4 @@
-// dup2 puts the new file in the place of the old one at once, for all threads and for what they wrote by any
-// library.
+// RankLog: dup2 replaces the old file by the new one atomically, for all threads and libraries.
 #include "launcher/supervise/rank_log.h"
 
 #include <fcntl.h>

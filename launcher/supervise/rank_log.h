@@ -1,5 +1,5 @@
-// RankLog: the file that a rank's stdout and stderr append to. When it is large, it becomes FILE.1, in the
-// place of an earlier one, and a new one begins: a run that says much for weeks fills no disk.
+// RankLog: the file that a rank's stdout and stderr append to. When it is large, it is renamed to FILE.1,
+// replacing an earlier one, and a new file begins: a verbose run of weeks does not fill the disk.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace lockstep::launcher {
 
 class RankLog {
  public:
-  // A file of more than `limit` bytes is large; 0: none is. By default LOCKSTEP_LOG_LIMIT. UserError where
-  // the variable is no number.
+  // A file of more than `limit` bytes is large; 0: no limit. The default is LOCKSTEP_LOG_LIMIT. UserError
+  // when the variable is not a number.
   explicit RankLog(std::string path);
   RankLog(std::string path, int64_t limit) : path_(std::move(path)), limit_(limit) {}
-  // Opens the file to append to; false, with errno, where it cannot be written.
+  // Opens the file for appending; false, with errno, when it cannot be written.
   bool open();
   // Makes it this process's stdout and stderr.
   void take_output() const;
-  // Call it between steps. Where the new file cannot be opened, the old one is written on.
+  // Call it between steps. If the new file cannot be opened, writing continues in the old one.
   void rotate_if_large();
 
  private:

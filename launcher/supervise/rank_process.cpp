@@ -1,4 +1,4 @@
-// fork, exec and pipes, by Boost.Process.
+// RankProcess: starts a rank with Boost.Process and reads its pipes.
 #include "launcher/supervise/rank_process.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ bp::environment environment_of(const LaunchCommand& command, int64_t rank,
     for (const auto& prefix : command.without)
       if (name.rfind(prefix, 0) == 0 && (prefix.back() == '_' || name == prefix || prefix.find("OMPI") == 0))
         out.erase(name);
-  std::vector<std::pair<std::string, std::string>> place;  // of ranks that mpirun starts it says itself
+  std::vector<std::pair<std::string, std::string>> place;  // for ranks under mpirun, mpirun sets these itself
   if (!command.hosts.several()) place = place_variables(str(rank), command.nproc);
   for (const auto& variables : {command.variables, place, more})
     for (const auto& [name, value] : variables)
@@ -58,8 +58,8 @@ std::string program_of(const LaunchCommand& command) {
   return found;
 }
 
-// At most a MiB at a time, but for the rest: a rank that never stops writing must not keep the others from
-// being heard.
+// At most a MiB at a time, except for the final rest: a rank that writes without end must not starve the
+// others.
 void drain(int fd, LineCutter& into, bool rest) {
   char buffer[16384];
   size_t taken = 0;
@@ -87,11 +87,12 @@ RankProcess::RankProcess(const LaunchCommand& command, int64_t rank,
     fcntl(pipe->native_source(), F_SETFL, O_NONBLOCK);
   }
   const int parent = getpid();
-  const bool heeds_stop = command.heeds_stop && !command.hosts.several();  // mpirun takes signals at any time
+  // mpirun handles signals at any time
+  const bool heeds_stop = command.heeds_stop && !command.hosts.several();
   auto before_exec = [parent, heeds_stop](auto&) {
-    setpgid(0, 0);  // Ctrl-C reaches trainrun alone, which tells the ranks
+    setpgid(0, 0);  // Ctrl-C reaches only trainrun, which signals the ranks
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127);  // it was gone before the kernel was asked
+    if (getppid() != parent) _exit(127);  // the parent died before the prctl took effect
     signal(SIGPIPE, SIG_DFL);
     signal(SIGCHLD, SIG_DFL);
     sigset_t waiting;
@@ -114,7 +115,7 @@ RankProcess::RankProcess(const LaunchCommand& command, int64_t rank,
 
 bool RankProcess::look() {
   if (ended_) return false;
-  std::error_code gone;  // reaped by nobody else, so there is none
+  std::error_code gone;  // nothing else reaps it, so there is no error
   ended_ = !child_.running(gone);
   return ended_;
 }
@@ -129,7 +130,7 @@ RankProcess::Words RankProcess::words(bool rest) {
   drain(out_.native_source(), out_cutter_, rest);
   drain(err_.native_source(), err_cutter_, rest);
   log_.read(log_cutter_);
-  if (rest) log_.read(log_cutter_);  // of a log that has just been replaced
+  if (rest) log_.read(log_cutter_);  // the rest of a log that was just replaced
   return {pieces(out_cutter_, rest), pieces(err_cutter_, rest), pieces(log_cutter_, rest)};
 }
 

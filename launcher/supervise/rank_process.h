@@ -1,4 +1,4 @@
-// One rank as a process: its start, what it says on stdout and stderr and in its log, and its end.
+// RankProcess: one rank's process: its start, its output on stdout, stderr and in its log, and its end.
 #pragma once
 
 #include <boost/process/child.hpp>
@@ -15,20 +15,20 @@ namespace lockstep::launcher {
 
 class RankProcess {
  public:
-  // Starts `command` as rank `rank`, in a process group of its own; the kernel ends it when this process
-  // dies. `more`: variables of this rank alone. UserError when the program cannot be started.
+  // Starts `command` as rank `rank`, in its own process group; the kernel ends it when this process dies.
+  // `more`: variables only for this rank. UserError when the program cannot be started.
   RankProcess(const LaunchCommand& command, int64_t rank,
               const std::vector<std::pair<std::string, std::string>>& more, const std::string& log_file);
 
   int pid() const { return pid_; }
   bool ended() const { return ended_; }
-  int wait_status() const { return child_.native_exit_code(); }  // of an ended rank, as waitpid gives it
-  bool look();                                                   // true once, when the end is met
+  int wait_status() const { return child_.native_exit_code(); }  // for an ended rank, as from waitpid
+  bool look();                                                   // true once, when the rank is found ended
   void kill_group();                                             // SIGKILL to the rank and what it started
   int out_fd() const { return out_.native_source(); }
   int err_fd() const { return err_.native_source(); }
 
-  // What was said since the last call. `rest`: also what does not end with a newline.
+  // Output since the last call. `rest`: also text without a final newline.
   struct Words {
     std::vector<LineCutter::Piece> out, err, log;
   };

@@ -1,4 +1,5 @@
-// PMIx: the server is started once in a process; each attempt registers its ranks under a name of its own.
+// RankServer: starts the PMIx server once per process; each attempt registers its ranks under its own
+// namespace.
 #include "launcher/supervise/rank_server.h"
 
 #include <pmix.h>
@@ -27,7 +28,7 @@ namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
-// The way from PMIx's thread, which names ranks by their namespace, to the object that holds them.
+// Maps a namespace, by which PMIx's thread names ranks, to the object that holds them.
 class SaidToServer {
  public:
   static void know(const std::string& space, RankServer* server) {
@@ -55,7 +56,7 @@ class SaidToServer {
 
 namespace {
 
-// The answer to a call of PMIx that answers later, on its own thread.
+// Waits for the result of an asynchronous PMIx call, which arrives on PMIx's thread.
 class Answer {
  public:
   static void give(pmix_status_t status, void* self) {
@@ -89,7 +90,7 @@ void check(pmix_status_t status, const char* what) {
             "; look at `ulimit -n` and at the space in /dev/shm, or use --nproc 1 or --simulate"));
 }
 
-// A list of named values, as PMIx takes them.
+// A PMIx list of named values.
 class Infos {
  public:
   ~Infos() {
@@ -117,8 +118,8 @@ class Infos {
   std::vector<pmix_info_t> infos_;
 };
 
-// What ranks ask. They are all here, so a fence is complete when PMIx calls, and its data are the data of
-// all.
+// Handlers for requests of ranks. All ranks are on this host, so a fence is complete when PMIx calls, with
+// the data of all ranks.
 pmix_status_t joined(const pmix_proc_t*, void* rank, pmix_op_cbfunc_t, void*) {
   if (rank) static_cast<RankServer::Rank*>(rank)->joined = true;
   return PMIX_OPERATION_SUCCEEDED;
@@ -129,10 +130,9 @@ pmix_status_t left(const pmix_proc_t*, void* rank, pmix_op_cbfunc_t, void*) {
 }
 pmix_status_t aborted(const pmix_proc_t*, void*, int, const char*, pmix_proc_t*, size_t, pmix_op_cbfunc_t,
                       void*) {
-  return PMIX_OPERATION_SUCCEEDED;  // the rank ends with the code that it gave, and its end is what counts
+  return PMIX_OPERATION_SUCCEEDED;  // the rank exits with the given code, and only its exit counts
 }
-// Open MPI packs a message as file, topic and text; the text is the last: its length (big-endian), its bytes,
-// a zero.
+// Open MPI packs a message as file, topic and text. The text comes last: length (big-endian), bytes, a zero.
 std::string last_text(const unsigned char* bytes, size_t size) {
   for (size_t at = 0; at + 4 < size; ++at) {
     const size_t length =
@@ -152,7 +152,7 @@ void said(const pmix_proc_t* rank, const pmix_info_t data[], size_t count, const
     else if (value.type == PMIX_STRING && value.data.string)
       SaidToServer::say(*rank, str(value.data.string, "\n"));
   }
-  // PMIx holds a lock that its answer takes again, so the answer comes from another thread.
+  // PMIx holds a lock that the answer needs too, so another thread answers.
   if (done) std::thread([done, of] { done(PMIX_SUCCESS, of); }).detach();
 }
 pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t size,
@@ -161,8 +161,8 @@ pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char
   return PMIX_SUCCESS;
 }
 
-// Started once, and never ended: PMIx's own end waits for ranks that may be gone. The folder goes with the
-// process.
+// Started once and never finalized: PMIx_server_finalize waits for ranks that may be gone. The folder is
+// removed with the process.
 class Server {
  public:
   // The first attempt of a process has the most ranks.
@@ -180,12 +180,12 @@ class Server {
 
  private:
   explicit Server(int64_t shared) : folder_(shared) {
-    // What an outer launcher said of this process is not true of a server.
+    // Variables of an outer launcher do not apply to a server.
     std::vector<std::string> outer;
     for (char** entry = environ; *entry; ++entry)
       if (std::strncmp(*entry, "PMIX_", 5) == 0) outer.emplace_back(*entry, std::strcspn(*entry, "="));
     for (const auto& name : outer) unsetenv(name.c_str());
-    setenv("PMIX_MCA_gds", "hash", 1);  // values travel in messages, not in files
+    setenv("PMIX_MCA_gds", "hash", 1);  // exchanges values in messages, not in files
     static pmix_server_module_t answers = [] {
       pmix_server_module_t out;
       std::memset(&out, 0, sizeof out);
@@ -269,13 +269,13 @@ RankServer::~RankServer() {
   SaidToServer::know(space_, nullptr);
   auto forgotten = std::make_unique<Answer>();
   PMIx_server_deregister_nspace(space_.c_str(), Answer::give, forgotten.get());
-  // The ranks' objects are not touched after it. Should PMIx hang, nothing of it is waited for, and they
-  // stay.
+  // The ranks' objects are not used afterwards. If PMIx hangs, this does not wait for it, and the objects are
+  // leaked.
   if (!forgotten->came_within(std::chrono::seconds(2))) {
     (void)forgotten.release();
     (void)new std::vector<Rank>(std::move(ranks_));
   }
-  remove_mpi_folder(folder_);  // what is left is told with the process's folder
+  remove_mpi_folder(folder_);  // leftovers are reported with the process's folder
 }
 
 std::string RankServer::words(int64_t rank) {

@@ -1,5 +1,5 @@
-// What the ranks of one host ask their launcher when MPI starts: a PMIx server within this process, which
-// listens on 127.0.0.1 alone.
+// RankServer: the PMIx server in this process that a host's ranks use when MPI starts. It listens only on
+// 127.0.0.1.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace lockstep::launcher {
 
-// The ranks of one attempt, known to the server as long as this object lives. Ranks that do not use MPI never
-// ask.
+// Registers the ranks of one attempt with the server during this object's lifetime. Ranks without MPI never
+// contact it.
 class RankServer {
  public:
   // UserError when PMIx cannot start (no file descriptors left, no folder to write).
@@ -22,14 +22,14 @@ class RankServer {
   RankServer(const RankServer&) = delete;
   RankServer& operator=(const RankServer&) = delete;
 
-  // What a rank must find in its environment to reach the server, and to use shared memory alone.
+  // The variables that a rank needs to reach the server and to use only shared memory.
   std::vector<std::pair<std::string, std::string>> variables(int64_t rank) const;
   // A rank joins in MPI_Init and has left after MPI_Finalize.
   bool joined(int64_t rank) const { return ranks_[rank].joined; }
   bool left(int64_t rank) const { return ranks_[rank].left; }
 
-  // What Open MPI says in a rank to its launcher instead of its stderr since the last call: why MPI_Init
-  // failed, what MPI_Abort was given.
+  // Messages since the last call that Open MPI in a rank sends to the launcher instead of stderr: why
+  // MPI_Init failed, the argument of MPI_Abort.
   std::string words(int64_t rank);
 
   struct Rank {
@@ -38,7 +38,7 @@ class RankServer {
 
  private:
   friend class SaidToServer;
-  std::string space_;   // PMIx's name of these ranks: 128 random bits, which whoever wants to join must know
+  std::string space_;   // the PMIx namespace of these ranks: 128 random bits, a secret needed to join
   std::string folder_;  // for their shared memory
   std::vector<Rank> ranks_;
   std::mutex mutex_;  // of words_

@@ -1,4 +1,4 @@
-// Counting, and nothing else.
+// Counts restarts and computes their delays.
 #include "launcher/supervise/restarts.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The rule of restarts: how many, how long they wait, and what counts as progress.
+// The restart rule: how many restarts, how long each waits, and what counts as progress.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace lockstep::launcher {
 
-// At most options.max_restarts, of all time or within any options.restart_window.
+// At most options.max_restarts, in total or within any options.restart_window.
 class RestartBudget {
  public:
   explicit RestartBudget(const LaunchOptions& options)
       : most_(options.max_restarts), window_(options.restart_window) {}
-  // Takes one, where one is left. Seconds of a steady clock.
+  // Uses one restart if one is left. `now` is in seconds of a steady clock.
   bool take(double now_s);
   int64_t used(double now_s);
   // "restart 2 of 3", "restart 2 of 3 within 1 h".
@@ -29,14 +29,13 @@ class RestartBudget {
 // "90 s", "15 min", "1.5 h".
 std::string duration_text(double seconds);
 
-// Seconds before a restart, the `fruitless`-th in a row (from 0) after an attempt that brought the run no
-// further than it had been.
+// Seconds before a restart that is the `fruitless`-th in a row (from 0) without progress.
 double restart_delay(const LaunchOptions& options, int64_t fruitless);
 
-// How far a run has come: the furthest step that a rank began, and the newest checkpoint.
+// Progress of a run: the furthest step that a rank began, and the newest checkpoint.
 struct Progress {
   int64_t step = -1, checkpoint = -1;
-  // Takes the end of an attempt in; true when it went further than all before it.
+  // Records the end of an attempt; true when it got further than all earlier ones.
   bool advance(int64_t furthest_step, int64_t newest_checkpoint);
 };
 // The highest N of RUN_DIR/ckpt/step-N, -1 for none.

@@ -1,4 +1,4 @@
-// The folders of a run: held, and emptied of what was made in them.
+// RunFolder: locks a run's folders and removes what this process created in them.
 #include "launcher/supervise/run_folder.h"
 
 #include <sys/stat.h>
@@ -23,14 +23,14 @@ namespace fs = std::filesystem;
 namespace {
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
 
-// The file that a draft of ours is of; other versions write X.tmp. Of another file its name.
+// The final name of a draft file (other versions write X.tmp); any other name is returned unchanged.
 std::string without_draft(std::string name) {
   for (const std::string_view end : {kDraft, std::string_view(".tmp")})
     if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
   return name;
 }
 
-// Files of an attempt's folder (contract.h, host_agent.cpp), and the drafts of those that are written whole.
+// Files of an attempt's folder (contract.h, host_agent.cpp), and the drafts of those written atomically.
 bool is_attempt_file(const Entry& entry) {
   const std::string name = without_draft(entry.path);
   if (entry.folder) return false;
@@ -41,13 +41,13 @@ bool is_attempt_file(const Entry& entry) {
   };
   if (name.starts_with("daemon-") && name.ends_with(".json")) return true;
   if (const size_t dot = name.rfind('.'); dot != std::string::npos && is_numbered(name.substr(dot), "."))
-    for (const char* draft : {"error.rank-", "progress-", "links-"})  // of a process that was killed
+    for (const char* draft : {"error.rank-", "progress-", "links-"})  // left by a killed process
       if (is_numbered(name.substr(0, dot), draft)) return true;
   return numbered("rank-", ".log") || numbered("rank-", ".log.1") || numbered("worker-", ".json") ||
          numbered("stopped-") || numbered("progress-") || numbered("links-") || numbered("error-", ".json");
 }
 
-// Every attempt has more than logs of ranks, which others name alike.
+// Every attempt has more than rank logs; other programs use such names too.
 bool is_attempt_of_run(const std::string& folder) {
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
@@ -57,7 +57,7 @@ bool is_attempt_of_run(const std::string& folder) {
   return false;
 }
 
-// Files by which the hosts of a run find one another (host_agent.cpp).
+// Files through which the hosts of a run find each other (host_agent.cpp).
 bool is_node_file(const Entry& entry) {
   const std::string name = without_draft(entry.path);
   return !entry.folder && (name == "over.json" || is_numbered(name, "node-", ".json"));
@@ -101,15 +101,15 @@ std::string RunFolder::ask(const std::string& config) {
 
 void RunFolder::hold_logs(const std::string& folder, const std::string& dir) {
   const std::string run = absolute(path()), said = dir.empty() ? path() + "/logs" : "--log-dir " + dir;
-  // What is written and removed behind a link of the run's folder is decided by the command line, or by the
-  // logs themselves: the folder may come from elsewhere.
+  // A link in the run's folder alone does not permit writing or removing at its target, because the folder
+  // may come from elsewhere. The command line or the logs themselves must confirm the target.
   std::error_code gone;
   const auto is_this_run = [&](const std::string& one) {
     return one == run || (!one.empty() && fs::equivalent(one, run, gone));
   };
   const std::string known = run_of_held(folder);
   const bool moved = !known.empty() && fs::status(known, gone).type() == fs::file_type::not_found;
-  // A run of --log-dir that is older than the locks of logs: DIR/NAME, without one.
+  // A run with --log-dir from a version without log locks: DIR/NAME has no lock.
   const bool unlocked = fs::symlink_status(folder + "/lock", gone).type() == fs::file_type::not_found,
              named = fs::path(folder).filename() == fs::path(run).filename();
   const bool refused = dir.empty() && !is_this_run(known) &&
@@ -235,7 +235,7 @@ std::string next_attempt(const std::string& run_dir) {
 bool remove_attempt(const std::string& folder) { return remove_known(folder, is_attempt_file); }
 
 std::string RunFolder::new_attempt(int64_t keep) const {
-  make_private_folders(path() + "/logs");  // that it failed is seen by the next call
+  make_private_folders(path() + "/logs");  // the next call reports a failure
   const std::string out = next_attempt(path());
   if (make_private_folder(out) != 0)
     throw UserError(str("cannot write ", out, ": ", std::strerror(errno), "; look at ", path(),

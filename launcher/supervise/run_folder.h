@@ -1,4 +1,4 @@
-// runs/NAME: one command at a time writes it, and each attempt has a folder of logs.
+// RunFolder: runs/NAME, which one command at a time writes; each attempt has a log folder.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace lockstep::launcher {
 
-// Holds the folder (held_folder.h), and that of its logs where they lie elsewhere: two runs that share either
-// are two runs of which one is refused. `other`: the way to another one, for the message.
+// Locks the folder (held_folder.h), and the log folder if it is elsewhere: a second run that shares either is
+// refused. `other`: how to choose another folder, for the message.
 class RunFolder {
  public:
   explicit RunFolder(std::string path, const std::string& other = "choose --name=OTHER", double patience = 5);
@@ -35,14 +35,14 @@ class RunFolder {
   // their lock names it, or, behind a link of this user, a run that is gone (warned of), or they have no lock
   // and the name of this run.
   void keep_logs_in(const std::string& dir);
-  // Creates and returns logs/attempt-K, 0700; K is one more than the highest there, from 1. Removes the
-  // oldest so that `keep` are left, where it is not 0: the files of an attempt, and no others. A folder with
-  // logs of ranks alone is none of a run's.
+  // Creates and returns logs/attempt-K, 0700; K is one more than the highest existing one, from 1. If `keep`
+  // is not 0, removes the oldest so that `keep` remain, but only an attempt's own files. A folder with
+  // nothing but rank logs does not count as an attempt.
   std::string new_attempt(int64_t keep = 0) const;
 
  private:
   void hold_logs(const std::string& folder, const std::string& dir);
-  bool remove_logs() const;  // those that this object made; true where its attempts are gone
+  bool remove_logs() const;  // those that this object created; true when its attempts are gone
   const std::string other_;
   const double patience_;
   HeldFolder held_;
@@ -51,7 +51,7 @@ class RunFolder {
   mutable std::vector<std::string> attempts_;  // that this object made
 };
 
-// RUN_DIR/asked.json: what RunFolder::ask writes.
+// RUN_DIR/asked.json, which RunFolder::ask writes.
 std::string asked_config(const std::string& run_dir);
 // The K of RUN_DIR/logs/attempt-K, ascending.
 std::vector<int64_t> attempts_there(const std::string& run_dir);
@@ -61,11 +61,11 @@ std::string unlisted_text(const std::string& folder);
 std::string attempt_folder(const std::string& run_dir, int64_t k);
 // logs/attempt-K that new_attempt would create, without creating it.
 std::string next_attempt(const std::string& run_dir);
-// Removes the files that an attempt makes, and the folder if nothing else is in it. True where it is gone.
+// Removes an attempt's files, and the folder if it is then empty. True when it is gone.
 bool remove_attempt(const std::string& folder);
 
-// Replaces a file whole: written beside it (0600, core/base/private_file.h), flushed, renamed. UserError
-// naming the file when that fails.
+// Replaces a file atomically: writes a draft next to it (0600, core/base/private_file.h), flushes, renames.
+// UserError naming the file when that fails.
 void write_whole(const std::string& path, const std::string& text);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// Masks, and a thread that waits.
+// SignalsApart: sets signal masks and starts the thread that receives signals.
 #include "launcher/supervise/signals_apart.h"
 
 #include "core/base/unfinished.h"
@@ -29,7 +29,7 @@ SignalsApart::~SignalsApart() {
 
 void undo_on_signals() {
   struct sigaction action{}, before{};
-  action.sa_handler = [](int signal) {  // on the thread that hears
+  action.sa_handler = [](int signal) {  // on the receiving thread
     undo_unfinished();
     ::signal(signal, SIG_DFL);
     sigset_t own;

@@ -1,7 +1,7 @@
-// SignalsApart: a thread of its own on which a process hears signals, so that no handler interrupts a thread
-// that computes. The frame of a handler on the stack of a thread within a step corrupts the heap now and then
-// (measured: about 1 SIGTERM in 20; never with the frame elsewhere), as code would that keeps data below its
-// stack pointer.
+// SignalsApart: a dedicated thread that receives the process's signals, so that no handler interrupts a
+// computing thread. A handler's frame on the stack of a thread within a step sometimes corrupts the heap
+// (measured: about 1 SIGTERM in 20; never with the frame elsewhere), as if code kept data below its stack
+// pointer.
 #pragma once
 
 #include <signal.h>
@@ -15,10 +15,10 @@ namespace lockstep::launcher {
 
 class SignalsApart {
  public:
-  // Blocks the signals for the calling thread and all that it starts from now on, but for the thread that
-  // hears them. Handlers are the caller's. Processes that are started meanwhile inherit the mask.
+  // Blocks the signals for the calling thread and all threads that it starts from now on, except the
+  // receiving one. The caller sets the handlers. Processes started meanwhile inherit the mask.
   explicit SignalsApart(std::initializer_list<int> signals);
-  ~SignalsApart();  // the calling thread hears them again
+  ~SignalsApart();  // the calling thread receives them again
   SignalsApart(const SignalsApart&) = delete;
   SignalsApart& operator=(const SignalsApart&) = delete;
 
@@ -30,8 +30,8 @@ class SignalsApart {
   std::thread ears_;
 };
 
-// SIGTERM, SIGINT and SIGHUP (unless it is ignored) end this process as ever, but first what it has not
-// finished is undone (undo_unfinished). For the rest of its life.
+// SIGTERM, SIGINT and SIGHUP (unless ignored) still end this process, but unfinished work is undone first
+// (undo_unfinished). Stays in effect until the process ends.
 void undo_on_signals();
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// Windows of steps, and the rank that stands out in each of them.
+// SlowWatch: evaluates windows of steps and finds the rank that stands out in each.
 #include "launcher/supervise/slow_watch.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ constexpr double kWindow = 1;         // seconds at least
 constexpr int64_t kSteps = 20;        // steps at least, of every rank
 constexpr int kWindows = 3;           // one after another
 constexpr double kSlow = 1.5;         // times the median of the others
-constexpr double kShareOfStep = 0.1;  // of the whole step that the difference must be, to matter
-constexpr double kToldAgain = 60;     // seconds before it is told again
+constexpr double kShareOfStep = 0.1;  // minimum share of the step that the difference must be
+constexpr double kToldAgain = 60;     // seconds before it is reported again
 
 double median(std::vector<double> values) {
   const size_t half = values.size() / 2;

@@ -1,4 +1,4 @@
-// sbatch, by Boost.Process.
+// Writes a batch script and submits it to sbatch with Boost.Process.
 #include "launcher/supervise/slurm_job.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace lockstep::launcher {
 namespace bp = boost::process;
 
 namespace {
-// All tasks of an array would run the same command on the same folder.
+// Refused: all tasks of an array would run the same command on the same folder.
 void refuse_array(const std::string& option) {
   if (option.rfind("--array", 0) != 0 && option.rfind("-a", 0) != 0) return;
   throw UserError(
@@ -59,7 +59,7 @@ std::string slurm_script(const SlurmJob& job) {
   option("--open-mode=append");
   option(str("--output=runs/", job.name, ".slurm-%j.log"));
   option(str("--signal=B:TERM@", static_cast<int64_t>(std::ceil(job.grace)) + 30));
-  std::string line;  // an option and its value, if that is a word of its own
+  std::string line;  // an option, and its value if that is a separate word
   for (const std::string& word : options) {
     if (word[0] == '-' && !line.empty()) option(line), line.clear();
     line += str(line.empty() ? "" : " ", word);

@@ -1,4 +1,5 @@
-// Signals go before wishes: a user who stops a run wants it stopped, whatever the supervisor waits for.
+// StopRequest: signals take precedence over wishes, because the user's stop must work in any state of the
+// supervisor.
 #include "launcher/supervise/stop_request.h"
 
 #include "core/base/error.h"

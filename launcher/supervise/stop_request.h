@@ -1,5 +1,5 @@
-// StopRequest: why and since when the ranks of an attempt are to finish their step, save and end: a signal of
-// the user, or a wish of the supervisor's own (a limit of time, ranks that are back, a host that is slow).
+// StopRequest: why and since when the ranks of an attempt must finish their step, save and exit: a user's
+// signal, or the supervisor's own wish (a time limit, returned ranks, a slow host).
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace lockstep::launcher {
 
-// What the supervisor wants of a running attempt; without a reason, nothing.
+// A wish: the supervisor's own reason to stop a running attempt; empty for none.
 struct StopWish {
   std::string reason;
-  std::string then = {};  // what follows where that is not the end of the run: ", to go on with 4 ranks"
-  bool insists = false;   // as a signal of the user does: who does not stop within the grace is killed
+  std::string then = {};  // what follows if the run does not end: ", to go on with 4 ranks"
+  bool insists = false;   // like a user's signal: ranks that do not stop within the grace period are killed
 };
-// Asked a few times a second. Once it has a reason it is not asked again.
+// Called a few times a second until it gives a reason.
 using StopWanted = std::function<StopWish(const SlowRanks&)>;
 
 class StopRequest {
@@ -24,14 +24,14 @@ class StopRequest {
   StopRequest(double grace, StopWanted wanted, Console& console)
       : grace_(grace), wanted_(std::move(wanted)), console_(console) {}
 
-  // Looks for signals and wishes, and says the first. Call it every few milliseconds. True when the ranks are
-  // to be told, each once.
+  // Checks for signals and wishes, and reports the first. Call it every few milliseconds. True when the ranks
+  // must be signalled, each once.
   bool look(const std::function<SlowRanks()>& slow);
-  // A rank that does not handle the signal yet would die of it. True: it gets it all the same.
+  // A rank that does not handle the signal yet would die of it. True: send it anyway.
   bool also_unready() const;
-  // Why all ranks are to be killed: a second signal, or the grace is over. "" while there is no reason.
+  // Why all ranks must be killed: a second signal, or the end of the grace period. "" otherwise.
   std::string kill_reason() const;
-  // The supervisor's own reason; "" where a signal came first, or nothing.
+  // The supervisor's own reason; "" when there is none or a signal came first.
   const std::string& wish() const { return wish_.reason; }
   bool insists() const;
 

@@ -1,4 +1,4 @@
-// The loop around attempts.
+// The supervisor: runs attempts in a loop and decides what follows each.
 #include "launcher/supervise/supervisor.h"
 
 #include <algorithm>
@@ -24,13 +24,13 @@ namespace lockstep::launcher {
 namespace {
 std::string ranks_text(int64_t n) { return str(n, n == 1 ? " rank" : " ranks"); }
 
-// What a restart goes on from.
+// What a restart resumes from.
 std::string newest_text(const std::string& memory_dir, int64_t on_disk) {
   const int64_t kept = memory_dir.empty() ? -1 : newest_step_in(memory_dir);
   return kept > on_disk ? str("from memory (step ", kept, ")") : "from the last checkpoint";
 }
 
-// Sleeps, unless the user asks to stop. True when the time is over.
+// Sleeps until the time is over (true) or the user asks to stop (false).
 bool wait_unless_stopped(double seconds) {
   for (const double until = steady_seconds() + seconds; steady_seconds() < until;) {
     if (signals_seen() > 0) return false;
@@ -66,7 +66,7 @@ class Supervision {
   }
 
  private:
-  // What an attempt is stopped for that is not the end of the run.
+  // Reasons to stop an attempt that do not end the run.
   enum class Change { none, grow, leave_out };
 
   AttemptFacts attempt(int64_t start) {
@@ -117,7 +117,7 @@ class Supervision {
     return str(", to go on with ", ranks_text(members.nproc()));
   }
 
-  // The ranks see it before they hear the signal.
+  // Written before the signal, so that the ranks see it first.
   void stops_for(Change change) {
     change_ = change;
     append_private(regroup_file(log_dir_), "the run goes on at once, with other ranks\n");
@@ -145,7 +145,7 @@ class Supervision {
     console_.notice(str("root cause: ", outcome.cause));
     append_private(log_dir_ + "/launcher.log", str("root cause: ", outcome.cause, "\n"));
     for (const auto& line : outcome.others) console_.notice(str("  then ", line));
-    // A mistake in a config that is found before step 1 is told whole: nothing is left of it.
+    // A config error found before step 1 has been reported in full, so its folder is removed.
     if (outcome.exit_code != kExitUser || !asked_.heeds_stop || !folder_.remove_unused())
       console_.notice(str("logs: ", log_dir_));
     if (first_cause_.empty()) first_cause_ = outcome.cause;
@@ -172,7 +172,8 @@ class Supervision {
     return !stopped_waiting_;
   }
 
-  // Ranks computed wrong. What goes on without them is no restart of the budget: there are fewer each time.
+  // Ranks computed wrong. Continuing without them does not use the restart budget: the number of ranks falls
+  // each time.
   bool leaves_out(const WrongRanks& wrong) {
     if (!wrong.leave_out) return false;
     const int64_t before = members_.nproc();
@@ -225,10 +226,10 @@ class Supervision {
   const double began_ = steady_seconds();
   int64_t restarts_ = 0, fruitless_ = 0;
   bool stopped_waiting_ = false;
-  bool grown_ = false;  // the next attempt has ranks that were taken back
+  bool grown_ = false;  // the next attempt has returned ranks
   Change change_ = Change::none;
   std::string log_dir_, slow_host_, first_cause_;
-  std::string devices_;  // CUDA_VISIBLE_DEVICES, where GPUs are left out
+  std::string devices_;  // CUDA_VISIBLE_DEVICES when GPUs are left out
 };
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Handlers that count.
+// Installs signal handlers that count the user's signals.
 #include "launcher/supervise/user_signals.h"
 
 #include <atomic>
@@ -24,15 +24,15 @@ void install_signals(bool restart_calls) {
   action.sa_flags = SA_SIGINFO | (restart_calls ? SA_RESTART : 0);
   struct sigaction before{};
   const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
-  for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1})  // batch systems warn with the last
+  for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1})  // batch systems send SIGUSR1 as a warning
     if (signal != SIGHUP || !deaf_to_hangup) sigaction(signal, &action, nullptr);
-  sigset_t heard;  // who started this process may have blocked them
+  sigset_t heard;  // the parent process may have blocked them
   sigemptyset(&heard);
   for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&heard, signal);
   pthread_sigmask(SIG_UNBLOCK, &heard, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   if (restart_calls) return;
-  action.sa_handler = [](int) {};  // so that the end of a rank ends a poll
+  action.sa_handler = [](int) {};  // so that the end of a rank interrupts a poll
   action.sa_flags = SA_NOCLDSTOP;
   sigaction(SIGCHLD, &action, nullptr);
 }

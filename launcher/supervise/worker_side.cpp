@@ -1,4 +1,4 @@
-// Signals, log files, exceptions and injected faults of a worker.
+// The worker's side of supervision: signals, log files, exceptions and injected faults.
 #include "launcher/supervise/worker_side.h"
 
 #include <fcntl.h>
@@ -41,12 +41,12 @@ std::atomic<bool> g_stop{false};
 std::atomic<int64_t> g_step{-1};
 std::unique_ptr<RankLog> g_log;  // of a supervised worker
 int g_terminal_fd = STDOUT_FILENO;
-int g_trainrun_fd = STDERR_FILENO;  // the stderr that trainrun reads, whatever becomes of the log
+int g_trainrun_fd = STDERR_FILENO;  // the stderr that trainrun reads, independent of the log
 WorkerPlace g_place;
 Main g_main = Main::lockstep;
 
-// Under trainrun a second signal is trainrun's to act on: a scheduler sends it to all processes alike, and
-// the ranks must stop together.
+// Under trainrun only trainrun acts on a second signal: a scheduler sends it to all processes, and the ranks
+// must stop together.
 void on_signal(int signal, siginfo_t* info, void*) {
   if (same_as_first(signal, info)) return;
   if (g_stop.exchange(true) && !g_place.supervised()) _exit(128 + signal);
@@ -56,17 +56,17 @@ void handle_signals() {
   struct sigaction action{}, before{};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
-  // A hangup ends a program of its own, as ever; what nohup ignores stays ignored.
+  // SIGHUP still ends a program without trainrun; under nohup it stays ignored.
   const bool hangup =
       g_place.supervised() && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN;
-  // What was written to a peer that has gone, or over a limit of file sizes, fails with a name (EPIPE,
-  // EFBIG); the signal would end the rank without one, and hide who left first. A lone program keeps its
-  // SIGPIPE.
+  // With these signals ignored, a write to a dead peer or beyond the file size limit fails with EPIPE or
+  // EFBIG. The signal would end the rank without a message, and hide which rank failed first. A program on
+  // its own keeps SIGPIPE.
   ::signal(SIGXFSZ, SIG_IGN);
   if (g_place.supervised() || g_place.world_size > 1) ::signal(SIGPIPE, SIG_IGN);
   for (int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
     if (signal != SIGHUP || hangup) sigaction(signal, &action, nullptr);
-  static auto* apart = new SignalsApart({SIGTERM, SIGINT, SIGUSR1, SIGHUP});  // for the life of the process
+  static auto* apart = new SignalsApart({SIGTERM, SIGINT, SIGUSR1, SIGHUP});  // until the process ends
   (void)apart;
 }
 
@@ -172,7 +172,7 @@ int terminal_columns() {
   return size.ws_col ? size.ws_col : 80;
 }
 
-// Written last of the set-up: from here on a stop request is heard.
+// Written last in the setup: from here on stop requests are handled.
 void announce_worker(const WorkerPlace& at) {
   Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host_name()}};
   append_private(worker_file(at.log_dir, at.rank), json.dump() + "\n");
@@ -230,7 +230,7 @@ WorkerPlace enter_worker(Main whose) {
   logs::set_rank(static_cast<int>(g_place.rank));
   handle_signals();
   if (g_place.supervised()) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun set it for its own children; a script may be in between
     redirect(g_place);
     auto recorder = std::make_shared<distributed::FlightRecorder>(
         progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank),
@@ -247,7 +247,7 @@ WorkerPlace enter_worker(Main whose) {
 }
 
 namespace {
-// EAGAIN of clone(2).
+// clone(2) failed with EAGAIN.
 std::string no_thread_text() {
   rlimit limit{};
   getrlimit(RLIMIT_NPROC, &limit);
@@ -310,14 +310,14 @@ void leave_worker(std::exception_ptr failure) {
 }
 
 int worker_main(const std::function<int(const WorkerPlace&)>& body) {
-  // Only wrong input is caught: the ranks have agreed on it. Anything else finds no handler, so that no frame
-  // is unwound before terminate.
+  // Only UserErrors are caught, because the ranks have agreed on them. Other exceptions find no handler, so
+  // that no frame is unwound before terminate.
   std::set_terminate([] { leave_worker(std::current_exception()); });
   try {
     int code = body(enter_worker());
     std::fflush(nullptr);
     if (code != kExitStopped || !g_place.supervised()) return code;
-    // Where the folder of logs is gone, the code says it.
+    // If the log folder is gone, the exit code reports the stop.
     return append_private(stopped_file(g_place.log_dir, g_place.rank), str(g_step.load(), "\n")) ? kExitOk
                                                                                                  : code;
   } catch (const UserError&) { leave_worker(std::current_exception()); }
