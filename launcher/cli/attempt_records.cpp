@@ -1,4 +1,4 @@
-// Reading an attempt's folder: what cannot be read is told, and hides nothing else.
+// Reads an attempt's folder; an unreadable file is reported and does not hide the others.
 #include "launcher/cli/attempt_records.h"
 
 #include <sys/stat.h>
@@ -51,7 +51,7 @@ int64_t ranks_of(const std::string& folder) {
 }
 
 std::string cause_of(const std::string& folder) {
-  std::string text, none;  // without the file nothing is said
+  std::string text, none;  // a missing file is skipped
   read_plain(folder + "/launcher.log", text, none);
   const std::string tag = "root cause: ";
   const size_t at = text.find(tag);
@@ -92,7 +92,7 @@ RankRecord read_rank(const std::string& folder, int64_t rank) {
     out.problem = error.what();
     return out;
   }
-  // A record that has become a plain file is of a process that has gone, whoever has its number now.
+  // A record that is a plain file belongs to a process that has ended, even if its id is in use again.
   std::error_code none;
   if (fs::is_symlink(path, none)) out.state = process_state(out.log->progress.pid);
   out.last_ns = out.log->progress.updated_ns;
@@ -137,7 +137,7 @@ AttemptRecords read_attempt(const std::string& word, int64_t number) {
   if (there.empty()) throw UserError(str(out.run, "/logs holds no attempt; no rank of the run was started"));
   out.attempts = there.back(), out.oldest = there[0], out.kept = static_cast<int64_t>(there.size());
   out.number = number ? number : there.back();
-  // A later attempt of trainrun's folder may be another run's.
+  // A later attempt in trainrun's folder may belong to another run.
   std::error_code unknown;
   if (elsewhere && number == 0 && !fs::equivalent(files_of_program(out.run), out.files, unknown))
     out.number = elsewhere->attempt;
@@ -171,7 +171,7 @@ std::string whereabouts(const FlightLog& log) {
 }
 
 std::vector<OpenMeeting> open_meetings(const std::vector<FlightLog>& logs) {
-  std::map<std::pair<uint64_t, int>, int64_t> run_rank;  // of a group's rank
+  std::map<std::pair<uint64_t, int>, int64_t> run_rank;  // by group and its rank
   std::map<std::pair<uint64_t, int>, int64_t> furthest;  // its last collective there
   for (const FlightLog& log : logs)
     for (const FlightEntry& entry : log.entries) {

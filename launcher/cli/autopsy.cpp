@@ -1,4 +1,5 @@
-// trainrun autopsy: what ended an attempt, where each rank was, and the first thing in which they differ.
+// trainrun autopsy: prints the cause of an attempt's end, the position of each rank, and their first
+// difference.
 #include <algorithm>
 #include <cstdio>
 #include <ostream>
@@ -15,7 +16,7 @@ namespace lockstep::launcher::cli {
 using namespace distributed;
 
 namespace {
-// "2.3 s", "12.3 ms": of what is not at once, a figure that is not 0.
+// "2.3 s", "12.3 ms": a duration above 0 never prints as 0.
 std::string seconds(int64_t ns) {
   char out[32];
   if (ns >= 100'000'000)

@@ -1,4 +1,4 @@
-// Commands by what they need.
+// Prepares each command according to its needs.
 #include "launcher/cli/before_command.h"
 
 #include "launcher/api/environment.h"

@@ -1,4 +1,4 @@
-// trainrun bisect: the first step in which two runs differ, from what they have recorded and saved.
+// trainrun bisect: finds the first step in which two runs differ, from their records and checkpoints.
 #include <algorithm>
 #include <ostream>
 #include <set>
@@ -16,7 +16,7 @@ namespace lockstep::launcher::cli {
 using namespace checkpoint;
 
 namespace {
-// Columns that are times, or of the ranks that there were: equal runs differ in them.
+// Columns of times, or of the ranks: equal runs differ in them.
 bool is_of_the_clock(const std::string& name) {
   static const std::set<std::string> names = {"slowest_rank", "busy_ms_min", "busy_ms_median", "busy_ms_max",
                                               "step"};
@@ -32,7 +32,7 @@ std::vector<Difference> differences(const std::map<std::string, std::string>& a,
   for (const auto& [name, value] : a)
     if (const auto other = b.find(name); decides(name) && other != b.end() && other->second != value)
       out.push_back({name, value, other->second});
-  // The loss is what a reader knows; norms of single parameters, which there may be many of, come last.
+  // The loss comes first because readers know it; norms of single parameters, possibly many, come last.
   std::stable_sort(out.begin(), out.end(), [](const Difference& x, const Difference& y) {
     auto place = [](const Difference& one) {
       return one.name == "loss"                        ? 0
@@ -46,7 +46,7 @@ std::vector<Difference> differences(const std::map<std::string, std::string>& a,
 }
 
 namespace {
-// Steps that both have something of, ascending.
+// Steps that both have recorded, ascending.
 std::vector<int64_t> common_steps(const RunRecord& a, const RunRecord& b) {
   std::set<int64_t> of_a, out;
   for (const auto& [step, row] : a.lines()) of_a.insert(step);
@@ -59,7 +59,7 @@ std::vector<int64_t> common_steps(const RunRecord& a, const RunRecord& b) {
 }
 
 struct Found {
-  int64_t equal = 0;  // the newest step up to which all that both recorded is the same; 0: none
+  int64_t equal = 0;  // the newest step up to which all common records are equal; 0: none
   int64_t first = 0;  // the first that differs; 0: none
   std::vector<Difference> differences;
 };
@@ -87,7 +87,7 @@ void tell_numbers(const Found& found, std::ostream& out) {
   if (found.differences.size() > kRows) out << "  ... and " << found.differences.size() - kRows << " more\n";
 }
 
-// What the two were told to do, where it is known; and whether their certificates promise equal bits.
+// Compares the configs of the two, if known, and whether their certificates promise equal bits.
 void tell_causes(const RunRecord& a, const RunRecord& b, int64_t step, std::ostream& out) {
   const auto of_a = a.then(step), of_b = b.then(step);
   std::vector<std::string> keys;

@@ -1,5 +1,5 @@
-// trainrun bisect A B: where two runs part, from their records and, where it is asked for, by computing the
-// steps before that again.
+// trainrun bisect A B: finds where two runs diverge, from their records and, on request, by recomputing the
+// steps before.
 #pragma once
 
 #include <iosfwd>
@@ -13,26 +13,26 @@ namespace lockstep::launcher::cli {
 
 struct BisectArguments {
   std::string a, b;     // names below runs/, or paths
-  bool replay = false;  // computes steps of both again, on `nproc` ranks
+  bool replay = false;  // recomputes steps of both, on `nproc` ranks
   int64_t nproc = 1;
   std::string self;  // path of trainrun
 };
-// kExitDiffers where the runs differ; kExitOk where all that both recorded is the same. UserError where they
-// have recorded no step in common.
+// kExitDiffers when the runs differ; kExitOk when all common records are equal. UserError when they have no
+// common step.
 int bisect(const BisectArguments& arguments, std::ostream& out);
 
 struct Difference {
   std::string name, a, b;
 };
-// Quantities of a step that both have and that differ, but for times, paces and the certificate: the loss
-// first, norms of single parameters last.
+// Common quantities of a step that differ, except times, speeds and the certificate: the loss first, norms of
+// single parameters last.
 std::vector<Difference> differences(const std::map<std::string, std::string>& a,
                                     const std::map<std::string, std::string>& b);
 
-// Computes both runs up to `first`, the first step whose records differ, and says at which step what comes
-// out parts; the first tensor and element in which the states before it differ, or the first batch field or
-// op of the step that is not the same. kExitOk, kExitStopped, or the code of a failure that was told.
-// UserError for a run of a program, whose model no config tells.
+// Recomputes both runs up to `first`, the first step whose records differ, and reports the step at which
+// results diverge. Also reports the first tensor and element in which the states before it differ or, if they
+// are equal, the first batch field or op of the step that differs. Returns kExitOk, kExitStopped, or the code
+// of a reported failure. UserError for a program's run, because no config describes its model.
 int bisect_by_replay(const BisectArguments& arguments, const RunRecord& a, const RunRecord& b, int64_t first,
                      std::ostream& out);
 

@@ -1,4 +1,4 @@
-// bisect --replay: both runs are computed again, up to the step in which they part.
+// bisect --replay: recomputes both runs up to the step at which they diverge.
 #include <algorithm>
 #include <memory>
 #include <ostream>
@@ -16,9 +16,9 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-constexpr int64_t kStepsBack = 3;  // a loss shows within so many steps what made it
+constexpr int64_t kStepsBack = 3;  // a cause shows in the loss within this many steps
 
-// One run, and what a replay of it up to some step gave.
+// One run, and the results of a replay up to some step.
 class Side {
  public:
   Side(const BisectArguments& arguments, const RunRecord& run) : arguments_(arguments), run_(run) {}
@@ -51,7 +51,7 @@ class Side {
     return run_replay(ConfigReplay{config, task}, {arguments_.nproc, processes, arguments_.self}, result_);
   }
   const ReplayResult& result() const { return result_; }
-  // What came out of each step, the last one too.
+  // The results of each step, including the last.
   std::map<int64_t, ReplayResult::Values> steps(int64_t last) const {
     auto out = result_.on_the_way;
     out[last] = result_.values;
@@ -97,7 +97,7 @@ StateDifference first_tensor(const Hashes& a, const Hashes& b) {
   return out;
 }
 
-// Both sides' steps computed again for what they leave in folders of their own.
+// Recomputes both sides' steps, with outputs in separate folders.
 class Together {
  public:
   Together(Side& a, Side& b, int64_t step) : a_(a), b_(b), step_(step) {}
@@ -139,7 +139,7 @@ int tell_states(const StateDifference& found, int64_t after, bool before, Togeth
   return kExitOk;
 }
 
-// The first batch field or op of the step that is not the same; the states before it are.
+// The first batch field or op of the step that differs; the states before it are equal.
 int tell_op(int64_t step, Together& both, std::ostream& out) {
   const TapeDifference found = first_difference(read_tape(both.a()), read_tape(both.b()));
   using Kind = TapeDifference::Kind;
@@ -171,7 +171,7 @@ int tell_op(int64_t step, Together& both, std::ostream& out) {
   return kExitOk;
 }
 
-// The step itself, where the state before it is the same.
+// The step itself, if the states before it are equal.
 void tell_step(int64_t step, const Parted& at, const Side& a, const Side& b, std::ostream& out) {
   out << "before step " << step << " the states are the same, tensor by tensor; the step itself differs";
   auto has = [&](const char* name) {
@@ -185,8 +185,8 @@ void tell_step(int64_t step, const Parted& at, const Side& a, const Side& b, std
   out << "\n";
 }
 
-// What the step does that comes out otherwise first; where the states before it differ already, the step
-// before that, which made them.
+// Finds the first differing value of the step or, if the states before it already differ, of the step that
+// made them.
 int look_into(const Parted& at, Side& a, Side& b, std::ostream& out) {
   const int64_t start = std::max(a.start(at.step), b.start(at.step));
   for (int64_t step = at.step; step > start && at.step - step < kStepsBack; --step) {

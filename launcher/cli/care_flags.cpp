@@ -1,4 +1,4 @@
-// From words to numbers; each refusal says what may stand there.
+// Parses the flags of care_flags.h; each error lists the allowed values.
 #include "launcher/cli/care_flags.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::vector<int64_t> read_ranks(const std::string& text, const std::string& flag
   return out;
 }
 
-// As torchrun has it: 3 shows both streams of all ranks, 0 none, R:3,... those of these ranks.
+// As in torchrun: 3 shows both streams of all ranks, 0 none, R:3,... those of the named ranks.
 std::vector<int64_t> read_tee(const std::string& text, int64_t nproc) {
   std::vector<int64_t> out;
   auto shows = [&](const std::string& streams) {
@@ -74,7 +74,7 @@ void read_shown(const CareFlags& flags, LaunchOptions& launch) {
   launch.shown = only;
 }
 
-// What says which rank a process is, and where its run lies, is trainrun's.
+// Only trainrun may set the variables for a process's rank and run folder.
 bool is_trainruns(const std::string& name) {
   static const std::set<std::string> names{
       "RANK",          "WORLD_SIZE",       "LOCAL_RANK",       "LOCAL_WORLD_SIZE", "MASTER_ADDR",

@@ -1,5 +1,5 @@
-// Flags of run about what trainrun does around the ranks: restarts, elastic numbers of ranks, limits of time,
-// logs, what is shown, and the environment.
+// Flags of `run` for the supervision of ranks: restarts, elastic rank counts, time limits, logs, what is
+// shown, and the environment.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,10 +16,10 @@ struct CareFlags {
   std::vector<std::string> env = {};
 };
 
-// Adds them; those whose text is the value go straight to `launch`.
+// Adds the flags; those with a text value write it directly to `launch`.
 void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch);
-// What the others say, into `launch`, whose ranks and hosts are known; --env is set here, too, since what
-// trainrun reads of its environment is meant as well. UserError naming the flag.
+// Parses the others into `launch`, whose ranks and hosts are known. Also applies --env to trainrun's own
+// environment. UserError naming the flag.
 void read_care_flags(const CareFlags& flags, LaunchOptions& launch);
 
 // "2:8" of --nproc: its two sides; one number is both.
@@ -27,8 +27,7 @@ struct NprocRange {
   std::string least, most;
 };
 NprocRange split_nproc(const std::string& text);
-// Its lower side, as launch.min_nproc. UserError where --min-nproc says another, or the run has several
-// hosts.
+// Its lower side, as launch.min_nproc. UserError if --min-nproc differs, or the run has several hosts.
 void read_nproc_range(const NprocRange& range, LaunchOptions& launch);
 
 // What a flag of a number takes: one from `least` to `most`, and neither NaN nor one that a double has not,

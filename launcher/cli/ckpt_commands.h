@@ -1,5 +1,5 @@
-// The verbs of trainrun ckpt that compare, remove or make checkpoints, and their words. Each returns the exit
-// code.
+// The subcommands of trainrun ckpt that compare, remove or make checkpoints, and their flags. Each returns
+// the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,8 +11,8 @@
 
 namespace lockstep::launcher::cli {
 
-// ckpt diff A B: runs, folders of checkpoints or step folders. kExitDiffers where a tensor differs; what the
-// manifests say beside the tensors is told and does not count.
+// ckpt diff A B: runs, folders of checkpoints or step folders. kExitDiffers when a tensor differs; other
+// differences of the manifests are printed but do not count.
 struct CkptDiffArguments {
   std::string a, b;
   double tolerance = 0;  // 0: bits; see compare_checkpoints
@@ -60,7 +60,7 @@ struct CkptFlags {
   CkptReshardArguments reshard;
   CkptAverageArguments average;
 };
-// Adds the verbs to `app`; a callback hands what is to be done to `act`.
+// Adds the subcommands to `app`; a callback passes the chosen work to `act`.
 using Act = std::function<void(std::function<int(std::ostream&)>)>;
 void add_ckpt_verbs(CLI::App& app, CkptFlags& flags, const Act& act);
 

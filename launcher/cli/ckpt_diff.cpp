@@ -1,4 +1,4 @@
-// trainrun ckpt diff: the first difference of two checkpoints, then all of them as a table.
+// trainrun ckpt diff: prints the first difference of two checkpoints, then a table of all.
 #include <cstdio>
 #include <ostream>
 

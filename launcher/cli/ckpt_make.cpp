@@ -1,4 +1,4 @@
-// trainrun ckpt prune | reshard | average: checkpoints that go, and checkpoints made of others.
+// trainrun ckpt prune | reshard | average: removes checkpoints, and makes checkpoints from others.
 #include <algorithm>
 #include <memory>
 #include <ostream>
@@ -21,7 +21,7 @@ using namespace checkpoint;
 namespace {
 std::string bytes_in_words(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
-// OUT/ckpt, where OUT is a run or is not there yet.
+// OUT/ckpt, if OUT is a run or does not exist yet.
 std::string ckpt_of_out(const std::string& out) {
   if (const std::string why = no_folder_path(out, "OUT"); !why.empty()) throw UserError(why);
   Storage& storage = any_storage();
@@ -52,7 +52,8 @@ Mesh mesh_of(const std::string& text) {
   } catch (const UserError& error) { throw UserError(str("--mesh: ", error.what())); }
 }
 
-// Where a run of this config on other ranks keeps each tensor: its model, recorded and placed, not allocated.
+// The layout of each tensor in a run of this config on other ranks: the model is recorded and placed, but not
+// allocated.
 class ModelLayouts {
  public:
   ModelLayouts(RunConfig config, const Mesh& words)
@@ -74,7 +75,7 @@ class ModelLayouts {
   Trainer trainer_;
 };
 
-// Why the model of a config is not asked; "": it is.
+// Why the config's model is not used; "": it is.
 std::string not_asked(const Json& config, const CkptReshardArguments& arguments) {
   if (arguments.by_rows) return "--by-rows";
   if (!config.is_object() || config.empty()) return "a program saved it, whose model no config tells";

@@ -1,4 +1,4 @@
-// Paths of checkpoints, and columns.
+// Resolves paths of checkpoints, and prints columns.
 #include "launcher/cli/ckpt_paths.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ HeldStep hold_step(const std::string& word) {
       if (!newest) newest = &found.back();
       return hold(newest->path, newest->problem);
     } catch (const VanishedError&) {
-      if (named || look == kCheckpointLooks) throw;  // else there is a newer one
+      if (named || look == kCheckpointLooks) throw;  // else a newer one exists
     }
 }
 

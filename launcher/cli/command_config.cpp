@@ -1,4 +1,4 @@
-// Reading the config of a command line.
+// Reads the config of a command line.
 #include "launcher/cli/command_config.h"
 
 #include "core/base/error.h"

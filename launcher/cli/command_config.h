@@ -5,12 +5,11 @@
 
 namespace lockstep::launcher::cli {
 
-// Of a command that reads no data: the file `flags` name, with the arguments that the app left. Libraries
-// that the arguments name are opened first, those of the file are not: the command only looks at it.
-// UserError where none is named, and what load_config throws.
+// For a command that reads no data: the config file with the remaining arguments as overrides. Libraries
+// named by the arguments are opened first; those named in the file are not, because the command only inspects
+// it. UserError when no file is named, and as load_config.
 RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command);
-// The same for a command that computes with the config's ops on its device: the command line says which
-// libraries these are.
+// The same for a command that runs the config's ops on its device; the command line names their libraries.
 RunConfig config_to_open(const Flags& flags, const CLI::App& app, const char* command);
 
 }  // namespace lockstep::launcher::cli

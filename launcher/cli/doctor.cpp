@@ -1,4 +1,4 @@
-// The doctor's report: a line per finding, what to mend below it.
+// trainrun doctor: prints a line per finding, with the remedy below it.
 #include "launcher/cli/doctor.h"
 
 #include <cstdio>

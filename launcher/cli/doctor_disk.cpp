@@ -1,4 +1,4 @@
-// The doctor's checks of folders: where runs lie, where kernels are kept, and what compiles these.
+// The doctor's checks of the run folder, the kernel cache and the kernel compiler.
 #include <fcntl.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -20,7 +20,7 @@ namespace lockstep::launcher::cli {
 
 namespace {
 constexpr size_t kWriteBytes = size_t{4} << 20;
-constexpr int64_t kMost = int64_t{256} << 20;  // bytes that are written to measure a disk
+constexpr int64_t kMost = int64_t{256} << 20;  // bytes written to measure a disk
 constexpr double kLongest = 1.5;               // seconds
 
 using Clock = std::chrono::steady_clock;
@@ -50,11 +50,10 @@ std::string file_system(const std::string& folder) {
   return "";
 }
 
-// A file that is written, synced and removed: bytes per second with the sync, and the seconds of a small
-// sync.
+// Writes, syncs and removes a file: bytes per second including the sync, and the seconds of a small sync.
 struct DiskSpeed {
   double rate = 0, sync_s = 0;
-  std::string why;  // it could not be written
+  std::string why;  // why it could not be written
 };
 DiskSpeed disk_speed(const std::string& folder) {
   DiskSpeed out;
@@ -64,7 +63,7 @@ DiskSpeed disk_speed(const std::string& folder) {
     out.why = std::strerror(errno);
     return out;
   }
-  unlink(path.c_str());  // nothing is left, however this ends
+  unlink(path.c_str());  // unlinked at once, so that nothing is left
   std::vector<char> block(kWriteBytes);
   for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<char>(i * 2654435761u >> 24);
   auto put = [&](size_t bytes) {
@@ -83,7 +82,7 @@ DiskSpeed disk_speed(const std::string& folder) {
   for (int64_t blocks = 1; written < kMost && since(begin) < kLongest; ++blocks) {
     if (!put(kWriteBytes)) return out;
     written += kWriteBytes;
-    if (blocks % 4 == 0 && fdatasync(file.get()) != 0) break;  // else memory takes it all at once
+    if (blocks % 4 == 0 && fdatasync(file.get()) != 0) break;  // else it would all go to the page cache
   }
   if (fsync(file.get()) != 0) out.why = std::strerror(errno);
   out.rate = static_cast<double>(written) / since(begin);

@@ -1,4 +1,4 @@
-// The doctor's check of GPUs: what CUDA's driver and libraries say, and NVML, where they are.
+// The doctor's check of GPUs, with CUDA's driver and libraries and NVML if present.
 #include "launcher/cli/doctor.h"
 
 #ifdef LOCKSTEP_CUDA
@@ -22,14 +22,14 @@ Findings gpu_findings() {
 namespace {
 using Handle = void*;
 
-// The functions of NVML that are called, by its public ABI.
+// The NVML functions used here, by their public ABI.
 struct Nvml {
   cuda::SharedLibrary library{"libnvidia-ml.so.1", "libnvidia-ml.so"};
   template <class F>
   F find(const char* name) const {
     return reinterpret_cast<F>(library.find(name));
   }
-  // A number that a function of a device writes; nothing where there is no such function, or it refuses.
+  // Reads a number of a device; nullopt if the function is missing or fails.
   template <class T, class... Before>
   std::optional<T> ask(const char* name, Handle device, Before... before) const {
     auto* call = find<int (*)(Handle, Before..., T*)>(name);
@@ -40,7 +40,7 @@ struct Nvml {
 
 constexpr int kClockSm = 1, kUncorrected = 1, kVolatile = 0, kTemperatureGpu = 0;
 
-// What slows a GPU now, of nvmlClocksThrottleReasons: its bit, in words, and whether something is wrong.
+// Throttle reasons of a GPU (nvmlClocksThrottleReasons): bit, text, and whether it indicates a fault.
 struct Reason {
   unsigned long long bit;
   const char* words;

@@ -89,7 +89,7 @@ void check_memory(const std::string& root, Findings& out) {
                    "a small model alone fits; trainrun plan says what a run takes"});
 }
 
-// Measured anew, and stored for predictions.
+// Measured now, and stored for predictions.
 void check_rates(Findings& out) {
   const HostRates rates = measure_host_rates();
   store(rates);
@@ -137,7 +137,8 @@ void check_limits(Findings& out) {
   out.push_back({processes.rlim_cur < 512 ? Health::warn : Health::ok, "processes",
                  limit_text(processes.rlim_cur),
                  "each rank has a thread per core and a few more: ulimit -u 4096"});
-  // Shared memory needs none of it; network adapters register buffers, CUDA pins them by its driver.
+  // Shared memory needs no locked memory; network adapters register buffers, and CUDA pins them through its
+  // driver.
   out.push_back({Health::ok, "locked memory",
                  locked.rlim_cur == RLIM_INFINITY
                      ? "unlimited"

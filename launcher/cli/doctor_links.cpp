@@ -1,4 +1,4 @@
-// The doctor's check of ranks: two of them, started as any run's, meet and send.
+// The doctor's check of ranks: starts two like a run's; they connect and exchange data.
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string last_line(const std::string& text) {
   return lines.empty() ? "" : trim(lines.back());
 }
 
-// Two ranks write their logs and records there. "" where a megabyte can be written.
+// The folder for logs and records of the two ranks; it must have room for a megabyte. Returns "" if it does.
 std::string why_no_room(const TemporaryFolder& folder) {
   const Descriptor file = create_private("room", O_WRONLY, folder.folder().get());
   const int code = file ? write_fully(file.get(), std::string(size_t{1} << 20, ' ')) : errno;
@@ -72,7 +72,7 @@ int link_rank(const std::string& file) {
                 DType::u8},
                "doctor");
   };
-  median_seconds(20, small), median_seconds(2, large);  // the first ones open connections
+  median_seconds(20, small), median_seconds(2, large);  // the first calls open connections
   const double latency = median_seconds(200, small), taken = median_seconds(12, large);
   if (world->rank() == 0)
     write_whole(file, Json({{"ranks", world->size()},

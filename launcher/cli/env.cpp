@@ -1,4 +1,4 @@
-// trainrun env: what this machine and this environment say to Lockstep.
+// trainrun env: prints the facts of this machine and environment that Lockstep uses.
 #include <cstdlib>
 #include <fstream>
 #include <ostream>

@@ -1,4 +1,4 @@
-// trainrun explain: one word, looked up in every table that a user can meet.
+// trainrun explain: looks a word up in every table of user-visible words.
 #include <algorithm>
 #include <ostream>
 
@@ -89,7 +89,7 @@ std::string types_list(const std::vector<TypedShape>& types) {
   return join(out, ", ");
 }
 
-// What the row takes and gives, by the first of its samples: "softmax(f32[2,3]) -> f32[2,3]".
+// Inputs and output of the row's first sample: "softmax(f32[2,3]) -> f32[2,3]".
 void explain_op(const Op& op, std::ostream& out) {
   out << "op " << op.id << "\n";
   if (!op.samples.empty()) {
@@ -109,7 +109,7 @@ void explain_op(const Op& op, std::ostream& out) {
     out << "  its function: in Python help(lockstep." << op.id << "), in C++ core/ops/functions\n";
 }
 
-// Prints what the tables of words have of a word; false: nothing.
+// Prints the entries of the word tables; false if there are none.
 bool explain_words(const std::string& word, std::ostream& out) {
   bool found = false;
   for (const auto& entry : explained_codes())
@@ -126,14 +126,14 @@ bool explain_words(const std::string& word, std::ostream& out) {
   return found;
 }
 
-// The same of what a command line and a config have: flags, keys, sections, the values of keys.
+// The same for command lines and configs: flags, keys, sections, values of keys.
 bool explain_options(const std::string& word, std::ostream& out) {
   bool found = false;
   for (const auto& flag : run_flags())
     for (const auto& name : flag.names)
       if (name == word) out << "--" << name << " " << flag.type << ": " << flag.help << "\n", found = true;
   for (const auto& row : config_keys()) {
-    // The key itself, its last part, or a section that it is in, by its whole name or its last part.
+    // Matches the key, its last part, or an enclosing section by its full name or last part.
     if (str(".", row.path, ".").find(str(".", word, ".")) != std::string::npos)
       explain_key(row, out), found = true;
     const auto& choices = row.rule.choices;

@@ -1,4 +1,4 @@
-// Kinds of words: where each kind's table is, and what is shown of it.
+// The kinds of words: the table of each kind, and its examples.
 #include "launcher/cli/explained.h"
 
 #include <algorithm>

@@ -10,8 +10,8 @@ namespace lockstep::launcher::cli {
 struct ExplainedKind {
   std::string name;                   // `trainrun explain NAME` lists the words
   std::string what;                   // "config keys"
-  std::vector<std::string> examples;  // of the words, what people ask for
-  std::string also;                   // a command that lists them with what they mean; "" for none
+  std::vector<std::string> examples;  // words that people often ask for
+  std::string also;                   // a command that lists them with their meanings; "" for none
   std::vector<std::string> words;
 };
 std::vector<ExplainedKind> explained_kinds();
@@ -22,9 +22,9 @@ struct ExplainedCode {
 };
 const std::vector<ExplainedCode>& explained_codes();
 
-// What there is: a line per kind, with its count and examples.
+// Lists the kinds: a line per kind, with its count and examples.
 void print_kinds(std::ostream& out);
-// The words of the kind of this name, several on a line; false where no kind has it.
+// Prints the words of a kind, several on a line; false if there is no such kind.
 bool print_words(const std::string& kind, std::ostream& out);
 
 }  // namespace lockstep::launcher::cli

@@ -1,4 +1,4 @@
-// Flags of the command line, and where their values go.
+// Defines the flags of the command line and the destinations of their values.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -31,13 +31,13 @@ struct Flags {
   std::string max_shard;
   bool reference = false, schema = false, json = false, whole = false, budgets = false, program = false,
        listing = false;
-  bool replay_task = false;  // of a worker: its file is a replay's
+  bool replay_task = false;  // for a worker: its file describes a replay
   int64_t rank = 0;          // of --program, --listing and --graph
 };
 
 // Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.
 void add_nproc(CLI::App& app, Flags& flags);
-// Adds --rank and --roofline of what is planned.
+// Adds --rank and --roofline of the plan.
 void add_rank(CLI::App& app, Flags& flags, const std::string& help);
 void add_roofline(CLI::App& app, Flags& flags);
 // Adds every flag of run, and the config or program.
@@ -58,14 +58,13 @@ void add_export_flags(CLI::App& app, Flags& flags);
 // Adds the run and the flags of report.
 void add_report_flags(CLI::App& app, Flags& flags);
 inline constexpr int64_t kMostLocalRanks = 4096;  // processes or threads that one command starts
-// A rank count of 1 to `most`; "auto" is one per core. UserError for anything else, naming the flag.
+// A rank count of 1 to `most`; "auto" is one per core. UserError naming the flag for anything else.
 int64_t parse_nproc(const std::string& text, const char* flag = "--nproc", int64_t most = kMostLocalRanks);
 // --simulate's rank count; 0 without it. UserError when --nproc is given too.
 int64_t parse_simulate(const CLI::App& app, const Flags& flags);
-// The ranks and hosts of a run, and what else trainrun does for them, into flags.run.launch. UserError naming
-// the flag.
+// Parses a run's ranks, hosts and supervision into flags.run.launch. UserError naming the flag.
 void place_ranks(const CLI::App& app, Flags& flags);
-// A flag of run, as its help has it.
+// A flag of `run` as in its help.
 struct FlagWords {
   std::vector<std::string> names;  // long ones, without dashes
   std::string type, help;

@@ -1,4 +1,4 @@
-// trainrun flight: the flight records of ranks as tables, while they run and after their end.
+// trainrun flight: prints the flight records of running or ended ranks as tables.
 #include <algorithm>
 #include <filesystem>
 #include <ostream>

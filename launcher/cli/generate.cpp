@@ -1,4 +1,4 @@
-// trainrun generate: text from a checkpoint, one token at a time.
+// trainrun generate: generates text from a checkpoint, one token at a time.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -26,7 +26,7 @@ namespace lockstep::launcher::cli {
 using namespace checkpoint;
 
 namespace {
-// A folder that may not be entered holds none for us; of an object store that is an error.
+// A folder without access permission counts as empty; on an object store it is an error.
 bool is_there(const std::string& folder) {
   std::error_code unknown;
   return any_storage().commit(folder) == Commit::rename ? std::filesystem::is_directory(folder, unknown)
@@ -38,8 +38,7 @@ bool is_step(const std::string& folder) {
   return any_storage().commit(folder) == Commit::rename ? std::filesystem::exists(manifest, unknown)
                                                         : any_storage().exists(manifest);
 }
-// The step folders that a run folder, its name below runs, its ckpt folder or a step folder names, newest
-// first.
+// The step folders of a run folder, a run's name, a ckpt folder or a step folder, newest first.
 std::vector<std::string> step_folders(const std::string& path) {
   if (is_step(path)) return {path};
   for (const std::string& dir : {checkpoints_of_run(path), path, checkpoints_of_run("runs/" + path)}) {
@@ -84,7 +83,7 @@ struct Loaded {
       array->host_wrote();
     }
   }
-  // The template of the run's data, or, where its tokenizer was made for another one, that.
+  // The template of the run's data, or that of its tokenizer if that is different.
   data::ChatOpening chat(const std::string& system, const std::string& user) const {
     std::vector<std::string> names = data::chat_templates();
     names.insert(names.begin(), config.data.chat_template);
@@ -99,7 +98,7 @@ struct Loaded {
                         join(data::chat_templates(), ", "),
                         "), so the model was not tuned on chats; leave --chat out"));
   }
-  // Ids of a text, and the text of ids. `framed`: it has a beginning of its own.
+  // Encodes and decodes text. `framed`: the text includes its own beginning.
   std::vector<int32_t> ids(const std::string& text, bool framed) const {
     const int64_t vocab = config.model.integer("vocab");
     std::vector<int32_t> out;
@@ -134,7 +133,7 @@ struct Loaded {
 
 std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& path,
                                  const std::vector<Override>& overrides) {
-  auto held = hold_checkpoint(folder);  // its run may remove it from here on
+  auto held = hold_checkpoint(folder);  // stays readable even if its run removes it
   const std::string manifest = folder + "/manifest.json";
   const Json saved = read_manifest(folder, *held).config;
   if (saved.empty())
@@ -149,11 +148,11 @@ std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& p
   return std::make_unique<Loaded>(folder, *held, std::move(config));
 }
 
-// How often the list is read anew where a run removes checkpoints as fast as they are found.
+// How often the list is re-read if a run removes checkpoints as fast as they are found.
 constexpr int kLooks = 100;
 
-// The newest checkpoint that is whole; a damaged one is named, and the next older one is taken. One that its
-// run removes before it is open is neither: there is a newer one then.
+// Opens the newest intact checkpoint; a damaged one is reported and the next older one is tried. If the run
+// removes one before it is opened, the list is re-read, because a newer one exists.
 std::unique_ptr<Loaded> load(const std::string& path, const std::string& device, const std::string& tokenizer,
                              const std::string& load_ops) {
   std::vector<Override> overrides;
@@ -199,7 +198,7 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
     if ((at -= weights[i]) < 0) return order[i];
   return order.back();
 }
-// The bytes at the end of a text with which `word` begins.
+// The length of the longest suffix of a text that is a prefix of `word`.
 size_t begun(const std::string& text, const std::string& word) {
   for (size_t n = std::min(text.size(), word.size()); n > 0; --n)
     if (text.ends_with(word.substr(0, n))) return n;
@@ -217,7 +216,7 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   if (device_choice(config.train.device).kind == "cuda")
     std::cerr << "trainrun: on " << target.device().describe()
               << (found.missing.empty() ? "" : str(" (", found.missing, ")")) << "\n";
-  // The weights are fp32: what was trained in TF32 is read in fp32 where the device has no TF32.
+  // The weights are fp32: without TF32 on the device, a model trained in TF32 runs in fp32.
   if (config.train.precision == "tf32" && target.device().kind() == "cpu") config.train.precision = "fp32";
   compiler::CompileOptions options = compile_options(config, 1, target);
   compiler::Forward forward(
@@ -234,10 +233,11 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
                                                                    : arguments.prompt,
                   arguments.chat);
   const size_t given = tokens.size();
-  size_t told = 0;  // bytes of the answer that are printed
+  size_t told = 0;  // bytes of the answer printed so far
   if (!arguments.chat) out << arguments.prompt << std::flush;
   for (int64_t i = 0; i < arguments.tokens; ++i) {
-    // The window is the last `context` tokens; what stands behind the last token is not seen by it.
+    // The window is the last `context` tokens; the model is causal, so padding after the last token does not
+    // matter.
     std::vector<int32_t> window(context, 0);
     int64_t seen = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
     std::copy(tokens.end() - seen, tokens.end(), window.begin());
@@ -251,9 +251,9 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
       out << text.substr(told, end - std::min(told, end));
       break;
     }
-    // What may become the end of an answer waits for the rest of it.
+    // A possible start of the end marker is held back until it is complete.
     if (i + 1 < arguments.tokens) text.resize(text.size() - begun(text, chat.end));
-    // A character may be of several tokens: what is not whole yet waits, but not for ever.
+    // A character may span several tokens: incomplete bytes are held back, but not forever.
     if (loaded->tokenizer && text.ends_with("\xef\xbf\xbd") && i + 1 < arguments.tokens) continue;
     out << text.substr(std::min(told, text.size())) << std::flush;
     told = text.size();

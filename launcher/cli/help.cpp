@@ -1,4 +1,4 @@
-// The first screen of trainrun --help: what people type, then what there is.
+// The first screen of trainrun --help: common commands, then all of them.
 #include "launcher/cli/commands.h"
 
 namespace lockstep::launcher::cli {

@@ -1,4 +1,4 @@
-// trainrun import-hf and export-hf: models in Hugging Face's format.
+// trainrun import-hf and export-hf: convert models from and to Hugging Face's format.
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"

@@ -1,4 +1,4 @@
-// From --nnodes and its companions to hosts and their ranks.
+// Turns --nnodes and related flags into hosts and their ranks.
 #include "launcher/cli/host_flags.h"
 
 #include <unistd.h>
@@ -81,7 +81,7 @@ void place_by_agents(LaunchOptions& launch, const HostFlags& flags, NodeCount co
 
 bool is_this_host(const std::string& name) { return name == "localhost" || name == this_host(); }
 
-// Hosts that are named, here or by Slurm.
+// Hosts named by a flag or by Slurm.
 void place_on_list(LaunchOptions& launch, std::vector<HostRanks> list, const NodeCount& count, Reach reach,
                    const std::string& source) {
   const auto there = static_cast<int64_t>(list.size());
@@ -168,7 +168,7 @@ void place_on_hosts(LaunchOptions& launch, const HostFlags& flags, int64_t each,
     launch.hosts.address.clear();
     return;
   }
-  if (!flags.slurm.empty()) {  // which hosts, Slurm will say
+  if (!flags.slurm.empty()) {  // Slurm chooses the hosts later
     launch.nproc = each * std::max<int64_t>(1, count.most);
     launch.hosts.list.assign(std::max<int64_t>(1, count.most), HostRanks{"", each});
     return;

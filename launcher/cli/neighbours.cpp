@@ -1,4 +1,4 @@
-// One row per flag.
+// Flags of other launchers, one row per flag.
 #include "launcher/cli/neighbours.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ enum class Value { none, one };
 
 struct Foreign {
   const char* name;      // with '-', for '_' as well
-  Value value;           // what follows it
-  const char* harmless;  // the value with which it says what is so anyway; "*": any, also none
+  Value value;           // kind of its value
+  const char* harmless;  // the value that equals our behaviour; "*": any or none
   const char* here;      // the counterpart that replaces it, "" for none
   const char* advice;    // the rest of a sentence that begins with the flag
 };

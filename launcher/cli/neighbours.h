@@ -1,4 +1,4 @@
-// Flags of other launchers (torchrun, mpirun, accelerate): what each is here.
+// Flags of other launchers (torchrun, mpirun, accelerate), and their equivalents here.
 #pragma once
 
 #include <string>
@@ -6,12 +6,11 @@
 
 namespace lockstep::launcher::cli {
 
-// The words of a run without flags of other launchers that change nothing here (--standalone, --nnodes 1),
-// and with counterparts in place of those that have one (-np 2). UserError with one sentence for one that
-// asks for what is not there.
+// Drops flags of other launchers that change nothing here (--standalone, --nnodes 1), and replaces those with
+// a counterpart (-np 2). UserError for one that requests an unsupported feature.
 std::vector<std::string> without_foreign_flags(const std::vector<std::string>& words);
 
-// Whether a word is such a flag, and its value stands behind it.
+// Whether a word is such a flag and its value is the next word.
 bool foreign_flag_with_value(const std::string& word);
 
 }  // namespace lockstep::launcher::cli

@@ -1,4 +1,4 @@
-// trainrun plan: what N ranks would hold, send and take, without starting one.
+// trainrun plan: predicts memory, traffic and time of N ranks without starting one.
 #include <algorithm>
 #include <memory>
 #include <ostream>
@@ -14,7 +14,7 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-// With what budgets there are, where the config's own is none of them.
+// Adds the possible budgets if the config's own is not among them.
 std::unique_ptr<PlannedRun> planned_beside(const PlanArguments& arguments,
                                            const std::vector<PlanBudget>& budgets, std::ostream& out) try {
   return std::make_unique<PlannedRun>(arguments.config, arguments.nproc, arguments.roofline);

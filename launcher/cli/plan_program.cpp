@@ -1,4 +1,4 @@
-// trainrun plan of a program: it is started to trace its step, and ends where training would begin.
+// trainrun plan of a program: starts the program to trace its step; it ends where training would begin.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +22,8 @@ namespace lockstep::launcher::cli {
 namespace fs = std::filesystem;
 
 namespace {
-// What the program prints goes to stderr: stdout is the plan's. Its exit code, or 128 + signal.
-// It ends with this process.
+// Runs the program with its output on stderr, because stdout is for the plan. Returns its exit code, or 128 +
+// signal. It ends with this process.
 int run_program(const std::vector<std::string>& command, const std::string& request) {
   std::vector<char*> words;
   for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));

@@ -1,4 +1,4 @@
-// Device, roofline and hosts, then the plan.
+// PlannedRun: determines device, roofline and hosts, then plans.
 #include "launcher/cli/planned_run.h"
 
 #include <filesystem>
@@ -19,7 +19,7 @@ std::string data_in_words(const DataConfig& config) {
   try {
     const std::vector<std::string> files = data::find_files(paths, "").files;
     if (files.empty()) return str("not there: ", join(paths, ", "), " holds no file");
-    constexpr size_t kAsked = 10000;  // a size costs a call each
+    constexpr size_t kAsked = 10000;  // each size costs a call
     double bytes = 0;
     std::error_code unknown;
     if (files.size() <= kAsked)
@@ -129,7 +129,7 @@ std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::s
     PlanBudget offloaded = away.get();
     offloaded.offload = true;
     if (offloaded.bytes < out[0].bytes) out.push_back(std::move(offloaded));
-  } catch (const UserError&) {}  // no moment can lie on the host
+  } catch (const UserError&) {}  // moments cannot be on the host
   return out;
 }
 

@@ -1,5 +1,5 @@
-// PlannedRun: a config planned on N ranks, for its device where that is here, else for the CPU with the rates
-// of its device.
+// PlannedRun: a config planned on N ranks, for its device if present, else for the CPU with the device's
+// rates.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace lockstep::launcher::cli {
 
-// "there: 3 files of 4 MiB, read as text", "not there: ...", "none named yet: ...": files by the names that
-// the config gives, none of them opened.
+// "there: 3 files of 4 MiB, read as text", "not there: ...", "none named yet: ...": describes the config's
+// data files without opening them.
 std::string data_in_words(const DataConfig& config);
 
 class PlannedRun {
@@ -24,27 +24,27 @@ class PlannedRun {
 
   const RunConfig& config() const { return config_; }
   const FoundTarget& found() const { return found_; }
-  const Roofline* roofline() const { return known_ ? &roofline_ : nullptr; }  // null: none is known
+  const Roofline* roofline() const { return known_ ? &roofline_ : nullptr; }  // null: unknown
   std::string no_roofline() const;                                            // why, and the way out
   const PaperRun& run() const { return *run_; }
-  // With memory and whether it fits in `memory` bytes a rank; 0: in what the device has, where it is known.
+  // Adds memory and whether it fits in `memory` bytes a rank; 0: in the device's memory, if known.
   PlanReport report(int64_t memory) const;
-  PlanBudget budget() const;  // what the config's own compile.memory_budget makes of it
-  // What `rank` does in a step, verified. UserError where there is no such rank.
+  PlanBudget budget() const;  // the effect of the config's own compile.memory_budget
+  // The verified program of `rank`'s step. UserError when there is no such rank.
   compiler::StepProgram program_of(int64_t rank) const;
 
  private:
   int64_t evaluated() const;  // sequences of an evaluation
   MemoryNeeds needs(const LibraryBounds& bounds, int64_t memory) const;
-  RunConfig config_;  // with the roofline's hosts where it leaves them open
+  RunConfig config_;  // with the roofline's hosts if it does not set them
   FoundTarget found_;
   Roofline roofline_;
-  bool known_ = false, hosts_assumed_ = false;  // hosts as the roofline has them
+  bool known_ = false, hosts_assumed_ = false;  // hosts taken from the roofline
   std::unique_ptr<PaperRun> run_;
 };
 
-// A config under values of compile.memory_budget, each planned anew on a thread of its own; behind them,
-// where that saves time, with activations on the host, and last, where that saves bytes, with moments there.
+// Plans a config with several values of compile.memory_budget, each on its own thread. Then adds variants
+// with activations on the host if that saves time, and with moments on the host if that saves bytes.
 // Arguments and errors as PlannedRun's.
 std::vector<PlanBudget> budgets_of(RunConfig config, int64_t nproc, const std::string& roofline);
 

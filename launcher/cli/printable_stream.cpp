@@ -1,4 +1,4 @@
-// The stream's buffer: whole lines at once, and what is left when it is flushed.
+// PrintableStream's buffer: passes on whole lines, and the rest on a flush.
 #include "launcher/cli/printable_stream.h"
 
 #include <poll.h>
@@ -11,7 +11,7 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-// Bytes at the end of a text that begin a character of UTF-8 and may be continued.
+// The number of bytes of an incomplete UTF-8 character at the end of a text.
 size_t begun(const std::string& text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

@@ -1,4 +1,5 @@
-// A stream whose text cannot steer the terminal: what is written goes on as printable() (core/base/text.h).
+// A stream that cannot send control codes to the terminal: text passes through printable()
+// (core/base/text.h).
 #pragma once
 
 #include <ostream>
@@ -7,7 +8,7 @@
 
 namespace lockstep::launcher::cli {
 
-// Passes text on when it is flushed and at its end; a character that is cut by a flush waits for its rest.
+// Passes text on at a flush and at its end; a character cut by a flush waits for its rest.
 class PrintableStream : private std::streambuf, public std::ostream {
  public:
   explicit PrintableStream(std::ostream& to) : std::ostream(this), to_(to) {}
@@ -24,8 +25,8 @@ class PrintableStream : private std::streambuf, public std::ostream {
   std::string pending_;
 };
 
-// Whether something that was written to standard output, through `shown` into `out`, did not go out, which is
-// then told to `err`. False where nobody reads any further, as with `| head`.
+// Whether output through `shown` to `out` (standard output) failed, which is then reported to `err`. False if
+// the reader closed the pipe, as with `| head`.
 bool output_is_cut(std::ostream& shown, std::ostream& out, std::ostream& err);
 
 }  // namespace lockstep::launcher::cli

@@ -1,4 +1,4 @@
-// Tells programs from configs, and finds the interpreter of one in Python.
+// Distinguishes programs from configs, and finds the interpreter of a Python program.
 #include "launcher/cli/program_target.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// torchrun's rule, by words.
+// Splits a command line at the program, by torchrun's rule.
 #include "launcher/cli/program_words.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A command line with a program of the user's own in it: what stands before the program is trainrun's, what
-// stands behind it is the program's.
+// Splits a command line with a user program: words before the program are trainrun's, words after it are the
+// program's.
 #pragma once
 
 #include <functional>
@@ -8,21 +8,21 @@
 
 namespace lockstep::launcher::cli {
 
-// Takes a program and all behind it out of the words of a command (words[0]); empty where none is named: the
-// positional word number `place` (from 0) decides. `takes_value`: whether a flag's value may be the next
-// word; config keys are known.
+// Removes the program and all later words from the words of a command (words[0]) and returns them; empty if
+// positional word `place` (from 0) is not a program. `takes_value`: whether a flag's value may be the next
+// word (config keys are known here).
 std::vector<std::string> take_program(std::vector<std::string>& words, int place,
                                       const std::function<bool(const std::string& flag)>& takes_value);
 
-// The words before a program that trainrun's flags have left.
+// The words before a program that are not trainrun's flags.
 struct BeforeProgram {
-  std::string name;                // of --name=NAME; "": none is given
-  std::vector<std::string> words;  // keys that a Session reads, which are the program's first arguments
+  std::string name;                // of --name=NAME; "": not given
+  std::vector<std::string> words;  // keys for the Session, passed as the program's first arguments
 };
 // UserError for any other word.
 BeforeProgram before_program(const std::vector<std::string>& words, const std::string& program);
 
-// A sentence on flags of trainrun's that stand behind the program and are its arguments; "" for none.
+// A note about trainrun flags after the program, which count as its arguments; "" for none.
 std::string flags_behind(const std::vector<std::string>& arguments, const std::string& program);
 
 }  // namespace lockstep::launcher::cli

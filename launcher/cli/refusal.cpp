@@ -1,4 +1,4 @@
-// The parser's errors, by their kinds. It says which option is meant in its text alone.
+// Rewords the parser's errors by kind. The parser names the option only in its message text.
 #include "launcher/cli/refusal.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-// The command that was given: "ckpt ls".
+// The given command: "ckpt ls".
 CLI::App& innermost(CLI::App& app) {
   const auto parsed = app.get_subcommands();
   return parsed.empty() ? app : innermost(*parsed.back());
@@ -37,7 +37,7 @@ std::string typed(CLI::Option& option) {
   if (option.get_positional()) return value_name(option);
   return str(option.get_name(), takes_value(option) ? " " + value_name(option) : "");
 }
-// "trainrun ckpt prune RUN --keep N": what the command needs.
+// "trainrun ckpt prune RUN --keep N": the required words of a command.
 std::string usage(CLI::App& command) {
   std::string out = "trainrun " + words_of(command);
   for (auto* option : command.get_options())
@@ -54,13 +54,13 @@ std::string quoted_values(std::vector<std::string> values) {
   return join(values, ", ") + " and " + last;
 }
 
-// The option whose name stands in front of a text, or nothing.
+// The option whose name begins a text, or null.
 CLI::Option* named_in(CLI::App& command, const std::string& text) {
   const std::string name = text.substr(0, text.find_first_of(": "));
   return command.get_option_no_throw(name);
 }
 
-// Words that the command has no place for, flags among them.
+// Unexpected words, including flags.
 std::string extras(CLI::App& app, CLI::App& command) {
   const std::vector<std::string> left = app.remaining(true);
   const std::string usage_words = usage(command);
@@ -79,7 +79,7 @@ std::string extras(CLI::App& app, CLI::App& command) {
                           : str("; did you mean ", near, "?"));
 }
 
-// A command of commands, such as ckpt, with none of them behind it.
+// A command such as ckpt without its subcommand.
 std::string without_command(CLI::App& app, CLI::App& command) {
   std::vector<std::string> names;
   std::string rows;
@@ -134,14 +134,14 @@ std::string wanted(CLI::Option& option) {
              check.substr(open + 5, dash - open - 5), " to ",
              check.substr(dash + 3, check.size() - dash - 4));
 }
-// A value that is none of the option's.
+// A value that the option does not accept.
 std::string bad_value(CLI::App& command, CLI::Option& option) {
   const auto values = option.results();
   const std::string name = option.get_positional() ? value_name(option) : option.get_name();
   return str(name, " is ", values.empty() ? "empty" : quoted_values({values.back()}), "; it must be ",
              wanted(option), "; ", help_of(command), " says more");
 }
-// A word where a number is to stand, or a number with a fraction where a whole one is.
+// A word instead of a number, or a fraction instead of an integer.
 std::string unconverted(CLI::App& command, const std::string& text) {
   const std::string tag = "Could not convert: ";
   CLI::Option* option = named_in(command, text.starts_with(tag) ? text.substr(tag.size()) : text);

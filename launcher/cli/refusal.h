@@ -1,4 +1,4 @@
-// What the parser of the command line refuses, in the launcher's own words.
+// Rewords errors of the command line parser in the launcher's style.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,15 +7,14 @@
 
 namespace lockstep::launcher::cli {
 
-// What of the words that `app` has parsed is wrong, with the values that were given and the way out:
-// "--nproc is given 2 times, as 2 and 3; ...". `app` is the whole command line, in the state that `error`
-// left it in.
+// Describes the error in the words that `app` parsed, with the given values and the way out: "--nproc is
+// given 2 times, as 2 and 3; ...". `app` is the whole command line, in the state that `error` left it in.
 std::string refusal(CLI::App& app, const CLI::ParseError& error);
 
-// UserError for an argument that is given and empty, as of a variable that is not set: "OUT is empty; ...".
-// What a model is to read (--prompt, --system) may be.
+// UserError for an empty argument, for example from an unset variable: "OUT is empty; ...". Text for a model
+// (--prompt, --system) may be empty.
 void refuse_empty(CLI::App& app);
-// The same for a word --FLAG= of `command`, which would take the next word.
+// The same for a word --FLAG= of `command`, which would consume the next word.
 void refuse_without_value(const std::vector<std::string>& words, const CLI::App& command);
 
 }  // namespace lockstep::launcher::cli

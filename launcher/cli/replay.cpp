@@ -1,4 +1,4 @@
-// trainrun replay: a step of a run computed again, beside what the run recorded of it.
+// trainrun replay: recomputes a step of a run and compares it with the run's record.
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
@@ -21,7 +21,7 @@ std::string list_of(const std::vector<int64_t>& steps) {
   return join(words, ", ");
 }
 
-// All of a few; of many those around `step`.
+// All steps if few; else those around `step`.
 std::string steps_text(const std::vector<int64_t>& steps, int64_t step) {
   if (steps.empty()) return "none";
   if (steps.size() <= 12) return list_of(steps);
@@ -32,7 +32,7 @@ std::string steps_text(const std::vector<int64_t>& steps, int64_t step) {
              steps.back());
 }
 
-// Keys that decide the bits of a step, and differ between what ran then and what runs now.
+// Keys that affect the bits of a step and differ between the recorded and the current config.
 std::vector<std::string> changed_keys(const RunConfig& then, const RunConfig& now) {
   std::vector<std::string> out;
   for (const auto& row : config_keys()) {
@@ -43,12 +43,12 @@ std::vector<std::string> changed_keys(const RunConfig& then, const RunConfig& no
   return out;
 }
 
-// A replay that is over, beside what was recorded.
+// A finished replay and the recorded values.
 struct Replayed {
   const RunRecord& run;
   RunRecord::Then then;
   int64_t step = 0;
-  RunConfig now;  // of a config's run
+  RunConfig now;  // for a config's run
   ReplayResult result;
 };
 
@@ -95,7 +95,7 @@ void print(std::ostream& out, const std::vector<Row>& rows) {
         << padded(row.replayed, width[2]) << row.verdict << "\n";
 }
 
-// What cannot be replayed is refused before a rank is started.
+// Refuses what cannot be replayed before a rank is started.
 void check_step(const RunRecord& run, const RunRecord::Then& then, const ReplayArguments& arguments) {
   const int64_t step = arguments.step;
   if (run.values(step).empty())
@@ -118,7 +118,7 @@ void check_range(const RunRecord& run, int64_t step) {
                         last ? str(" is recorded up to step ", last) : " has recorded no step"));
 }
 
-// A program is started again by the one who has it: what a run's folder says of it is not started by itself.
+// The user must name the program: a program named only in a run's folder is never started automatically.
 void check_program(const RunRecord& run, const RunRecord::Then& then, const ReplayArguments& arguments) {
   const std::string call = str("trainrun replay --step ", arguments.step, " ", quoted(run.folder()));
   if (then.program && arguments.program.empty()) {
@@ -170,7 +170,7 @@ int replay_config(const ReplayArguments& arguments, Replayed& r) {
                     {arguments.nproc, processes, arguments.self}, r.result);
 }
 
-// Names in the order of the table: the usual ones, then others that are recorded and came out.
+// Names in table order: the usual ones, then others that both sides have.
 std::vector<std::string> names_of(const ReplayResult::Values& recorded, const ReplayResult::Values& made) {
   std::vector<std::string> out = {"loss", "grad_norm", "lr", "val_loss", "state_hash", "certificate"};
   const auto usual = out;
@@ -180,7 +180,7 @@ std::vector<std::string> names_of(const ReplayResult::Values& recorded, const Re
   return out;
 }
 
-// The first number on the way to the step that did not come out as recorded; "" where all did.
+// The first difference from the record before the step; "" if there is none.
 std::string first_difference_text(const Replayed& r) {
   for (const auto& [step, made] : r.result.on_the_way) {
     if (!r.run.lines().count(step)) continue;
@@ -194,7 +194,7 @@ std::string first_difference_text(const Replayed& r) {
   return "";
 }
 
-// The table; the names of what differs.
+// Prints the table; returns the names that differ.
 std::vector<std::string> show_table(const Replayed& r, const ReplayResult::Values& recorded,
                                     std::ostream& out) {
   const auto& made = r.result.values;
@@ -215,7 +215,7 @@ std::vector<std::string> show_table(const Replayed& r, const ReplayResult::Value
   return different;
 }
 
-// What of the step has no record, and where there is one.
+// Names values of the step without a record, and steps that have one.
 void tell_gaps(const Replayed& r, const ReplayResult::Values& recorded, std::ostream& out) {
   auto with_line = r.run.steps_with();
   auto of_key = [&](const char* key, int64_t value) {
@@ -239,7 +239,7 @@ void tell_gaps(const Replayed& r, const ReplayResult::Values& recorded, std::ost
         << r.then.data << "\n";
 }
 
-// Why, as far as it is known.
+// The reason, as far as known.
 void tell_reasons(const Replayed& r, const ReplayResult::Values& recorded, std::ostream& out) {
   const auto certificate = recorded.find("certificate");
   const bool known = certificate != recorded.end();

@@ -1,4 +1,4 @@
-// trainrun report: a run's folder as one HTML page.
+// trainrun report: renders a run's folder as one HTML page.
 #include "launcher/cli/report.h"
 
 #include <algorithm>
@@ -141,13 +141,13 @@ class Gathered {
       out.charts.push_back({"Norm of all weights", "", {{"", norms}}});
     return out;
   }
-  // The greatest value is so far from the middle one that nothing else could be seen.
+  // Whether the maximum is so far from the median that the rest of the plot would be flat.
   static bool spreads(Points all) {
     auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
     std::sort(all.begin(), all.end(), less);
     return all.front().second > 0 && all.back().second > 20 * all[all.size() / 2].second;
   }
-  // The root of the sum of squares of all that begin with `prefix`.
+  // The square root of the sum of squares of all quantities that begin with `prefix`.
   Points whole_norm(const std::string& prefix) const {
     Points out;
     for (const auto& [step, row] : record_.lines()) {
@@ -160,7 +160,8 @@ class Gathered {
     return out;
   }
 
-  // Of the newest start that made rows, without its first two rows, which load libraries, where it has more.
+  // First row of the newest start that made rows, skipping its first two rows (which load libraries) if it
+  // has more.
   double median(const std::string& name) const {
     std::vector<double> values;
     const auto from = static_cast<double>(attempts_.from(record_.last_step()));
@@ -238,7 +239,7 @@ class Gathered {
   std::string no_plan_, no_budgets_;
 };
 
-// What is there may be a page that this command wrote before, and nothing else.
+// Only a page written by this command may be overwritten.
 void refuse_foreign_page(const std::string& path, const std::string& run) {
   std::string text, why;
   if (PlainFile there = open_plain(path); !there.fd || there.bytes == 0) return;

@@ -1,4 +1,4 @@
-// The page of a run: what its folder has recorded, and what its plan says beside it.
+// The page of a run: the records of its folder next to its plan.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace lockstep::launcher::cli {
 
-// What a run measured, of the rows of metrics.jsonl from `first_steady` on: medians.
+// Measurements of a run: medians over the rows of metrics.jsonl from `first_steady` on.
 struct Measured {
   double step_s = 0, busy_s = 0, units_per_s = 0;
   std::map<std::string, double> exposed_s;  // per mesh dim

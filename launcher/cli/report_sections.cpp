@@ -1,4 +1,4 @@
-// The anatomy of a step, the plan beside it, and memory.
+// Report sections: the anatomy of a step next to its plan, and memory.
 #include <algorithm>
 #include <cstdio>
 
@@ -95,7 +95,7 @@ PageSection step_section(const Measured& measured, const PlanReport* plan, const
 }
 
 namespace {
-// What a rank takes, against a step's predicted time.
+// A rank's memory against a step's predicted time.
 PageChart budgets_chart(const PlanReport& plan) {
   const bool large = plan.budgets[0].bytes >= int64_t{4} << 30;
   PageChart out{.title = "Memory against time",

@@ -1,4 +1,4 @@
-// trainrun run: checks everything that can be checked before a process is started, then supervises.
+// trainrun run: checks as much as possible before it starts a process, then supervises.
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
     }
 }
 
-// A program without a slash, or one that is not there, would be read as a config.
+// A program without a slash, or a missing one, would be read as a config.
 void refuse_program_as_config(const std::string& target) {
   std::error_code failed;
   if (target.ends_with(".py") && !fs::exists(target, failed))
@@ -65,7 +65,7 @@ void refuse_program_as_config(const std::string& target) {
     throw UserError(str(target, " is a program, and a target without a slash is a config; write ./", target));
 }
 
-// Restarts go on from checkpoints, so a run that may restart saves some, also where none were asked for.
+// Restarts resume from checkpoints, so a run that may restart saves some even if none were requested.
 void save_for_restarts(RunConfig& config, const LaunchOptions& launch) {
   if (launch.max_restarts == 0 || config.checkpoint.every > 0) return;
   config.checkpoint.every = std::max<int64_t>(1, config.train.steps / 20);
@@ -74,11 +74,11 @@ void save_for_restarts(RunConfig& config, const LaunchOptions& launch) {
             << "; set checkpoint.every to choose" << std::endl;
 }
 
-// The whole command but what submits it, as the job's script has it.
+// The command without the flags that submit it, for the job's script.
 std::vector<std::string> words_of_job(const RunArguments& arguments) {
   std::vector<std::string> out{arguments.self};
   const std::string target = arguments.program.empty() ? arguments.target : arguments.program[0];
-  bool before = true;  // the target, behind which a program has words of its own
+  bool before = true;  // the words before the target; later ones are the program's
   for (const auto& word : arguments.given) {
     if (word == target) before = arguments.program.empty();
     const bool ours = word == "--dry-run" || word == "--dry_run" || word.rfind("--slurm", 0) == 0;
@@ -87,15 +87,14 @@ std::vector<std::string> words_of_job(const RunArguments& arguments) {
   return out;
 }
 
-// Minutes that a job asks Slurm for: a third more than the plan predicts for all steps, and a quarter of an
-// hour for starts and saves; a day at most, after which it is queued again and goes on. 0: nothing is
-// predicted.
+// Minutes that a job asks Slurm for: a third more than the plan predicts for all steps, plus a quarter of an
+// hour for starts and saves; at most a day, after which the job is requeued and continues. 0: no prediction.
 int64_t minutes_of_job(const RunConfig& config, int64_t ranks) {
   constexpr double kStarts = 15, kDay = 24 * 60;
   double step = 0;
   try {
     step = PlannedRun(config, ranks, "").budget().step_s;
-  } catch (const UserError&) {}  // what is wrong with the plan is told where the job runs
+  } catch (const UserError&) {}  // the job itself reports errors of the plan
   if (step <= 0) return 0;
   const double minutes = kStarts + step * static_cast<double>(config.train.steps) * 4 / 3 / 60;
   return static_cast<int64_t>(std::ceil(std::min(minutes, kDay) / 10)) * 10;
@@ -123,12 +122,12 @@ int submit_run(const RunArguments& arguments, const LaunchOptions& launch, const
     out << script;
     return kExitOk;
   }
-  make_private_folders("runs");  // where Slurm writes the job's log
+  make_private_folders("runs");  // Slurm writes the job's log there
   out << submit(script) << "\n";
   return kExitOk;
 }
 
-// Files of somebody else's under the names of a run's own would be replaced. `config`: the run has one.
+// Refuses foreign files with the names of a run's files, which would be replaced. `config`: the run has one.
 void refuse_foreign_files(const std::string& run, bool config, const std::string& other) {
   refuse_foreign_metrics(run + "/metrics.jsonl");
   refuse_foreign_words(run, {"memory-id", "run.at", "logs.at", config ? "ckpt.at" : "program.json"}, other);
@@ -137,8 +136,8 @@ void refuse_foreign_files(const std::string& run, bool config, const std::string
       refuse_foreign_config(path, other);
 }
 
-// Where the logs lie, and what the workers read. Of a folder that was made for nothing, nothing is left; and
-// nothing is begun where files of somebody else's have the names of a run's.
+// Prepares the log folder and the workers' config. A folder created in vain is removed, and foreign files
+// with a run's names are refused first.
 void prepare(RunFolder& folder, const std::string& log_dir, const std::string& config, bool has_config,
              const std::string& other) {
   try {
@@ -152,8 +151,8 @@ void prepare(RunFolder& folder, const std::string& log_dir, const std::string& c
   }
 }
 
-// Frees the memory that checkpoints took. Of a run that failed, or was stopped by its user while trainrun
-// gave it other ranks, what is newer than on the disk is kept there.
+// Frees the memory of checkpoints. If a run failed, or its user stopped it during a change of ranks,
+// checkpoints newer than the disk's stay in memory.
 void end_memory(const std::string& memory, const std::string& run_dir, int code) {
   std::error_code unknown;
   if (!fs::exists(memory, unknown)) return;
@@ -183,7 +182,7 @@ int supervise_with_memory(LaunchOptions launch, const RunFolder& folder) {
   return code;
 }
 
-// The agents of the other hosts learn how the run ended, however it did.
+// Always reports the end of the run to the agents of other hosts.
 int supervise_on_hosts(const LaunchOptions& launch, const RunFolder& folder) {
   try {
     const int code = supervise_with_memory(launch, folder);
@@ -220,8 +219,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
   std::string other = "choose --name=OTHER";
-  std::optional<RunConfig> submitted;  // of a config, to Slurm
-  bool on_cpu = false;                 // as far as the config says
+  std::optional<RunConfig> submitted;  // the config of a Slurm job
+  bool on_cpu = false;                 // according to the config
   if (!arguments.program.empty()) {
     const std::string& path = arguments.program[0];
     if (arguments.simulate)
@@ -276,7 +275,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     launch.threads = resolved.compile.threads;
     if (launch.hosts.network.empty()) launch.hosts.network = resolved.launch.network;
     if (launch.hosts.ports.empty()) launch.hosts.ports = resolved.launch.ports;
-    // A flag goes before the environment, the environment before the config.
+    // A flag overrides the environment, which overrides the config.
     if (launch.deadlines.empty() && !std::getenv("LOCKSTEP_DEADLINE"))
       launch.deadlines = text(Deadlines{resolved.watch.deadline, resolved.watch.start_deadline});
     if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;

@@ -1,4 +1,4 @@
-// Reading the logs of attempts: where each began, what ended it, what the guard decided in between.
+// Reads the logs of attempts: where each began, what ended it, and the guard's decisions in between.
 #include "launcher/cli/run_events.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 namespace {
 std::string text_of(const std::string& path) {
-  std::string text, why;  // what cannot be read tells nothing
+  std::string text, why;  // unreadable files are skipped
   read_plain(path, text, why);
   return text;
 }
 
-// "2026-11-23 00:18", local, of the file's last change; "" where there is none.
+// "2026-11-23 00:18", the file's modification time in local time; "" without a file.
 std::string time_of(const std::string& path) {
   std::error_code none;
   const auto changed = fs::last_write_time(path, none);
@@ -40,8 +40,8 @@ std::string time_of(const std::string& path) {
 std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
 constexpr size_t kMostWords = 300, kLongestLine = 4000;
 
-// The number of a sentence that the line has at `from`; of the last one at or behind `from`. A number that no
-// step can have is none: others may have written the line.
+// The number in a sentence that the line has at `from`, or in the last such sentence at or after `from`.
+// Impossible step numbers are ignored, because any program may have written the line.
 std::optional<double> number_at(const std::string& line, std::string_view sentence, size_t from = 0) {
   const auto found = find_sentence(line, sentence, from);
   const auto number = found && found->begin == from ? whole_number(found->gaps[0]) : std::nullopt;
@@ -92,7 +92,7 @@ class Attempt {
     }
   }
 
-  // The launcher's words; where it was killed, the first error that a rank recorded.
+  // The launcher's report or, if it was killed, the first error that a rank recorded.
   void read_failure() {
     constexpr std::string_view kCause = "root cause: ";
     for (const std::string& line : split(text_of(folder_ + "/launcher.log"), '\n')) {

@@ -1,4 +1,4 @@
-// What happened to a run, attempt by attempt, as its logs tell it.
+// The events of a run, attempt by attempt, from its logs.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace lockstep::launcher::cli {
 struct RunAttempts {
   int64_t attempts = 0;
   int64_t ranks = 0;              // of the newest
-  std::vector<int64_t> starts;    // the steps that they went on from
+  std::vector<int64_t> starts;    // the steps that the attempts continued from
   std::vector<PageEvent> events;  // in their order
 
   int64_t begin_at(int64_t step) { return starts.emplace_back(step); }
-  // Where the newest that made rows up to step `last` went on from: a finished run that is called again makes
-  // none.
+  // The start step of the newest attempt that made rows up to step `last`: a finished run that is started
+  // again makes none.
   int64_t from(int64_t last) const {
     for (auto start = starts.rbegin(); start != starts.rend(); ++start)
       if (*start < last) return *start;

@@ -1,4 +1,4 @@
-// Reading a run folder, without a lock and without a change.
+// Reads a run folder, without locking or changing it.
 #include "launcher/cli/run_record.h"
 
 #include <filesystem>
@@ -36,7 +36,7 @@ std::string folder_of(const std::string& word) {
                       runs_instead_of(word)));
 }
 
-// A number of metrics.jsonl as text: of its own width, so that it can be compared with what a rank writes.
+// A number of metrics.jsonl as text with its own precision, so that it compares with a rank's output.
 std::string text_of(const std::string& name, const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_number()) return value.dump();

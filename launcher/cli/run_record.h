@@ -1,5 +1,4 @@
-// What a run folder has recorded: the lines of metrics.jsonl, the checkpoints, and the config that a step was
-// run with.
+// The records of a run folder: the lines of metrics.jsonl, the checkpoints, and the config of a step.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +19,28 @@ class RunRecord {
 
   const std::string& folder() const { return folder_; }
   const std::map<int64_t, Json>& lines() const { return lines_; }  // of metrics.jsonl, by step
-  int64_t last_step() const;                                       // the newest that is recorded; 0: none
+  int64_t last_step() const;                                       // the newest recorded step; 0: none
   std::vector<std::string> checkpoints_before(
       int64_t step) const;  // step folders of sound structure, newest first
-  const checkpoint::CheckpointSummary* checkpoint(int64_t step) const;  // of sound structure; null: none
+  const checkpoint::CheckpointSummary* checkpoint(int64_t step) const;  // with a sound structure; null: none
   std::vector<int64_t> checkpoint_steps() const;                        // ascending, of sound structure
   std::vector<int64_t> steps_with(
-      const std::string& quantity = "") const;  // steps of metrics.jsonl whose line has it, ascending
+      const std::string& quantity = "") const;  // steps whose line in metrics.jsonl has it, ascending
 
-  // What is recorded of a step, all numbers and words of its line, as text: numbers as metrics.jsonl has
-  // them. The last line of the step counts. State hash and certificate are those of the step's checkpoint
-  // where the line has none.
+  // All recorded values of a step as text, with numbers as in metrics.jsonl. The step's last line counts.
+  // State hash and certificate come from the step's checkpoint if the line has none.
   std::map<std::string, std::string> values(int64_t step) const;
 
-  // The run as it was when it did `step`: of the first checkpoint from there on, else of the folder's
-  // config.json; for a program of one's own, which has none, of its newest checkpoint.
+  // The run's config at `step`: from the first checkpoint at or after it, else from the folder's config.json;
+  // for a user program, which has none, from its newest checkpoint.
   struct Then {
     RunConfig config;
-    bool program = false;             // of a program of one's own
+    bool program = false;             // of a user program
     std::string where;                // the file; "" for a program without a checkpoint
-    std::string library, data, mesh;  // "" where they are not recorded
+    std::string library, data, mesh;  // "" if not recorded
   };
   Then then(int64_t step) const;
-  // How a program's run was started, as a shell takes it: "./program ARGS", and where; "" where the folder
-  // does not say.
+  // The shell command that started a program's run, "./program ARGS", and its directory; "" if not recorded.
   struct Command {
     std::string words, folder;
   };

@@ -1,4 +1,4 @@
-// Completion scripts and the manual page.
+// Generates completion scripts and the manual page.
 #include "launcher/cli/shell.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
 std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> out;
   for (const CLI::Option* option : command.get_options())
-    if (!option->get_lnames().empty()) out.push_back("--" + option->get_lnames()[0]);  // others are spellings
+    // the others are alternative spellings
+    if (!option->get_lnames().empty()) out.push_back("--" + option->get_lnames()[0]);
   return out;
 }
 std::vector<std::string> key_flags() {

@@ -1,5 +1,4 @@
-// What a shell and man want of the command line: completion of words, and a manual page, from the tables that
-// --help and show --reference print.
+// Shell completion and the manual page, generated from the tables of --help and show --reference.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,8 +6,8 @@
 
 namespace lockstep::launcher::cli {
 
-// A script that completes commands, flags, config keys and files: to be sourced by the shell, "bash", "zsh"
-// or "fish". UserError for another one.
+// A script that completes commands, flags, config keys and files: for "bash", "zsh" or "fish" to source.
+// UserError for another shell.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
 // trainrun(1) as roff, for man.

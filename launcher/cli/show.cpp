@@ -1,4 +1,4 @@
-// trainrun show: the resolved config, the reference of its keys, or a step as a picture.
+// trainrun show: prints the resolved config or the reference of its keys, or draws a step.
 #include <ostream>
 
 #include "core/base/error.h"

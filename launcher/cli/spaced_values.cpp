@@ -1,4 +1,4 @@
-// Words, two and two.
+// Joins words "--key" "value" to "--key=value".
 #include "launcher/cli/spaced_values.h"
 
 #include <unistd.h>
@@ -26,13 +26,13 @@ bool is_number(const std::string& word) {
 
 std::vector<std::string> joined(const std::vector<std::string>& words) {
   std::vector<std::string> out;
-  // A flag is explained as it is written.
+  // `explain` accepts a flag with its dashes.
   if (words.size() == 2 && words[0] == "explain" && words[1].starts_with("--") && words[1] != "--help")
     return {words[0], words[1].substr(2)};
   for (size_t i = 0; i < words.size(); ++i) {
     out.push_back(words[i]);
     const ConfigKey* key = spaced_key(words[i]);
-    // An option of a model or a task that a library registers later; a config behind it is the command's.
+    // May be an option of a model or task that a library registers later; a config after it is the command's.
     const bool of_library = !key && (words[i].starts_with("--model.") || words[i].starts_with("--task.")) &&
                             words[i].find('=') == std::string::npos;
     if (of_library && i + 1 < words.size() && !words[i + 1].starts_with("--") &&
@@ -60,7 +60,7 @@ std::vector<std::string> with_flag_values(const std::vector<std::string>& words,
 }
 
 std::vector<std::string> with_joined_values(const std::vector<std::string>& words) {
-  for (const char* one : {"run", "plan", "show", "replay", "import-hf", "explain"})  // they read config keys
+  for (const char* one : {"run", "plan", "show", "replay", "import-hf", "explain"})  // these read config keys
     if (words[0] == one) return joined(words);
   return words;
 }

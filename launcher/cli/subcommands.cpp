@@ -1,4 +1,4 @@
-// The names of the subcommands, and words that nobody means as a config.
+// The names of the subcommands, and words that cannot be meant as a config.
 #include "launcher/cli/subcommands.h"
 
 #include <algorithm>

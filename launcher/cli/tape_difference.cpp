@@ -1,4 +1,4 @@
-// In order, until something is not the same.
+// Compares two tapes in order until the first difference.
 #include "launcher/cli/tape_difference.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Two tapes of one step, side by side.
+// Compares two tapes of a step. A tape records every value that a step computes.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ struct TapeDifference {
   enum class Kind {
     none,
     batch,  // a field of the batch has other elements
-    graph,  // another op, another attribute, another shape; or one of them ends here
-    value,  // the same op gives other elements, of equal ones
+    graph,  // the op, an attribute or the shape differs, or one tape ends here
+    value,  // the same op gives different elements from equal inputs
   };
   Kind kind = Kind::none;
-  compiler::TapedValue a, b;  // of a tape that ended: nothing in `words`
-  int64_t compared = 0;       // values that were the same before it
+  compiler::TapedValue a, b;  // for a tape that ended, `words` is empty
+  int64_t compared = 0;       // equal values before it
 };
 TapeDifference first_difference(const std::vector<compiler::TapedValue>& a,
                                 const std::vector<compiler::TapedValue>& b);

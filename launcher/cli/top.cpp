@@ -1,4 +1,4 @@
-// trainrun top: a running job, from its flight records and the last rows of metrics.jsonl.
+// trainrun top: shows a running job from its flight records and the last rows of metrics.jsonl.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -30,15 +30,15 @@ using namespace distributed;
 namespace fs = std::filesystem;
 
 namespace {
-constexpr int64_t kTail = 1 << 18;  // bytes of metrics.jsonl that are looked at
-constexpr double kLate = 1.5;       // seconds that a collective may wait before it is told
+constexpr int64_t kTail = 1 << 18;  // bytes read from the end of metrics.jsonl
+constexpr double kLate = 1.5;       // seconds that a collective may wait before it is reported
 constexpr double kSilent = 2;       // seconds without a heartbeat before a rank counts as stopped
 
-// What the run has said of its steps, the newest value of each column.
+// The newest value of each column in the run's rows.
 struct Numbers {
   std::map<std::string, double> newest;
-  std::map<std::string, int64_t> of_step;  // the step that it is of
-  int64_t step = 0, steps = 0;             // the newest row; train.steps, 0: not known
+  std::map<std::string, int64_t> of_step;  // the step of the value
+  int64_t step = 0, steps = 0;             // the newest row; train.steps, 0: unknown
   double step_ms = 0;                      // median of the newest rows
   std::string unread;                      // why there are no rows; "": there may be none yet
 
@@ -56,7 +56,7 @@ std::vector<std::string> last_lines(const std::string& path, std::string& unread
   std::string text(static_cast<size_t>(file.bytes - from), '\0');
   text.resize(std::max<int64_t>(0, read_fully(file.fd.get(), text.data(), text.size(), from)));
   auto out = split(text, '\n');
-  if (from > 0 && !out.empty()) out.erase(out.begin());  // its beginning is cut
+  if (from > 0 && !out.empty()) out.erase(out.begin());  // its beginning is cut off
   return out;
 }
 
@@ -97,7 +97,7 @@ std::string clock_text(double seconds) {
   return out;
 }
 
-// Bytes of memory that a process holds; 0 where there is none.
+// Resident bytes of a process; 0 without a process.
 int64_t resident(int64_t pid) {
   std::ifstream file(str("/proc/", pid, "/statm"));
   int64_t pages = 0, held = 0;
@@ -105,9 +105,10 @@ int64_t resident(int64_t pid) {
   return held * sysconf(_SC_PAGESIZE);
 }
 
-// What a look remembers for the next one.
+// State kept between two refreshes.
 struct Before {
-  std::map<int64_t, std::pair<int64_t, int64_t>> cpu;  // of a rank: processor time, at which heartbeat
+  // for each rank: processor time, and its heartbeat time
+  std::map<int64_t, std::pair<int64_t, int64_t>> cpu;
 };
 
 class Screen {
@@ -235,7 +236,7 @@ class Screen {
   std::ostringstream out_;
 };
 
-// Lines no wider and no more than the terminal has.
+// Cuts lines to the width and height of the terminal.
 std::string cut_to(const std::string& text, int columns, int rows) {
   std::string out;
   int n = 0;
@@ -265,7 +266,7 @@ int top(const TopArguments& arguments, std::ostream& out) {
     out << look(read_attempt(arguments.run));
     return kExitOk;
   }
-  // Until Ctrl-C, or the end of the run.
+  // Runs until Ctrl-C or the end of the run.
   for (bool seen = false;;) {
     const AttemptRecords at = read_attempt(arguments.run);
     winsize size{};

@@ -1,4 +1,4 @@
-// The command line: flags and subcommands, and what is printed for each error.
+// The command line: parses flags and subcommands, runs the command, and prints errors.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,13 +31,13 @@
 namespace lockstep::launcher::cli {
 
 namespace {
-// What a rank that is a process does: a run by its config, or a replay by its task.
+// Runs the worker of a rank: a run by its config, or a replay by its task.
 using WorkerBody = std::function<int(const WorkerPlace&)>;
 
-// The subcommands with their flags, and what the one that is given does.
+// Defines the subcommands with their flags, and runs the given one.
 class CommandLine {
  public:
-  // `worker`: set where the command is the worker's. `given`: the words as they came.
+  // `worker`: set if the command is the worker's. `given`: the original words.
   CommandLine(std::ostream& out, WorkerBody& worker, const std::vector<std::string>& given)
       : out_(out), worker_(worker) {
     flags_.run.given = given;
@@ -59,7 +59,7 @@ class CommandLine {
     add_worker();
   }
 
-  // A program, and all that stands behind it, which is its own.
+  // A program and all words after it, which are its own.
   void take_program(std::vector<std::string>& words) {
     const std::string command = words[0];
     if (command != "run" && command != "plan" && command != "show" && command != "replay") return;
@@ -207,7 +207,7 @@ class CommandLine {
         app_.add_subcommand("ckpt", "checkpoints: ls, show, verify, diff, cat, prune, reshard, average");
     add_ckpt_verbs(*app, flags_.ckpt, act());
   }
-  // What commands that are added elsewhere hand their work to.
+  // Receives the work of commands that are defined in other files.
   Act act() {
     return [this](std::function<int(std::ostream&)> body) {
       act_ = [this, body = std::move(body)] { return body(out_); };
@@ -323,7 +323,7 @@ class CommandLine {
   WorkerBody& worker_;
   CLI::App app_{"", "trainrun"};
   Flags flags_;
-  std::vector<std::string> program_;  // of the user's, with its arguments
+  std::vector<std::string> program_;  // a user program with its arguments
   std::function<int()> act_;
 };
 
@@ -350,7 +350,7 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_str
   WorkerBody worker;
   ::signal(SIGXFSZ, SIG_IGN);  // a file over its limit is an error with a name (EFBIG), here and in the ranks
   PrintableStream shown(stdout_stream), err(stderr_stream);
-  // Text that a model made is the user's own where it goes to a file.
+  // Generated text is written unfiltered if it goes to a file.
   const bool exact = !arguments.empty() && arguments[0] == "generate" && !isatty(STDOUT_FILENO);
   std::ostream& out = exact ? stdout_stream : shown;
   try {

@@ -1,4 +1,4 @@
-// What says so is the environment.
+// Detects another launcher from the environment.
 #include "launcher/cli/under_launcher.h"
 
 #include <algorithm>

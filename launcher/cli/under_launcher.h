@@ -6,13 +6,13 @@
 
 namespace lockstep::launcher::cli {
 
-// Of the words of `run`: where torchrun or its like started this process, and no flag says where ranks are,
-// the first of its host gets the flags that do (launcher/supervise/other_launcher.h). True: it was another
-// one, and has waited for the first, which has ended.
+// If torchrun or a similar launcher started this process and no flag places ranks, adds such flags to the
+// words of `run` in the host's first process (launcher/supervise/other_launcher.h). True: this was not the
+// first process, and the first one has now ended.
 bool waited_for_first(std::vector<std::string>& words);
 
-// UserError where mpirun, srun or torchrun started this process as one of several, each of which would begin
-// the whole run.
+// UserError if mpirun, srun or torchrun started this process as one of several, because each would start the
+// whole run.
 void refuse_under_a_launcher();
 
 }  // namespace lockstep::launcher::cli

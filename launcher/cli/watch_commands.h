@@ -1,4 +1,4 @@
-// Commands that look at a run and at its machine: autopsy, top, doctor. Each returns the exit code.
+// Commands that inspect a run or the machine: autopsy, top, doctor. Each returns the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,23 +18,23 @@ struct AutopsyArguments {
 };
 int autopsy(const AutopsyArguments& arguments, std::ostream& out);
 
-// top RUN: a running job, each second on a terminal; once elsewhere.
+// top RUN: a running job, refreshed each second on a terminal; printed once elsewhere.
 struct TopArguments {
   std::string run;
   bool once = false;
 };
 int top(const TopArguments& arguments, std::ostream& out);
 
-// doctor: what of this machine a run would stumble over, a line each. kExitDiffers where a check fails.
+// doctor: problems of this machine, one line each. kExitDiffers when a check fails.
 int doctor(std::ostream& out);
 
 struct WatchFlags {
-  std::string file;  // of doctor-rank
+  std::string file;  // for doctor-rank
 
   AutopsyArguments autopsy;
   TopArguments top;
 };
-// Adds the commands; a callback hands what is to be done to `act`.
+// Adds the commands; a callback passes the chosen work to `act`.
 void add_watch_commands(CLI::App& app, WatchFlags& flags, const Act& act);
 
 }  // namespace lockstep::launcher::cli

@@ -1,4 +1,4 @@
-// The table of the house's words.
+// The table of project terms.
 #include "launcher/cli/words.h"
 
 namespace lockstep::launcher::cli {

@@ -1,5 +1,4 @@
-// The words of the house, as `trainrun explain` tells them: those of ARCHITECTURE.md's glossary, and those
-// that messages use.
+// Project terms that `trainrun explain` explains: those of ARCHITECTURE.md's glossary, and those in messages.
 #pragma once
 
 #include <span>

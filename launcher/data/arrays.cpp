@@ -1,4 +1,4 @@
-// Arrays of numpy as samples.
+// Reads NumPy arrays as samples.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -30,11 +30,11 @@ struct Column {
   std::optional<NpyFile> file;  // none: zeros
 };
 
-// An array that data.paths names: a file, or a member of an archive.
+// An array named by data.paths: a file, or a member of an archive.
 struct Named {
   std::string name, path;
   std::optional<NpzMember> member = {};
-  std::vector<SummedBytes> sums = {};  // of all members of the archive, which is scanned once
+  std::vector<SummedBytes> sums = {};  // for all members, because the archive is scanned once
   NpyFile open() const { return member ? NpyFile(path, *member, sums) : NpyFile(path); }
 };
 std::vector<Named> named_arrays(const std::vector<std::string>& files) {
@@ -80,8 +80,8 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
   return out;
 }
 
-// Reads all integers once, so that one beyond its range is found before the first step. `last`: the field
-// that says what is learnt.
+// Reads all integers once, so that one out of range is found before the first step. `last`: the field with
+// the learning target.
 void check_range(const Column& column, const std::string& last) {
   if (column.field.dtype != DType::i32 || !column.field.below) return;
   const NpyFile& file = *column.file;

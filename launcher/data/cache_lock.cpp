@@ -1,4 +1,4 @@
-// Locks by flock, ages by the system's clock.
+// Cache locks: uses flock for locks and the system clock for ages.
 #include "launcher/data/cache_lock.h"
 
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-// Entries of the cache of what was found in data files: who makes one, and of which files one may be kept.
+// Cache of data file results: locks an entry while it is made, and decides which files may be cached.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace lockstep::launcher::data {
 
-// Whether a file was written within the last moments: it may be written again with the same times, so that
-// what was found of it is not kept.
+// Whether a file was written moments ago. It could be written again with the same times, so its results are
+// not cached.
 bool too_young(const FileStamp& stamp);
 
-// Waits for whoever makes the entry (ten minutes at most). False where that takes longer, or where the file
+// Waits, at most ten minutes, for the process that makes the entry. False when that takes longer, or the file
 // system has no locks.
 bool lock_entry(int fd);
 
-// The path without links, as it names an entry.
+// The path with links resolved, which names an entry.
 std::string real_path_of(const std::string& path);
 
 }  // namespace lockstep::launcher::data

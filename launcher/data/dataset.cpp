@@ -1,4 +1,4 @@
-// Dataset: options to streams, streams to samples.
+// Dataset: builds token streams from the options, and samples from the streams.
 #include "launcher/data/dataset.h"
 
 #include <algorithm>
@@ -143,8 +143,8 @@ struct Dataset::Impl {
             skipped.empty() ? "" : str("; skipped ", join(skipped, ", "), " (", skipped_bytes, " bytes)")));
   }
 
-  // Once over the content of every file: what changed since, and tokens that the model does not have, are
-  // found before the first step.
+  // Reads every file once, so that changed files and tokens beyond the vocabulary are found before the first
+  // step.
   void read_all() {
     const ScanPlan plan = scan_plan(taken_bytes, options.read_whole);
     read_as = plan.text();
@@ -207,7 +207,7 @@ struct Dataset::Impl {
                    fingerprint));
   }
 
-  // Sequence s of a stream: context tokens and one target more.
+  // Sequence s of a stream: context tokens and one more as the last target.
   void sequence(const Stream& stream, int64_t s, std::vector<int32_t>& row, int32_t* ids,
                 int32_t* targets) const {
     stream.read(sources, s * options.context, options.context + 1, options.vocab, row.data());

@@ -1,5 +1,5 @@
-// Dataset: files to sequences of tokens. Which sequence a sample reads depends on its global index alone,
-// never on ranks.
+// Dataset: turns files into token sequences. The sequence of a sample depends only on its global index, never
+// on ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace lockstep::launcher::data {
 // that no sequence reads past the end. Sample g = step*global_batch + i (step and i from 0) reads training
 // sequence
 //   order sequential: g mod S, that is token (g mod S)*context: when fewer than context+1 tokens are left, it
-//   goes on at token 0; order shuffle: a permutation of g mod S keyed by (seed, g / S): each of the S
-//   sequences once per epoch.
-// Files stay open (small ones in memory); filling is const and safe from several threads.
+//   continues at token 0; order shuffle: a permutation of g mod S keyed by (seed, g / S): each of the S
+//   sequences occurs once per epoch.
+// Files stay open (small ones in memory); filling is const and thread-safe.
 class Dataset {
  public:
-  // Finds and opens the files and logs what was taken and what was skipped (LOCKSTEP_LOGS=data: each file),
-  // then reads them once, for the fingerprint and the largest token. Of a folder, kind tokens takes the files
-  // *.bin. Kind text skips binary and empty files, and refuses files of records unless they are meant (raw).
-  // Throws UserError for options that are no such word, for paths that cannot be read, for malformed files,
-  // for a token >= vocab, when nothing is left, and when the training stream is shorter than context + 1
-  // tokens. A validation stream shorter than that has 0 sequences, and a warning says so.
+  // Finds and opens the files and logs which were used and skipped (LOCKSTEP_LOGS=data: each file), then
+  // reads them once, for the fingerprint and the largest token. Of a folder, kind tokens uses the files
+  // *.bin. Kind text skips binary and empty files, and refuses files of records without `raw`. Throws
+  // UserError for unknown option values, for paths that cannot be read, for malformed files, for a token >=
+  // vocab, when nothing is left, and when the training stream is shorter than context + 1 tokens. A
+  // validation stream shorter than that has 0 sequences, and a warning says so.
   explicit Dataset(const DataOptions& options);
   ~Dataset();
   Dataset(Dataset&&) noexcept;
@@ -39,13 +39,13 @@ class Dataset {
   int64_t validation_tokens() const;
   // 32 hex digits over each file's name, size and content, for the log and the manifest.
   const std::string& fingerprint() const;
-  // How the content was read for it: "read whole", or "read in blocks of ...". Fingerprints of data read
-  // differently say nothing of each other.
+  // How the content was read for it: "read whole", or "read in blocks of ...". Fingerprints from different
+  // ways of reading cannot be compared.
   const std::string& read_as() const;
   // The files in the order of the streams.
   const std::vector<DataFile>& contents() const;
-  // Paths of files that were written to since they were opened: what is read of them is not what the
-  // fingerprint is of.
+  // Paths of files that were written to since they were opened, so that the fingerprint no longer describes
+  // them.
   std::vector<std::string> changed() const;
 
   // Samples first..first+count-1 of a step, as int32 ids[count, context] and targets[count, context] (the

@@ -1,4 +1,4 @@
-// Expansion of data.paths: one walk for folders, one for patterns.
+// Expands data.paths: one walk for folders, one for patterns.
 #include "launcher/data/files.h"
 
 #include <fnmatch.h>
@@ -98,7 +98,7 @@ class Finder {
     }
   }
 
-  // Files below a folder. A folder is entered once, so links between folders cannot go round.
+  // Files below a folder. A folder is entered only once, so links between folders cannot loop.
   void walk(const fs::path& folder) {
     if (!walked_.insert(real_path(folder)).second) return;
     for (const auto& path : entries(folder)) {
@@ -139,7 +139,7 @@ class Finder {
         if (is_hidden(path)) continue;
         fs::path next = base / path.filename();
         bool inner =
-            fs::is_directory(fs::symlink_status(path));  // a linked folder is not entered: it could go round
+            fs::is_directory(fs::symlink_status(path));  // a linked folder is not entered: it could loop
         if (inner)
           match(next, parts, at);
         else if (at + 1 == parts.size() && fs::is_regular_file(status_of(path)))
@@ -181,7 +181,7 @@ class Finder {
   std::string extension_;
   bool every_name_;
   FileList out_;
-  std::vector<std::string> found_;        // of the entry at hand, as spelled
+  std::vector<std::string> found_;        // of the current entry, as spelled
   std::set<std::string> taken_, walked_;  // canonical paths; with every_name_, taken_ as spelled
   int64_t matches_ = 0;
 };
@@ -189,7 +189,7 @@ class Finder {
 }  // namespace
 
 namespace {
-// With the lines of lists, @FILE, in their places.
+// Replaces each list @FILE by its lines.
 std::vector<std::string> listed(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const auto& path : paths) {

@@ -1,4 +1,4 @@
-// From data.paths to files: folders, globs, each real file once.
+// Expands data.paths to files: folders and globs, each real file once.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lockstep::launcher::data {
 
-// What data.paths names, and what was left out on the way.
+// The files that data.paths names, and counts of what was skipped.
 struct FileList {
   std::vector<std::string> files;  // no real file twice (with every_name: no path twice); data.paths in the
                                    // order given, each entry expanded in the order of its paths
@@ -19,7 +19,7 @@ struct FileList {
                        // extension asked for
 };
 
-// What find_files throws where a path is not there and nothing is named like it, or a pattern matches
+// Thrown by find_files when a path does not exist and nothing has a similar name, or a pattern matches
 // nothing: the data may still have to be made.
 class MissingData : public UserError {
  public:
@@ -28,11 +28,11 @@ class MissingData : public UserError {
 
 // Expands each path: @FILE gives the paths on the lines of a file; a file is taken; a folder gives the files
 // below it; a pattern of * ? [..] (within one name, a leading dot only if spelled) and ** (any number of
-// folders) gives what it matches, folders among them. A path that exists is never read as a pattern.
-// extension: of folders only the files that end so are taken ("" takes all). Throws UserError: nothing named,
-// a path that does not exist (with the nearest name beside it), a pattern that matches nothing, a path that
-// is no file and no folder, and whatever the system refuses to read.
-// every_name: a further name of a file already taken is taken, too, as one picture that is of two classes.
+// folders) gives its matches, including folders. An existing path is never read as a pattern. extension: only
+// files with this ending are taken from folders ("" takes all). Throws UserError: no path given, a missing
+// path (naming the nearest sibling), a pattern without a match, a path that is neither file nor folder, and
+// any read error of the system. every_name: further names of a file are taken too, for a picture in two
+// classes.
 FileList find_files(const std::vector<std::string>& paths, const std::string& extension,
                     bool every_name = false);
 

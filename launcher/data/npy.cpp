@@ -1,4 +1,4 @@
-// Reading .npy.
+// Reads .npy arrays.
 #include "launcher/data/npy.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
   throw UserError(str("data.paths: ", one_line(path), " ", what));
 }
 
-// The header's text, and where rows begin, of an array of `size` bytes from `base` on.
+// The header text and the start of the rows of an array that occupies `size` bytes from `base` on.
 std::pair<std::string, int64_t> header_of(const Source& source, int64_t base, int64_t size) {
   auto from_base = [&](int64_t most) {
     std::vector<std::byte> out(std::min(most, size));
@@ -87,7 +87,7 @@ double number(From value) {
   else
     return static_cast<double>(value);
 }
-// Integers with all their digits.
+// Integers are printed with all digits.
 template <class From>
 std::string shown(From value) {
   if constexpr (std::is_integral_v<From>)

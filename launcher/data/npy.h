@@ -1,4 +1,4 @@
-// An array of numpy's format .npy, versions 1 to 3: header and rows. NEP 1.
+// NpyFile: an array in NumPy's .npy format (NEP 1), versions 1 to 3: header and rows.
 #pragma once
 
 #include <span>
@@ -13,18 +13,18 @@ namespace lockstep::launcher::data {
 
 class NpyFile {
  public:
-  // UserError naming the file: no such array, Fortran's order, bytes in another order than this machine's, a
-  // type that is no plain number, or fewer bytes than the header says.
+  // UserError naming the file: not such an array, Fortran order, foreign byte order, a type that is not a
+  // plain number, or fewer bytes than the header says.
   explicit NpyFile(const std::string& path);
-  // A member of a .npz archive; `sums`: of its members that are not packed, which a scan compares.
+  // A member of a .npz archive; `sums`: checksums of the uncompressed members, which a scan verifies.
   NpyFile(const std::string& path, const NpzMember& member, std::vector<SummedBytes> sums);
 
   const Shape& shape() const { return shape_; }
   const std::string& type() const { return type_; }  // "f4", "u1"
   const Source& source() const { return source_; }
-  int64_t row_elements() const { return row_; }  // of an index of the first dim
-  // Rows from i on, as many as `out` takes: floats (u1 as value / 255) or integers. UserError for an integer
-  // beyond i32.
+  int64_t row_elements() const { return row_; }  // elements per index of the first dim
+  // Reads rows from i on, as many as `out` holds: floats (u1 as value / 255) or integers. UserError for an
+  // integer beyond i32.
   void read(int64_t i, std::span<float> out) const;
   void read(int64_t i, std::span<int32_t> out) const;
 

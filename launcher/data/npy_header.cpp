@@ -1,4 +1,4 @@
-// The literal, a token at a time.
+// Parses the header's Python literal, a token at a time.
 #include "launcher/data/npy_header.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr size_t kMostDims = 64, kMostDigits = 18;  // numpy's, and of a number below 2^63
+constexpr size_t kMostDims = 64, kMostDigits = 18;  // NumPy's limit; digits of a number below 2^63
 
 class Literal {
  public:
@@ -27,7 +27,7 @@ class Literal {
     refuse(str("has a header that numpy does not write: ", shortened(one_line(text_), 120)));
   }
 
-  // Whether `one` comes next; then it is passed.
+  // Whether `one` comes next; consumes it if so.
   bool passes(char one) {
     skip_spaces();
     if (at_ == text_.size() || text_[at_] != one) return false;

@@ -1,4 +1,4 @@
-// The directory at the end of an archive. APPNOTE 6.3, sections 4.3.12, 4.3.14 to 4.3.16 and 4.5.3.
+// Reads the directory at the end of a zip archive. APPNOTE 6.3, sections 4.3.12, 4.3.14 to 4.3.16 and 4.5.3.
 #include "launcher/data/npz.h"
 
 #include <zlib.h>
@@ -17,7 +17,7 @@ namespace {
   throw UserError(str("data.paths: ", one_line(path), " ", what, "; numpy.savez writes one"));
 }
 
-// Little-endian numbers of a record; nothing beyond its end.
+// Reads little-endian numbers of a record; nothing beyond its end.
 class Record {
  public:
   Record(const FileBytes& file, int64_t at, int64_t bytes, const std::string& path) : path_(path) {
@@ -75,7 +75,7 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
     uint64_t size = all.number(at + 20, 4), whole = all.number(at + 24, 4), local = all.number(at + 42, 4);
     const size_t name = all.number(at + 28, 2), extra = all.number(at + 30, 2), note = all.number(at + 32, 2);
     std::string member = all.text(at + 46, name);
-    // Sizes beyond 32 bits stand behind the name, in this order, those alone that are.
+    // Sizes that need more than 32 bits follow the name, in this order; smaller ones are absent there.
     for (size_t e = at + 46 + name, last = e + extra; e + 4 <= last; e += 4 + all.number(e + 2, 2)) {
       if (all.number(e, 2) != 1) continue;
       size_t next = e + 4;
@@ -98,7 +98,7 @@ std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& pat
 }
 
 std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, const std::string& path) {
-  // A byte of what is packed becomes at most 1032 (zlib's technical notes).
+  // A compressed byte expands to at most 1032 (zlib's technical notes).
   if (member.whole < 0 || member.whole / 1032 > member.size)
     refuse_archive(path, str("packs ", one_line(member.name), " into fewer bytes than it can have"));
   check_room(path, str("unpacked, ", one_line(member.name)), member.size + member.whole,

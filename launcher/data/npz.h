@@ -1,4 +1,4 @@
-// The arrays of a file .npz of numpy: members NAME.npy of a zip archive.
+// The arrays of a NumPy .npz file: members NAME.npy of a zip archive.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@ namespace lockstep::launcher::data {
 
 struct NpzMember {
   std::string name;     // without .npy
-  int64_t begin, size;  // of its bytes in the archive, as they are stored
-  int64_t whole;        // bytes when unpacked
+  int64_t begin, size;  // of the stored bytes in the archive
+  int64_t whole;        // uncompressed bytes
   bool packed;          // by numpy.savez_compressed
-  uint32_t crc;         // of the bytes when unpacked, as the archive says
+  uint32_t crc;         // of the uncompressed bytes, from the archive
 };
-// UserError naming `path` for a file that is no archive, is cut short, or packs a member otherwise.
+// UserError naming `path` for a file that is not an archive, is truncated, or compresses a member by another
+// method.
 std::vector<NpzMember> npz_members(const FileBytes& file, const std::string& path);
 
-// The bytes of a member that is packed. UserError where they are damaged, or have another CRC-32.
+// Decompresses a member. UserError when it is damaged or has another CRC-32.
 std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, const std::string& path);
 
 }  // namespace lockstep::launcher::data

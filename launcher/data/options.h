@@ -1,4 +1,4 @@
-// Options of data: the words of the config's "data" object; and a file, as others know it.
+// Data options: the config's "data" object; and how checkpoints and other ranks identify a data file.
 #pragma once
 
 #include <cstdint>
@@ -18,46 +18,47 @@ struct DataSource {
 // How pictures become samples (image_samples.h).
 struct PictureOptions {
   std::string crop = "center";  // center | random | resized
-  double crop_share = 0.875;    // of random: the part's share of the largest that fits, along each side
+  double crop_share = 0.875;    // for random: the crop's side as a share of the largest that fits
   bool flip = false;            // half of the training samples are mirrored
-  std::vector<double> mean = {0}, deviation = {1};  // of each channel, or of all
+  std::vector<double> mean = {0}, deviation = {1};  // per channel, or one value for all
 };
 
-// What to read. The words are those of the config's "data" object.
+// What to read. The members have the names of the config's "data" object.
 struct DataOptions {
   std::string kind = "text";             // text | tokens | jsonl | images | arrays
   std::vector<std::string> paths = {};   // files, folders (recursively), patterns with * ? and **
-  std::vector<DataSource> sources = {};  // in place of paths: several, mixed by their weights (mixture.h)
-  std::string tokenizer = "bytes";       // of text: bytes, or a tokenizer.json of Hugging Face
+  std::vector<DataSource> sources = {};  // instead of paths: several, mixed by weight (mixture.h)
+  std::string tokenizer = "bytes";       // for text: bytes, or a tokenizer.json of Hugging Face
   std::string dtype = "uint16";          // of kind tokens: uint16 (u16) | uint32 (u32)
   std::string order = "shuffle";         // shuffle | sequential
   double validation = 0.0;               // the last fraction of each file, in [0, 1)
   int64_t vocab = 256;                   // every token read must be below it
   int64_t context = 128;                 // tokens per sequence; a sample reads one more, the last target
   uint64_t seed = 0;                     // keys order shuffle
-  bool raw = false;  // kind text: files of records too (.jsonl, .csv, ...), as the bytes they are; kind
-                     // tokens: whatever its bytes look like (token_form.h)
+  bool raw = false;  // kind text: also reads files of records (.jsonl, .csv, ...) as plain bytes; kind
+                     // tokens: skips the check of the bytes (token_form.h)
   int64_t read_whole =
       int64_t{16}
-      << 30;  // data of at most so many bytes is read whole when it is opened, of more blocks (scan.h)
-  std::string cache = {};    // folder of what was made of files before (scan.h, token_store.h); "": none
-  std::string eos = "auto";  // of text that a tokenizer reads: the token that ends a document (end_token.h)
-  // Of jsonl: the members of a record, the template of its messages (record.h), and how rows are made of
-  // documents: documents (several in a row, apart), none (one in a row), stream (as one text).
+      << 30;  // data up to this many bytes is read whole when opened, larger data in blocks (scan.h)
+  std::string cache = {};    // folder of cached results (scan.h, token_store.h); "": none
+  std::string eos = "auto";  // for text with a tokenizer: the token that ends a document (end_token.h)
+  // For jsonl: the members of a record, the chat template (record.h), and how documents become rows:
+  // documents (several per row, kept apart), none (one per row), stream (joined to one text).
   std::string text_key = "text", prompt_key = "prompt", completion_key = "completion",
               messages_key = "messages", chat_template = "chatml", pack = "documents";
-  // Of jsonl with classes: members of a record (its second text, where it has one), and the names of the
-  // classes in their order.
+  // For jsonl with classes: members of a record (and of its second text, if any), and the class names in
+  // order.
   std::string label_key = "label", pair_key = "text_pair";
   std::vector<std::string> classes = {};
   bool of_several = false;  // one of the sources of a mixture
   PictureOptions image = {};
 };
 
-// A file of the data, as a checkpoint and other ranks know it.
+// How a checkpoint and other ranks identify a data file.
 struct DataFile {
   std::string
-      name;  // without its folder, so that data can move; a second file of the name has " #2" behind it
+      // without its folder, so that data can be moved; " #2" is appended for a second file of the same name
+      name;
   int64_t tokens = 0;
   std::string fingerprint;  // 16 hex digits over name, size and content
 };

@@ -1,4 +1,4 @@
-// The order of samples: a Feistel network with cycle walking, keyed by Philox.
+// Computes the order of samples: a Feistel network with cycle walking, keyed by Philox.
 #include "launcher/data/order.h"
 
 #include <bit>
@@ -10,7 +10,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// One pass of the network over 2 * half bits; a bijection whatever the round function is.
+// One pass of the network over 2 * half bits; a bijection for any round function.
 uint64_t feistel(uint64_t value, int half, uint64_t seed, uint64_t stream, uint64_t epoch) {
   const uint64_t mask = (uint64_t{1} << half) - 1;
   uint64_t left = value >> half, right = value & mask;

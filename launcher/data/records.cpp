@@ -1,4 +1,4 @@
-// Endings of names, and a look at the first lines.
+// Recognizes files of records by their names and first lines.
 #include "launcher/data/records.h"
 
 #include <algorithm>

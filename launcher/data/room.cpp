@@ -1,4 +1,4 @@
-// The least of the host's memory, its cgroup's and `ulimit -v`.
+// Free memory: the least of the host's, its cgroup's and `ulimit -v`.
 #include "launcher/data/room.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace lockstep::launcher::data {
 namespace {
 constexpr int64_t kNeverAsked = int64_t{16} << 20;
 
-// Ranks of this host, which read the same files at the same time.
+// The ranks of this host, which read the same files at the same time.
 int64_t ranks_here() {
   const char* given = std::getenv("LOCAL_WORLD_SIZE");
   return std::max<int64_t>(1, whole_number(given ? given : "").value_or(1));

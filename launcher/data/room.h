@@ -1,4 +1,4 @@
-// Room in this host's memory for what a file unpacks to, looked for before anything is unpacked.
+// Checks before decompression that a file's content fits in this host's memory.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace lockstep::launcher::data {
 
-// UserError naming the file, what of it is `bytes` large in memory, what there is and `way_out`, where the
-// ranks of this host cannot each hold it. A few MiB are never asked for. `root` stands before /proc and /sys.
+// UserError if the ranks of this host cannot each hold `bytes`, naming the file, its part, the free memory
+// and `way_out`. A few MiB always pass. `root` is prefixed to /proc and /sys.
 void check_room(const std::string& path, const std::string& what, int64_t bytes, const std::string& way_out,
                 const std::string& root = "");
 

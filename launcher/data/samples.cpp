@@ -1,4 +1,4 @@
-// Tokens as samples.
+// TokenSamples: rows of tokens as samples.
 #include "launcher/data/samples.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class TokenSamples : public Samples {
 
   std::vector<SampleField> fields_;
   int64_t context_;
-  int64_t source_;  // tokens before those of a decoder; 0: there is none
+  int64_t source_;  // tokens before those of a decoder; 0: no decoder
   Dataset dataset_;
 };
 }  // namespace

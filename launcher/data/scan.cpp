@@ -1,4 +1,4 @@
-// Blocks in order: hash, largest token.
+// Scans a file in blocks: computes its hash and largest token.
 #include "launcher/data/scan.h"
 
 #include <zlib.h>
@@ -32,7 +32,7 @@ void take_largest(const std::vector<std::byte>& block, int64_t bytes, int64_t fi
   out.at = first_token + (std::find(tokens, tokens + count, largest) - tokens);
 }
 
-// Sums of the parts of a file that is read from its begin to its end.
+// Checksums of a file's parts, computed while it is read from begin to end.
 class Sums {
  public:
   explicit Sums(const Source& source) : source_(source), found_(source.sums.size(), 0) {}
@@ -90,8 +90,8 @@ Scan scan(const Source& source, const ScanPlan& plan) {
     source.bytes.read(from, block.data(), bytes);
     out.content = hash64(block.data(), block.size(), out.content);
     if (!plan.stride) sums.take(from, block);
-    // Offsets are multiples of a token's width but for the last block of a sampled file, and the header is
-    // one token row of its own.
+    // Offsets are multiples of a token's width, except for the last block of a sampled file; the header is
+    // scanned as its own row.
     int64_t begin = std::max(from, source.header);
     begin = source.header + (begin - source.header + source.width - 1) / source.width * source.width;
     const int64_t end =

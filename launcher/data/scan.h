@@ -1,5 +1,5 @@
-// A pass over the whole of a data file: the hash of its content and its largest token. Made once, and kept
-// until the file changes.
+// Scans a data file for its content hash and largest token, once; the result is cached until the file
+// changes.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@ struct ScanPlan {
 };
 inline constexpr int64_t kScanBlock = int64_t{64} << 10;
 
-// Whole while `total` bytes of data are at most `limit`; else blocks, so far apart that at most about 4 GiB
-// are read.
+// Whole if the data's `total` bytes are at most `limit`; else blocks spaced so that about 4 GiB at most are
+// read.
 ScanPlan scan_plan(int64_t total, int64_t limit);
 
 struct Scan {
   uint64_t content = 0;  // hash of the bytes that were read
   uint32_t largest = 0;  // token
-  int64_t at = 0;        // the first token that is as large
+  int64_t at = 0;        // its first position
 };
 
-// Reads the file. UserError as FileBytes::read, and where it is read whole and has bytes with another sum
-// than Source::sums say.
+// Reads the file. UserError as FileBytes::read, and if it is read whole and a part does not match its
+// checksum in Source::sums.
 Scan scan(const Source& source, const ScanPlan& plan);
 
-// The same through a cache: the folder holds an entry per file, found by its path, good while device, inode,
-// size and times are those of `source`, and private to this user. Of several processes that want one file at
-// once, one reads it and the others take what it found. A folder that cannot be made or trusted, "" among
-// them, is done without. `read` counts the bytes that were read.
+// The same through a cache. The folder has an entry per path, private to this user and valid while device,
+// inode, size and times are those of `source`. If several processes need a file at once, one reads it and the
+// others use its result. Without a folder ("", or one that cannot be created or trusted) nothing is cached.
+// `read` counts the bytes read.
 Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& folder, int64_t& read);
 
 }  // namespace lockstep::launcher::data

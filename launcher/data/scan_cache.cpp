@@ -1,4 +1,4 @@
-// Entries of the cache: one small file per data file, locked while it is made.
+// The scan cache: one small file per data file, locked while it is made.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ Json key_of(const Source& source, const ScanPlan& plan) {
 }
 std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-// The entry's second line is the hash of its first, so that a torn one reads as none.
+// The entry's second line is the hash of the first, so that a torn entry is ignored.
 std::optional<Scan> entry_of(int fd, const Json& key) {
   std::string text(65536, '\0');
   const int64_t got = read_fully(fd, text.data(), text.size(), 0);
@@ -48,7 +48,7 @@ void keep(int fd, const Json& key, const Scan& found) {
       dumped({{"key", key}, {"content", found.content}, {"largest", found.largest}, {"at", found.at}});
   if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) return;
   if (write_fully(fd, line + "\n" + hash_hex(line) + "\n") != 0 && ::ftruncate(fd, 0) != 0)
-    return;  // a full disk: nothing is kept
+    return;  // for example a full disk: nothing is cached
 }
 }  // namespace
 
@@ -57,8 +57,7 @@ Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& fo
     read += plan.stride ? (source.bytes.size() / plan.stride + 1) * kScanBlock : source.bytes.size();
     return scan(source, plan);
   };
-  if (folder.empty() || source.bytes.stamp().inode == 0)
-    return now();  // what was made in memory is not a file
+  if (folder.empty() || source.bytes.stamp().inode == 0) return now();  // in-memory bytes are not a file
   const Json key = key_of(source, plan);
   TrustedOpen at = open_trusted_folder(folder, true);
   if (!at) return now();

@@ -1,4 +1,4 @@
-// Data files: opening, header, checked reads.
+// Data files: opens them, reads the header, and checks reads.
 #include "launcher/data/source.h"
 
 #include <sys/resource.h>
@@ -32,8 +32,7 @@ FileStamp stamp_of(int fd, const std::string& path) {
   return {at.st_dev, at.st_ino, at.st_size, ns(at.st_mtim), ns(at.st_ctim)};
 }
 
-// A data set of many files holds as many descriptors: the limit is raised as far as the system lets this
-// process.
+// A data set of many files needs as many descriptors, so the limit is raised as far as the system allows.
 PlainFile open_of_many(const std::string& path) {
   PlainFile file = open_plain(path);
   rlimit limit{};
@@ -58,8 +57,8 @@ void read_as(const Source& from, int64_t begin, int64_t count, int64_t vocab, in
   }
 }
 
-// Formats of others put a header like ours before their tokens, with a date as its magic: read as tokens it
-// would be wrong without a word.
+// Other formats have a similar header, with a date as magic. Read as tokens it would silently give wrong
+// data.
 bool looks_like_a_header(const std::vector<std::byte>& head) {
   if (static_cast<int64_t>(head.size()) < kTokenHeaderBytes) return false;
   std::vector<int32_t> words(kTokenHeaderBytes / 4);

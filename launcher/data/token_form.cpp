@@ -1,4 +1,4 @@
-// Samples of a file, and the signs.
+// Checks samples of a token file for signs of another format.
 #include "launcher/data/token_form.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace lockstep::launcher::data {
 
 namespace {
 constexpr int64_t kTokens = 4096, kFewest = 32, kPlaces = 5;
-constexpr int64_t kMostId = 1 << 20, kNoId = 1 << 15;  // bounds of what is taken for an id, or for none
+constexpr int64_t kMostId = 1 << 20, kNoId = 1 << 15;  // bounds of plausible and implausible ids
 
 struct Format {
   std::string_view begin;
@@ -31,7 +31,7 @@ constexpr Format kFormats[] = {
     {"\x89HDF", "a file of HDF5"},
 };
 
-// Bytes of a few places, each a multiple of 16 from the beginning of the file.
+// Bytes at a few offsets, each a multiple of 16.
 std::vector<std::byte> sampled(const Source& source) {
   const int64_t size = source.bytes.size(), each = kTokens * source.width;
   std::vector<std::byte> out;
@@ -54,12 +54,12 @@ std::vector<Number> numbers(const std::vector<std::byte>& bytes) {
   std::memcpy(out.data(), bytes.data(), out.size() * sizeof(Number));
   return out;
 }
-// In the other byte order, of numbers of `width` bytes.
+// Swaps the byte order of numbers of `width` bytes.
 std::vector<std::byte> turned(std::vector<std::byte> bytes, int width) {
   for (auto at = bytes.begin(); at != bytes.end(); at += width) std::reverse(at, at + width);
   return bytes;
 }
-// Whether there are three of them: a file of two, 0 and another one, says too little.
+// Whether at least three different values occur: 0 and one other value prove too little.
 template <class Number>
 bool varied(const std::vector<Number>& all) {
   std::vector<Number> seen;
@@ -69,7 +69,7 @@ bool varied(const std::vector<Number>& all) {
   }
   return false;
 }
-// Whether all are ids, or what stands for none (-1, -100), and too many of them for narrower numbers.
+// Whether all are ids or markers of none (-1, -100), and enough of them exceed the narrower type.
 struct Ids {
   bool are = false, negative = false, large = false;  // beyond 16 bits
 };
@@ -95,7 +95,7 @@ bool whole_floats(const std::vector<std::byte>& bytes) {
 }
 bool whole_halves(const std::vector<std::byte>& bytes) {
   const auto all = numbers<uint16_t>(bytes);
-  bool fine = false;  // one that fewer than all halves of its size are whole of
+  bool fine = false;  // some value has mantissa bits below 1, all of which are 0
   for (uint16_t bits : all) {
     const int exponent = bits >> 10, below = 25 - exponent;  // of the mantissa's bits, those below 1
     if (exponent > 30 || (bits != 0 && (exponent < 15 || (below > 0 && (bits & ((1 << below) - 1)) != 0))))
@@ -112,14 +112,14 @@ bool is_text(const std::vector<Number>& all) {
     return (c >= 32 && c < 127) || c == '\n' || c == '\r' || c == '\t';
   });
 }
-// A byte for each character that UTF-16 has, behind its mark.
+// UTF-16 text after its byte order mark, with one byte per character.
 bool is_utf16(const std::vector<std::byte>& bytes) {
   auto all = numbers<uint16_t>(bytes);
   if (all[0] == 0xfeff) all.erase(all.begin());
   return is_text(all) && std::find(all.begin(), all.end(), ' ') != all.end();
 }
 
-// Why the bytes look like numbers of other widths, of the other order, or of another type; "" for no reason.
+// Why the bytes look like numbers of another width, byte order or type; "" if they do not.
 std::string other_width(const std::vector<std::byte>& bytes, int width, const std::string& path) {
   auto anew = [&](const char* dtype) {
     return str(
@@ -172,8 +172,8 @@ std::string other_width(const std::vector<std::byte>& bytes, int width, const st
   return "";
 }
 
-// Tokens of twice the width, whose halves are these: the upper ones, which are all the even or all the odd
-// ones, are 0, or those of ids below 2^18, and the lower ones are of many kinds.
+// Detects tokens of twice the width. Their upper halves, which are all the even or all the odd values, are 0
+// or small (ids below 2^18); their lower halves vary.
 bool are_halves(const std::vector<uint32_t>& tokens, uint32_t most) {
   constexpr size_t kKinds = 16;
   for (size_t upper : {1, 0}) {
@@ -188,17 +188,17 @@ bool are_halves(const std::vector<uint32_t>& tokens, uint32_t most) {
   return false;
 }
 
-// Where a file changes from one width to another: joined files, of which each is fine.
+// Finds where a file changes its width: joined files, each of which is fine.
 class Parts {
  public:
   Parts(const Source& source, int64_t vocab)
       : source_(source), vocab_(vocab), bytes_(kPart * source.width), own_(str("uint", 8 * source.width)) {}
 
-  // "" where it does not. Two parts that are looked at, one behind the other, have to be of the other width.
+  // "" if it does not. Two consecutive samples must have the other width.
   std::string mixed() const {
     const int64_t parts = source_.bytes.size() / bytes_, step = std::max<int64_t>(1, parts / kLooked);
     std::string first, last;
-    int64_t same = 0;  // the last part that looks as the first one does
+    int64_t same = 0;  // the last sample that looks like the first one
     for (int64_t part = 0; part < parts; part += step) {
       const std::string is = look(part);
       if (is.empty()) continue;
@@ -213,7 +213,7 @@ class Parts {
  private:
   static constexpr int64_t kPart = 512, kLooked = 64;
 
-  // The type that a part's tokens look like; "" where they may be of any, as padding is.
+  // The type that a sample's tokens look like; "" if they fit any, such as padding.
   std::string look(int64_t part) const {
     std::vector<std::byte> bytes(static_cast<size_t>(bytes_));
     source_.bytes.read(part * bytes_, bytes.data(), bytes_);
@@ -229,7 +229,7 @@ class Parts {
     return source_.width == 4 || std::count(tokens.begin(), tokens.end(), 0u) > kPart * 2 / 3 ? "int64"
                                                                                               : "uint32";
   }
-  // The first part that looks otherwise than those before it.
+  // The first sample that differs from the earlier ones.
   int64_t border(const std::string& first, int64_t from, int64_t until) const {
     while (until - from > 1) {
       const int64_t middle = from + (until - from) / 2;
@@ -253,7 +253,7 @@ bool is_pickle(std::string_view begin) {
   if (begin.size() < 16 || begin[0] != '\x80' || begin[1] < 2 || begin[1] > 5) return false;
   for (const char* word : {"numpy", "torch"})
     if (begin.find(word) != std::string_view::npos) return true;
-  // Protocols 4 and 5 say how long the first frame is.
+  // Protocols 4 and 5 of pickle state the length of the first frame.
   return begin[1] >= 4 && begin[2] == '\x95' && begin.substr(6, 5) == std::string_view("\0\0\0\0\0", 5);
 }
 }  // namespace

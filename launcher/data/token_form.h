@@ -1,5 +1,5 @@
-// Token files of another form than they are read in: nothing in such a file says what it is, but its bytes
-// do.
+// Detects token files with another format than configured. Such files have no header, but their bytes give it
+// away.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace lockstep::launcher::data {
 
-// Of stored tokens without a header: why they are none of `source.width` bytes, with the way out; "" where
-// nothing speaks against it. Looked at are the first 4096 tokens, and as many at four other places: wider
-// tokens whose halves are read as tokens of their own (each second one is 0, or tiny, or that of a negative
-// number), bytes in the other order, floats, files of other formats, and text. Then 512 at each of 64 places,
-// for a part of the file that is wider, or narrower: ids of `vocab` and more, each of two tokens of uint16.
+// For stored tokens without a header: why they are not of `source.width` bytes, with the way out; "" if
+// nothing contradicts it. First checks 4096 tokens at the start and at four other places for: wider tokens
+// read as two (every second value is 0, tiny, or from a negative number), the other byte order, floats, other
+// file formats, and text. Then checks 512 tokens at each of 64 places for a part with wider or narrower
+// tokens: ids of `vocab` or more that are each two uint16 tokens.
 std::string token_form_error(const Source& source, int64_t vocab);
 
 }  // namespace lockstep::launcher::data

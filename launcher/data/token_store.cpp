@@ -1,4 +1,4 @@
-// Stores in the cache: written aside under a lock, renamed when whole.
+// Token stores in the cache: written to a draft under a lock, renamed when complete.
 #include "launcher/data/token_store.h"
 
 #include <fcntl.h>
@@ -23,19 +23,19 @@ namespace lockstep::launcher::data {
 namespace {
 constexpr uint64_t kMagic = 0x34534e454b4f544c;                            // "LTOKENS4"
 constexpr uint64_t kEarlier[] = {0x32534e454b4f544c, 0x33534e454b4f544c};  // without checksum, without notes
-constexpr int64_t kBlock = int64_t{8} << 20;  // of a write, and of the body's checksum
+constexpr int64_t kBlock = int64_t{8} << 20;  // unit of writes and of the body's checksum
 
 struct Header {
   uint64_t magic = kMagic, key = 0;
   int64_t tokens = 0, documents = 0;
-  uint64_t body = 0;  // of all bytes behind the header: body_sum
+  uint64_t body = 0;  // of all bytes after the header: body_sum
   uint64_t sum = 0;   // of the members above
   std::byte rest[TokenStore::kHeader - 48] = {};
   uint64_t check() const { return hash64(this, 40); }
 };
 static_assert(sizeof(Header) == TokenStore::kHeader);
 
-// The disk did not take a store.
+// Thrown when the disk cannot store it.
 struct NotKept {
   int code;
 };
@@ -59,8 +59,8 @@ bool rises(const std::vector<int64_t>& starts, int64_t tokens) {
   return starts.front() == 0 && starts.back() == tokens && std::is_sorted(starts.begin(), starts.end());
 }
 
-// A store that is whole, of this key; nothing for one of another file or an earlier version, and where
-// `damaged` is set.
+// Opens a complete store with this key; nullopt for one of another file or an earlier version, or, with
+// `damaged` set, for a damaged one.
 std::optional<TokenStore> opened(FileBytes bytes, uint64_t key, bool& damaged) {
   Header header;
   damaged = bytes.size() < TokenStore::kHeader;
@@ -189,7 +189,7 @@ TokenStore token_store(const FileBytes& from, const std::string& path, const std
   const std::string name = hash_hex(str(real_path_of(path), " ", how)), file = name + ".tokens",
                     part = name + ".part", shown = at.resolved + "/" + file;
   bool damaged = false;
-  // Without the lock first: the ranks of a host check it side by side.
+  // First without the lock, so that the ranks of a host check it in parallel.
   if (auto store = kept(at, file, shown, key, damaged)) return std::move(*store);
   const Descriptor lock = open_private(name + ".lock", O_RDWR, at.file.get());
   if (!lock || !lock_entry(lock.get())) return in_memory(path, key, counted);

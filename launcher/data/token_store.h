@@ -1,4 +1,4 @@
-// Documents of tokens that were made of a data file: made once, and kept in the cache until the file changes.
+// TokenStore: the tokenized documents of a data file, made once and cached until the file changes.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace lockstep::launcher::data {
 
-// Of a stored token: whether it counts as a target, and its id.
+// Bits of a stored token: whether it counts as a target, and its id.
 inline constexpr uint32_t kCounts = uint32_t{1} << 31;
 
 // A store: 64 bytes of header, tokens (uint32), the first token of each document and their end (int64), and
-// what is to be said of the file whenever it is read.
+// messages to log whenever the file is read.
 struct TokenStore {
   FileBytes bytes;
   int64_t tokens = 0, documents = 0;
@@ -28,10 +28,10 @@ struct TokenStore {
 
 class TokenWriter {
  public:
-  explicit TokenWriter(int fd);  // an empty file; -1: in memory
+  explicit TokenWriter(int fd);  // `fd`: an empty file; -1: in memory
   void document(std::span<const uint32_t> tokens);
   void note(const std::string& text) { notes_ += text; }
-  void finish(uint64_t key);  // writes what is left, and syncs the file
+  void finish(uint64_t key);  // writes the rest, and syncs the file
   std::vector<std::byte> take() { return std::move(buffer_); }
 
  private:
@@ -39,17 +39,17 @@ class TokenWriter {
   void flush();
   int fd_;
   std::vector<std::byte> buffer_;
-  uint64_t body_ = 0;  // checksum of what was written behind the header
+  uint64_t body_ = 0;  // checksum of the bytes after the header
   std::vector<int64_t> starts_{0};
   std::string notes_;
 };
 
-// The store of `from`, made by `make` where the cache's folder holds none for the file as it is and for `how`
-// (all else that decides the tokens). Of several processes that want one at once, one makes it. A kept store
-// is read once against its checksum, a second for each 5 to 10 GB that the system holds in memory; a damaged
-// one is made again, with a warning. Without a folder that can be made, trusted and written, and for a file
-// that was written moments ago, nothing is kept.
-// `made` counts the bytes of files that were read for it.
+// The store of `from`. `make` creates it unless the cache has one for the current file and `how` (everything
+// else that determines the tokens). If several processes need one at once, one makes it. A cached store is
+// verified against its checksum, at 5 to 10 GB a second from the page cache; a damaged one is made again,
+// with a warning. Nothing is cached for a file written moments ago, or without a folder that can be created,
+// trusted and written.
+// `made` counts the bytes read from files for it.
 TokenStore token_store(const FileBytes& from, const std::string& path, const std::string& how,
                        const std::string& folder, const std::function<void(TokenWriter&)>& make,
                        int64_t& made);

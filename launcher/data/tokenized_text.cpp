@@ -1,4 +1,4 @@
-// Whole files through the tokenizer, kept as stores.
+// Tokenizes whole files and caches them as stores.
 #include "launcher/data/tokenized_text.h"
 
 #include <chrono>

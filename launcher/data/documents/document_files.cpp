@@ -1,4 +1,4 @@
-// Files to stores, and what is said of them.
+// Turns document files into token stores and logs about them.
 #include "launcher/data/documents/document_files.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ DocumentFiles::DocumentFiles(const DataOptions& options, DocumentMaker& maker) {
   std::string all;
   std::map<std::string, int> names;
   for (const auto& file : files) {
-    stores.push_back(maker.store(file.bytes, file.path));  // first: it refuses what is wrong where it stands
+    // first, because it reports errors by file and line
+    stores.push_back(maker.store(file.bytes, file.path));
     const Scan found = scan_once(file, plan, options.cache, read);
     paths.push_back(file.path);
     std::string name = file.path.substr(file.path.rfind('/') + 1);
@@ -48,7 +49,7 @@ DocumentFiles::DocumentFiles(const DataOptions& options, DocumentMaker& maker) {
     chat_template = options.chat_template;
 }
 
-// Whether one of the first tokens of a file is this one.
+// Whether this token is among the first tokens of a file.
 bool DocumentFiles::holds(int32_t token) const {
   constexpr int64_t kLooked = int64_t{1} << 20;
   std::vector<uint32_t> tokens;

@@ -1,4 +1,4 @@
-// Stores to rows, rows to fields.
+// Builds rows from token stores, and sample fields from rows.
 #include "launcher/data/documents/document_samples.h"
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// Where the fields of a sample are written; null: it is not asked for.
+// Destinations of a sample's fields; null: not requested.
 struct RowFields {
   int32_t *ids = nullptr, *targets = nullptr, *unlearnt = nullptr, *documents = nullptr, *positions = nullptr;
 };
 
-// Tokens of a store in large reads, for a walk from its first one on.
+// Reads a store's tokens in large blocks, for a sequential walk.
 class Window {
  public:
-  // How many of the tokens begin ... begin + count - 1 are learnt; `last`: the last of all.
+  // How many of the tokens begin ... begin + count - 1 are targets; `last`: the value of the last of them.
   int64_t learnt(const TokenStore& store, int32_t which, int64_t begin, int64_t count, uint32_t& last) {
     constexpr int64_t kTokens = int64_t{1} << 18;
     if (which != store_ || begin < begin_ || begin + count > begin_ + static_cast<int64_t>(tokens_.size())) {
@@ -74,13 +74,13 @@ class DocumentSamples : public Samples {
   const std::string& fingerprint() const override { return files_.fingerprint; }
   const std::string& read_as() const override { return files_.read_as; }
   std::string chat_template() const override { return files_.chat_template; }
-  std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
+  std::vector<std::string> changed() const override { return {}; }  // it reads its own stores
   std::pair<std::string, std::string> counts() const override {
     return {"tokens", str(train_.inputs(), " for training, ", validation_.inputs(), " for validation")};
   }
 
  private:
-  // The last documents of each file are kept for validation.
+  // The last documents of each file are held out for validation.
   void lay() {
     for (const auto& [store, starts, kept] : files_.ranges(options_.validation)) {
       lay_range(store, starts, 0, kept, train_);
@@ -130,7 +130,7 @@ class DocumentSamples : public Samples {
     }
   }
 
-  // Of a document: whether it has a token to learn, and whether that is the end alone.
+  // Whether a document has a token to learn, and whether that is only its end token.
   void tally(int32_t store, int64_t from, int64_t until) {
     uint32_t last = 0;
     const int64_t learnt =
@@ -202,9 +202,9 @@ class DocumentSamples : public Samples {
   std::vector<std::string> names_;
   DocumentFiles files_;
   PackedPieces train_, validation_;
-  Window window_;  // while rows are laid
+  Window window_;  // while rows are built
   int32_t padding_ = 0;
-  bool whole_rows_ = false;  // without empty places, and with a word on each token
+  bool whole_rows_ = false;  // without padding, and with a mask value for each token
   std::optional<int32_t> end_;
   int64_t longer_ = 0, nothing_ = 0, unlearnt_rows_ = 0, end_alone_ = 0;
 };

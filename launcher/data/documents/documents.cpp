@@ -1,4 +1,4 @@
-// Lines to tokens, on all cores.
+// Turns JSON lines into tokens, on all cores.
 #include "launcher/data/documents/documents.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct TextLine {
   int64_t number;
 };
 
-// The lines of a file, a block at a time; empty ones are passed over. UserError for a line that is too long,
+// Reads the lines of a file, a block at a time; skips empty ones. UserError for a line that is too long,
 // before the rest of it is read.
 class Lines {
  public:
@@ -220,7 +220,7 @@ DocumentMaker::Line DocumentMaker::line(const std::string& text, const std::stri
   const std::string where = str("data.paths: ", one_line(path), ", line ", number);
   const JsonText read = read_json(text, Comments::refused);
   if (!read.readable || !read.value.is_object()) {
-    // "line 1, column 5: what" and the place below it: the text is one line, whose number is said already.
+    // Strips "line 1" from a JSON error: the text is one line, and its number is already reported.
     std::string why = read.readable                            ? ": the line is no JSON object"
                       : read.errors.empty()                    ? ": the line is not JSON"
                       : read.errors[0].starts_with("line 1, ") ? read.errors[0].substr(6)
@@ -257,7 +257,7 @@ void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenW
       parts.push_back(std::async(block.size() < 64 ? std::launch::deferred : std::launch::async, work,
                                  block.size() * w / workers, block.size() * (w + 1) / workers));
     for (auto& part : parts) part.wait();
-    for (auto& part : parts) part.get();  // the first line that is refused
+    for (auto& part : parts) part.get();  // rethrows the error of the first refused line
     for (size_t i = 0; i < made.size(); ++i) {
       to.document(made[i].tokens);
       for (const auto& name : made[i].unread)

@@ -1,4 +1,4 @@
-// Files of JSON lines as documents of tokens.
+// Reads files of JSON lines as documents of tokens.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace lockstep::launcher::data {
 
-// What a record is: tokens of which some are learnt, or a text and its class (labels.h).
+// Kind of record: tokens, some of them learnt, or a text and its class (labels.h).
 enum class RecordKind { learnt, labelled };
 
 class DocumentMaker {
@@ -23,33 +23,32 @@ class DocumentMaker {
   // the tokens of the chat template.
   explicit DocumentMaker(const DataOptions& options, RecordKind kind = RecordKind::learnt);
 
-  // The tokens of a record: kCounts marks those that are learnt, which hold a byte of a part that counts,
-  // and, where a part does, the end.
+  // The tokens of a record. kCounts marks learnt tokens: those with a byte of a part that counts and, if
+  // there is such a part, the end token.
   std::vector<uint32_t> document(const Record& record, const std::string& where) const;
-  // A text's label and its tokens, or a pair's; what the tokenizer puts around them is with them, and
-  // data.eos where it names a token. UserError for a pair where the tokenizer's file has no frame of two
-  // texts.
+  // The label and tokens of a text or a pair, with the tokenizer's frame and, if it names a token, data.eos.
+  // UserError for a pair when the tokenizer's file has no frame for two texts.
   std::vector<uint32_t> labelled(const LabelledText& text, const std::string& where) const;
-  // The documents of a file, from the cache where it has them. UserError naming file and line for a line that
-  // is no JSON object, text that is not UTF-8, and records that RecordReader refuses.
+  // The documents of a file, from the cache if possible. UserError naming file and line for a line that is
+  // not a JSON object, text that is not UTF-8, and records that RecordReader refuses.
   TokenStore store(const FileBytes& file, const std::string& path);
-  const std::string& fingerprint() const { return fingerprint_; }  // of all that decides the tokens
+  const std::string& fingerprint() const { return fingerprint_; }  // of everything that determines the tokens
   int32_t padding() const { return end_.value_or(0); }
   std::optional<int32_t> end() const { return end_; }
-  // The tokenizer's token in front of each message of a conversation; none for bytes.
+  // The tokenizer's token before each message of a conversation; none for bytes.
   std::optional<int32_t> message_token() const;
   std::optional<int32_t> pad() const;  // the tokenizer's token that fills rows
-  // What is put around a labelled text, or around and between two: how many tokens, of which segment.
+  // The frame of a labelled text or pair: token counts before, between and after, and their segments.
   struct Around {
     int64_t before = 0, between = 0, behind = 0;
-    int32_t segments[5] = {0, 0, 0, 0, 0};  // of before, the first text, between, the second, behind
+    int32_t segments[5] = {0, 0, 0, 0, 0};  // of: before, first text, between, second text, after
   };
   Around around(bool pair) const;
 
-  // Of members that are not read: a line for each name, how many records have it, and the first of them.
+  // Lines about unread members: for each name, the number of records with it and the first of them.
   std::vector<std::string> unread() const;
 
-  int64_t made = 0;  // bytes that were read now, rather than before
+  int64_t made = 0;  // bytes read now, not taken from the cache
   double seconds = 0;
 
  private:
@@ -70,7 +69,7 @@ class DocumentMaker {
   RecordReader reader_;
   std::optional<Tokenizer> tokenizer_;  // none: bytes
   std::optional<int32_t> end_;
-  std::string cache_, fingerprint_, no_chat_;  // why conversations cannot be read
+  std::string cache_, fingerprint_, no_chat_;  // the last one: why conversations cannot be read
   std::map<std::string, Unread> unread_;       // by name
 };
 

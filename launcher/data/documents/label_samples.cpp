@@ -1,4 +1,4 @@
-// Labels to classes, and texts as rows.
+// Maps labels to classes, and builds rows from texts.
 #include "launcher/data/documents/label_samples.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string listed(const std::vector<std::string>& names) {
   return join(out, ", ") + (names.size() > kShownNames ? ", ..." : "");
 }
 
-// The classes that labels stand for.
+// Maps labels to classes.
 class Classes {
  public:
   Classes(const DataOptions& options, int64_t count)
@@ -33,7 +33,8 @@ class Classes {
     for (size_t i = 0; i < names_.size(); ++i) index_[names_[i]] = static_cast<int32_t>(i);
   }
 
-  // A number's class; a name's, where data.classes lists them. Else the name is kept, and told by `finish`.
+  // The class of a number, or of a name listed in data.classes. Other names are collected; `finish` resolves
+  // them.
   int32_t take(const Label& label, const std::string& path) {
     const std::string place = str(one_line(path), ", line ", label.line), where = "data.paths: " + place;
     if (!first_) first_ = {label, place};
@@ -43,7 +44,7 @@ class Classes {
                           "; write all classes as numbers, or all as names"));
     return label.number ? number(label, where) : name(label, where);
   }
-  // What each of the classes that `take` gave has become.
+  // The final class for each class that `take` returned.
   std::vector<int32_t> finish() {
     if (!names_.empty() || index_.empty()) return {};
     std::vector<int32_t> out(index_.size());
@@ -87,7 +88,7 @@ class Classes {
   std::vector<std::string> names_;
   bool several_;
   int64_t count_;
-  std::map<std::string, int32_t> index_;  // in the order of their bytes
+  std::map<std::string, int32_t> index_;  // in byte order
   std::optional<std::pair<Label, std::string>> first_;
 };
 
@@ -97,8 +98,8 @@ struct Row {
   int32_t store, tokens, label, first;
 };
 
-// How many tokens of two texts, together at most `room`, are kept: of the longer one its end goes first, as
-// the packages of Hugging Face cut (longest_first).
+// How many tokens of two texts are kept, at most `room` together: the longer text is cut at its end first, as
+// Hugging Face's longest_first does.
 std::pair<int64_t, int64_t> kept_of(int64_t first, int64_t second, int64_t room) {
   if (first + second <= room) return {first, second};
   const int64_t half = room / 2;
@@ -162,7 +163,7 @@ class LabelSamples : public RowSamples<Row> {
                          : "; is model.classes too many?"));
   }
 
-  // What stands around and between texts stays where they are cut.
+  // Frame tokens stay when texts are cut.
   void row(const Row& of, int64_t at, const std::vector<void*>& fields) const override {
     const bool pair = of.first >= 0;
     const DocumentMaker::Around& around = pair ? pair_ : single_;

@@ -1,4 +1,4 @@
-// Members of a record, and words of a store.
+// Reads labelled records, and encodes labels in a store.
 #include "launcher/data/documents/labels.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// Words in front of a label's bytes: the line, tokens of a pair's first text + 1, twice the number of bytes +
-// is it a number.
+// Words before a label's bytes: the line; token count of a pair's first text + 1; twice the number of bytes,
+// plus 1 if the label is a number.
 constexpr size_t kHead = 3;
 
 Label label_in(const Json& record, const std::string& member, const std::string& where) {

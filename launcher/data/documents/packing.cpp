@@ -1,4 +1,4 @@
-// Best fit among few open rows.
+// Packs pieces by best fit into a few open rows.
 #include "launcher/data/documents/packing.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rows of a step: documents, or pieces of them, put together so that few places stay empty.
+// Packs documents, or pieces of them, into the rows of a step so that little padding remains.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,7 @@
 
 namespace lockstep::launcher::data {
 
-// Tokens of a store that one row reads: inputs begin ... begin + count - 1, each with the token behind it as
-// its target.
+// Tokens of a store in one row: inputs begin ... begin + count - 1, each with the next token as its target.
 struct RowPiece {
   int64_t begin;
   int32_t store, count;
@@ -18,10 +17,10 @@ struct RowPiece {
 class PackedPieces {
  public:
   explicit PackedPieces(int64_t context) : context_(context) {}
-  void alone(RowPiece piece);  // in a row of its own
+  void alone(RowPiece piece);  // gets its own row
   void packed(
-      RowPiece piece);  // into the fullest open row that has room, of at most kOpen; else into a new one
-  void finish();        // no piece is added from here on
+      RowPiece piece);  // goes into the fullest open row (at most kOpen) with room, else into a new one
+  void finish();        // no piece may be added afterwards
 
   int64_t size() const { return static_cast<int64_t>(first_.size()) - 1; }
   int64_t inputs() const { return inputs_; }

@@ -1,4 +1,4 @@
-// Where each record is split, and its two sides as rows.
+// Splits each record and builds rows of its two sides.
 #include "launcher/data/documents/pair_samples.h"
 
 #include <algorithm>

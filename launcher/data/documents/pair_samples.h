@@ -1,4 +1,4 @@
-// Records as pairs: what is given to an encoder, and what a decoder learns to write.
+// Records as pairs: the input of an encoder, and the answer that a decoder learns.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,10 @@
 
 namespace lockstep::launcher::data {
 
-// Of kind jsonl. Fields: "ids" (a prompt, or all of a conversation before its last answer, from its first
-// token on), "decoder_ids" (the padding token, then the answer) and "targets" (the answer with its end; -100
-// behind it). Places behind the shorter ones hold the padding token, <pad> where the tokenizer has it; the
-// encoder sees them. Validation as document_samples. UserError as DocumentMaker, and where no record has a
-// part that is given and one that is learnt.
+// For kind jsonl. Fields: "ids" (a prompt, or a conversation up to its last answer), "decoder_ids" (the
+// padding token, then the answer) and "targets" (the answer with its end token, then -100). Shorter rows end
+// with the padding token (<pad> if the tokenizer has it), which the encoder sees. Validation as in
+// document_samples. UserError as DocumentMaker, and when no record has both a given and a learnt part.
 std::unique_ptr<Samples> pair_samples(const DataOptions& options, const std::vector<SampleField>& fields);
 
 }  // namespace lockstep::launcher::data

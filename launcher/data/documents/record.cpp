@@ -1,4 +1,4 @@
-// Members and roles; the chat templates.
+// Reads the members and roles of records; defines the chat templates.
 #include "launcher/data/documents/record.h"
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// What stands around a message. Those of the models' own tokenizers: ChatML of Qwen, Llama 3's.
+// The text around a message, as in the models' own tokenizers: Qwen's ChatML, Llama 3's.
 struct ChatTemplate {
   const char* name;
   const char* begin;        // before the first message
-  const char *open, *role;  // before and behind the role
-  const char* close;        // of a message; it counts with the answer
-  const char* rest;         // behind that
+  const char *open, *role;  // before and after the role
+  const char* close;        // end of a message; learnt together with the answer
+  const char* rest;         // text after that
   bool trimmed;             // content without white space around it
   std::vector<std::string> specials;
 };
@@ -47,7 +47,7 @@ std::string message_of(const ChatTemplate& form, const std::string& role, const 
   return str(form.open, role, form.role, form.trimmed ? trim(content) : content, form.close, form.rest);
 }
 
-// Who speaks, by the words of ShareGPT too.
+// The speakers, including ShareGPT's names.
 std::string role_of(const std::string& word) {
   for (const char* other : {"human", "User", "Human"})
     if (word == other) return "user";
@@ -56,12 +56,12 @@ std::string role_of(const std::string& word) {
   return word;
 }
 
-// What says whether something is learnt: OpenAI's "weight" of 0 or 1, axolotl's "train" or "training",
-// ms-swift's "loss"; and what says it in a way that tools read otherwise, or of less than the whole.
+// Members that say whether something is learnt: OpenAI's "weight" of 0 or 1, axolotl's "train" or "training",
+// ms-swift's "loss". The others are refused: tools read them differently, or they apply to only a part.
 constexpr const char* kWeights[] = {"weight", "loss_weight"};
 constexpr const char* kSwitches[] = {"train", "training", "loss"};
 constexpr const char* kUnclear[] = {"train_detail", "mask", "masked", "loss_mask"};
-// Names of what is beside a text, and not of it.
+// Names of members that accompany a text but are not part of it.
 constexpr const char* kBeside[] = {"id",       "idx",  "index",    "uuid",  "source",    "url",    "meta",
                                    "metadata", "lang", "language", "split", "timestamp", "dataset"};
 
@@ -93,7 +93,7 @@ std::string content_of(const Json& message, const char* member, const std::strin
   return out;
 }
 
-// What is nobody's answer is never learnt, whatever it says.
+// Only the assistant's messages can be learnt, whatever the member says.
 void check_asked(const Json& message, const std::string& where) {
   auto refuse = [&](const char* member) {
     throw UserError(
@@ -248,7 +248,7 @@ Record RecordReader::of_members(const Json& record, const std::string& where) co
                       "data.completion)"));
 }
 
-// Of Alpaca or Dolly: a user's message and its answer.
+// Alpaca or Dolly: a user's message and its answer.
 Record RecordReader::instruction(const Json& record, const std::string& where) const {
   const char *answer = record.contains("output") ? "output" : "response",
              *input = record.contains("input") ? "input" : "context";
@@ -275,7 +275,7 @@ Record RecordReader::conversation(const Json& record, const std::string& member,
                         ", and should be a list of {\"role\": ..., \"content\": ...}"));
   Record out{.parts = {}, .framed = true};
   note_unread(record, {member, "system"}, "", out.unread);
-  std::string between = form.begin;  // what no one said
+  std::string between = form.begin;  // template text between messages
   bool first = true;
   const bool system = record.contains("system") && !is_empty(record["system"]);
   if (system) between += message_of(form, "system", text_in(record, "system", where));

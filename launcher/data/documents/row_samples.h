@@ -1,4 +1,4 @@
-// Documents as rows that are made when they are asked for: what labelled texts and pairs have in common.
+// RowSamples: the common base of labelled texts and pairs; builds rows of documents on request.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace lockstep::launcher::data {
 
-// `Row` says where a document lies in its store. A class of this kind adds its rows when it is made, and
-// fills one.
+// `Row` is the position of a document in its store. A derived class adds its rows in its constructor and
+// fills one row.
 template <class Row>
 class RowSamples : public Samples {
  public:
@@ -33,16 +33,16 @@ class RowSamples : public Samples {
   const std::string& fingerprint() const override { return files_.fingerprint; }
   const std::string& read_as() const override { return files_.read_as; }
   std::string chat_template() const override { return files_.chat_template; }
-  std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
+  std::vector<std::string> changed() const override { return {}; }  // it reads its own stores
   std::pair<std::string, std::string> counts() const override {
     return {rows_, str(train_.size(), " for training, ", validation_.size(), " for validation")};
   }
 
  protected:
-  // `rows`: what they are called, "texts".
+  // `rows`: their name in messages, "texts".
   RowSamples(const DataOptions& options, DocumentMaker& maker, std::string rows)
       : options_(options), files_(options, maker), rows_(std::move(rows)) {}
-  // The row of a document, as number `at` of a batch's fields.
+  // Writes the row of a document at index `at` of a batch's fields.
   virtual void row(const Row& of, int64_t at, const std::vector<void*>& fields) const = 0;
   // add(store, begin, end, rows) for each document, with the training rows or the validation's.
   template <class Add>
@@ -51,7 +51,7 @@ class RowSamples : public Samples {
       for (size_t i = 0; i + 1 < starts.size(); ++i)
         add(store, starts[i], starts[i + 1], static_cast<int64_t>(i) < kept ? train_ : validation_);
   }
-  // The last line about the data, once all rows are there.
+  // The last log line about the data, once all rows exist.
   void tell(const DocumentMaker& maker) const {
     files_.tell(options_, maker,
                 str(train_.size(), " training ", rows_, ", ", validation_.size(), " validation ", rows_),

@@ -1,4 +1,4 @@
-// The two decoders of pictures, over the bytes of a file.
+// The two picture decoders, which work on the bytes of a file.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace lockstep::launcher::data {
 
-// The picture of a file, in its channels. UserError naming `path`.
+// Decodes a picture with its channels. UserError naming `path`.
 Picture read_png(const std::string& path, const std::vector<std::byte>& file, int64_t channels);
 Picture read_jpeg(const std::string& path, const std::vector<std::byte>& file, int64_t channels,
                   int64_t least);

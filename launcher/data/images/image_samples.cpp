@@ -1,4 +1,4 @@
-// The list of pictures, the choice of a cut, and the threads that decode.
+// Image samples: lists pictures, chooses crops, and decodes on threads.
 #include "launcher/data/images/image_samples.h"
 
 #include <algorithm>
@@ -25,10 +25,10 @@ namespace fs = std::filesystem;
 namespace lockstep::launcher::data {
 
 namespace {
-// Bytes of samples that are held ahead of their step.
+// Limit of the bytes of samples decoded before their step.
 constexpr int64_t kAhead = int64_t{512} << 20;
 
-// As many as the rank has cores of its own.
+// One thread for each core of the rank.
 int64_t loader_threads() {
   if (const char* given = std::getenv("OMP_NUM_THREADS"))
     if (const int64_t n = std::atoll(given); n > 0) return n;
@@ -50,7 +50,7 @@ class ImageSamples : public Samples {
       throw UserError(str("data.paths: ", validation_.size(),
                           " pictures, of which all are kept for validation: "
                           "none is left to train on"));
-    // The first picture is read now, so that a wrong set is told before anything is compiled.
+    // Reads the first picture now, so that a bad data set is reported before compilation.
     std::vector<float> one(numel(shape_));
     decode(train_[0], {}, one.data());
     logs::info(str("data: ", train_.size(), " training pictures, ", validation_.size(),
@@ -108,14 +108,14 @@ class ImageSamples : public Samples {
     std::vector<float> images;
     std::vector<int32_t> labels;
   };
-  // What is drawn for a training sample; nothing: the center, not mirrored.
+  // The random choices for a training sample; unset: the center, not mirrored.
   struct Draw {
     bool drawn = false;
     int64_t picture = 0, epoch = 0;
   };
 
   void find_pictures(int64_t below) {
-    std::map<std::string, std::vector<std::string>> found;  // by the name of the class
+    std::map<std::string, std::vector<std::string>> found;  // by class name
     std::string all;
     for (const auto& path : options_.paths) {
       for (const auto& file : find_files({path}, "", /*every_name=*/true).files) {
@@ -162,8 +162,8 @@ class ImageSamples : public Samples {
                                         static_cast<uint64_t>(draw.picture) << 8 | which));
   }
 
-  // The part that is taken. `resized`: of a share of 0.08 to 1 of the area, 3:4 to 4:3 (Szegedy et al., arXiv
-  // 1409.4842); else as large as the field's shape allows, at the center or anywhere.
+  // The crop. `resized`: 0.08 to 1 of the area, with a ratio of 3:4 to 4:3 (Szegedy et al., arXiv 1409.4842);
+  // else as large as the field's shape allows, at the center or at a random place.
   Cut cut_of(const Picture& picture, const Draw& draw) const {
     const auto w = static_cast<double>(picture.width), h = static_cast<double>(picture.height);
     const double ratio = static_cast<double>(shape_[2]) / static_cast<double>(shape_[1]);
@@ -197,7 +197,7 @@ class ImageSamples : public Samples {
     }
   }
 
-  // Calls `one` with 0 ... count - 1, on the loader's threads. What the first of them throws is thrown.
+  // Calls `one` with 0 ... count - 1, on the loader's threads. Rethrows the first exception.
   template <class One>
   void each(int64_t count, const One& one) const {
     const int64_t workers = std::min(count, threads_);
@@ -223,7 +223,7 @@ class ImageSamples : public Samples {
     return out;
   }
 
-  // The same samples of the next step, where they are not too many to be held.
+  // Starts decoding the same samples of the next step, if they fit in memory.
   void begin_next(Key key) const {
     ++key.step;
     const int64_t bytes = key.count * numel(shape_) * 4;

@@ -1,4 +1,4 @@
-// JPEG by libjpeg: islow and fancy upsampling, its defaults, which Pillow keeps, too.
+// Decodes JPEG with libjpeg and its defaults (islow, fancy upsampling), as Pillow does.
 #include <cstdio>
 // clang-format off: jpeglib.h wants the names of <cstdio> before it
 #include <jpeglib.h>
@@ -13,9 +13,9 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// libjpeg reports errors by a call that must not return.
+// libjpeg reports errors through a callback that must not return.
 struct JpegErrors {
-  jpeg_error_mgr table;  // first, as libjpeg hands it back
+  jpeg_error_mgr table;  // must be first: libjpeg passes back its address
   std::jmp_buf out;
   char words[JMSG_LENGTH_MAX];
   static void leave(j_common_ptr info) {
@@ -23,14 +23,13 @@ struct JpegErrors {
     info->err->format_message(info, self->words);
     std::longjmp(self->out, 1);
   }
-  // A warning is of damaged data, whose pixels would be guesses.
+  // A warning means damaged data, whose pixels would be guesses.
   static void warn(j_common_ptr info, int level) {
     if (level < 0) leave(info);
   }
 };
 
-// A file that is open. All that has a destructor lives outside of begin() and rows(): longjmp passes none
-// over.
+// An open file. begin() and rows() have no local objects with destructors, because longjmp would skip these.
 class JpegRows {
  public:
   explicit JpegRows(const std::vector<std::byte>& file) : file_(file) {
@@ -42,8 +41,7 @@ class JpegRows {
   JpegRows(const JpegRows&) = delete;
   JpegRows& operator=(const JpegRows&) = delete;
 
-  // The header, and rows to come as grey, as red, green and blue, or as four inks. False, with words, on an
-  // error.
+  // Reads the header and selects rows of grey, RGB or four inks (CMYK). False, with a message, on an error.
   bool begin() {
     if (setjmp(errors_.out)) return false;
     jpeg_create_decompress(&info_);
@@ -57,8 +55,8 @@ class JpegRows {
     progressive = info_.progressive_mode;
     return true;
   }
-  // Decodes at a half, quarter or eighth of the size where the shorter side stays at least `least`; then
-  // width and height are those of the rows.
+  // Decodes at a half, quarter or eighth of the size where the shorter side stays at least `least`; width and
+  // height are then those of the rows.
   bool start(int64_t least) {
     if (setjmp(errors_.out)) return false;
     while (info_.scale_denom < 8 && std::min(width, height) / (2 * info_.scale_denom) >= least)
@@ -87,7 +85,7 @@ class JpegRows {
   JpegErrors errors_;
 };
 
-// Four inks, which files have inverted, as Adobe writes them, to red, green and blue, as Pillow has it.
+// Converts CMYK, which Adobe writes inverted, to RGB as Pillow does.
 void inks_to_colour(Picture& picture) {
   const size_t pixels = picture.bytes.size() / 4;
   uint8_t* bytes = picture.bytes.data();

@@ -1,4 +1,5 @@
-// What a file begins with chooses its decoder; greys and colours; and a separable filter.
+// Chooses the decoder by a file's first bytes, converts grey and colour, and resamples with a separable
+// filter.
 #include "launcher/data/images/picture.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// Where output pixel i takes its input from, and how much of each.
+// The input pixels of each output pixel, and their weights.
 struct Taps {
   int64_t first;
   std::vector<float> weights;

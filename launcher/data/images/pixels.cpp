@@ -1,4 +1,4 @@
-// Greys and colours, and what is too large.
+// Converts grey and colour, and refuses pictures that are too large.
 #include "launcher/data/images/pixels.h"
 
 #include <mutex>

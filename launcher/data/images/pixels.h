@@ -1,4 +1,4 @@
-// A picture in memory, and what both decoders do with one.
+// Pixels: a picture in memory, and the code shared by both decoders.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,17 @@ namespace lockstep::launcher::data {
 struct Picture {
   int64_t width = 0, height = 0, channels = 0;
   std::vector<uint8_t> bytes;
-  std::shared_ptr<const void> turn = {};  // large ones are held one at a time in a process
+  std::shared_ptr<const void> turn = {};  // a lock: large pictures are decoded one at a time in a process
 };
 
-// UserError: data.paths, the file, why, and what to do.
+// Throws UserError: data.paths, the file, why, and what to do.
 [[noreturn]] void refuse_picture(const std::string& path, const std::string& why);
-// Refuses sizes of 0 and of more than 2^28 pixels, and what has no room in memory at `bytes` a pixel. The
-// picture's turn is taken where it is large.
+// Refuses sizes of 0 and of more than 2^28 pixels, and pictures that do not fit in memory at `bytes` a pixel.
+// A large picture waits for its turn.
 void check_size(const std::string& path, Picture& picture, int64_t bytes);
 
-// Red, green and blue of a pixel after another to one grey, as Pillow's convert("L") has it: 0.299, 0.587
-// and 0.114 in 16 bits, rounded.
+// Converts interleaved RGB to grey like Pillow's convert("L"): 0.299, 0.587 and 0.114 in 16 bits, rounded.
 void to_grey(Picture& picture);
-void to_colour(Picture& picture);  // three times the grey
+void to_colour(Picture& picture);  // repeats grey three times
 
 }  // namespace lockstep::launcher::data

@@ -1,4 +1,4 @@
-// PNG by libpng's rows: samples are numbers and no light, so that no colour chunk changes one.
+// Decodes PNG with libpng row by row. Samples are plain numbers, so colour chunks do not change them.
 #include <png.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// libpng reports errors by a call that must not return. All that has a destructor lives outside of begin()
-// and rows(): longjmp passes none over.
+// libpng reports errors through a callback that must not return. begin() and rows() have no local objects
+// with destructors, because longjmp would skip these.
 class PngRows {
  public:
   explicit PngRows(const std::vector<std::byte>& file) : file_(file) {
@@ -25,12 +25,12 @@ class PngRows {
   PngRows(const PngRows&) = delete;
   PngRows& operator=(const PngRows&) = delete;
 
-  // libpng's own bound of a million pixels a side holds the rows that it keeps itself.
-  // The header, and rows to come as grey, as red, green and blue, or as numbers of colours, of 8 bits. False,
-  // with words, on an error.
+  // libpng's own limit of a million pixels a side bounds the rows that it buffers.
+  // Reads the header and selects rows of 8-bit grey, RGB or palette indices. False, with a message, on an
+  // error.
   bool begin() {
     if (setjmp(out_)) return false;
-    // What says how light and colours are meant, words and transparency: read over.
+    // Chunks of colour management, text and transparency: ignored.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>("tRNS"), 1);
     png_read_info(png_, info_);
@@ -39,17 +39,17 @@ class PngRows {
     channels = type & PNG_COLOR_MASK_COLOR && type != PNG_COLOR_TYPE_PALETTE ? 3 : 1;
     if (type == PNG_COLOR_TYPE_PALETTE) {
       png_get_PLTE(png_, info_, &palette, &colours);
-      png_set_packing(png_);  // a byte a pixel: its colour's number
+      png_set_packing(png_);  // a byte a pixel: its palette index
     } else {
       png_set_expand(png_);    // 1, 2 and 4 bits of grey become 8
-      png_set_strip_16(png_);  // of 16 bits the upper 8
+      png_set_strip_16(png_);  // keeps the upper 8 of 16 bits
       png_set_strip_alpha(png_);
     }
     png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
     return true;
   }
-  // All rows, to `at`.
+  // Reads all rows to `at`.
   bool rows(png_bytepp at) {
     if (setjmp(out_)) return false;
     png_read_image(png_, at);
@@ -58,7 +58,7 @@ class PngRows {
   size_t row_bytes() const { return png_get_rowbytes(png_, info_); }
 
   int64_t width = 0, height = 0, channels = 0;
-  png_colorp palette = nullptr;  // of numbers below `colours`
+  png_colorp palette = nullptr;  // for indices below `colours`
   int colours = 0;
   char words[128] = "";
 
@@ -83,7 +83,7 @@ class PngRows {
   std::jmp_buf out_;
 };
 
-// Numbers of colours to colours.
+// Converts palette indices to colours.
 void of_palette(Picture& picture, const PngRows& png, const std::string& path) {
   const std::vector<uint8_t> numbers = std::move(picture.bytes);
   picture.bytes.resize(3 * numbers.size());

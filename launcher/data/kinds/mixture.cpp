@@ -1,4 +1,4 @@
-// Shares, the table of a period, and the samples that it names.
+// Mixture: computes shares, the table of a period, and the samples that it names.
 #include "launcher/data/kinds/mixture.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Mixture::Mixture(const std::vector<double>& weights) {
       throw UserError(str("data.sources[", i, "]: weight is ", number_text(weights[i]), " of ",
                           number_text(all), " in all, less than one sample of ", kPeriod,
                           "; raise it, or leave the source out"));
-  // Sample o of a share stands at (o + 1/2) / share of the period.
+  // Sample o of a source is placed at (o + 1/2) / share of the period.
   std::vector<std::pair<double, int32_t>> order;
   for (size_t i = 0; i < share_.size(); ++i)
     for (int64_t o = 0; o < share_[i]; ++o)
@@ -148,7 +148,7 @@ class MixedSamples : public Samples {
     } catch (const UserError& error) { throw UserError(str("data.sources[", i, "]: ", error.what())); }
     join_classes(i, sources_.back()->class_names());
   }
-  // A class is the same in all sources.
+  // All sources must have the same classes.
   void join_classes(size_t source, const std::vector<std::string>& names) {
     for (size_t c = 0; c < std::min(names.size(), classes_.size()); ++c)
       if (names[c] != classes_[c])
@@ -183,7 +183,7 @@ class MixedSamples : public Samples {
   Mixture mixture_;
   std::vector<int64_t> bytes_;  // of a sample's fields
   std::vector<std::unique_ptr<Samples>> sources_;
-  std::unique_ptr<Mixture> validating_;  // of those sources that keep samples
+  std::unique_ptr<Mixture> validating_;  // of the sources that hold out samples
   std::vector<size_t> keeping_;
   int64_t kept_ = 0;
   std::vector<DataFile> contents_;

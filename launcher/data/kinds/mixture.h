@@ -1,4 +1,4 @@
-// Weighted sources of samples: which of them a sample is of follows from its number alone.
+// Weighted sources of samples: a sample's source depends only on its number.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ class Mixture {
   explicit Mixture(const std::vector<double>& weights);
   struct Place {
     int32_t source;
-    int64_t index;  // among the samples of that source
+    int64_t index;  // index among that source's samples
   };
   Place at(int64_t sample) const;
   int64_t share(size_t source) const { return share_[source]; }  // samples of a period
 
  private:
   std::vector<int64_t> share_;
-  std::vector<std::pair<int32_t, int32_t>> table_;  // of a period: source, index
+  std::vector<std::pair<int32_t, int32_t>> table_;  // for a period: source, index
 };
 
-// Sample g is the next one of the source that the mixture names; an epoch of a source is its own. Validation
-// mixes the sources that keep some, up to where the first of them ends. Each source is opened with a seed of
-// its own, so that two of one size are not read in one order. UserError as `open_source`, with the source in
-// front: "data.sources[1]: ...".
+// Sample g is the next one of the source that the mixture chooses; each source has its own epochs. Validation
+// mixes the sources that hold out samples, until the first of them ends. Each source has its own seed, so
+// that two of equal size are read in different orders. UserError as `open_source`, prefixed by the source:
+// "data.sources[1]: ...".
 using OpenSamples = std::function<std::unique_ptr<Samples>(const DataOptions& options,
                                                            const std::vector<SampleField>& fields)>;
 std::unique_ptr<Samples> mixed_samples(const DataOptions& options, const std::vector<SampleField>& fields,

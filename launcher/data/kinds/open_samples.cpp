@@ -1,4 +1,4 @@
-// The choice between kinds.
+// Opens samples of the configured kind.
 #include "launcher/data/kinds/open_samples.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::string arrays_made(const DataOptions& options, const std::vector<SampleFiel
              join(given, ", "), ") writes them, and configs/README.md has a line that makes some to try");
 }
 
-// What data of the kind are, and how they are made, for who has none yet.
+// Describes data of the kind and how to make them, for users who have none yet.
 std::string made(const DataOptions& options, const std::vector<SampleField>& fields) {
   if (options.kind == "arrays") return arrays_made(options, fields);
   if (options.kind == "images")

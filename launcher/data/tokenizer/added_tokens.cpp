@@ -1,4 +1,4 @@
-// Rows of the file, and the places where they stand in a text.
+// Reads the rows of added tokens, and finds them in a text.
 #include "launcher/data/tokenizer/added_tokens.h"
 
 #include "core/base/error.h"
@@ -13,7 +13,7 @@ size_t character_before(std::string_view text, size_t at) {
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
   return at;
 }
-// Whether the character at `at` is of the class; how many bytes it has.
+// Whether the character at `at` is in the class; and its size in bytes.
 bool is_at(const CharacterClass& of, std::string_view text, size_t at, size_t& bytes) {
   return of.has(character_at(text, at, bytes));
 }
@@ -81,7 +81,7 @@ void AddedTokenFinder::walk(std::string_view text, const Found& found) const {
       while (end < text.size() && is_at(white_space(), text, end, bytes)) end += bytes;
     if (begin > done) found(done, begin, -1);
     found(begin, end, row->token.id);
-    // White space that one takes along is still looked through: a token that begins with it is found, too.
+    // The search continues within white space that a token absorbs, because another token may begin with it.
     done = std::max(done, end);
   }
   if (done < text.size()) found(done, text.size(), -1);

@@ -1,5 +1,4 @@
-// Added tokens of tokenizer.json: texts that are one token wherever they stand, whatever the model would make
-// of them.
+// Added tokens of tokenizer.json: texts that always become one token, before the model sees them.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +19,18 @@ struct AddedToken {
   std::string content;
   bool special, single_word, lstrip, rstrip, normalized;
 };
-// UserError naming `who` for a row that is none, and for an id that the vocabulary gives to another token.
+// UserError naming `who` for an invalid row, and for an id that the vocabulary gives to another token.
 std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Vocabulary& vocabulary,
                                      const std::string& who);
 
-// Finds them: the leftmost, of several at one place the longest.
+// Finds them: leftmost first, then longest.
 class AddedTokenFinder {
  public:
   // Those that are `normalized`, by their normal form; or the others.
   AddedTokenFinder(const std::vector<AddedToken>& tokens, bool normalized, const Normalizer& normalizer);
   bool empty() const { return rows_.empty(); }
-  // The text in order: a stretch without added tokens (id -1), or an added token with the white space that it
-  // takes along.
+  // Visits the text in order: a segment without added tokens (id -1), or an added token with the white space
+  // that it absorbs.
   using Found = std::function<void(size_t begin, size_t end, int32_t id)>;
   void walk(std::string_view text, const Found& found) const;
 

@@ -1,4 +1,4 @@
-// Merging: the lowest rank first, the leftmost of equals.
+// BPE: merges the pair of lowest rank first, and of equal ranks the leftmost.
 #include "launcher/data/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr size_t kFew = 48;  // symbols: below, ranks are looked through again and again
+// symbols: below this, a repeated linear scan of the ranks is faster than a queue
+constexpr size_t kFew = 48;
 
 size_t character(std::string_view text, size_t at) {
   size_t end = at + 1;
@@ -21,7 +22,7 @@ size_t character(std::string_view text, size_t at) {
   return end - at;
 }
 
-// Code points of bytes: those that are printed stand for themselves, the others follow from 256 on.
+// Code points of bytes: printable ones map to themselves, the others to 256 and up.
 const std::array<int, 256>& alphabet() {
   static const std::array<int, 256> table = [] {
     std::array<int, 256> out{};
@@ -174,7 +175,7 @@ const Bpe::Merge* Bpe::merge_of(int32_t left, int32_t right) const {
 }
 
 void Bpe::first_symbols(std::string_view piece, std::vector<PieceToken>& out) const {
-  bool unknown = false;  // the symbol before is unk_token
+  bool unknown = false;  // the previous symbol is unk_token
   for (size_t i = 0, n; i < piece.size(); i += n) {
     n = byte_level_ ? 1 : character(piece, i);
     const std::string_view one = piece.substr(i, n);
@@ -231,7 +232,8 @@ void Bpe::merge_many(std::vector<PieceToken>& symbols) const {
     uint32_t rank;
     uint32_t at;
     int32_t id;
-    bool operator<(const Candidate& other) const {  // of a queue whose top is the largest
+    // inverted, because the queue's top is its largest element
+    bool operator<(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : at > other.at;
     }
   };
@@ -252,7 +254,7 @@ void Bpe::merge_many(std::vector<PieceToken>& symbols) const {
     if (symbols[at].bytes == 0 || next[at] < 0) continue;
     const int32_t right = next[at];
     const Merge* merge = merge_of(symbols[at].id, symbols[right].id);
-    if (!merge || merge->id != top.id) continue;  // one of the two has been merged since
+    if (!merge || merge->id != top.id) continue;  // stale: one of the two was merged in the meantime
     symbols[at] = {top.id, symbols[at].bytes + symbols[right].bytes};
     symbols[right].bytes = 0;
     next[at] = next[right];

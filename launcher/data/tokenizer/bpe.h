@@ -1,4 +1,4 @@
-// Byte pair encoding: pieces of text to ids, by merges in the order of their ranks. Sennrich et al., arXiv
+// Byte pair encoding: turns pieces of text into ids by merges in rank order. Sennrich et al., arXiv
 // 1508.07909.
 #pragma once
 
@@ -10,12 +10,12 @@ namespace lockstep::launcher::data {
 
 class Bpe : public TokenModel {
  public:
-  // Of the file's "model". `byte_level`: tokens are spelled in ByteLevel's alphabet, a character for a byte.
-  // UserError naming `who` for a model with dropout, prefixes or suffixes, and for merges
-  // of tokens that the vocabulary does not have.
+  // Reads the file's "model". `byte_level`: tokens are spelled in ByteLevel's alphabet, one character per
+  // byte. UserError naming `who` for a model with dropout, prefixes or suffixes, and for merges of unknown
+  // tokens.
   Bpe(const nlohmann::json& model, bool byte_level, const std::string& who);
 
-  // Appends the tokens of a piece. UserError naming a character that has no token, where there is neither
+  // Appends the tokens of a piece. UserError naming a character without a token if the model has neither
   // unk_token nor byte_fallback.
   void encode(std::string_view piece, std::vector<PieceToken>& out) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
@@ -37,15 +37,15 @@ class Bpe : public TokenModel {
   bool byte_level_, byte_fallback_, fuse_unk_, ignore_merges_;
   int32_t unk_ = -1;
   Vocabulary vocabulary_;
-  Vocabulary pieces_;          // as pieces spell it: bytes, where it is byte-level
+  Vocabulary pieces_;          // in the spelling of pieces: raw bytes if byte-level
   int32_t bytes_[256];         // ids of single bytes, or of <0x..>; -1: none
   std::vector<Merge> merges_;  // open addressing, a power of two
-  size_t longest_ = 0;         // bytes of the longest of pieces_
+  size_t longest_ = 0;         // length in bytes of the longest of pieces_
 };
 
-// ByteLevel's alphabet: bytes as characters that are printed.
+// ByteLevel's alphabet: maps bytes to printable characters.
 std::string spelled_bytes(std::string_view bytes);
-// The bytes that a token stands for; false where a character is not of the alphabet.
+// The bytes of a token; false if a character is not in the alphabet.
 bool bytes_of_spelling(std::string_view token, std::string& bytes);
 
 }  // namespace lockstep::launcher::data

@@ -1,4 +1,4 @@
-// Steps over the list of tokens.
+// Decoder steps, each over the list of tokens.
 #include "launcher/data/tokenizer/decode.h"
 
 #include <utf8proc.h>
@@ -14,14 +14,14 @@ namespace lockstep::launcher::data {
 namespace {
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-// How many bytes at `at` are a character, or begin one that is cut off (then `whole` is false).
+// Size of the character at `at`, or of its valid prefix if it is cut off (then `whole` is false).
 size_t character(std::string_view text, size_t at, bool& whole) {
   utf8proc_int32_t point = 0;
   const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
                                      static_cast<utf8proc_ssize_t>(text.size() - at), &point);
   whole = used > 0;
   if (whole) return static_cast<size_t>(used);
-  // The longest start of a character stands for one U+FFFD: Unicode 15, section 3.9, table 3-8.
+  // Each maximal prefix of a character becomes one U+FFFD: Unicode 15, section 3.9, table 3-8.
   auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
   const unsigned first = byte(at), second = byte(at + 1);
   const bool goes_on = (second & 0xc0) == 0x80 && first >= 0xc2 && first <= 0xf4 &&
@@ -55,7 +55,7 @@ int byte_of(std::string_view token) {
   return error == std::errc{} && end == token.data() + 5 && byte >= 0 ? byte : -1;
 }
 
-// Runs of <0x..> become characters, or U+FFFD a byte where they are none.
+// Runs of <0x..> become characters, or one U+FFFD per byte if they are not valid UTF-8.
 void byte_fallback(std::vector<std::string>& tokens) {
   std::vector<std::string> out;
   std::string run;
@@ -94,8 +94,8 @@ std::string replaced(const std::string& text, const Pattern& pattern, const std:
   }
   return out + text.substr(done);
 }
-// Tokens with the prefix go on with a word, others begin one. Cleaned: no space in front of what English has
-// none in front of.
+// A token with the prefix continues a word, others begin one. Cleanup removes the space before English
+// punctuation and contractions.
 void words(std::vector<std::string>& tokens, const std::string& prefix, bool clean) {
   static constexpr std::pair<std::string_view, std::string_view> kJoined[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},

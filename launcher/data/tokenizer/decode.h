@@ -1,4 +1,4 @@
-// Decoders of tokenizer.json: tokens to text.
+// Decoders of tokenizer.json: turn tokens into text.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@ namespace lockstep::launcher::data {
 
 class Decoder {
  public:
-  // Of the file's "decoder": null, ByteLevel, Metaspace, ByteFallback, Fuse, Replace, Strip and Sequence of
-  // them. UserError naming `who` for another.
+  // Reads the file's "decoder": null, ByteLevel, Metaspace, ByteFallback, Fuse, Replace, Strip and Sequence
+  // of them. UserError naming `who` for another.
   Decoder(const nlohmann::json& described, const std::string& who);
-  // The text of tokens as the file spells them; bytes that are no UTF-8 become U+FFFD.
+  // The text of tokens in the file's spelling; bytes that are not UTF-8 become U+FFFD.
   std::string apply(std::vector<std::string> tokens) const;
 
  private:

@@ -1,4 +1,4 @@
-// The choice of the end.
+// Chooses the end token.
 #include "launcher/data/tokenizer/end_token.h"
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// The member of tokenizer_config.json: a text, or an object with its content.
+// The member of tokenizer_config.json: a text, or an object with "content".
 std::string configured(const std::string& tokenizer) {
   std::string text, why;
   const auto beside = std::filesystem::path(tokenizer).parent_path() / "tokenizer_config.json";

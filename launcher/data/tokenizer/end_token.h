@@ -1,4 +1,4 @@
-// The token that ends a text, as training and generation need it: tokenizer.json does not name it.
+// Chooses the token that ends a text, for training and generation; tokenizer.json does not name it.
 #pragma once
 
 #include <optional>
@@ -7,13 +7,13 @@
 
 namespace lockstep::launcher::data {
 
-// In a folder that is named tokenizer.json, or tokenizer.model where that is there alone; else the path
+// For a folder: its tokenizer.json, or its tokenizer.model if there is no tokenizer.json; else the path
 // itself.
 std::string tokenizer_file_of(const std::string& path);
 
-// `chosen`: "none"; a token; or "auto", the eos_token of a tokenizer_config.json beside the file, else the
-// first of the names that models give it (<|endoftext|>, <|end_of_text|>, </s>, <eos>, ...), else none.
-// UserError naming data.eos for a token that the tokenizer does not have.
+// `chosen`: "none"; a token; or "auto", the eos_token of a tokenizer_config.json next to the file, else the
+// first of its common names (<|endoftext|>, <|end_of_text|>, </s>, <eos>, ...), else none. UserError naming
+// data.eos for a token that the tokenizer does not have.
 std::optional<int32_t> end_token(const Tokenizer& tokenizer, const std::string& chosen);
 
 }  // namespace lockstep::launcher::data

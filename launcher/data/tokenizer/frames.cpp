@@ -1,4 +1,4 @@
-// Templates piece by piece.
+// Parses the templates of the post_processor.
 #include "launcher/data/tokenizer/frames.h"
 
 #include "core/base/error.h"
@@ -37,7 +37,7 @@ void read_single(const Json& pieces, const Json& known, const std::string& where
 Frame read_pair(const Json& pieces, const Json& known, const std::string& where) {
   Frame out;
   Frame::Part* const parts[] = {&out.before, &out.between, &out.behind};
-  size_t at = 0;  // texts that were met
+  size_t at = 0;  // texts seen so far
   for (const auto& piece : pieces) {
     if (piece.contains("SpecialToken")) {
       const Json& special = object_in(piece, "SpecialToken", where);

@@ -1,4 +1,4 @@
-// The members of tokenizer.json in the order in which a text goes through them.
+// JsonTokenizer: applies the members of tokenizer.json in the order in which a text passes them.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -21,11 +21,11 @@ namespace lockstep::launcher::data {
 namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of a tokenizer.json
 constexpr int32_t kMostId = 1 << 22;
-constexpr size_t kCached = 1 << 16, kCachedBytes = 64;  // pieces whose tokens a thread keeps
+constexpr size_t kCached = 1 << 16, kCachedBytes = 64;  // limits of each thread's cache of pieces
 
 nlohmann::json json_of(const std::string& text, const std::string& who) {
-  // Members within members are walked by functions that call themselves. A key that a vocabulary has twice
-  // has its last id, as in the package.
+  // Nested members are read recursively, so depth is limited. A duplicate key of a vocabulary gets its last
+  // id, as in the package.
   SortedJsonText read = read_sorted_json(text, {.members = kAllMembers, .bytes = kMostBytes});
   if (!read.readable)
     throw UserError(str(who, ": ", split(read.errors[0], '\n')[0],
@@ -41,7 +41,7 @@ const nlohmann::json& member(const nlohmann::json& file, const char* name) {
   return found == file.end() ? none : *found;
 }
 
-// A model whose tokens are spelled in ByteLevel's alphabet: it sees a piece so.
+// For a model whose tokens are spelled in ByteLevel's alphabet: converts the piece to it.
 class ByteLetters : public TokenModel {
  public:
   explicit ByteLetters(std::unique_ptr<const TokenModel> model) : model_(std::move(model)) {}
@@ -50,7 +50,7 @@ class ByteLetters : public TokenModel {
     const std::string letters = spelled_bytes(piece);
     const size_t first = out.size();
     model_->encode(letters, out);
-    // A letter stands for a byte, and is of the token that has its first one.
+    // A byte belongs to the token that has the first byte of its letter.
     size_t at = 0;
     for (size_t i = first; i < out.size(); ++i) {
       const size_t end = at + out[i].bytes;
@@ -67,7 +67,7 @@ class ByteLetters : public TokenModel {
   std::unique_ptr<const TokenModel> model_;
 };
 
-// By its type.
+// Creates the model by its type.
 std::unique_ptr<const TokenModel> token_model(const nlohmann::json& model, bool byte_level,
                                               const std::string& who) {
   const std::string where = who + ": model";
@@ -141,7 +141,7 @@ struct JsonTokenizer : Tokenizer::Impl {
                             "; the file is of two tokenizers"));
   }
 
-  // The tokens of a piece, from this thread's memory where it has them.
+  // The tokens of a piece, from this thread's cache if possible.
   void encode_piece(std::string_view piece, std::vector<PieceToken>& out) const {
     using Kept = std::unordered_map<std::string, std::vector<PieceToken>, TextHash, std::equal_to<>>;
     thread_local std::pair<std::string, Kept> memory;
@@ -167,7 +167,7 @@ struct JsonTokenizer : Tokenizer::Impl {
       out.push_back({id, text.part_at(begin), text.learnt_in(begin, end)});
   }
 
-  // A stretch of normal text without added tokens.
+  // A segment of normalized text without added tokens.
   void encode_plain(MarkedText text, std::vector<Token>& out) const {
     thread_local std::vector<PieceToken> found;
     pre_tokenizer.apply(text, [&](std::string_view piece, size_t at) {

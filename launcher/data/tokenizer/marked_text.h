@@ -1,4 +1,4 @@
-// Text that is made of parts: what becomes of it on the way to tokens keeps the borders of the parts.
+// MarkedText: text made of parts, whose borders survive all changes on the way to tokens.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +12,24 @@
 
 namespace lockstep::launcher::data {
 
-// A text became longer than it may.
+// Thrown when a text exceeds its length limit.
 struct TextGrew {
   size_t bytes;
 };
 
 struct MarkedText {
   struct Mark {
-    size_t at;  // where a part begins
+    size_t at;  // start of a part
     int part;
     bool learnt = false;  // whether a model learns to write it
   };
   std::string text;
   std::vector<Mark> marks;                // ascending; the first at 0
-  bool first = true;                      // nothing stands before it
-  size_t most = static_cast<size_t>(-1);  // bytes that it may become
+  bool first = true;                      // it is at the start of the text
+  size_t most = static_cast<size_t>(-1);  // limit of its size in bytes
 
   int part_at(size_t byte) const { return marks[mark_at(byte)].part; }
-  // Whether bytes [begin, end), or the one at `begin` where there are none, hold one of a part that is
-  // learnt.
+  // Whether bytes [begin, end), or for an empty range the byte at `begin`, include a byte of a learnt part.
   bool learnt_in(size_t begin, size_t end) const {
     for (size_t i = mark_at(begin); i < marks.size() && (marks[i].at <= begin || marks[i].at < end); ++i)
       if (marks[i].learnt && (i + 1 == marks.size() || marks[i + 1].at > std::max(begin, marks[i].at)))
@@ -40,7 +39,7 @@ struct MarkedText {
   void grown(size_t bytes) const {
     if (bytes > most) throw TextGrew{bytes};
   }
-  // Bytes [begin, end) as a text of its own.
+  // Bytes [begin, end) as a separate text.
   MarkedText slice(size_t begin, size_t end) const {
     MarkedText out{text.substr(begin, end - begin), {}, first && begin == 0, most};
     size_t i = mark_at(begin);
@@ -49,7 +48,7 @@ struct MarkedText {
       out.marks.push_back({marks[i].at - begin, marks[i].part, marks[i].learnt});
     return out;
   }
-  // Each part by itself through `change`, which appends what becomes of it.
+  // Transforms each part separately: `change` appends the result.
   void each_part(const std::function<void(std::string_view, std::string&)>& change) {
     std::string out;
     std::vector<Mark> moved = marks;
@@ -61,8 +60,8 @@ struct MarkedText {
     }
     text = std::move(out), marks = std::move(moved);
   }
-  // `by` in place of each match, which `find` gives in their order. Where parts meet within a match, `by`
-  // belongs to one that is learnt, else to the one in which the match begins.
+  // Replaces each match, which `find` gives in order, by `by`. If parts meet within a match, `by` belongs to
+  // a learnt one, else to the part in which the match begins.
   using Match = std::optional<std::pair<size_t, size_t>>;
   void replace(const std::function<Match()>& find, std::string_view by) {
     std::string out;
@@ -76,7 +75,7 @@ struct MarkedText {
     for (Match found = find(); found; found = find()) {
       copy(found->first);
       const size_t begin = out.size(), inside = next;
-      bool learnt = next > 0 && marks[next - 1].learnt;  // `by` belongs to a part already
+      bool learnt = next > 0 && marks[next - 1].learnt;  // `by` already belongs to a part
       out += by;
       grown(out.size());
       done = found->second;
@@ -90,19 +89,19 @@ struct MarkedText {
     copy(text.size());
     text = std::move(out), marks = std::move(moved);
   }
-  // Without what lies outside of bytes [begin, end).
+  // Removes everything outside of bytes [begin, end).
   void keep(size_t begin, size_t end) {
     text = text.substr(begin, end - begin);
     for (Mark& mark : marks) mark.at = std::min(text.size(), mark.at - std::min(mark.at, begin));
   }
-  // In front, as of the first part.
+  // Inserts text at the front, as a piece of the first part.
   void prepend(std::string_view added) {
     text.insert(0, added);
     for (size_t i = 1; i < marks.size(); ++i) marks[i].at += added.size();
   }
 
  private:
-  // Of the part that has the byte: the last that begins at it or before.
+  // Index of the part with the byte: the last one that begins at or before it.
   size_t mark_at(size_t byte) const {
     const auto behind = std::upper_bound(marks.begin() + 1, marks.end(), byte,
                                          [](size_t at, const Mark& mark) { return at < mark.at; });

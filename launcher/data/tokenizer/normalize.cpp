@@ -1,4 +1,4 @@
-// Normal forms by utf8proc; replacements.
+// Normalizers: Unicode normal forms by utf8proc, and replacements.
 #include "launcher/data/tokenizer/normalize.h"
 
 #include <utf8proc.h>
@@ -18,8 +18,8 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// What a text may become: the longest that Unicode makes of a character is 11 times as long (U+FDFA), and 3
-// times that where its spaces are marked.
+// Limit of growth: Unicode makes a character at most 11 times as long (U+FDFA), and 3 times that if its
+// spaces are marked.
 constexpr size_t kGrowth = 34, kGrowthOfShort = 4096, kMostNormal = size_t{4} << 30;
 
 bool is_ascii(std::string_view text) {
@@ -55,7 +55,7 @@ void part_to_form(std::string_view text, int form, std::string& out) {
   if (done < text.size()) whole_to_form(text.substr(done), form, out);
 }
 
-// The small letter, of those too that came after Unicode 15, by Rust's table of Unicode 17.
+// The lower-case letter; for letters added after Unicode 15, from Rust's table of Unicode 17.
 utf8proc_int32_t small_letter(utf8proc_int32_t c) {
   if (c < 0x1c89) return utf8proc_tolower(c);
   if (c >= 0x10d50 && c <= 0x10d65) return c + 0x20;
@@ -77,7 +77,8 @@ utf8proc_int32_t small_letter(utf8proc_int32_t c) {
   }
 }
 
-// A long text in parts: what stands before a character of ASCII is not composed with it.
+// Processes a long text in parts, split before ASCII characters, which never compose with the character
+// before.
 void to_form(std::string_view text, int form, std::string& out) {
   constexpr size_t kPart = size_t{64} << 10;
   while (!text.empty()) {
@@ -99,7 +100,7 @@ void to_lower(std::string_view text, std::string& out) {
     LS_CHECK(used > 0, "text is not UTF-8");
     look();
     i += static_cast<size_t>(used);
-    if (point == 0x130) {  // the one letter whose small form is two characters
+    if (point == 0x130) {  // the one letter whose lower case is two characters
       out += "i\xcc\x87";
       continue;
     }
@@ -109,7 +110,7 @@ void to_lower(std::string_view text, std::string& out) {
   }
 }
 
-// A text by its characters: `change` gives another code point, or a negative number to leave it out.
+// Maps each character: `change` gives another code point, or a negative number to remove it.
 void each_character(std::string_view text, std::string& out,
                     const std::function<utf8proc_int32_t(utf8proc_int32_t)>& change) {
   StopEvery look;
@@ -129,7 +130,7 @@ void each_character(std::string_view text, std::string& out,
   }
 }
 
-// The table of the package for machine translation: control characters go, other spaces become one.
+// The package's table for machine translation: removes control characters and maps other spaces to one.
 utf8proc_int32_t nmt(utf8proc_int32_t c) {
   auto in = [c](utf8proc_int32_t first, utf8proc_int32_t last) { return c >= first && c <= last; };
   if (in(0x1, 0x8) || c == 0xb || in(0xe, 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return -1;
@@ -141,7 +142,7 @@ utf8proc_int32_t without_marks(utf8proc_int32_t c) {
   return package_mark().has(static_cast<uint32_t>(c)) ? -1 : c;
 }
 
-// As BERT's own tokenizer: control, format and private characters go, white space becomes spaces.
+// Like BERT's own tokenizer: removes control, format and private characters; white space becomes spaces.
 utf8proc_int32_t cleaned(utf8proc_int32_t c) {
   if (c == '\t' || c == '\n' || c == '\r') return ' ';
   if (package_control().has(static_cast<uint32_t>(c))) return -1;
@@ -158,7 +159,7 @@ bool is_chinese(utf8proc_int32_t c) {
   return in(0x4e00, 0x9fff) || in(0x3400, 0x4dbf) || in(0x20000, 0x2a6df) || in(0x2a700, 0x2b73f) ||
          in(0x2b740, 0x2b81f) || in(0x2b920, 0x2ceaf) || in(0xf900, 0xfaff) || in(0x2f800, 0x2fa1f);
 }
-// Each of them with a space on both sides.
+// Puts a space on both sides of each.
 void apart(std::string_view text, std::string& out) {
   StopEvery look;
   utf8proc_int32_t point = 0;
@@ -175,7 +176,7 @@ void apart(std::string_view text, std::string& out) {
   }
 }
 
-// Without white space at its ends.
+// Trims white space at the ends.
 void strip(MarkedText& text, bool left, bool right) {
   size_t begin = 0, end = text.text.size(), bytes = 0;
   while (left && begin < end && white_space().has(character_at(text.text, begin, bytes))) begin += bytes;
@@ -188,13 +189,12 @@ void strip(MarkedText& text, bool left, bool right) {
   if (begin > 0 || end < text.text.size()) text.keep(begin, end);
 }
 
-// Whether a character is written into the one before it: a mark, or a vowel or end of a Hangul syllable.
+// Whether a character combines with the previous one: a mark, or a vowel or final of a Hangul syllable.
 bool joins(uint32_t c) {
   return package_mark().has(c) || (c >= 0x1160 && c <= 0x11ff) || (c >= 0xd7b0 && c <= 0xd7ff);
 }
-// Parts are brought into their form each by itself, so none begins with what joins the character before:
-// borders within such a cluster move to its ends, so that it belongs to a part of it that is learnt, else to
-// the first.
+// Each part is normalized separately, so none may begin with a combining character. Borders within such a
+// cluster move to its ends; the cluster goes to a learnt part of it, else to the first.
 void borders_between_characters(MarkedText& text) {
   const std::string& all = text.text;
   auto& marks = text.marks;

@@ -1,4 +1,4 @@
-// Normalizers of tokenizer.json: text to text, before it is split.
+// Normalizers of tokenizer.json: transform text before it is split.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@ namespace lockstep::launcher::data {
 
 class Normalizer {
  public:
-  // Of the file's "normalizer": null, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace,
+  // Reads the file's "normalizer": null, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace,
   // Precompiled, Nmt, Strip, StripAccents, BertNormalizer and Sequence of them. UserError naming `who` for
   // another.
   Normalizer(const nlohmann::json& described, const std::string& who);
-  // UserError for a text of which far more is made than normal forms make.
+  // UserError for a text that grows far more than normal forms can make it.
   void apply(MarkedText& text) const;
   bool empty() const { return steps_.empty(); }
 

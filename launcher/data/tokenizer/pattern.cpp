@@ -1,4 +1,4 @@
-// Oniguruma's words in PCRE2's, and the match.
+// Translates Oniguruma's syntax to PCRE2's, and matches.
 #include "launcher/data/tokenizer/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -23,7 +23,7 @@ namespace {
                       "\\d, groups, look-ahead and repetitions"));
 }
 
-// A character as it is where case is ignored: of some letters several ("ss" of the sharp s).
+// The case-folded form of a character, which has several letters for some ("ss" for the sharp s).
 std::u32string fold(uint32_t c) {
   utf8proc_int32_t points[8];
   int boundary = 0;
@@ -31,11 +31,11 @@ std::u32string fold(uint32_t c) {
       utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), points, 8, UTF8PROC_CASEFOLD, &boundary);
   return n > 0 ? std::u32string(points, points + std::min<utf8proc_ssize_t>(n, 8)) : std::u32string(1, c);
 }
-// The letters that are several then.
+// The letters with such a form.
 const std::vector<std::pair<uint32_t, std::u32string>>& long_folds() {
   static const auto all = [] {
     std::vector<std::pair<uint32_t, std::u32string>> out;
-    for (uint32_t c = 0x80; c < 0x10000; ++c)  // there are none behind
+    for (uint32_t c = 0x80; c < 0x10000; ++c)  // there are none after this
       if (std::u32string folded = fold(c); folded.size() > 1) out.emplace_back(c, std::move(folded));
     return out;
   }();
@@ -51,7 +51,7 @@ std::string utf8(const std::u32string& points) {
   return out;
 }
 
-// An expression of Oniguruma's dialect, character by character, as one of PCRE2's.
+// Translates an expression of Oniguruma's dialect to PCRE2's, character by character.
 class Translation {
  public:
   Translation(const std::string& from, const std::string& who) : from_(from), who_(who) {}
@@ -89,7 +89,7 @@ class Translation {
  private:
   [[noreturn]] void no(const std::string& why) const { refuse(who_, from_, why); }
   char at(size_t i) const { return i < from_.size() ? from_[i] : '\0'; }
-  // The one that is here; ends at its last byte.
+  // Reads the current character; ends at its last byte.
   uint32_t character() {
     size_t bytes = 0;
     const uint32_t out = character_at(from_, i_, bytes);
@@ -97,8 +97,8 @@ class Translation {
     return out;
   }
 
-  // A character that stands for itself. Oniguruma takes letters together where case is ignored: "ss" for the
-  // sharp s, "fi" for the ligature. PCRE2 does not.
+  // A literal character. With case ignored, Oniguruma matches several letters as one: "ss" as the sharp s,
+  // "fi" as the ligature. PCRE2 does not.
   void check_letter(uint32_t c) {
     if (!ignores_case_.back()) return plain_.clear();
     check_range(c, c);
@@ -107,7 +107,7 @@ class Translation {
       if (plain_.ends_with(folded))
         no(str("ignores the case of ", utf8(folded), ", which is one letter in other spellings"));
   }
-  // Characters of which each may be what is found.
+  // A set of alternative characters.
   void check_range(uint32_t first, uint32_t last) const {
     check_each([&](uint32_t c) { return c >= first && c <= last; });
   }
@@ -120,7 +120,8 @@ class Translation {
                " in other spellings"));
   }
 
-  // A class alone, or within brackets. In PCRE2 its properties ignore case with the letters beside them.
+  // A class, alone or within brackets. In PCRE2, properties in brackets ignore case together with the
+  // letters.
   std::string of_class(const CharacterClass& one, bool negated, bool in_bracket) {
     const bool folded = ignores_case_.back() && !one.folds;
     if (in_bracket) {
@@ -132,7 +133,7 @@ class Translation {
     return folded ? str("(?-i:", text, ')') : text;
   }
 
-  // What stands for the escape whose letter is here; ends at its last character.
+  // Translates the escape with the current letter; ends at its last character.
   std::string escaped(bool in_bracket) {
     point_.reset();
     const char escape = from_[i_];
@@ -177,7 +178,7 @@ class Translation {
     return of_class(*found, negated, in_bracket);
   }
 
-  // \x41 or \x{e9}. Two digits from 80 on are a byte there, and a character here.
+  // \x41 or \x{e9}. Two digits from 80 on mean a byte in Oniguruma, and a character in PCRE2.
   std::string code_point() {
     const size_t begin = i_ - 1;
     if (at(i_ + 1) == '{') {
@@ -194,14 +195,14 @@ class Translation {
     return from_.substr(begin, i_ + 1 - begin);
   }
 
-  // [...]: a bracket right behind the opening one is a character.
+  // [...]: a bracket right after the opening one is a literal.
   void bracket() {
     plain_.clear();
     out_ += from_[i_++];
     all_but_ = at(i_) == '^';
     if (all_but_) out_ += from_[i_++];
     if (at(i_) == ']') out_ += "\\]", ++i_;
-    std::optional<uint32_t> first;  // of a range, where one may begin
+    std::optional<uint32_t> first;  // possible start of a range
     bool range = false;
     for (; i_ < from_.size() && from_[i_] != ']'; ++i_) {
       const char c = from_[i_];
@@ -238,7 +239,7 @@ class Translation {
     out_ += of_class(*found, negated, true);
   }
 
-  // What two dialects read in two ways.
+  // Refuses syntax that the two dialects read differently.
   void check(char c) const {
     if (c == '^' || c == '$' || c == '.') no(str("has ", c, ", which means lines"));
     if (c == '{' && at(i_ + 1) == ',') no("has {, , which two dialects read in two ways");
@@ -253,7 +254,7 @@ class Translation {
   void open() {
     bool ignores = ignores_case_.back();
     if (at(i_ + 1) == '*') no("has (*, a verb of PCRE2");
-    size_t end = i_;  // of what opens it, and is no character of the expression
+    size_t end = i_;  // end of the group's opening syntax
     if (at(i_ + 1) == '?') {
       const char kind = at(i_ + 2);
       const bool look = kind == '=' || kind == '!' || kind == '>' || kind == '<';
@@ -271,7 +272,7 @@ class Translation {
     out_.append(from_, i_, end + 1 - i_);
     i_ = end;
     if (from_[end] == ')')
-      ignores_case_.back() = ignores;  // up to the end of the group around
+      ignores_case_.back() = ignores;  // until the end of the enclosing group
     else
       ignores_case_.push_back(ignores);
   }
@@ -279,10 +280,10 @@ class Translation {
   const std::string &from_, &who_;
   size_t i_ = 0;
   std::string out_;
-  std::u32string plain_;                   // letters right behind one another, folded
-  std::optional<uint32_t> point_;          // of the escape, where that is a character
+  std::u32string plain_;                   // consecutive letters, case-folded
+  std::optional<uint32_t> point_;          // of the escape, if it is a character
   bool all_but_ = false;                   // the bracket begins with ^
-  std::vector<bool> ignores_case_{false};  // of the groups that are open
+  std::vector<bool> ignores_case_{false};  // for each open group
 };
 }  // namespace
 
@@ -351,7 +352,7 @@ Pattern::Match Pattern::find(std::string_view text, size_t from) const {
     if (at == std::string_view::npos) return {};
     return std::pair{at, at + literal_.size()};
   }
-  // A match's data belong to a thread; the first pair is all that is asked for.
+  // Match data are per thread; only the first pair of offsets is needed.
   thread_local const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> data(
       pcre2_match_data_create(1, nullptr), &pcre2_match_data_free);
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());

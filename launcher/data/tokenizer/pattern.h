@@ -11,20 +11,20 @@ namespace lockstep::launcher::data {
 
 class Pattern {
  public:
-  // Classes are those of Oniguruma and its Unicode (unicode_class.h). `who` is named where the expression is
-  // refused: UserError for what PCRE2 does not take, and for what it reads otherwise (^ $ . \h \b && ...).
+  // Character classes are those of Oniguruma and its Unicode version (unicode_class.h). UserError naming
+  // `who` for syntax that PCRE2 does not support or reads differently (^ $ . \h \b && ...).
   Pattern(const std::string& expression, const std::string& who);
-  // One that finds this text as it is.
+  // A pattern that matches this literal text.
   static Pattern literal(const std::string& text, const std::string& who);
-  // One of our own, in PCRE2's dialect.
+  // A built-in pattern, in PCRE2's dialect.
   static Pattern of_pcre(const std::string& expression, const std::string& who);
 
-  // Begin and end of the first match in `text` (UTF-8) from byte `from` on; what stands before it is seen by
-  // look-behind. Safe from several threads.
+  // Begin and end of the first match in `text` (UTF-8) from byte `from` on; look-behind sees the text before
+  // it. Thread-safe.
   using Match = std::optional<std::pair<size_t, size_t>>;
   Match find(std::string_view text, size_t from) const;
-  // All of them in their order, as the package walks over a text: an empty one is a match too, but where the
-  // one before it ends, and there is none in an empty text.
+  // All matches in order, as the package finds them: empty matches count, except at the end of the previous
+  // match and in an empty text.
   class Matches {
    public:
     Matches(const Pattern& pattern, std::string_view text) : pattern_(pattern), text_(text) {}
@@ -42,7 +42,7 @@ class Pattern {
   Pattern() = default;
   void compile(const std::string& text, const std::string& expression);
   std::shared_ptr<const Code> code_;
-  std::string literal_;  // where there is no code
+  std::string literal_;  // used when there is no compiled code
   std::string who_;
 };
 

@@ -1,4 +1,4 @@
-// Cuts: matches and what is between them, put together as the file says.
+// Pre-tokenizers: cut a text at matches and combine the pieces as the file says.
 #include "launcher/data/tokenizer/pre_tokenize.h"
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// GPT-2's words, which ByteLevel cuts at.
+// GPT-2's word pattern, at which ByteLevel cuts.
 constexpr const char* kByteLevelWords =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-// What the package cuts at in Rust rather than by Oniguruma: characters of a class, \w+|[^\w\s]+.
+// Cuts that the package implements in Rust, not with Oniguruma: characters of a class, \w+|[^\w\s]+.
 Pattern one_of(const CharacterClass& of, const std::string& who) {
   return Pattern::of_pcre(str('[', of.spelled(), ']'), who);
 }
@@ -35,11 +35,11 @@ std::string text_with(std::string_view all, std::string_view from, std::string_v
   return out;
 }
 
-// Words between white space, each with the mark in front of it.
+// Words between white space, each preceded by the mark.
 void mark_words(MarkedText& text, const std::string& mark, const Pattern& space) {
   std::string out;
   std::vector<MarkedText::Mark> moved = text.marks;
-  size_t next = 0;  // of the parts whose new place is not known yet
+  size_t next = 0;  // the first part whose new position is still unknown
   auto place = [&](size_t until, size_t at) {
     for (; next < moved.size() && text.marks[next].at < until; ++next) moved[next].at = at;
   };
@@ -63,7 +63,7 @@ void mark_words(MarkedText& text, const std::string& mark, const Pattern& space)
   text.marks[0].at = 0;
 }
 
-// Of Metaspace: always, first or never.
+// Metaspace's prepend scheme: always, first or never.
 std::string scheme_in(const nlohmann::json& described, const std::string& who) {
   const bool added = flag_in(described, "add_prefix_space", true, who);
   if (!described.contains("prepend_scheme")) return added ? "always" : "never";
@@ -115,7 +115,7 @@ PreTokenizer::Behaviour PreTokenizer::behaviour_in(const nlohmann::json& describ
 
 void PreTokenizer::add_sequence(const nlohmann::json& list, const std::string& who) {
   auto is = [&](size_t i, const char* name) { return word_in(list[i], "type", who) == name; };
-  // Metaspace adds text to each word then; all of them are marked, whatever stands before.
+  // Metaspace then adds the mark to each word, regardless of the text before it.
   const bool words = list.size() == 2 && is(0, "WhitespaceSplit") && is(1, "Metaspace") &&
                      scheme_in(list[1], who) == "always" && flag_in(list[1], "split", true, who);
   if (words) return add_marked_words(list[1], who);
@@ -181,7 +181,7 @@ void PreTokenizer::cut(size_t i, std::string_view text, size_t at, const Piece& 
   if (text.empty()) return;
   if (i == cuts_.size()) return to(text, at);
   if (!byte_level_ || i != cuts_of_bytes_) return cut_by(i, text, at, to);
-  // From here on a letter stands for each byte.
+  // From here on each byte is one letter.
   const std::string letters = spelled_bytes(text);
   size_t counted = 0, bytes = 0;
   auto count = [&](size_t until) {
@@ -196,7 +196,7 @@ void PreTokenizer::cut(size_t i, std::string_view text, size_t at, const Piece& 
 
 void PreTokenizer::cut_by(size_t i, std::string_view text, size_t at, const Piece& to) const {
   const auto& [pattern, behaviour, invert] = cuts_[i];
-  // The piece that is not handed on yet, and whether it is, or ends with, a match.
+  // The pending piece, and whether it is, or ends with, a match.
   size_t begin = 0, end = 0;
   bool held = false, matched = false;
   auto hand_on = [&] {

@@ -1,4 +1,4 @@
-// Pre-tokenizers of tokenizer.json: where a text is cut before its pieces become tokens.
+// Pre-tokenizers of tokenizer.json: cut a text into pieces before these become tokens.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@ namespace lockstep::launcher::data {
 
 class PreTokenizer {
  public:
-  // Of the file's "pre_tokenizer": null, ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace,
+  // Reads the file's "pre_tokenizer": null, ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace,
   // WhitespaceSplit, BertPreTokenizer and Sequence of them. UserError naming `who` for another, and for one
-  // that adds text (a space in front, Metaspace) behind one that cuts.
+  // that adds text (a leading space, Metaspace) after one that cuts.
   PreTokenizer(const nlohmann::json& described, const std::string& who);
 
-  // Changes the text, then calls `piece` with each piece and where it begins in it. A piece is UTF-8, but
-  // where ByteLevel stands in front of a cut.
+  // Changes the text, then calls `piece` with each piece and its start in the text. A piece is UTF-8 unless
+  // ByteLevel comes before a cut.
   using Piece = std::function<void(std::string_view piece, size_t at)>;
   void apply(MarkedText& text, const Piece& piece) const;
 
@@ -40,14 +40,14 @@ class PreTokenizer {
   void add_marked_words(const nlohmann::json& metaspace, const std::string& who);
   void add_cut(const Pattern& pattern, Behaviour behaviour, bool invert = false);
   void edit(const std::string& type, const std::string& who, std::function<void(MarkedText&)> change);
-  // By the cuts from i on; by this one and those behind it.
+  // Applies the cuts from i on; applies this one and the later ones.
   void cut(size_t i, std::string_view piece, size_t at, const Piece& to) const;
   void cut_by(size_t i, std::string_view piece, size_t at, const Piece& to) const;
 
   std::vector<std::function<void(MarkedText&)>> edits_;
   std::vector<Cut> cuts_;
   bool byte_level_ = false;
-  size_t cuts_of_bytes_ = 0;  // the first that stands behind ByteLevel
+  size_t cuts_of_bytes_ = 0;  // the first cut after ByteLevel
 };
 
 }  // namespace lockstep::launcher::data

@@ -1,4 +1,4 @@
-// Base64, the double array, clusters by utf8proc.
+// Reads the base64 table as a double array, and normalizes by utf8proc's grapheme clusters.
 #include "launcher/data/tokenizer/precompiled.h"
 
 #include <sodium.h>
@@ -14,7 +14,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr size_t kCluster = 6;  // bytes: longer ones are taken apart
+constexpr size_t kCluster = 6;  // bytes; longer clusters are split
 
 size_t character(std::string_view text, size_t at, utf8proc_int32_t& point) {
   const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
@@ -22,7 +22,8 @@ size_t character(std::string_view text, size_t at, utf8proc_int32_t& point) {
   LS_CHECK(used > 0, "text is not UTF-8");
   return static_cast<size_t>(used);
 }
-// A unit of the double array: whether a value follows, the value, the label, the way on.
+// Fields of a unit of the double array: whether a value follows, the value, the label, the offset of the
+// children.
 bool has_leaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t value(uint32_t unit) { return unit & 0x7fffffff; }
 uint32_t label(uint32_t unit) { return unit & 0x800000ff; }
@@ -54,7 +55,7 @@ void Precompiled::check_for_others(const std::string& bytes, const std::string& 
   Precompiled table;
   table.read(bytes, who);
   const std::vector<uint32_t>& units = table.units_;
-  for (size_t i = 0; i < units.size(); ++i)  // whatever byte follows, it stays within the array
+  for (size_t i = 0; i < units.size(); ++i)  // any next byte stays within the array
     if ((i == 0 || !(units[i] >> 31)) && ((i ^ offset(units[i])) | 255) >= units.size())
       throw UserError(
           str(who, ": precompiled_charsmap: unit ", i, " leads beyond the table; is the file whole?"));
@@ -62,8 +63,7 @@ void Precompiled::check_for_others(const std::string& bytes, const std::string& 
     throw UserError(str(who, ": precompiled_charsmap: its last text does not end; is the file whole?"));
 }
 
-// Every place of the array that says what text stands for something, whether a text leads there or not: from
-// here on what comes out of the table needs no look.
+// Checks every value of the array, reachable or not, so that later lookups need no checks.
 void Precompiled::check(const std::string& who) const {
   const auto refused = [&](size_t at, const std::string& why) {
     throw UserError(
@@ -82,7 +82,7 @@ void Precompiled::check(const std::string& who) const {
   }
 }
 
-// What the shortest beginning of a chunk that the table has stands for, in place of the whole chunk.
+// The replacement of the whole chunk: that of its shortest prefix in the table.
 bool Precompiled::replace(std::string_view chunk, std::string& out) const {
   uint32_t at = offset(units_[0]);
   for (unsigned char byte : chunk) {

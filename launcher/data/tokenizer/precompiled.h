@@ -1,4 +1,4 @@
-// The normal form that a SentencePiece model carries: a table of replacements, as tokenizer.json has it.
+// The normalization table of a SentencePiece model: replacements, as stored in tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,13 @@ namespace lockstep::launcher::data {
 
 class Precompiled {
  public:
-  // Of base64. UserError naming `who` for what is no such table, and for one that has text which is not
-  // UTF-8.
+  // Parses base64. UserError naming `who` for an invalid table, and for one with text that is not UTF-8.
   Precompiled(const std::string& base64, const std::string& who);
-  // Appends the normal form of a text that is UTF-8: by clusters of up to five bytes, else by characters.
-  // `grown` is told now and then how long `out` is.
+  // Appends the normal form of a UTF-8 text: by clusters of up to five bytes, else by characters. `grown` is
+  // called now and then with the length of `out`.
   void apply(std::string_view text, std::string& out, const std::function<void(size_t)>& grown) const;
 
-  // The table as bytes, as a model of SentencePiece has it, for a reader that follows it unchecked, past its
-  // end where it leads there. UserError naming `who`.
+  // Checks the raw table of a SentencePiece model for a reader without bounds checks. UserError naming `who`.
   static void check_for_others(const std::string& bytes, const std::string& who);
 
  private:
@@ -28,7 +26,7 @@ class Precompiled {
   void check(const std::string& who) const;
   bool replace(std::string_view chunk, std::string& out) const;
   std::vector<uint32_t> units_;  // a double array: Aoe, 1989, in the layout of darts-clone
-  std::string normal_;           // replacements, each up to a zero
+  std::string normal_;           // replacements, zero-terminated
 };
 
 }  // namespace lockstep::launcher::data

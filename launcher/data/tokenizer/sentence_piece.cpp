@@ -1,5 +1,5 @@
-// A model of SentencePiece by its own library: normal form, dummy prefix, user-defined symbols and byte
-// fallback are the file's and the library's.
+// Runs a SentencePiece model with its own library, which handles normalization, dummy prefix, user-defined
+// symbols and byte fallback.
 #include <sentencepiece_processor.h>
 
 #include <filesystem>
@@ -14,7 +14,8 @@
 namespace lockstep::launcher::data {
 
 namespace {
-// The fields of a message of Protocol Buffers that are bytes: take(number, bytes). False where it is none.
+// Visits the byte fields of a Protocol Buffers message: take(number, bytes). False if it is not a valid
+// message.
 template <class Take>
 bool each_field(std::string_view message, const Take& take) {
   auto number = [&](uint64_t& out) {
@@ -42,8 +43,8 @@ bool each_field(std::string_view message, const Take& take) {
   return true;
 }
 
-// The tables of normal forms of a model (normalizer_spec and denormalizer_spec), which the library follows
-// without a look at their bounds.
+// Checks a model's normalization tables (normalizer_spec and denormalizer_spec), because the library reads
+// them without bounds checks.
 void check_tables(std::string_view model, const std::string& who) {
   each_field(model, [&](uint64_t member, std::string_view spec) {
     if (member != 3 && member != 5) return;
@@ -70,7 +71,7 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
       tokens.push_back(model.IdToPiece(id));
       special.push_back(model.IsControl(id) || model.IsUnknown(id));
     }
-    // SentencePiece puts nothing around a text by itself; what a model was trained with stands beside it.
+    // SentencePiece adds no frame; the one of a model's training is in a file next to it.
     std::string beside, why;
     const auto config = std::filesystem::path(path).parent_path() / "tokenizer_config.json";
     if (!read_plain(config.string(), beside, why, kJsonBytes)) return;
@@ -80,7 +81,7 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
     if (asks("add_eos_token") && model.eos_id() >= 0) behind.push_back(model.eos_id());
   }
 
-  // What the library says of a model that it does not take: by a status, or by what its tables throw.
+  // The library's error for a refused model: a status, or an exception from its tables.
   std::string load(const std::string& text) {
     try {
       const auto read = model.LoadFromSerializedProto(text);

@@ -1,4 +1,4 @@
-// One question for all threads.
+// Holds the stop callback for all threads.
 #include "launcher/data/tokenizer/stop.h"
 
 #include <atomic>

@@ -1,22 +1,23 @@
-// Reading data may take minutes: it ends soon after the process was asked to stop.
+// Lets long data reads end soon after the process was asked to stop.
 #pragma once
 
 #include <exception>
 
 namespace lockstep::launcher::data {
 
-// Leaves what reads data; no Error, since nothing is wrong.
+// Thrown to leave data reading; not an Error, because nothing is wrong.
 class Stopped : public std::exception {
  public:
   const char* what() const noexcept override { return "asked to stop while data was read"; }
 };
 
-// `asked` is called from any thread, often, from here on; null: nobody asks.
+// Sets the callback, which is then called often and from any thread; null: none.
 void stop_reading_when(bool (*asked)());
-// Throws Stopped once it says so. In each loop over data, a thousand times a second or more.
+// Throws Stopped once the callback returns true. Called in each loop over data, a thousand times a second or
+// more.
 void check_stop();
 
-// The same of a loop whose turns are short: looks at one in 65,536.
+// The same for a loop with short iterations: checks once in 65,536.
 class StopEvery {
  public:
   void operator()() {

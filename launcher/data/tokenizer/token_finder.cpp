@@ -1,4 +1,4 @@
-// States in a table by their last byte; links by breadth.
+// TokenFinder: keeps edges in a hash table, and computes links in breadth-first order.
 #include "launcher/data/tokenizer/token_finder.h"
 
 #include <algorithm>

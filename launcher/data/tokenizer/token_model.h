@@ -1,4 +1,4 @@
-// What makes tokens of a piece of text: the "model" of tokenizer.json, of which there are three types.
+// TokenModel: turns a piece of text into tokens; the "model" of tokenizer.json has three types.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep::launcher::data {
 
-// An id, and how many bytes of the piece it stands for.
+// An id, and its number of bytes in the piece.
 struct PieceToken {
   int32_t id;
   uint32_t bytes;
@@ -24,7 +24,7 @@ using Vocabulary = std::unordered_map<std::string, int32_t, TextHash, std::equal
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Appends the tokens of a piece, which is UTF-8. UserError naming a character that has no token.
+  // Appends the tokens of a UTF-8 piece. UserError naming a character that has no token.
   virtual void encode(std::string_view piece, std::vector<PieceToken>& out) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;  // as the file spells it
 };

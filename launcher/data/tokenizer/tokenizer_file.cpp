@@ -1,4 +1,4 @@
-// Members by type.
+// Reads members of tokenizer.json by type.
 #include "launcher/data/tokenizer/tokenizer_file.h"
 
 #include <cstdint>

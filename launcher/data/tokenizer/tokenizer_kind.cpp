@@ -1,4 +1,4 @@
-// The file's kind, and what all kinds have in common.
+// Opens a tokenizer by its file's kind; code shared by all kinds.
 #include "launcher/data/tokenizer/tokenizer_kind.h"
 
 #include <utf8proc.h>
@@ -23,7 +23,7 @@ std::vector<Tokenizer::Token> Tokenizer::encode_parts(std::span<const std::strin
                                                       const std::vector<bool>& learnt) const {
   MarkedText all;
   for (size_t i = 0; i < parts.size(); ++i) {
-    // Each by itself: steps that take part by part see no half of a character.
+    // Each part is checked separately, so that steps that work by part never see half a character.
     if (const auto at = not_utf8_at(parts[i]))
       throw UserError(
           str("the text is not UTF-8 from byte ", all.text.size() + *at,

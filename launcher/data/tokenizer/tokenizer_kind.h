@@ -1,4 +1,4 @@
-// What a tokenizer is, whatever its file: two kinds stand behind Tokenizer.
+// TokenizerKind: the interface of the two implementations of Tokenizer.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace lockstep::launcher::data {
 
 struct Tokenizer::Impl {
   virtual ~Impl() = default;
-  // Appends the tokens of a text that is UTF-8.
+  // Appends the tokens of a UTF-8 text.
   virtual void encode(MarkedText text, std::vector<Token>& out) const = 0;
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
   virtual std::optional<int32_t> id(std::string_view token) const = 0;
@@ -24,11 +24,11 @@ struct Tokenizer::Impl {
   std::vector<char> special;
 };
 
-// Files beyond this many bytes are none.
+// Larger files are refused.
 inline constexpr int64_t kTokenizerBytes = int64_t{256} << 20;
 
-// Of tokenizer.json, and of a model of SentencePiece: the bytes of the file `path`. UserError naming the
-// file.
+// Create a tokenizer from the bytes of `path`: a tokenizer.json, or a SentencePiece model. UserError naming
+// the file.
 std::shared_ptr<const Tokenizer::Impl> json_tokenizer(const std::string& path, const std::string& text);
 std::shared_ptr<const Tokenizer::Impl> sentence_piece_tokenizer(const std::string& path,
                                                                 const std::string& text);

@@ -1,4 +1,4 @@
-// Tables to sets, sets to PCRE2's words.
+// Builds character sets from tables, and writes them in PCRE2's syntax.
 #include "launcher/data/tokenizer/unicode_class.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -19,7 +19,7 @@ namespace lockstep::launcher::data {
 namespace {
 constexpr uint32_t kLast = 0x10ffff;
 
-// Any ranges, in order and put together.
+// Sorts and merges ranges.
 CodePoints tidy(CodePoints ranges) {
   std::sort(ranges.begin(), ranges.end());
   CodePoints out;
@@ -47,7 +47,7 @@ CodePoints without(const CodePoints& from, const CodePoints& gone) {
   return out;
 }
 
-// "345 363-36f" up to the end or a semicolon.
+// Parses "345 363-36f" up to the end or a semicolon.
 CodePoints ranges_in(const char*& text) {
   CodePoints out;
   for (char* end = nullptr;; text = end) {
@@ -83,7 +83,7 @@ std::map<std::string, CodePoints> categories() {
   return out;
 }
 
-// The characters that PCRE2 has in a class, of all that Unicode has given out.
+// The characters in a PCRE2 class, among all assigned ones.
 CodePoints in_pcre(const std::string& near) {
   static std::mutex mutex;
   static std::map<std::string, CodePoints> known;
@@ -105,7 +105,7 @@ CodePoints in_pcre(const std::string& near) {
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(), PCRE2_UTF | PCRE2_UCP,
                     &error, &where, nullptr),
       &pcre2_code_free);
-  if (code) {  // else it is a PCRE2 that does not have the property
+  if (code) {  // else this PCRE2 lacks the property
     pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
     const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> data(
         pcre2_match_data_create(1, nullptr), &pcre2_match_data_free);
@@ -291,7 +291,7 @@ struct Tables {
         {"spaceseparator", "zs"},
     };
     for (const auto& [name, of] : kLong) properties[name] = properties.at(of);
-    properties.erase("cs");  // no text that is UTF-8 has one
+    properties.erase("cs");  // surrogates do not occur in UTF-8
   }
 };
 const Tables& tables() {

@@ -1,4 +1,4 @@
-// Viterbi over the tokens that end at each character.
+// Unigram: Viterbi search over the tokens that end at each character.
 #include "launcher/data/tokenizer/unigram.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr double kUnknownPenalty = 10;  // below the least of all tokens, as the package has it
+constexpr double kUnknownPenalty = 10;  // subtracted from the lowest score, as in the package
 
 size_t character(std::string_view text, size_t at) {
   size_t end = at + 1;
@@ -42,7 +42,7 @@ void Unigram::read(const nlohmann::json& model) {
       throw UserError(str(where, ": the row ", scores_.size(), " of \"vocab\" is ",
                           shortened(printable(row.dump(-1, ' ', true)), 80),
                           ", and should be a token and a number; is this a tokenizer.json of Hugging Face?"));
-    // Of equal tokens the last one counts, as in the package.
+    // Of duplicate tokens the last one counts, as in the package.
     vocabulary_[row[0].get<std::string>()] = static_cast<int32_t>(scores_.size());
     scores_.push_back(row[1].get<double>());
     least = std::min(least, scores_.back());
@@ -57,7 +57,8 @@ void Unigram::read(const nlohmann::json& model) {
   }
 }
 
-// The best way to each byte at which a character ends. Of equal ones that of the longest last token stays.
+// The best path to each byte at which a character ends. Among equal scores, the path with the longest last
+// token wins.
 void Unigram::walk(std::string_view piece, std::vector<Node>& best) const {
   best.assign(piece.size() + 1, {});
   best[0].begin = 0;
@@ -83,7 +84,7 @@ void Unigram::walk(std::string_view piece, std::vector<Node>& best) const {
   }
 }
 
-// A text as the token that it is, as bytes, or as what is unknown.
+// Emits a text as its token, as byte tokens, or as unknown.
 void Unigram::put(std::string_view text, std::vector<PieceToken>& out) const {
   if (const auto found = vocabulary_.find(text); found != vocabulary_.end()) {
     out.push_back({found->second, static_cast<uint32_t>(text.size())});
@@ -109,7 +110,7 @@ void Unigram::encode(std::string_view piece, std::vector<PieceToken>& out) const
   thread_local std::vector<std::pair<size_t, size_t>> tokens;  // from the last one
   walk(piece, best);
   tokens.clear();
-  bool unknown = false;  // neighbours that are unknown become one
+  bool unknown = false;  // adjacent unknown characters become one token
   for (size_t end = piece.size(); end > 0;) {
     const Node& node = best[end];
     const auto begin = static_cast<size_t>(node.begin);

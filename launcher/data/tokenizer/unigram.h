@@ -1,4 +1,5 @@
-// Unigram language model: the tokens whose probabilities multiply to the most. Kudo, arXiv 1804.10959.
+// Unigram language model: chooses the tokens with the highest product of probabilities. Kudo, arXiv
+// 1804.10959.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,17 +11,17 @@ namespace lockstep::launcher::data {
 
 class Unigram : public TokenModel {
  public:
-  // Of the file's "model": a list of tokens with the logarithms of their probabilities. UserError naming
-  // `who` for rows that are none, and for an unk_id beyond them.
+  // Reads the file's "model": tokens with their log probabilities. UserError naming `who` for invalid rows,
+  // and for an unk_id out of range.
   Unigram(const nlohmann::json& model, const std::string& who);
 
   void encode(std::string_view piece, std::vector<PieceToken>& out) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
-  struct Node {  // of the best tokens of the piece up to some byte
+  struct Node {  // the best tokenization of the piece up to some byte
     double score = 0;
-    int64_t begin = -1;  // of the last of them; -1: not reached yet
+    int64_t begin = -1;  // start of its last token; -1: not reached yet
     int32_t id = -1;
   };
   void read(const nlohmann::json& model);

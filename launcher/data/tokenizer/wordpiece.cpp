@@ -1,4 +1,4 @@
-// Greedy matches from the left.
+// WordPiece: matches greedily from the left.
 #include "launcher/data/tokenizer/wordpiece.h"
 
 #include <algorithm>
