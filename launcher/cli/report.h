@@ -16,7 +16,7 @@ struct Measured {
 };
 
 std::string figure_text(double value);  // "9.11k", "1.2M"
-// Sections of the page; `plan` null where it could not be made, for the reason `why`.
+// Sections of the page; `plan` is null if planning failed for the reason `why`.
 PageSection step_section(const Measured& measured, const PlanReport* plan, const std::string& why);
 // `no_budgets`: why bytes against time could not be planned; else "".
 PageSection memory_section(const PlanReport& plan, const std::string& no_budgets = "");

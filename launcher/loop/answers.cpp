@@ -1,4 +1,4 @@
-// Votes and words.
+// Answers: finds wrong ranks by majority, and describes them.
 #include "launcher/loop/answers.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// The answer that more ranks gave, at one time or the other, than any other answer.
+// The answer that more ranks gave, in either round, than any other answer.
 std::optional<uint64_t> most_said(const std::vector<uint64_t>& first, const std::vector<uint64_t>& again) {
   std::map<uint64_t, std::set<size_t>> said;
   for (size_t r = 0; r < first.size(); ++r) said[first[r]].insert(r), said[again[r]].insert(r);
@@ -27,7 +27,7 @@ std::optional<uint64_t> most_said(const std::vector<uint64_t>& first, const std:
   return best;
 }
 
-// What all say who do not contradict themselves, where there are some who do.
+// The common answer of all ranks whose two answers agree, if some other ranks' answers do not.
 std::optional<uint64_t> steady(const std::vector<uint64_t>& first, const std::vector<uint64_t>& again) {
   std::set<uint64_t> said;
   bool contradicted = false;

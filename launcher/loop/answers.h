@@ -1,4 +1,4 @@
-// Answers: what ranks said that computed the same, twice, and which of them are wrong.
+// Answers: compares the answers of ranks that computed the same thing twice, and finds the wrong ones.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,13 @@ namespace lockstep::launcher {
 struct Judgement {
   struct Wrong {
     int rank = 0;
-    bool lasting = false;  // wrong when it was asked again, too: persistent, else transient
+    bool lasting = false;  // also wrong the second time: persistent; else transient
   };
-  std::vector<Wrong> wrong;  // ascending; who may be wrong, where it is not decided
+  std::vector<Wrong> wrong;  // ascending; the candidates if it is not decided
   bool decided = true;
 };
-// Of each rank its answer, and its answer when all were asked again; equal ones are right, or nobody is to be
-// heard. What most ranks ever said is right; where no answer has more ranks than any other, who contradicts
-// himself is wrong, if the others agree with one another.
+// Takes each rank's first and second answer. If all are equal, no rank is wrong. The answer of most ranks is
+// right. In a tie, a rank whose two answers differ is wrong if all the others agree.
 Judgement judge(const std::vector<uint64_t>& first, const std::vector<uint64_t>& again);
 
 // "5f1c0a2b77aa01f3 on rank 1, 9a… on ranks 0 and 2", the fewest first.

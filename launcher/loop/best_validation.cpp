@@ -1,4 +1,4 @@
-// Comparing what train.monitor names.
+// BestValidation: compares the values of train.monitor.
 #include "launcher/loop/best_validation.h"
 
 #include <cmath>
@@ -85,7 +85,7 @@ void BestValidation::restore(const Json& extra) {
     const auto waited = extra.at("waited").get<int64_t>();
     const Measured best = extra.contains("best")
                               ? Measured{extra.at("best").get<double>(), extra.at("best_step").get<int64_t>()}
-                              : mark;  // of a version that kept one alone
+                              : mark;  // from a version that stored only one
     best_ = best, mark_ = mark, waited_ = waited;
   } catch (const Json::exception&) {}  // written by another version
 }

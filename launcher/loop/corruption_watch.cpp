@@ -1,4 +1,4 @@
-// One micro-batch, as many answers as data ranks, and a sentence where they differ.
+// CorruptionWatch: lets all data ranks compute one micro-batch, and reports differing answers.
 #include "launcher/loop/corruption_watch.h"
 
 #include <unistd.h>
@@ -43,7 +43,7 @@ std::vector<uint64_t> CorruptionWatch::ask(Step& step, const StepInput& fed, int
   const uint64_t mine = hash64(sums.data(), sums.size() * sizeof(uint64_t));
   std::vector<uint64_t> all(static_cast<size_t>(world.size()));
   all_gather(world, {&mine, all.data(), std::vector<int64_t>(all.size(), 1), DType::i64}, "answers");
-  // Ranks along model dims make one answer together.
+  // Ranks along model dims produce one answer together.
   std::vector<uint64_t> out(static_cast<size_t>(mesh_.words.data_size()));
   for (size_t rank = 0; rank < all.size(); ++rank) {
     uint64_t& answer = out[static_cast<size_t>(mesh_.words.data_rank(static_cast<int64_t>(rank)))];
@@ -91,7 +91,7 @@ std::optional<CorruptionWatch::Finding> CorruptionWatch::look(int64_t i, Step& s
   const auto again = ask(step, fed, micro_batch);
   const Judgement found = judge(first, again);
   const auto where = places();
-  // Where a mesh has model dims, several ranks give an answer together.
+  // In a mesh with model dims, several ranks give one answer together.
   const char* unit = mesh_.words.data_size() < mesh_.world->size() ? " (data ranks)" : "";
   Finding out;
   out.decided = found.decided;
@@ -120,7 +120,7 @@ std::optional<CorruptionWatch::Finding> CorruptionWatch::look(int64_t i, Step& s
   return out;
 }
 
-// Why nobody is left out although that is asked for; "" where somebody is.
+// Why no rank is left out although the config asks for it; "" if one is.
 std::string CorruptionWatch::why_not(const Finding& finding, const Device& device) const {
   if (!finding.decided) return "whom is not known";
   if (!at_.supervised()) return "it is trainrun that does so, and it did not start these ranks";

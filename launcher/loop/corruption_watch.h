@@ -1,5 +1,5 @@
-// CorruptionWatch: all data ranks compute one micro-batch again, the same one, and compare what comes out. It
-// tells a rank that computes wrong, which no comparison of replicas sees: they all receive its gradients.
+// CorruptionWatch: all data ranks recompute the same micro-batch and compare the results. This finds a rank
+// that computes wrong. A comparison of replicas cannot, because all replicas receive its gradients.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ class CorruptionWatch {
   // `device`: this rank's, as device_place() says it. The references outlive the object.
   CorruptionWatch(const VerifyConfig& config, const LiveMesh& mesh, WorkerPlace at, std::string device);
 
-  // Whether a micro-batch is due behind step i: every verify.recompute_every steps, and, where `save`, before
-  // each state that is kept on the disk; once per step, and never on one data rank.
+  // Whether a check is due after step i: every verify.recompute_every steps and, with `save`, before each
+  // save to the disk; at most once per step, and never on a single data rank.
   bool due(int64_t i, bool save) const;
-  std::string in_vain() const;  // why none ever is, though the config asks for it; else ""
+  std::string in_vain() const;  // why no check ever runs although the config asks for it; else ""
   struct Finding {
     std::string words;  // "corruption: micro-batch 3 (lane 1) of step 50 ..."
     std::vector<int64_t> ranks;
     bool decided = true;
   };
-  // Behind step i, of which `fed` was the input, with the state as it is. Nothing where all ranks say the
-  // same. Else it waits for `alike`, which throws where replicas of the state differ, and asks all again.
+  // Checks after step i with input `fed` and the current state. nullopt if all ranks agree. Else it calls
+  // `alike`, which throws if replicas of the state differ, and lets all ranks compute a second time.
   // Collective; the finding is the same on all ranks.
   std::optional<Finding> look(int64_t i, compiler::Step& step, const compiler::StepInput& fed,
                               const std::function<void()>& alike);
   // For trainrun.
   WrongRanks wrong_ranks(const Finding& finding, const Device& device) const;
-  // What follows a finding, and the way out: the end of its sentence.
+  // The consequence of a finding and the way out: the end of its message.
   std::string consequence(const Finding& finding, const Device& device) const;
 
  private:
@@ -51,7 +51,7 @@ class CorruptionWatch {
   const LiveMesh& mesh_;
   const WorkerPlace at_;
   const std::string device_;
-  int64_t looked_ = 0, alike_ = 0;  // steps: the last one that was looked at, and found alike
+  int64_t looked_ = 0, alike_ = 0;  // the last step that was checked, and the last one found equal
 };
 
 }  // namespace lockstep::launcher

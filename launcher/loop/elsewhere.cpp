@@ -1,4 +1,4 @@
-// The file ckpt.at of a run folder, written and removed, and ckpt.of beside what it names.
+// Writes and removes the file ckpt.at of a run folder, and ckpt.of in the folder that it names.
 #include "launcher/loop/elsewhere.h"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Limits from medians, and one decision per step.
+// StepGuard: computes limits from medians, and makes one decision per step.
 #include "launcher/loop/guard.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace lockstep::launcher {
 
 namespace {
 constexpr float kMost = std::numeric_limits<float>::max();
-constexpr size_t kFewest = 16;  // steps before a median says what is usual, where the window is not smaller
+constexpr size_t kFewest = 16;  // steps needed for a meaningful median, unless the window is smaller
 
 double median(const std::deque<float>& values) {
   std::vector<float> sorted(values.begin(), values.end());
@@ -24,7 +24,7 @@ float within_f32(double limit) { return limit < kMost ? static_cast<float>(limit
 bool enforced(const std::string& policy) {
   return policy == "skip" || policy == "rewind" || policy == "stop";
 }
-// Of each optimizer's gradients, as it tells it: "grad_norm", "generator.grad_norm"; 0 without one.
+// The gradient norms reported by the optimizers: "grad_norm", "generator.grad_norm"; 0 without one.
 float largest_norm(const compiler::StepResult& result) {
   float out = 0;
   for (const auto& [name, value] : result.metrics)
@@ -82,9 +82,9 @@ StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
   if (!std::isfinite(loss) || !std::isfinite(norm)) {
     auto text = [](float x) {
       return std::isnan(x) ? std::string("nan") : number_text(x);
-    };  // the sign of a NaN says nothing
+    };  // the sign of a NaN has no meaning
     const bool first = in_a_row_ == 0;
-    // In fp16 it is what the loss scale looks for, and the next step's is smaller.
+    // In fp16 this is expected: the loss scale reacts to it, and is smaller in the next step.
     const bool scaled = config_.precision == "fp16";
     return passing_over(scaled ? "skip" : config_.on_nonfinite,
                         {Action::stop, true, first && !scaled, false,
@@ -106,7 +106,7 @@ StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
   if (!finding.words.empty() && enforced(config_.on_spike))
     return passing_over(config_.on_spike, finding, step);
   if (!finding.words.empty() && told_ > 0 && step - told_ < config_.spike_window)
-    finding.words.clear();  // a new level of the norm is told once, not at every step of it
+    finding.words.clear();  // a new level of the norm is reported once, not at every step
   else if (!finding.words.empty())
     told_ = step;
   in_a_row_ = 0;
@@ -120,7 +120,7 @@ StepGuard::Finding StepGuard::judge(int64_t step, const compiler::StepResult& re
   const auto loss = static_cast<float>(result.metrics.at("loss"));
   float norm = largest_norm(result);
   if (!result.applied && std::isfinite(loss) && std::isfinite(norm) && !beyond(loss, norm))
-    norm = std::numeric_limits<float>::quiet_NaN();  // of a norm that no metric tells
+    norm = std::numeric_limits<float>::quiet_NaN();  // a norm without a metric
   Finding finding = judge(step, loss, norm);
   LS_CHECK(result.applied == (finding.action == Action::go_on), "step ", step, " was ",
            result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);

@@ -1,4 +1,4 @@
-// Bits flipped in host memory.
+// Injected faults: flips bits in host memory.
 #include "launcher/loop/injected_fault.h"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Faults that the run itself makes where LOCKSTEP_FAULT asks for them: for tests of what watches over it.
+// Faults that the run injects into itself by LOCKSTEP_FAULT, to test its checks.
 #pragma once
 
 #include "compiler/runtime/step_io.h"
@@ -8,10 +8,10 @@
 namespace lockstep::launcher {
 
 // In this rank's first weight: a low bit flipped (flip), the highest of its exponent (burst), or a million
-// times the weight (spike). From its step on (wrong): flip_batch of all that the rank computes.
+// times the weight (spike). From its step on (wrong): flip_batch for everything that the rank computes.
 void inject_fault(const WorkerPlace& at, int64_t step, State& state, compiler::StepInput& fed);
-// A bit of the first field of each micro-batch that is filled from now on flips: this rank's gradients are
-// not what they should be.
+// From now on flips a bit of the first field of each filled micro-batch, which makes this rank's gradients
+// wrong.
 void flip_batch(compiler::StepInput& fed);
 
 }  // namespace lockstep::launcher

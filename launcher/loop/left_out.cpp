@@ -1,4 +1,4 @@
-// The warning of a part.
+// The warning after a partial load.
 #include "launcher/loop/left_out.h"
 
 #include "core/base/log.h"

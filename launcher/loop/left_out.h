@@ -1,11 +1,11 @@
-// What load.partial left, in words.
+// Describes what load.partial left out.
 #pragma once
 
 #include "checkpoint/checkpoint.h"
 
 namespace lockstep::launcher {
 
-// Warns: how many tensors are loaded, and which are not, by what becomes of them.
+// Warns how many tensors were loaded, and which were not, grouped by the consequence.
 void tell_left(const checkpoint::LoadedInfo& loaded, const checkpoint::LeftOut& left);
 
 }  // namespace lockstep::launcher

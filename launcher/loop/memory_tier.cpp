@@ -1,4 +1,4 @@
-// When one is due, whether there is room, and the saves.
+// Checkpoints in host memory: decides when one is due, checks free space, and writes it.
 #include "launcher/loop/memory_tier.h"
 
 #include <sys/statvfs.h>
@@ -24,7 +24,7 @@ constexpr int kKept = 1;
 
 std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
-// Of what lies there, of whatever steps.
+// Bytes of all checkpoints stored there.
 int64_t bytes_in(const std::string& folder) {
   int64_t out = 0;
   std::error_code gone;
@@ -51,7 +51,7 @@ MemoryTier::MemoryTier(const CheckpointConfig& policy, const LiveMesh& mesh, con
       folder_(at.memory_dir),
       room_(std::move(room)) {}
 
-// Ranks of a host are neighbours, as trainrun numbers them.
+// Ranks of a host are consecutive, as trainrun numbers them.
 void MemoryTier::learn_hosts() {
   Group& world = *mesh_.world;
   if (world.size() == 1) return;
@@ -80,7 +80,7 @@ bool MemoryTier::find(const std::vector<Array*>& arrays) {
   return any != 0;
 }
 
-// What lies on this host when one is written.
+// Bytes on this host while one is being written.
 int64_t MemoryTier::bytes_of_host(const std::vector<const Array*>& arrays) const {
   const SavePlan plan = plan_save(specs_of(arrays), mesh_.words);
   int64_t out = 0;
@@ -157,7 +157,7 @@ void MemoryTier::advance() {
     newest_ = flight_->step();
     told_.clear();
   } catch (const NonFiniteError&) {
-  } catch (const NotSaved& error) {  // it is told once, until one goes well
+  } catch (const NotSaved& error) {  // reported once, until one succeeds
     if (mesh_.rank == 0 && std::exchange(told_, error.what()).empty())
       logs::warn(str("in memory: ", error.what(),
                      "; the run goes on, and tries again at the next (checkpoint.memory_every)"));
@@ -169,7 +169,7 @@ void MemoryTier::end() {
   if (!open_ || !hosts_) return;
   flight_ = nullptr;
   barrier(*mesh_.world, "checkpoints in memory");
-  lock_ = nullptr;  // whoever removes the folder takes it
+  lock_ = nullptr;  // released, because the process that removes the folder takes it
   if (leads())
     if (const std::string left = remove_memory_folder(folder_); !left.empty()) logs::warn(left);
 }

@@ -1,5 +1,5 @@
-// MemoryTier: checkpoints in the host's memory, between those on the disk: what a run goes on from that
-// trainrun restarts. They are checkpoints like others, in a folder of /dev/shm that outlives the ranks.
+// MemoryTier: keeps checkpoints in the host's memory, between those on the disk, from which trainrun restarts
+// a run. They are normal checkpoints in a folder of /dev/shm that outlives the ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,51 +15,53 @@ namespace lockstep::launcher {
 
 class MemoryTier {
  public:
-  // Bytes of a whole state that are sooner written by the training than beside it: threads that take turns
-  // with those of the training cost a step or two, a write of so much into memory 2 ms.
+  // A state of up to this many bytes is written by the training threads themselves: background threads would
+  // cost a step or two, while this write to memory takes 2 ms.
   static constexpr int64_t kWaited = int64_t{4} << 20;
 
-  // `room`: for snapshots, as of RunSaves. The references outlive the object.
+  // `room`: memory for snapshots, as in RunSaves. The references outlive the object.
   MemoryTier(const CheckpointConfig& policy, const LiveMesh& mesh, const WorkerPlace& at,
              std::shared_ptr<checkpoint::SnapshotRoom> room,
              checkpoint::Storage& storage = checkpoint::file_storage());
 
-  // "" where the ranks were not started by trainrun, which alone can keep it for their successors.
+  // `folder`: "" if trainrun did not start the ranks; only trainrun can keep it for their successors.
   const std::string& folder() const { return folder_; }
-  // Whether it holds a checkpoint, on all ranks alike. Of several hosts, each of which has a folder of its
-  // own, it makes what they hold together readable on each (checkpoint/host_folders.h). Collective.
+  // Whether it has a checkpoint; the same on all ranks. With several hosts, which have separate folders,
+  // first copies the files that each host needs from the others (checkpoint/host_folders.h). Collective.
   bool find(const std::vector<Array*>& arrays);
-  // The folder, where it is another one on each host; else "".
+  // The folder if it differs from host to host; else "".
   std::string apart() const { return hosts_ ? folder_ : ""; }
-  // Before the first step: makes the folder where the run is to use it. Collective. UserError on all ranks
-  // where /dev/shm has no room for two checkpoints, the newest and the one that is written.
+  // Before the first step: creates the folder if the run uses it. Collective. UserError on all ranks when
+  // /dev/shm has no room for two checkpoints, the newest and the one being written.
   void open(const std::vector<const Array*>& arrays);
 
-  // Whether it can keep the last step of these ranks for others: since open(), where the run is to use it. Of
-  // several hosts at most one is not among the next, and the one behind it has copies of its files.
+  // Whether it can pass the last step of these ranks to the next ones: after open(), if the run uses it. At
+  // most one of several hosts may be missing then; the host after it has copies of its files.
   bool used() const { return open_; }
-  // Whether one is to be begun after step i: at every checkpoint.memory_every steps, and, where one is in
-  // flight then or `wait` is set, at the first step behind that. The same on all ranks.
+  // Whether to begin one after step i: every checkpoint.memory_every steps or, if a save is in progress then
+  // or `wait` is set, at the first step after that. The same on all ranks.
   bool due(int64_t i, bool wait);
-  // Begins one, or makes it where checkpoint.async is off, memory for a copy is short, or the state is small
-  // (kWaited). A state that is not finite is left to the next save on the disk, which says so. Collective.
-  void save(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
-  // Makes one of the last step, behind the one in flight. False where it is not there, on all ranks alike: it
-  // does not keep any, or this one did not go well. Collective.
-  bool keep(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
-  int64_t vote() const;       // what this rank adds to the vote of a step (RunSaves)
-  void heard(int64_t votes);  // goes on where all ranks are done with their part. Collective then
-  // Removes what it holds: the run goes back to the disk. Collective.
-  void forget();
-  // After the last step: on several hosts removes the folder, which trainrun reaches on its own host alone.
+  // Begins one, or makes it at once if checkpoint.async is off, memory for a copy is short, or the state is
+  // small (kWaited). A state that is not finite is left to the next save to the disk, which reports it.
   // Collective.
+  void save(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
+  // Saves the last step, after any save in progress. False, on all ranks, if there is no such checkpoint:
+  // none are kept, or this one failed. Collective.
+  bool keep(const checkpoint::SaveInfo& info, const std::vector<const Array*>& arrays);
+  int64_t vote() const;       // this rank's contribution to the vote of a step (RunSaves)
+  void heard(int64_t votes);  // continues once all ranks have finished their part; collective then
+  // Removes its checkpoints, because the run returns to one on the disk. Collective.
+  void forget();
+  // After the last step: on several hosts removes the folder, because trainrun can only remove its own
+  // host's. Collective.
   void end();
 
  private:
   bool leads() const { return place_.local_rank == 0; }
   void learn_hosts();
   int64_t bytes_of_host(const std::vector<const Array*>& arrays) const;
-  int64_t bytes_of_all(const std::vector<const Array*>& arrays) const;  // once, of all ranks
+  // total over all ranks, each element once
+  int64_t bytes_of_all(const std::vector<const Array*>& arrays) const;
   void advance();
 
   const int64_t every_;
@@ -72,8 +74,8 @@ class MemoryTier {
   std::shared_ptr<checkpoint::SnapshotRoom> room_;
   std::shared_ptr<checkpoint::FolderLock> lock_;
   bool open_ = false, late_ = false;
-  int64_t newest_ = -1;  // the step of the newest that was made here
-  std::string told_;     // why the last one was not made
+  int64_t newest_ = -1;  // step of the newest one made here
+  std::string told_;     // the last reported failure
   std::unique_ptr<checkpoint::SaveInFlight> flight_;
 };
 

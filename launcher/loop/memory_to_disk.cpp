@@ -1,4 +1,4 @@
-// A copy, file by file.
+// Copies a checkpoint from memory to the disk, file by file.
 #include "launcher/loop/memory_to_disk.h"
 
 #include <algorithm>

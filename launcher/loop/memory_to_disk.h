@@ -1,4 +1,4 @@
-// The end of checkpoints in memory: what is newer than the disk's is kept there, and the memory is freed.
+// Ends the use of checkpoints in memory: saves one that is newer than the disk's, and frees the memory.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lockstep::launcher {
 
-// Copies the newest whole checkpoint of `memory`, where it is newer than all of `disk`, there, by the commit
-// protocol. Its step; -1 where there is none. UserError where it cannot be written: the older ones are whole.
+// Copies the newest intact checkpoint of `memory` to `disk` by the commit protocol if it is newer than all
+// there. Returns its step; -1 if none. UserError when it cannot be written; the older ones stay intact.
 int64_t memory_to_disk(const std::string& memory, const std::string& disk,
                        checkpoint::Storage& storage = checkpoint::any_storage());
 

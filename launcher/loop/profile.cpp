@@ -1,4 +1,4 @@
-// From what a step recorded to rows of spans.
+// Profile: turns a step's records into rows of spans.
 #include "launcher/loop/profile.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ void fill_ends(TracedStep& step) {
     entries = distributed::read_flight_log(recorder->path()).entries;
   for (auto& flight : step.flights) {
     if (flight.end) continue;
-    // Its line was opened right before the mark of its start.
+    // Its row was opened right before its start mark.
     for (const auto& entry : entries) {
       const double began = static_cast<double>(entry.start_ns) * 1e-9 - step.at;
       if (entry.end_ns && flight.label.starts_with(entry.label) && began <= flight.begin + 1e-6 &&

@@ -1,4 +1,4 @@
-// Load, run up to the step, say what came out.
+// Replay: loads a checkpoint, runs up to the step, and returns the results.
 #include "launcher/loop/replay.h"
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace lockstep::launcher {
 using namespace compiler;
 
 namespace {
-// Metrics of a step or an evaluation, as a row of metrics.jsonl has them.
+// Metrics of a step or an evaluation, in the format of metrics.jsonl.
 void add_metrics(ReplayResult::Values& to, const std::string& prefix,
                  const std::map<std::string, double>& metrics) {
   for (const auto& [name, value] : metrics)
@@ -58,7 +58,7 @@ class Replay {
       const auto rate = work_.rate(i);
       const StepResult result = step.run(fed);
       distributed::enter_pace(Pace::steps);
-      // As the run did; what it skipped, the step skips.
+      // Like the run, including skipped steps.
       if (guard_.judge(i, result).action == StepGuard::Action::rewind) {
         load(out);
         guard_.went_back(done, i);
@@ -86,7 +86,7 @@ class Replay {
     return out;
   }
 
-  // What the row of step i would say, and what follows its validation.
+  // The values of step i's row, and the effects of its validation.
   void after(int64_t i, const StepResult& result, Step* evaluation, ReplayResult::Values& to) {
     add_metrics(to, "", result.metrics);
     const bool on_the_way = config_.train.eval_every > 0 && i % config_.train.eval_every == 0;
@@ -98,8 +98,8 @@ class Replay {
     if (asked) add_metrics(to, "val_", validation);
   }
 
-  // The step that the loaded checkpoint is of; 0 with initial weights. A damaged checkpoint is named, and the
-  // next older one is taken.
+  // Loads a checkpoint and returns its step; 0 with initial weights. A damaged one is reported, and the next
+  // older one is tried.
   int64_t load(ReplayResult& out) {
     distributed::enter_pace(Pace::start);
     guard_.restore({});
@@ -131,7 +131,7 @@ class Replay {
   const RunHooks& hooks_;
   const ReplayTask& task_;
   StepGuard guard_;
-  bool due_ = false;  // the validation behind the step that was loaded
+  bool due_ = false;  // the validation after the loaded step is still due
 };
 }  // namespace
 

@@ -1,4 +1,4 @@
-// A file per rank, and a file of bytes.
+// Writes and reads replay tapes: a file per rank, and a file of bytes.
 #include "launcher/loop/replay_tape.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ KeepOfReplay keep_of_replay(const Json& json) {
 }
 
 namespace {
-// Of ranks that compute a micro-batch together, each a part of it, the first.
+// The first of the ranks that compute a micro-batch together.
 bool speaks(const LiveMesh& mesh) {
   const auto at = mesh.coordinate();
   for (int d = 0; d < mesh.words.ndim(); ++d)
@@ -60,7 +60,7 @@ bool speaks(const LiveMesh& mesh) {
 void keep_tensor(const KeepOfReplay& keep, int64_t step, Workload& work) {
   const std::vector<const Array*> one{&work.state().array(keep.tensor)};
   checkpoint::SaveInfo info{step, Json::object(), "", Json::object()};
-  info.allow_nonfinite = true;  // what parts two runs may be just that
+  info.allow_nonfinite = true;  // non-finite values may be the very difference
   checkpoint::save_checkpoint(keep.folder, info, one, work.mesh(), 0);
 }
 

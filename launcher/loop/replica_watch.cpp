@@ -1,4 +1,5 @@
-// One word per rank and step; tensors and ranks are named only where the words do not cancel.
+// ReplicaWatch: sends one word per rank and step; only if the words do not cancel does it search for the
+// tensors and ranks that differ.
 #include "launcher/loop/replica_watch.h"
 
 #include "compiler/runtime/replicas.h"

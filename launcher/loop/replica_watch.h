@@ -1,5 +1,5 @@
-// ReplicaWatch: compares what ranks hold alike, every so many steps and before each save. A difference is a
-// PeerError: the run goes on from its last checkpoint, which was made of replicas that were alike.
+// ReplicaWatch: compares the replicas of the state every few steps and before each save. A difference is a
+// PeerError: the run restarts from its last checkpoint, whose replicas were equal.
 #pragma once
 
 #include <vector>
@@ -12,14 +12,14 @@ namespace lockstep::launcher {
 class ReplicaWatch {
  public:
   ReplicaWatch(int64_t every, const LiveMesh& mesh) : every_(every), mesh_(mesh) {}
-  // Before a step: whether it makes checksums, and the word about the last ones, which rides with its vote.
+  // Before a step: whether the step computes checksums, and the word about the previous ones, which is sent
+  // with the step's vote.
   void ask(compiler::StepInput& input);
-  // After it. PeerError on all ranks when those of the step before differ.
+  // After the step. PeerError on all ranks when the checksums of the previous step differ.
   void hear(int64_t step, const compiler::StepResult& result, const compiler::Step& made);
-  // Compares what the step made, and, where `state`, the state as it is now. Collective. PeerError on all
-  // ranks.
+  // Compares the step's checksums and, with `state`, the current state. Collective. PeerError on all ranks.
   void compare(int64_t step, compiler::Step& made, bool state);
-  // The state as it is now, however seldom it is asked for otherwise (`every` may be 0). The same.
+  // Compares the current state, also if `every` is 0. Otherwise the same.
   void compare_now(int64_t step, compiler::Step& made);
 
  private:
@@ -29,7 +29,7 @@ class ReplicaWatch {
   int64_t every_;
   const LiveMesh& mesh_;
   std::vector<uint64_t> sums_;             // of step at_
-  int64_t word_ = 0, at_ = 0, alike_ = 0;  // alike_: the last step whose replicas were found alike
+  int64_t word_ = 0, at_ = 0, alike_ = 0;  // alike_: the last step whose replicas were found equal
 };
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// Saves begun, waited for, tried again.
+// RunSaves: begins saves, waits for them, and retries them.
 #include "launcher/loop/run_saves.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The loop of retries around a save.
+// Saving: retries a failed save.
 #include "launcher/loop/saving.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How much room there is, on the host and on the device.
+// Determines the free memory for snapshots, on the host and on the device.
 #include "launcher/loop/snapshot_room.h"
 
 #include "launcher/memory/host.h"
@@ -12,13 +12,13 @@ std::shared_ptr<SnapshotRoom> room_for_snapshots(Workload& work, const WorkerPla
   auto out = std::make_shared<SnapshotRoom>();
   out->has_room = [ranks = at.local_world_size](int64_t bytes) { return room_for_more(bytes, ranks); };
   if (device.addressable()) return out;
-  // What lives on the host is copied from there: on the device it would stay.
+  // Host arrays are copied on the host: a copy on the device would stay there.
   out->snapshot =
       Snapshot({&device, [&](const Array& of) {
                   Array& array = work.state().array(of.fqn);
                   return array.lives_on_host() ? array.data.data() : array.on(work.target().device());
                 }});
-  out->has_room = [&device](int64_t bytes) {  // a tenth is left to spare
+  out->has_room = [&device](int64_t bytes) {  // a tenth stays free
     return static_cast<double>(bytes) <= 0.9 * static_cast<double>(device.memory_info().free);
   };
   return out;

@@ -1,4 +1,4 @@
-// Where the state is copied for a save that is written beside the training.
+// The memory for a copy of the state during a background save.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace lockstep::launcher {
 
-// Where it lies: in the host's memory, or in the device's where that has room. The workload outlives it.
+// Chooses host memory, or device memory if that has room. The workload outlives it.
 std::shared_ptr<checkpoint::SnapshotRoom> room_for_snapshots(Workload& work, const WorkerPlace& at);
 
 }  // namespace lockstep::launcher

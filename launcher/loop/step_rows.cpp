@@ -1,4 +1,4 @@
-// A row's numbers, in their order.
+// StepRows: collects a row's numbers in order.
 #include "launcher/loop/step_rows.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using namespace compiler;
 bool every(int64_t period, int64_t i) { return period > 0 && i % period == 0; }
 
 namespace {
-// What is reported beside the loss: "accuracy", "val_accuracy".
+// Metrics reported in addition to the loss: "accuracy", "val_accuracy".
 void add_metrics(MetricsRow& row, const std::string& prefix, const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values)
     if (name != "loss" && name != "grad_norm" && name != "tokens" && !name.starts_with(kGradientNorm))
@@ -57,7 +57,7 @@ std::string StepRows::note(double seconds, const StepResult& result, const Step&
   return foretold_ ? foretold_->measured(seconds, result.exposed).value_or("") : "";
 }
 
-// The ranks' own work per step since the last row, in milliseconds: all wait for the slowest. Collective.
+// The ranks' own work per step since the last row, in milliseconds, without waits. Collective.
 void StepRows::add_work(MetricsRow& row) {
   Group& world = *work_.mesh().world;
   const int n = world.size();
@@ -73,7 +73,7 @@ void StepRows::add_work(MetricsRow& row) {
   row.add("busy_ms_max", static_cast<float>(all.back()));
 }
 
-// Of each parameter after the step, and of its gradient. Collective.
+// Norms of each parameter after the step, and of its gradient. Collective.
 void StepRows::add_norms(MetricsRow& row, const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values)
     if (name.starts_with(kGradientNorm)) row.add(name, static_cast<float>(value));
@@ -100,7 +100,7 @@ void StepRows::add_validation(MetricsRow& row, const std::map<std::string, doubl
   logs::info(str("step ", row.step(), ": validation loss ", number_text(loss), others));
 }
 
-// The state is another one where something follows the validation.
+// The state differs if the validation has effects on it.
 void StepRows::amend(int64_t i, const std::map<std::string, double>& validation) {
   MetricsRow more(i);
   add_validation(more, validation);
@@ -126,7 +126,7 @@ std::string StepRows::write(const FinishedStep& done, const Step& step) {
   add_work(row);
   row.add(str(work_.pace_unit(), "_per_s"),
           static_cast<float>(static_cast<double>(work_.read_in(done.result)) / done.seconds));
-  if (foretold_ && foretold_->median_s() > 0) {  // the first row after it was measured
+  if (foretold_ && foretold_->median_s() > 0) {  // the first row after the measurement
     if (foretold_->predicted_s() > 0)
       row.add("predicted_step_ms", static_cast<float>(foretold_->predicted_s() * 1e3));
     row.add("measured_step_ms", static_cast<float>(foretold_->median_s() * 1e3));

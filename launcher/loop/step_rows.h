@@ -1,5 +1,5 @@
-// StepRows: what a run tells of its steps: the rows of metrics.jsonl and of TensorBoard's files, and the
-// predicted time of a step beside the measured one.
+// StepRows: reports a run's steps: the rows of metrics.jsonl and of TensorBoard's files, and the predicted
+// next to the measured time of a step.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@
 
 namespace lockstep::launcher {
 
-// A step that is over.
-// Whether step i is one of each `period`; of a period of 0 none is.
+// A finished step.
+// Whether step i is a multiple of `period`; never for a period of 0.
 bool every(int64_t period, int64_t i);
 
 struct FinishedStep {
@@ -25,25 +25,25 @@ struct FinishedStep {
   double seconds = 0;
   std::optional<double> rate;  // the learning rate
   const compiler::StepResult& result;
-  const std::map<std::string, double>* validation = nullptr;  // what an evaluation after it measured
-  bool last = false;                                          // of the run, or of this start
-  int64_t passed_over = 0;                                    // steps of the run that were, so far
+  const std::map<std::string, double>* validation = nullptr;  // results of an evaluation after it
+  bool last = false;                                          // the last step of the run or of this start
+  int64_t passed_over = 0;                                    // skipped steps of the run so far
 };
 
 class StepRows {
  public:
-  // On rank 0 it opens the files of `run_dir`, whose rows after step `done` are removed; `again`: those of a
-  // start before this one by the same command (MetricsWriter). No further step: nothing is foretold.
+  // Rank 0 opens the files of `run_dir` and removes rows after step `done`; `again`: continues those of an
+  // earlier start by the same command (MetricsWriter). Without further steps there is no prediction.
   StepRows(const RunConfig& config, Workload& work, const std::string& run_dir, int64_t done,
            const compiler::Step& step, bool again);
-  // What the progress line tells beside the pace.
+  // Text of the progress line in addition to the speed.
   ProgressCosts costs() const;
-  // After a step of `seconds`: this rank's own work of it is what it did not wait for others. After the
-  // tenth: the line that tells prediction and measurement, on rank 0; else "".
+  // Called after a step of `seconds`; the rank's own work is the time without waits for others. After the
+  // tenth step returns the line with prediction and measurement on rank 0; else "".
   std::string note(double seconds, const compiler::StepResult& result, const compiler::Step& step);
-  // Whether the step has a row, on all ranks alike.
+  // Whether the step has a row; the same on all ranks.
   bool due(const FinishedStep& done) const;
-  // Writes it. Collective. Returns the state's hash, where the row has one: of the last step, and every
+  // Writes the row. Collective. Returns the state's hash if the row has one: for the last step, and every
   // log.hash_every steps.
   std::string write(const FinishedStep& done, const compiler::Step& step);
   // Whether the row of step i has one. On rank 0.
@@ -61,10 +61,10 @@ class StepRows {
   Workload& work_;
   double busy_s_ = 0;  // since the last row
   int64_t busy_steps_ = 0;
-  int64_t told_passed_ = 0;              // as the last row says
+  int64_t told_passed_ = 0;              // value in the last row
   std::unique_ptr<MetricsWriter> file_;  // on rank 0
   std::unique_ptr<EventWriter> events_;  // on rank 0, under log.tensorboard
-  std::unique_ptr<Foretold> foretold_;   // on rank 0, until its words are said
+  std::unique_ptr<Foretold> foretold_;   // on rank 0, until its line is printed
 };
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// The run of a workload: resume, loop, save.
+// TrainingLoop: resumes a workload, runs its steps, and saves.
 #include "launcher/loop/training_loop.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ TrainingLoop::Outcome TrainingLoop::run() {
   return steps(step, evaluation.get(), done);
 }
 
-// What a validation measures, by name.
+// The metrics of a validation, by name.
 std::vector<std::string> TrainingLoop::measured_by(const Step& evaluation) const {
   std::vector<std::string> out;
   for (const auto& metric : evaluation.program().metrics)
@@ -99,7 +99,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     replicas_.ask(fed);
     fed.vote += (regroup ? kRegroup : 0) + saves_.vote() + memory_.vote();
     inject_fault(place_, i, work_.state(), fed);
-    const auto rate = work_.rate(i);  // before the step, or a validation, changes a plateau
+    const auto rate = work_.rate(i);  // read before the step or a validation changes a plateau
     const StepResult result = step.run(fed);
     if (traced) profile.add(result, step);
     replicas_.hear(i, result, step);
@@ -108,13 +108,13 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     enter_pace(Pace::steps);
     int64_t stops = RunSaves::stops(result.votes), regroups = RunSaves::regroups(result.votes);
     bool asked_to_stop = stops + regroups > 0;
-    act(i, guard_.judge(i, result), step, fed);  // as train.on_nonfinite and train.on_spike say
+    act(i, guard_.judge(i, result), step, fed);  // according to train.on_nonfinite and train.on_spike
     go_on_saving(i, result, step, fed);
     look_for_corruption(i, step, fed, false);
     if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
     bool last = i == config_.train.steps || asked_to_stop;
     std::map<std::string, double> validation;
-    std::string broken;  // why no step follows a validation
+    std::string broken;  // why the run ends after a validation
     const bool validated = evaluation && is_validated(i, last),
                long_one = validated && is_long(seconds, step, *evaluation),
                left_out = long_one && asked_to_stop;
@@ -142,7 +142,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
     const bool kept = stops == 0 && regroups > 0 && i < config_.train.steps && !best_.over() &&
                       broken.empty() && keep_for_regroup(i, step, fed);
-    const bool as_before = saved && due_;  // the validation was broken off
+    const bool as_before = saved && due_;  // the validation was interrupted
     if (!as_before && ((last && !kept) || every(config_.checkpoint.every, i) || !broken.empty()))
       save(i, step, fed,
            {checkpoints(), config_.checkpoint.keep, last, !broken.empty(),
@@ -191,18 +191,18 @@ SaveInfo TrainingLoop::save_info(int64_t i, const Step& step) {
   return {i, work_.config(), step.certificate(), extra};
 }
 
-// Behind the best validation, which it counts as saved.
+// Called after the best validation, which then counts as saved.
 void TrainingLoop::keep_in_memory(int64_t i, Step& step, const StepInput& fed) {
   if (!memory_.due(i, saves_.in_flight(best_checkpoints()))) return;
   enter_pace(Pace::start);
   replicas_.compare(i, step, true);
-  look_for_corruption(i, step, fed, true);  // it may be kept on the disk, where the run fails
+  look_for_corruption(i, step, fed, true);  // it may end up on the disk if the run fails
   memory_.save(save_info(i, step), std::as_const(work_.state()).arrays());
   enter_pace(Pace::steps);
 }
 
-// Behind the last step of these ranks, where others go on at once: no file is written where memory takes the
-// state. What is still being written is finished, which it would not be by them.
+// After the last step of these ranks, when others continue at once: if memory takes the state, no file is
+// written. A save in flight is finished here, because the next ranks could not.
 bool TrainingLoop::keep_for_regroup(int64_t i, Step& step, const StepInput& fed) {
   if (!memory_.used()) return false;
   settle_saves();
@@ -218,26 +218,26 @@ void TrainingLoop::save(int64_t i, Step& step, const StepInput& fed, const SaveO
   auto write = [&] { saves_.save(order, save_info(i, step), std::as_const(work_.state()).arrays()); };
   try {
     write();
-  } catch (const NonFiniteError& error) {  // the update overflowed, though loss and norm did not
+  } catch (const NonFiniteError& error) {  // the update overflowed although loss and norm did not
     act(i, guard_.judge_state(error.what()), step, fed);
     write();
   }
 }
 
-// What is left of a save beside the training, where all ranks voted that their part of it is done.
+// Finishes a background save after all ranks voted that their part is done.
 void TrainingLoop::go_on_saving(int64_t i, const StepResult& result, Step& step, const StepInput& fed) {
   memory_.heard(result.votes);
   if (!saves_.in_flight()) return;
   enter_pace(Pace::start);
   try {
     saves_.heard(result.votes);
-  } catch (const NonFiniteError& error) {  // it was found on the way
+  } catch (const NonFiniteError& error) {  // found during the save
     act(i, guard_.judge_state(error.what()), step, fed);
   }
   enter_pace(Pace::steps);
 }
 
-// Before the run goes back or ends: what it goes back to, or is started from again, is the last save.
+// Before the run rewinds or ends: finishes the last save, from which it continues.
 void TrainingLoop::settle_saves() {
   enter_pace(Pace::start);
   auto tell = [this](const Error& error) { work_.rank() == 0 ? logs::warn(error.what()) : void(); };
@@ -248,8 +248,8 @@ void TrainingLoop::settle_saves() {
   }
 }
 
-// In a folder of its own, which holds the best one alone. What it holds of later steps was made before the
-// run went back behind them.
+// Saves to a separate folder that has only the best one. Later steps in it were made before the run rewound
+// past them.
 void TrainingLoop::save_best(int64_t i, Step& step, const StepInput& fed) {
   enter_pace(Pace::start);
   try {
@@ -263,8 +263,8 @@ void TrainingLoop::save_best(int64_t i, Step& step, const StepInput& fed) {
   save(i, step, fed, {best_checkpoints()});
 }
 
-// Behind step i, where it is due: on all ranks one micro-batch again. Nothing of a state that ranks may have
-// computed wrong is kept: what was compared before is, and is finished.
+// After step i, if due: all ranks recompute one micro-batch. A state that may be wrong is never saved; an
+// earlier save, whose state was checked, is finished.
 void TrainingLoop::look_for_corruption(int64_t i, Step& step, const StepInput& fed, bool save) {
   if (!corruption_.due(i, save)) return;
   const auto found = corruption_.look(i, step, fed, [&] {
@@ -280,14 +280,14 @@ void TrainingLoop::look_for_corruption(int64_t i, Step& step, const StepInput& f
   memory_.forget();
   try {
     settle_saves();
-  } catch (const Error& error) { logs::warn(error.what()); }  // what was found says more
+  } catch (const Error& error) { logs::warn(error.what()); }  // the finding is more informative
   throw CorruptionError(words, corruption_.wrong_ranks(*found, work_.target().device()));
 }
 
-// Does what the guard decided of step i, on all ranks alike; returns unless the run ends.
+// Carries out the guard's decision on step i, the same on all ranks; returns unless the run ends.
 void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const StepInput& fed) {
   using Action = StepGuard::Action;
-  // A search, or a checkpoint that is read. Another rank's memory may be what did it.
+  // A search for the value, or the load of a checkpoint. The fault may be on another rank.
   if (finding.action != Action::go_on) enter_pace(Pace::start), replicas_.compare(i, step, false);
   if (finding.action == Action::stop || finding.action == Action::rewind) settle_saves();
   FirstNonFinite first;
@@ -306,12 +306,12 @@ void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const 
   if (finding.action == Action::skip && work_.rank() == 0)
     logs::warn(str("step ", i, " is passed over: ", finding.words, "; its update was not made"));
   if (finding.action == Action::rewind) {
-    memory_.forget();  // of steps that are passed over
+    memory_.forget();  // drop those of skipped steps
     const auto loaded = load_latest(checkpoints(), work_.state().arrays(), work_.mesh());
     const int64_t from = loaded ? loaded->step : 0;
     if (!loaded) work_.start_state();
     restore(loaded ? loaded->extra : Json());
-    due_ = false;  // it was made
+    due_ = false;  // it was done before
     guard_.went_back(from, i);
     if (work_.rank() == 0)
       logs::warn(str("step ", i, ": ", finding.words, "; going on behind it from the state of ",
@@ -329,7 +329,7 @@ void TrainingLoop::restore(const Json& extra) {
   due_ = part(kValidationDue) == true;
 }
 
-// The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
+// The number of finished steps: from the newest checkpoint of the run, else 0 with initial weights.
 int64_t TrainingLoop::resume(Step& step, std::unique_ptr<Step>& evaluation) {
   work_.state().live_on(work_.target().device());
   const bool kept = memory_.find(work_.state().arrays());
@@ -340,7 +340,7 @@ int64_t TrainingLoop::resume(Step& step, std::unique_ptr<Step>& evaluation) {
   std::vector<std::string> folders{checkpoints()};
   if (kept) folders.push_back(memory_.folder());
   LeftOut left;
-  if (config_.load.partial) work_.start_state();  // what is left has these values
+  if (config_.load.partial) work_.start_state();  // tensors that are not loaded have these values
   const auto loaded = load_newest(folders, work_.state().arrays(), work_.mesh(), any_storage(),
                                   memory_.apart(), config_.load.partial ? &left : nullptr);
   if (!loaded && !config_.load.partial) work_.start_state();
@@ -349,8 +349,9 @@ int64_t TrainingLoop::resume(Step& step, std::unique_ptr<Step>& evaluation) {
   const bool from_memory = parent_folder(loaded->path) == memory_.folder();
   logs::info(str("resumed from ", from_memory ? "memory, " : "", loaded->path, " (step ", loaded->step,
                  ", state ", loaded->state_hash, ")"));
-  if (!CountedScalars(step.plan(), work_.state()).alike()) {  // tensors that joined the run count their own
-    evaluation.reset();                                       // updates; it lies in the step's memory
+  // tensors that joined the run later count their own
+  if (!CountedScalars(step.plan(), work_.state()).alike()) {
+    evaluation.reset();  // updates; its memory is part of the step's
     step = work_.compile_training();
     evaluation = work_.compile_evaluation(step);
   }

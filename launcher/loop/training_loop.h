@@ -1,5 +1,5 @@
-// TrainingLoop: the run around a workload: compiled, resumed, stepped, guarded, measured, reported, saved.
-// trainrun's worker and a program's train() are its clients.
+// TrainingLoop: runs a workload: compiles, resumes, steps, guards, measures, reports and saves. Used by
+// trainrun's worker and a program's train().
 #pragma once
 
 #include <functional>
@@ -22,35 +22,35 @@
 
 namespace lockstep::launcher {
 
-// What a rank asks of the process around it. Called on the rank's thread.
+// Callbacks from a rank to its process. Called on the rank's thread.
 struct RunHooks {
-  std::function<bool()> stop_requested;           // agreed between the ranks by the run
+  std::function<bool()> stop_requested;           // the run makes the ranks agree on it
   std::function<void(int64_t step)> report_step;  // `step` is about to run
   ProgressOutput progress;                        // of rank 0
-  std::string device;  // what open_device reads: train.device, but for ranks that share a process
-  // Tells the state's hash after the last step, on rank 0, when it is saved; empty: a line of the log.
+  std::string device;  // argument of open_device: train.device, except for ranks that share a process
+  // Reports the state's hash after the last step, on rank 0, once it is saved; empty: a log line.
   std::function<void(int64_t step, const std::string& hash)> report_state = {};
-  // Whether a stop is one behind which the run goes on at once, with other ranks; empty: never.
+  // Whether the run continues at once with other ranks after a stop; empty: never.
   std::function<bool()> regroup_requested = {};
-  // stop_requested of this rank, or of another one as far as this one can know without it. Asked often,
-  // between pieces of a validation; once true always true. Empty: stop_requested.
+  // stop_requested of this rank, or of another one if known without communication. Called often, between
+  // pieces of a validation; once true it stays true. Empty: stop_requested.
   std::function<bool()> stop_of_any_rank = {};
 };
 
-// In SaveInfo::extra, true: the validation behind the step is not made yet.
+// Key of SaveInfo::extra; true: the validation after the step is not done yet.
 inline constexpr const char* kValidationDue = "validation_due";
 
 class TrainingLoop {
  public:
-  // `config`: what of it belongs to no model and no data: batch, train, checkpoint, log, verify. `run_dir`:
-  // runs/NAME. All outlive the loop.
+  // `config`: only the sections batch, train, checkpoint, log and verify are used. `run_dir`: runs/NAME. All
+  // must outlive the loop.
   TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at, const RunHooks& hooks,
                std::string run_dir);
   // Collective over the state's mesh. UserError, PeerError, InternalError.
   struct Outcome {
-    bool stopped = false;    // on request, with steps left; the state is saved
-    int64_t step = 0;        // the last one that is done
-    std::string state_hash;  // after it; "": nothing was done
+    bool stopped = false;    // stopped on request before the last step; the state is saved
+    int64_t step = 0;        // the last finished one
+    std::string state_hash;  // after that step; "": no step was done
   };
   Outcome run();
 
@@ -72,7 +72,7 @@ class TrainingLoop {
   std::optional<Outcome> make_up(int64_t i, StepRows& rows, compiler::Step& step, compiler::Step& evaluation);
   std::string judge_validation(int64_t i, const std::map<std::string, double>& validation,
                                compiler::Step& evaluation);
-  enum class Stop { none, asked, regroup };  // regroup: trainrun goes on at once, with other ranks
+  enum class Stop { none, asked, regroup };  // regroup: trainrun continues at once with other ranks
   Outcome end(int64_t i, Stop stop, bool kept, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
   bool saved_before(bool last) const;
@@ -98,14 +98,14 @@ class TrainingLoop {
   const RunHooks& hooks_;
   const std::string dir_, kept_;  // of the run, and of its checkpoints
   std::shared_ptr<checkpoint::FolderLock> lock_;
-  std::string before_;  // where the run kept its checkpoints until now; on rank 0
+  std::string before_;  // the previous checkpoint folder; on rank 0
   StepGuard guard_;
   BestValidation best_;
   ReplicaWatch replicas_;
   CorruptionWatch corruption_;
   RunSaves saves_;
   MemoryTier memory_;
-  bool due_ = false;  // the validation behind the step that is done is not made yet
+  bool due_ = false;  // the validation after the last step is still due
 };
 
 }  // namespace lockstep::launcher

@@ -1,5 +1,5 @@
-// The validations of a run: which steps have one, and what follows them. One that a stop breaks off is due:
-// the checkpoint says so, and the next start makes it up before it goes on.
+// The validations of a run: which steps have one, and their effects. A validation interrupted by a stop is
+// marked as due in the checkpoint, and the next start makes it before it continues.
 #include <cmath>
 #include <utility>
 
@@ -14,8 +14,8 @@ namespace lockstep::launcher {
 using namespace compiler;
 using namespace distributed;
 
-// Where ranks are asked to stop within a validation that may be broken off, the sum of their votes, and
-// nothing is measured; else 0. Collective.
+// Runs a validation. If ranks are asked to stop during an interruptible one, returns the sum of their votes
+// without a measurement; else 0. Collective.
 int64_t TrainingLoop::validate(int64_t i, Step& evaluation, bool breakable,
                                std::map<std::string, double>& measured) {
   if (!breakable) {
@@ -25,7 +25,7 @@ int64_t TrainingLoop::validate(int64_t i, Step& evaluation, bool breakable,
   const auto& asked = hooks_.stop_of_any_rank ? hooks_.stop_of_any_rank : hooks_.stop_requested;
   bool gave_up = false;
   auto found = work_.evaluate(evaluation, i, [&] {
-    if (!gave_up && asked()) gave_up = true, enter_pace(Pace::start);  // others may still be at work
+    if (!gave_up && asked()) gave_up = true, enter_pace(Pace::start);  // other ranks may still be working
     return gave_up;
   });
   const bool regroup = hooks_.regroup_requested && hooks_.regroup_requested();
@@ -42,7 +42,8 @@ int64_t TrainingLoop::validate(int64_t i, Step& evaluation, bool breakable,
   return 0;
 }
 
-// What follows a validation, which is due no longer. Why the run ends behind it, or "". Collective.
+// Applies the effects of a validation, which is then no longer due. Returns why the run ends after it, or "".
+// Collective.
 std::string TrainingLoop::heed(int64_t i, const std::map<std::string, double>& validation, Step& step,
                                Step& evaluation, const StepInput& fed) {
   due_ = false;
@@ -52,8 +53,8 @@ std::string TrainingLoop::heed(int64_t i, const std::map<std::string, double>& v
   return broken;
 }
 
-// The validation of the step that the run goes on from. Returns where the run ends with it, or is stopped
-// before it is over. Collective.
+// Makes a due validation of the step that the run resumes from. Returns a result if the run ends with it or
+// is stopped during it. Collective.
 std::optional<TrainingLoop::Outcome> TrainingLoop::make_up(int64_t i, StepRows& rows, Step& step,
                                                            Step& evaluation) {
   logs::info(str("step ", i, ": its validation is made up: the run was stopped before it was over"));
@@ -65,7 +66,7 @@ std::optional<TrainingLoop::Outcome> TrainingLoop::make_up(int64_t i, StepRows& 
     broken = heed(i, validation, step, evaluation, fed);
     rows.amend(i, validation);
     if (i < config_.train.steps && !best_.over() && broken.empty())
-      return {};  // the first step is yet to come
+      return {};  // continue with the first step
   }
   const bool regroup = votes && RunSaves::stops(votes) == 0, kept = regroup && keep_for_regroup(i, step, fed);
   if (!kept) save(i, step, fed, {checkpoints(), config_.checkpoint.keep, true, !broken.empty()});
@@ -74,8 +75,8 @@ std::optional<TrainingLoop::Outcome> TrainingLoop::make_up(int64_t i, StepRows& 
   return end(i, !votes ? Stop::none : regroup ? Stop::regroup : Stop::asked, kept, work_.hash_state());
 }
 
-// A validation whose loss is not finite is of weights that are: its samples, or what is computed of them, are
-// not. It ends the run where train.on_nonfinite is stop; else it is told. Why the run ends, or "".
+// Handles a validation loss that is not finite. The weights are finite, so its samples or values computed
+// from them are not. Ends the run if train.on_nonfinite is stop, else warns. Returns why the run ends, or "".
 std::string TrainingLoop::judge_validation(int64_t i, const std::map<std::string, double>& validation,
                                            Step& evaluation) {
   const auto loss = static_cast<float>(validation.at("loss"));
@@ -96,8 +97,8 @@ std::string TrainingLoop::judge_validation(int64_t i, const std::map<std::string
   return "";
 }
 
-// Whether a validation takes so long, by the seconds of a step, that a stop breaks it off. Rank 0 decides.
-// Collective.
+// Whether a validation is so long, judged by the seconds of a step, that a stop may interrupt it. Rank 0
+// decides. Collective.
 bool TrainingLoop::is_long(double seconds, const Step& step, const Step& evaluation) {
   constexpr double kLong = 2;
   const double expected = seconds * static_cast<double>(evaluation.plan().micro_batches) /
@@ -105,19 +106,19 @@ bool TrainingLoop::is_long(double seconds, const Step& step, const Step& evaluat
   return !broadcast_text(*work_.mesh().world, expected > kLong ? "long" : "").empty();
 }
 
-// Whether the state is saved before a long validation: at the end always, and saved again with what the
-// validation says; on the way where a run that goes on from it misses nothing of that.
+// Whether the state is saved before a long validation. At the end of a run always, and again with the
+// validation's results; earlier only if a run resumed from it would lose nothing of these.
 bool TrainingLoop::saved_before(bool last) const {
   return last || (config_.checkpoint.every > 0 && !is_followed());
 }
 
-// Whether a run that misses a validation is another run.
+// Whether a missed validation changes the rest of the run.
 bool TrainingLoop::is_followed() const {
   return config_.train.patience > 0 || config_.checkpoint.best || work_.follows_validations();
 }
 
-// Of a checkpoint that says so: the command may be another one, and the run may have made the validation
-// before it was killed. Collective.
+// Whether a validation marked as due in a checkpoint is still needed: the command may have changed, or the
+// run may have made it before it was killed. Collective.
 bool TrainingLoop::is_still_due(int64_t i, const StepRows& rows) {
   if (i != config_.train.steps && !counts(i)) return false;
   const bool made = work_.rank() == 0 && !is_followed() && rows.validated(i);
@@ -128,8 +129,8 @@ bool TrainingLoop::is_validated(int64_t i, bool last) const {
   return last || every(config_.train.eval_every, i);
 }
 
-// A run that is longer, or is not stopped, has no validation at the end of this one but those of
-// train.eval_every; where that is 0, the one at the end is all there is.
+// A longer run would validate at this step only by train.eval_every; if that is 0, the validation at the end
+// is the only one.
 bool TrainingLoop::counts(int64_t i) const {
   return config_.train.eval_every > 0 ? every(config_.train.eval_every, i) : i == config_.train.steps;
 }

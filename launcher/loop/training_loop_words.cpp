@@ -1,4 +1,4 @@
-// What a run says before its first step, and why there is none behind its last.
+// Log lines before a run's first step, and the reason for its end.
 #include <cstdio>
 #include <filesystem>
 
@@ -20,7 +20,7 @@ bool is_same_place(const std::string& a, const std::string& b) {
   std::error_code none;
   return a == b || std::filesystem::equivalent(a, b, none);
 }
-// An object store is not asked: it may be gone, and with it the way there.
+// An object store is not queried: it may no longer be reachable.
 bool holds_some(const std::string& folder) {
   return any_storage().commit(folder) != Commit::rename || !list_checkpoints(folder).empty();
 }
@@ -55,9 +55,9 @@ void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
                  done ? "" : "; starting at step 1"));
 }
 
-// Where the run had its checkpoints elsewhere, its rows are of those: they are set aside, and not mixed with
-// those of this command. Rows of checkpoints that were moved go along. On rank 0, when it is known that the
-// run goes on: the file ckpt.at says so from here on.
+// Called on rank 0 once the run is sure to continue. If its checkpoints were elsewhere before, the old rows
+// belong to those and are set aside, unless the checkpoints were moved here. From here on the file ckpt.at
+// names the new place.
 void TrainingLoop::part_from_others(int64_t done) const {
   std::string aside;
   const bool moved = !is_same_place(before_, checkpoints()), others = moved && holds_some(before_);
@@ -76,7 +76,7 @@ void TrainingLoop::part_from_others(int64_t done) const {
                                 aside.empty() ? "" : "; the rows of the others are kept as " + aside)));
 }
 
-// Says why there is no step behind `i`.
+// Logs why the run ends after step `i`.
 TrainingLoop::Outcome TrainingLoop::end(int64_t i, Stop stop, bool kept, const std::string& hash) {
   if (config_.checkpoint.best && best_.step() > 0)
     logs::info(work_.in_words(

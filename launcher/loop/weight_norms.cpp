@@ -1,4 +1,4 @@
-// Sums of squares as integers, each element on one rank, added over all ranks at once.
+// Computes sums of squares as integers, each element on one rank, and adds them over all ranks at once.
 #include "launcher/loop/weight_norms.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Norms of the parameters of a state.
+// Computes the norms of a state's parameters.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace lockstep::launcher {
 
-// Of each parameter, in their order, {FQN, the square root of the sum of squares}: the sum is exact and
-// rounded once, so it is the same on any mesh. Collective over the state's mesh.
+// For each parameter in order, {FQN, square root of the sum of squares}. The sum is exact and rounded once,
+// so it is the same on any mesh. Collective over the state's mesh.
 std::vector<std::pair<std::string, float>> weight_norms(State& state);
 
 }  // namespace lockstep::launcher

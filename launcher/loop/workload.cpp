@@ -1,4 +1,4 @@
-// What every workload has by its state and device.
+// Workload: the functions shared by all workloads.
 #include "launcher/loop/workload.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::map<std::string, double> Workload::evaluate(compiler::Step& evaluation, int
 
 std::string Workload::hash_state() { return state_hash(std::as_const(state()).arrays(), mesh()); }
 
-// Of the optimizer at "optim", else of the first one that has one.
+// The rate of the optimizer at "optim", else of the first one that has a rate.
 std::optional<double> Workload::rate(int64_t i) {
   const auto scalars = state().scalars(i);
   auto found = scalars.find("optim.lr");

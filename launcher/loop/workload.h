@@ -1,5 +1,4 @@
-// Workload: what a training loop trains: the state, batches and steps of a config's model, or those of a
-// program of the user's own.
+// Workload: the state, batches and steps that a training loop runs, of a config's model or of a user program.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,7 @@
 
 namespace lockstep::launcher {
 
-// What is said to be collective is called on every rank of the state's mesh, in the same order.
+// Collective functions are called on every rank of the state's mesh, in the same order.
 class Workload {
  public:
   virtual ~Workload() = default;
@@ -25,64 +24,60 @@ class Workload {
   virtual std::string title() const = 0;  // "model gpt"
   virtual int threads() const = 0;        // of a rank
 
-  // Before anything is compiled: samples that would end the run at its last step, memory. Collective.
-  // UserError on every rank.
+  // Checks data and memory before anything is compiled, for faults that would otherwise end the run late.
+  // Collective. UserError on every rank.
   virtual void check() {}
   // Collective. UserError on every rank.
   virtual compiler::Step compile_training() = 0;
-  // Beside the training step, in whose memory it lies where that has room. Null: nothing is measured on the
-  // way.
+  // Compiles the evaluation, which uses the training step's memory if that has room. Null: no evaluation.
   virtual std::unique_ptr<compiler::Step> compile_evaluation(const compiler::Step& training) = 0;
 
   // Weights of step 0. Collective.
   virtual void start_state() = 0;
-  // Where DIR/ckpt holds nothing but weights that a tool put there: starts from them. False elsewhere.
-  // Collective.
+  // If DIR/ckpt has only weights written by a tool, starts from them; else returns false. Collective.
   virtual bool start_from_import(const std::string& /*checkpoints*/) { return false; }
-  // The same of one step folder: starts from the weights that a tool put there, where no step was computed of
-  // it. Collective.
+  // The same for one step folder that a tool wrote and from which no step was computed. Collective.
   virtual bool start_from_weights(const std::string& /*step_dir*/) { return false; }
-  // Says what is not as it was when the loaded checkpoint was made. UserError on all ranks alike where the
-  // run cannot go on from it.
+  // Logs differences from the time of the loaded checkpoint. UserError on all ranks when the run cannot
+  // continue from it.
   virtual void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) = 0;
-  // Of the checkpoint of step i: SaveInfo::config, and the start of SaveInfo::extra.
+  // For the checkpoint of step i: SaveInfo::config, and the first entries of SaveInfo::extra.
   virtual Json config() const = 0;
   virtual Json remembered(int64_t i) = 0;
-  // Writes into the run's folder what the run was asked for. On rank 0.
+  // Writes the run's request into its folder. On rank 0.
   virtual void describe(const std::string& /*run_dir*/) {}
 
-  // The batch of step i, and of i + 1 where `more` says that it follows. `vote` counts towards a stop.
+  // The batch of step i; with `more`, also prepares that of i + 1. `vote` is this rank's vote for a stop.
   virtual compiler::StepInput input(int64_t i, bool more, bool vote) = 0;
-  // The samples that are not trained on, behind step i.
+  // The validation samples after step i.
   virtual compiler::StepInput evaluation_input(int64_t i) = 0;
-  // Their loss and metrics, with the weights after step i; "perplexity" where that has a meaning. Collective.
-  // `give_up` as in StepInput: where it was true there is no result.
+  // Their loss and metrics with the weights after step i; "perplexity" if meaningful. Collective. `give_up`
+  // as in StepInput: nullopt if it returned true.
   std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i,
                                          std::function<bool()> give_up = {});
-  // Behind an evaluation, on every rank alike: what follows it, as a learning rate may. The state that is
-  // saved is the one after it.
+  // Called after an evaluation on every rank: applies its effects, for example on the learning rate, before
+  // the state is saved.
   virtual void measured(int64_t /*i*/, const std::map<std::string, double>& /*validation*/) {}
-  // Whether that changes what a step computes.
+  // Whether these effects change later steps.
   virtual bool follows_validations() const { return false; }
-  // The learning rate of step i, with a plateau's factor as the state has it now; nothing where no optimizer
-  // has one.
+  // The learning rate of step i, with the state's current plateau factor; nullopt if no optimizer has one.
   std::optional<double> rate(int64_t i);
-  // "tokens" or "samples": what pace is counted in; of all ranks in a step, as it was, and as it will be.
+  // The unit of speed, "tokens" or "samples"; and its count per step over all ranks, past and future.
   virtual std::string_view pace_unit() const = 0;
   virtual int64_t read_in(const compiler::StepResult& step) const = 0;
   virtual int64_t planned_units() const = 0;
-  // A sentence that names keys of a config, in the words of the one who reads it.
+  // Rewords a sentence with config keys for this workload's user.
   virtual std::string in_words(const std::string& text) const { return text; }
-  virtual bool perplexity() const { return false; }  // e^loss has a meaning
-  // Beside the loss in the progress line: "accuracy 0.5", or nothing. Norms of gradients are rows of
-  // metrics.jsonl alone.
+  virtual bool perplexity() const { return false; }  // whether e^loss is meaningful
+  // Text after the loss in the progress line: "accuracy 0.5", or nothing. Gradient norms appear only in
+  // metrics.jsonl.
   static std::string shown(const compiler::StepResult& step);
 
   const LiveMesh& mesh() { return state().mesh(); }
   int rank() { return mesh().world->rank(); }
-  // Of the whole state, equal on any layout. Collective.
+  // Hash of the whole state, the same for any layout. Collective.
   std::string hash_state();
-  // Bytes of the device, of all who use it; on the CPU of this process.
+  // Bytes used on the device by all processes; on the CPU, by this process.
   int64_t memory_in_use() const;
 };
 

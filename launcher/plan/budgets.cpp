@@ -1,4 +1,4 @@
-// Budgets between the arenas of none and of full, and their table.
+// Chooses budgets between the arenas of "none" and "full", and prints their table.
 #include "launcher/plan/budgets.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace lockstep::launcher {
 
 namespace {
-constexpr int64_t kBetween = 4;  // rows between both ends
-constexpr size_t kLeft = 5;      // columns of words, from here on
+constexpr int64_t kBetween = 4;  // rows between the two ends
+constexpr size_t kLeft = 5;      // first left-aligned column
 
 std::string percent(double share) {
   char text[32];
@@ -30,7 +30,7 @@ std::vector<PlanBudget> plan_budgets(const PlanWords& planned) {
   std::vector<std::string> words;
   for (int64_t i = 1; i <= kBetween; ++i) {
     const std::string word = budget_word(most - saved * i / (kBetween + 1));
-    if (word == budget_word(least.arena)) break;  // rounding would ask for less than there is
+    if (word == budget_word(least.arena)) break;  // rounding would request less than the minimum
     words.push_back(word);
   }
   for (const PlanBudget& next : planned(words))

@@ -1,4 +1,4 @@
-// The roofline of the run's own device, and the median of its first steps.
+// Foretold: predicts with the device's roofline, and measures the median of the first steps.
 #include "launcher/plan/foretold.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ Foretold::Foretold(const RunConfig& config, const StepUnits& units, const LiveMe
     return;
   }
   compiler::StepPlan paper = plan;
-  paper.kernels = nullptr;  // measured, not run
+  paper.kernels = nullptr;  // not run here, only predicted
   prediction_ =
       predict(config, units, mesh.words, PaperStep(std::move(paper), mesh), roofline_stored_here(word));
   if (!(prediction_.step_s > 0)) none_ = "the reference backend has no calls whose time could be foretold";

@@ -1,5 +1,4 @@
-// Foretold: a run's predicted step time beside its measured one, said once, after the tenth step of a
-// process.
+// Foretold: compares a run's predicted and measured step time, once, after the tenth step of a process.
 #pragma once
 
 #include <map>
@@ -14,16 +13,16 @@ namespace lockstep::launcher {
 class Foretold {
  public:
   static constexpr size_t kSteps = 10;
-  // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without
-  // calls, have no prediction.
-  // `units`: as units_of_step gives them.
+  // Does not plan again or allocate on a device. There is no prediction for a device without a roofline or a
+  // step without calls.
+  // `units`: from units_of_step.
   Foretold(const RunConfig& config, const StepUnits& units, const LiveMesh& mesh,
            const compiler::StepPlan& plan, const Device& device);
-  // Seconds of one step, and of them those in which its work stood still for collectives, per mesh dim. At
-  // the tenth: the line to print, with the median of the steps from the third on (the first two load
-  // libraries and capture); else nothing.
+  // Adds a step's seconds, and its exposed seconds per mesh dim (computation stalled for collectives). At the
+  // tenth step returns the line to print, with the median from the third step on (the first two load
+  // libraries and capture); else "".
   std::optional<std::string> measured(double seconds, const std::map<std::string, double>& exposed = {});
-  // Once measured: both, in seconds; 0 where there is no prediction.
+  // Both in seconds, once measured; 0 without a prediction.
   const Prediction& prediction() const { return prediction_; }
   double predicted_s() const { return prediction_.step_s; }
   double median_s() const { return median_; }

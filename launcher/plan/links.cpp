@@ -1,4 +1,4 @@
-// Members of groups, counted by node.
+// Links: counts the members of groups by node.
 #include "launcher/plan/links.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rows and sums over a step's timeline.
+// Prediction: rows and sums over a step's timeline.
 #include "launcher/plan/predict.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<TrafficRow> traffic_of(const Timeline& timeline, const Mesh& mesh,
   }
   for (const auto& flight : timeline.flights) {
     TrafficRow& row = rows[row_of[flight.route]];
-    // What goes across hosts is the second half of what went inside them.
+    // The exchange across hosts is the second half of the one within hosts.
     row.count += !flight.goes_on && timeline.routes[flight.route].along != "across_hosts";
     row.bytes += flight.start < 0 ? flight.sent : sent[flight.start];
     row.seconds += flight.end - flight.begin;
@@ -39,7 +39,7 @@ std::vector<TrafficRow> traffic_of(const Timeline& timeline, const Mesh& mesh,
 }
 TimeShares shares_of(const StepProgram& program, const Timeline& timeline, const std::string& precision,
                      const Roofline& roofline) {
-  // Per block: what the calls before each one take, and all.
+  // Per block: the accumulated time before each call, and in total.
   std::vector<std::vector<TimeShares>> until;
   for (const ProgramBlock& block : program.blocks) {
     auto& sums = until.emplace_back(1);

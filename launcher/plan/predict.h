@@ -1,4 +1,4 @@
-// The step time that a roofline predicts for a planned step, and what of its communication is exposed.
+// Predicts the time of a planned step from a roofline, and how much of its communication is exposed.
 #pragma once
 
 #include <string>
@@ -16,25 +16,25 @@ struct TrafficRow {
   std::string op;    // "all_gather", "lane_exchange", ...
   int64_t count = 0;
   int64_t bytes = 0;     // that the rank sends
-  double seconds = 0;    // under way, by the roofline's links
-  double exposed_s = 0;  // of these: while nothing is computed
+  double seconds = 0;    // transfer time by the roofline's links
+  double exposed_s = 0;  // of these: while nothing computes
 };
 
-// What a step takes its time for, seconds; together the step.
+// The parts of a step's time in seconds; they add up to the step.
 struct TimeShares {
   double arithmetic = 0, memory = 0, launches = 0, exposed = 0;
 };
 
 struct Prediction {
   std::string roofline, measured_on;
-  bool beyond_node = false;  // more ranks than the node that the figures were measured on: what crosses nodes
-                             // is not from a measurement
+  bool beyond_node = false;   // more ranks than the measured node has: figures for traffic between nodes are
+                              // not measured
   int64_t micro_batches = 0;  // of the fullest rank
   double body_s = 0;  // one micro-batch, forward and backward, and its addition to the sums; on average
-  double once_s = 0;  // counts, what is computed of weights alone, sums over lanes, update
+  double once_s = 0;  // counts, work on weights only, sums over lanes, update
   std::vector<TrafficRow> traffic;
   double exposed_s = 0;         // of all collectives and copies
-  double copies_s = 0;          // of these, of copies between host and device
+  double copies_s = 0;          // of these: copies between host and device
   double step_s = 0;            // micro_batches * body_s + once_s + exposed_s
   std::string unit = "tokens";  // or "samples": see tasks::pace_unit
   double units_per_s = 0;       // of all ranks

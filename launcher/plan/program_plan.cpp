@@ -1,4 +1,4 @@
-// From a traced step to the words of trainrun plan.
+// Turns a traced step into the output of trainrun plan.
 #include "launcher/plan/program_plan.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The plan of a program's step, which no config tells.
+// Plans a program's step, for which there is no config.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace lockstep::launcher {
 
-// What a step's plan says of the config that it would have: batch, mesh, precision.
+// The config that a step's plan implies: batch, mesh, precision.
 RunConfig config_of_plan(const compiler::StepPlan& plan, const State& state, const std::string& name);
 
-// The mesh of a plan, on paper: for `request.nproc` ranks, on hosts as the roofline has them.
+// The mesh of a plan without processes: for `request.nproc` ranks on hosts of the roofline's size.
 LiveMesh mesh_of_plan(const PlanRequest& request, const Mesh& words, const FoundTarget& found);
 
 struct ProgramPlan {
-  std::string text;     // of `request.graph`: a StepGraph as JSON (step_graph.h)
+  std::string text;     // for `request.graph`: a StepGraph as JSON (step_graph.h)
   std::string refused;  // why a rank does not fit; else empty
 };
-// `evaluation`: beside the step in memory; null: none. UserError where `request.rank` is none of the ranks.
+// `evaluation`: in memory together with the step; null: none. UserError when `request.rank` does not exist.
 ProgramPlan plan_program(const PlanRequest& request, const compiler::StepPlan& plan,
                          const compiler::StepPlan* evaluation, const State& state, const FoundTarget& found);
 

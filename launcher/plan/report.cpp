@@ -1,4 +1,4 @@
-// From a planned run to its report.
+// Builds the report of a planned run.
 #include "launcher/plan/report.h"
 
 #include "launcher/machine/hosts.h"
@@ -45,7 +45,8 @@ bool alike(const PlanTensors& a, const PlanTensors& b) {
   return a.role == b.role && a.type == b.type && a.placements == b.placements && a.bytes == b.bytes;
 }
 
-// What verify.recompute_every costs: a micro-batch beside those of so many steps of the fullest rank.
+// The cost of verify.recompute_every: one micro-batch relative to those of that many steps on the fullest
+// rank.
 std::string recomputation_words(const RunConfig& config, const LanePlan& lanes) {
   const int64_t every = config.verify.recompute_every;
   if (every == 0) return "";
@@ -62,7 +63,7 @@ std::string recomputation_words(const RunConfig& config, const LanePlan& lanes) 
 std::vector<PlanTensors> tensor_rows(const State& state) {
   const Mesh& mesh = state.mesh().words;
   std::vector<PlanTensors> rows;
-  std::map<std::string, size_t> index;  // of everything that a row shares
+  std::map<std::string, size_t> index;  // by everything that a row's tensors share
   for (const auto& spec : state.specs()) {
     const Layout layout = state.layout(spec.fqn);
     PlanTensors row{
@@ -140,7 +141,7 @@ void add_memory(PlanReport& report, const RunConfig& config, const FoundTarget& 
   Device& device = found.target.device();
   report.missing = found.missing;
   report.on_device = !device.addressable() || device_choice(config.train.device).kind == "cuda";
-  // A GPU that is here has the memory that it has, unless the words say otherwise.
+  // A present GPU's own memory is used, unless the roofline was named explicitly.
   report.available = memory ? memory : device.kind() == "cuda" ? device.memory_info().total : 0;
   report.needs = needs;
   if (report.on_device || memory) return;
@@ -162,8 +163,8 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
 }
 
 namespace {
-// Gradients and moments that the tail gathers because an update reads them whole: what the ranks split by
-// rows and no op but the next gather, or the state, reads is a new weight.
+// Gradients and moments that the tail gathers because an update reads them whole. Excludes new weights:
+// values split by rows that only the next gather or the state reads.
 std::string whole_updates(const Graph& graph, const Phases& phases) {
   const auto readers = users_of(graph);
   int64_t tensors = 0, bytes = 0;
@@ -177,7 +178,7 @@ std::string whole_updates(const Graph& graph, const Phases& phases) {
     if (start.op != ops::all_gather_start && !model) continue;
     if (graph.mesh.size(start.attrs.word("mesh_dim")) == 1) continue;
     for (ValueId v : wait.outputs) {
-      if (numel(graph[v].shape) == 1) continue;  // the loss, which one rank has
+      if (numel(graph[v].shape) == 1) continue;  // the loss, on one rank
       const auto& of = readers[v];
       if (std::none_of(of.begin(), of.end(),
                        [&](NodeId n) { return graph.node(n).op != ops::all_gather_start; }))

@@ -1,4 +1,4 @@
-// PlanReport: everything that trainrun plan says of a run, as data; printed as text or as JSON.
+// PlanReport: the data of trainrun plan for a run; printed as text or as JSON.
 #pragma once
 
 #include <optional>
@@ -12,79 +12,79 @@
 
 namespace lockstep::launcher {
 
-// Tensors of the state that differ in numbers of their names alone.
+// Tensors of the state whose names differ only in numbers.
 struct PlanTensors {
   std::string
       name;  // "blocks.*.attn.qkv.weight"; moments: "optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq}"
   std::string role;        // "weights", "moments", "other state"
   std::string type;        // "f32[1152,384]"
-  std::string placements;  // "tp: Shard(0,groups=3), dp_shard: Shard(0)" over mesh dims of more than one
-                           // rank; "" where each rank has it whole
+  std::string placements;  // "tp: Shard(0,groups=3), dp_shard: Shard(0)" over mesh dims with more than one
+                           // rank; "" if each rank has all of it
   int64_t count = 0;       // how many
   int64_t bytes = 0;       // of one, on the fullest rank
 };
 
-struct PlanUse {                // of the slots for micro-batches on some number of data ranks
+struct PlanUse {                // use of the micro-batch slots for a number of data ranks
   int64_t ranks = 0, most = 0;  // micro-batches of the fullest rank
   double used = 0;              // share of the slots
 };
 
 struct PlanReport {
   std::string name;
-  std::string data;  // what is there of what the run will read, in words; a plan reads none
+  std::string data;  // text about the existing data files; a plan does not read them
   int64_t ranks = 1;
   Mesh mesh;
-  int64_t parameters = 0, frozen = 0;  // elements; frozen: of them, not trained
+  int64_t parameters = 0, frozen = 0;  // elements; frozen: the part that is not trained
   int64_t state_bytes_once = 0;        // fp32, all ranks together
   double flops = 0;                    // contractions and attention of a step, all ranks together
   std::string unit = "tokens";         // or "samples"
   int64_t units = 0;                   // of a step
   std::vector<PlanTensors> tensors;
-  std::string whole_on_tp;  // the parameters that tp does not split, in words; "" where it splits all, or is
-                            // not there
+  std::string whole_on_tp;  // text about parameters that tp does not split; "" if it splits all, or without
+                            // tp
 
   // Bytes of the fullest rank, exact.
   int64_t state = 0, arena = 0, reduction = 0;
-  std::vector<MemoryPart> regions;  // of the arena, then of the reduction
+  std::vector<MemoryPart> regions;  // parts of the arena, then of the reduction
 
-  // Of the fullest rank's device, or of its host on the CPU: exact parts and bounds. `available` 0: not
-  // known.
+  // Memory on the fullest rank's device, or its host for the CPU: exact parts and bounds. `available` 0:
+  // unknown.
   MemoryNeeds needs;
   int64_t available = 0;
-  int64_t capacity = 0;    // of the roofline's device, where `available` is not known; 0: not known either
+  int64_t capacity = 0;    // of the roofline's device, if `available` is unknown; 0: also unknown
   bool on_device = false;  // not the host's own memory
-  // Of the host that plans, on the CPU: its memory, and how many of these ranks would be on it, and what says
-  // so where they are not all; source "": not asked.
+  // For the CPU: the memory of this host, the number of these ranks on it, and what limits that number;
+  // source "": not requested.
   HostMemory host;
   int64_t host_ranks = 0;
   std::string host_by;
   std::string ranks_of_host() const;  // "2 ranks", "64 of the 1024 ranks"
   std::string host_ranks_by() const;  // "", " (64 a host, by mesh.ranks_per_node)"
   std::string missing;                // why the plan was made without the device; else empty
-  std::optional<Fit> nearest;         // where it does not fit
-  bool sought = true;                 // it was looked for
+  std::optional<Fit> nearest;         // set if it does not fit
+  bool sought = true;                 // whether it was searched for
   bool fits() const { return available <= 0 || needs.total() <= available; }
 
   int64_t micro_batches = 0, micro = 0, lanes = 0, data_ranks = 1;
-  int64_t buckets = 0, bucket_bytes = 0;  // of gradients, where they travel; bytes: the aim
-  std::string hosts;  // how an exchange goes over hosts, in words; "" where all ranks exchange with all
-  std::string
-      gathers;  // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
-  bool stands_in = false;      // workspaces of products are the device's bound, not the CPU's
-  int64_t together = 0;        // micro-batches that run as one on the rank that is planned; 0: not asked for
-  int64_t tp_pieces = 1;       // of forward products on tp, which travel beside each other; 1: whole
-  std::string whole_updates;   // what is gathered for updates that read whole tensors, in words; "" for none
-  std::string recomputations;  // of micro-batches, against silent corruption, in words; "" without them
-  std::string idle;           // ranks without a micro-batch, and what gives them work; "" where all have some
+  int64_t buckets = 0, bucket_bytes = 0;  // of gradients, if they are sent; bytes: the target size
+  std::string hosts;       // text about the exchange over hosts; "" if all ranks exchange directly
+  std::string gathers;     // text about when ZeRO 3 gathers weights; "" if nothing is gathered for the body
+  bool stands_in = false;  // workspaces of products are the device's bound, not the CPU's
+  int64_t together = 0;    // micro-batches that run as one on the planned rank; 0: not requested
+  int64_t tp_pieces = 1;   // pieces of forward products on tp, whose transfers overlap; 1: whole
+  std::string whole_updates;  // text about gathers for updates that read whole tensors; "" for none
+  // text about recomputed micro-batches (silent corruption check); "" without them
+  std::string recomputations;
+  std::string idle;           // text about ranks without a micro-batch, and the remedy; "" if all have one
   std::vector<PlanUse> uses;  // this number of data ranks and neighbouring ones
-  int64_t advised_micro = 0;  // of at least 4 micro-batches per rank; 0: no advice
-  bool one_round = false;     // each rank has one micro-batch, whose gradients travel as they are
+  int64_t advised_micro = 0;  // with at least 4 micro-batches per rank; 0: no advice
+  bool one_round = false;     // each rank has one micro-batch, whose gradients are sent directly
   Prediction prediction;
-  bool predicted = false;     // there is a roofline, and calls to predict
-  std::string no_prediction;  // else why not
-  std::string recomputed;  // what backward recomputes under compile.memory_budget, in words; "" without one
-  std::string offloaded;   // what waits on the host under compile.offload_activations; "" without it
-  std::vector<PlanBudget> budgets;  // where they were asked for, else empty
+  bool predicted = false;     // a roofline and calls to predict exist
+  std::string no_prediction;  // else the reason
+  std::string recomputed;     // text about recomputation under compile.memory_budget; "" without one
+  std::string offloaded;      // text about values offloaded by compile.offload_activations; "" without it
+  std::vector<PlanBudget> budgets;  // if requested, else empty
   bool invariant = true;
   std::string certificate;
 };
@@ -93,15 +93,15 @@ struct PlanReport {
 // for the reason `why`.
 PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline,
                        const std::string& why = "");
-// The same of a step that no config tells: of `config` only what belongs to no model and no data.
+// The same for a step without a config: uses only the parts of `config` outside of model and data.
 PlanReport make_report(const RunConfig& config, const StepUnits& units, const State& state,
                        const PaperStep& step, const Roofline* roofline, const std::string& why);
-// The roofline of a plan: the one that is asked for, else that of the device, or of the kind of device that
-// train.device names; "" where none is known.
+// The roofline of a plan: the requested one, else that of the device, or of the kind of device in
+// train.device; "" if unknown.
 std::string roofline_word(const std::string& asked, const std::string& train_device,
                           const FoundTarget& found);
-std::string no_roofline(const FoundTarget& found);  // why there is none, and the way out
-// What a rank needs, and what its device or this host has: `memory` bytes, or for 0 what is known of it.
+std::string no_roofline(const FoundTarget& found);  // why there is no roofline, and the way out
+// A rank's needs, and the memory of its device or this host: `memory` bytes, or for 0 the known amount.
 void add_memory(PlanReport& report, const RunConfig& config, const FoundTarget& found,
                 const MemoryNeeds& needs, int64_t memory);
 // Grouped rows of a state: weights, then moments, then the rest, in order of recording.
@@ -111,14 +111,14 @@ std::vector<PlanTensors> tensor_rows(const State& state);
 std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks,
                              bool splits_gradients = false, bool invariant = true);
 
-// Idle ranks, where there are any, then eight lines: whether it fits, memory, time, pace, what limits.
+// Idle ranks, if any, then eight lines: fit, memory, time, speed, limits.
 std::string plan_screen(const PlanReport& report);
-// Those, and sections of short tables.
+// The same, and sections of short tables.
 std::string ranks_text(int64_t ranks);  // "1 rank", "8 ranks"
 std::string plan_text(const PlanReport& report);
 
-// The same as JSON, one object; keys stay as they are, new ones may come. All bytes and counts are integers,
-// all times seconds.
+// The same as one JSON object. Keys are stable; new ones may be added. All bytes and counts are integers, all
+// times seconds.
 //   name, ranks, mesh {shape [], dim_names []}
 //   model {parameters, trained, state_bytes}
 //   tensors [{name, role, type, placements, count, bytes}]; bytes: of one, on the fullest rank

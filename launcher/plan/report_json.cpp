@@ -17,7 +17,7 @@ Json tensors_json(const PlanReport& r) {
   return out;
 }
 
-// null where the device's needs are not known.
+// null if the device's needs are unknown.
 Json device_json(const PlanReport& r) {
   if (r.needs.parts.empty()) return nullptr;
   Json out;

@@ -37,7 +37,7 @@ std::string grouped(int64_t n) {
   return out;
 }
 
-// Of what is known: the device's memory, this host's, or what the roofline says of such a device.
+// Chooses the known memory: the device's, this host's, or that of the roofline's device.
 std::string fits_line(const PlanReport& r) {
   if (r.available > 0 && !r.fits()) {
     const std::string no =

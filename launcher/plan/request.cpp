@@ -1,4 +1,4 @@
-// A request as one line of JSON.
+// PlanRequest: prints and parses a request as one line of JSON.
 #include "launcher/plan/request.h"
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// A step's timeline, drawn.
+// StepGraph: draws a step's timeline.
 #include "launcher/plan/step_graph.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// StepGraph: the picture of a rank's step, and a sentence on it.
+// StepGraph: the picture of a rank's step, and a sentence about it.
 #pragma once
 
 #include <string>
@@ -20,13 +20,13 @@ struct DrawnStep {
   int64_t rank;
   const std::string& precision;
 };
-// `program`: of that rank. UserError for the reference backend, which has no calls to foretell.
+// `program`: of that rank. UserError for the reference backend, which has no calls to predict.
 StepGraph draw_step(const DrawnStep& drawn, const compiler::StepProgram& program, const Roofline& roofline);
 
 Json to_json(const StepGraph& graph);
 StepGraph step_graph(const std::string& json);
 
-// Replaces the file. UserError where it cannot be written.
+// Replaces the file. UserError when it cannot be written.
 void write_graph(const std::string& path, const StepGraph& graph);
 
 }  // namespace lockstep::launcher

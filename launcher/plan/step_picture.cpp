@@ -1,4 +1,4 @@
-// Rows of bars: what the instructions of a timeline are, by colour and by words.
+// Draws rows of bars: the instructions of a timeline by colour and label.
 #include "launcher/plan/step_picture.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr double kWidth = 1600, kLeft = 190, kRight = 30;
 constexpr double kRow = 30, kGap = 6, kSmall = 11, kCell = 2;  // pixels
 constexpr std::string_view kWait = "#d1242f", kGrid = "#eaeef2", kQuiet = "#57606a", kInk = "#24292f";
 
-// What bars mean, in the order of the legend.
+// The kinds of bars, in the order of the legend.
 struct Meaning {
   std::string_view fill, words;
 };
@@ -70,7 +70,7 @@ std::string number_in(const std::string& name) {
 struct Bar {
   double begin = 0, end = 0;
   std::string_view fill;
-  std::string title, label, brief;  // label: inside the bar, where it has the room; else brief
+  std::string title, label, brief;  // label: inside the bar if it fits; else brief
   std::string_view ink = kInk;
 };
 using Bars = std::vector<Bar>;
@@ -79,7 +79,7 @@ struct Row {
   std::string name;
   double height = kRow;
   Bars bars, marks;       // marks: along the lower edge
-  bool numbered = false;  // bars are labelled by their numbers, every so many where there are many
+  bool numbered = false;  // bars are labelled by number; every n-th if there are many
 };
 
 // The rows of a step.
@@ -97,7 +97,7 @@ class Rows {
     for (const auto& flight : timeline.flights) add_flight(flight);
   }
   std::vector<Row> take() { return std::move(rows_); }
-  // Where the last micro-batch begins, and where it ends.
+  // Begin and end of the last micro-batch.
   double last_begin() const { return last_begin_; }
   double body_end() const { return body_end_; }
 
@@ -129,7 +129,7 @@ class Rows {
     if (cut > work.first) compute(work.begin, at, kForward, str(kForward.words, of));
     if (cut < work.last) compute(at, work.end, kBackward, str(kBackward.words, of));
   }
-  // What is the same and follows without a pause is one bar.
+  // Equal neighbours without a gap are merged into one bar.
   void compute(double begin, double end, const Meaning& meaning, const std::string& what) {
     Bars& bars = rows_[1].bars;
     const bool goes_on = !bars.empty() && what_ == what && bars.back().end >= begin;
@@ -189,14 +189,14 @@ class Rows {
   int first_backward_;
   std::vector<Row> rows_;
   std::map<std::string, size_t> row_of_;
-  std::string what_;  // of the newest bar of what is computed
+  std::string what_;  // kind of the newest computation bar
   int last_micro_batch_ = -2;
   double last_begin_ = 0, body_end_ = 0;
-  int64_t sent_ = 0;  // of the bar that grows
+  int64_t sent_ = 0;  // bytes of the growing bar
   double exposed_ = 0;
 };
 
-// A stretch of the step, drawn over the whole width.
+// An interval of the step, drawn over the whole width.
 struct Window {
   std::string name;
   double from = 0, to = 0;
@@ -272,8 +272,8 @@ class Page {
     int64_t first_cell() const { return static_cast<int64_t>(from / kCell); }
     int64_t last_cell() const { return static_cast<int64_t>((from + width) / kCell); }
   };
-  // Returns the bars that are drawn as such. Cells of two pixels that three narrow bars or more touch are
-  // filled by shares of their time instead, one above the other.
+  // Returns the bars that are drawn individually. A cell of two pixels with three or more narrow bars is
+  // instead filled by their shares of time, stacked.
   std::vector<Drawn> draw(const Window& window, const Bars& bars, double y, double height) {
     std::vector<Drawn> all, out;
     std::map<int64_t, int> narrow;  // per cell
@@ -324,8 +324,8 @@ class Page {
           break;
         }
   }
-  // All in words, or all by number; else those in words that have the room, and every second, fifth, tenth
-  // ... of the rest by number.
+  // Labels all with words or all by number if they fit; else words where they fit, and every second, fifth,
+  // tenth ... of the rest by number.
   void number(const std::vector<Drawn>& drawn, double y, double height) {
     double widest = 0, narrowest = kWidth, free = 0;
     for (const auto& [bar, x, width] : drawn) {
@@ -357,7 +357,7 @@ std::string step_picture(const compiler::StepProgram& program, const Timeline& t
   Rows made(program, timeline, first_backward);
   const double end = std::max(timeline.end, 1e-9);
   std::vector<Window> windows{{"the step", 0, end}};
-  // Each next one has to enlarge by half at least.
+  // Each further interval must enlarge by at least half.
   auto enlarge = [&](std::string name, double from) {
     if (end - from > 0 && end - from < 0.67 * (windows.back().to - windows.back().from))
       windows.push_back({std::move(name), from, end});

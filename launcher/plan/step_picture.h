@@ -1,5 +1,5 @@
-// A step as a picture: time to the right, a row for what is computed and one for each way that collectives
-// go, and below it the end of the step enlarged.
+// Draws a step: time to the right, a row for computation and one for each route of collectives, and below it
+// an enlargement of the step's end.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ struct PictureWords {
   std::string title, below;
 };
 // SVG. `first_backward`: of the body's calls (first_backward_call). Parts of one collective are one bar.
-// Where more than two bars share two pixels, they are drawn by their shares of that time. The same bytes for
-// the same arguments.
+// If more than two bars share two pixels, they are drawn by their shares of that time. Equal arguments give
+// equal bytes.
 std::string step_picture(const compiler::StepProgram& program, const Timeline& timeline, int first_backward,
                          const PictureWords& words);
 

@@ -1,4 +1,4 @@
-// Elements as text, with two digits behind the point.
+// Svg: prints elements as text with two decimals.
 #include "launcher/plan/svg.h"
 
 #include <cstdio>

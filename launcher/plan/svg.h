@@ -1,5 +1,5 @@
-// Svg: a drawing as text. Rectangles, lines and words on an opaque ground, which light and dark pages show
-// alike; no script, no font of its own.
+// Svg: a drawing as text. Rectangles, lines and text on an opaque background, which looks the same on light
+// and dark pages; no script, no embedded font.
 #pragma once
 
 #include <string>
@@ -14,18 +14,18 @@ class Svg {
   };
   enum class Anchor { start, middle, end };
   struct Style {
-    double size = 12;  // of letters
+    double size = 12;  // font size
     Anchor anchor = Anchor::start;
     std::string_view fill = "#24292f";
     bool bold = false;
   };
 
-  // `title`: what a viewer shows of the box below the pointer; "" for none.
+  // `title`: the tooltip of the box; "" for none.
   void box(const Box& at, std::string_view fill, const std::string& title = "");
   void line(double x1, double y1, double x2, double y2, std::string_view stroke);
   // On the base line `y`.
   void words(double x, double y, const std::string& text, const Style& style);
-  // About what words take, for letters of a usual font without serifs.
+  // Approximate width of text in a common sans-serif font.
   static double width_of(std::string_view text, double size);
 
   // The document of `width` x `height` pixels, which scales to any size.

@@ -1,4 +1,4 @@
-// One walk over the instructions, with the clocks of computing and of links.
+// Timeline: one pass over the instructions, with a clock for computation and one per link.
 #include "launcher/plan/timeline.h"
 
 #include <algorithm>
@@ -58,12 +58,12 @@ class Clocks {
     } else if (const auto* wait = std::get_if<Wait>(&instr.what)) {
       if (flight_of_[wait->flight] >= 0) arrive(flight_of_[wait->flight]);
     } else if (std::holds_alternative<ChecksumSpans>(instr.what)) {
-      compute(options_.roofline.launch, 0, 0);  // in most steps nobody wants them
+      compute(options_.roofline.launch, 0, 0);  // most steps do not use them
     } else if (const int64_t bytes = touched_bytes(program_, instr)) {
       compute(static_cast<double>(bytes) / options_.roofline.memory + options_.roofline.launch, 0, 0);
     }
   }
-  // Where device and host are one memory, what is computed stands still for copies.
+  // If device and host share one memory, copies stall computation.
   void copies(const StartCopies& start) {
     const LinkSpeed& host = options_.roofline.host;
     if (host.bandwidth <= 0)
@@ -152,7 +152,8 @@ class Clocks {
   std::vector<std::vector<int>> collectives_;  // per block: calls that start one or wait for one
   std::map<std::string, Link> links_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> routes_;
-  std::vector<int> flight_of_;                    // per flight of the program; -1: takes no time of its own
+  // per flight (transfer) of the program; -1: takes no time of its own
+  std::vector<int> flight_of_;
   std::map<std::pair<int, int>, size_t> inside_;  // of a block's flight
   Timeline out_;
   double now_ = 0;
@@ -191,7 +192,7 @@ std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std:
 
 bool in_micro_batch(const StepProgram& program, const Instr& instr) {
   if (instr.micro_batch < 0 || std::holds_alternative<AddCounts>(instr.what)) return false;
-  // Ids of rows are kept as they are counted.
+  // Row ids are stored in the order of counting.
   if (const auto* copy = std::get_if<CopySpans>(&instr.what); copy && !copy->copies.empty()) {
     const Region& to = program.regions[copy->copies[0].to.region];
     if (to.kind == Region::Kind::staging && to.name.starts_with("ids ")) return false;
