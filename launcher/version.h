@@ -1,4 +1,4 @@
-// The version of Lockstep, as `trainrun --version` prints it and CMakeLists.txt states it.
+// The version of Lockstep: `trainrun --version` prints it, and CMakeLists.txt has the same.
 #pragma once
 
 namespace lockstep::launcher {

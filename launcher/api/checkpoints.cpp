@@ -1,4 +1,4 @@
-// Checkpoints of a user's program, and weights that its state starts from.
+// Checkpoints of a user program, and its initial weights.
 #include <algorithm>
 #include <filesystem>
 
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 using Kind = NamedCheckpoints::Kind;
 
-// What a folder without a checkpoint is, where it is no new run: "" for a new one.
+// Describes a folder without a checkpoint that is not a new run; "" for a new run.
 std::string what_else(const std::string& dir) {
   std::error_code unknown;
   const fs::path path = fs::path(dir + "/").lexically_normal().parent_path();
@@ -52,7 +52,7 @@ std::string what_else(const std::string& dir) {
   return "";
 }
 
-// The same on all ranks. UserError for what is no checkpoint and no new run.
+// The same on all ranks. UserError for a folder that is neither a checkpoint nor a new run.
 NamedCheckpoints found_in(const std::string& dir, Group& world) {
   const std::string words = broadcast_text(world, together(world, [&] {
                                              const NamedCheckpoints named = named_checkpoints(dir);
@@ -73,7 +73,7 @@ Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options) : dir_
 }
 
 namespace {
-// Adapters of another scale are another function of the same matrices.
+// The same matrices with another scale are a different function.
 void tell_scale(const LoadedInfo& loaded, const State& state) {
   const Json was = loaded.extra.is_object() ? loaded.extra.value(kAdapters, Json()) : Json(),
              is = adapters_of(state);
@@ -131,8 +131,8 @@ void Checkpoint::save(int64_t done, const State& state) {
 }
 
 namespace {
-// Of files that each rank reads by itself: their sizes and bytes, up to a quarter of a GiB of them in blocks
-// that lie evenly.
+// Hashes files that each rank reads itself: their sizes, and up to a quarter of a GiB of their bytes in
+// evenly spaced blocks.
 FingerprintPart files_part(const std::string& path) {
   constexpr int64_t kRead = int64_t{1} << 28, kBlock = int64_t{1} << 20;
   FingerprintPart part{
@@ -188,7 +188,7 @@ void load_weights(State& state, const std::string& path, const WeightOptions& op
   if (state.has_values())
     load(state);
   else if (state.allocated())
-    state.materialize();  // what the weights leave has initial values, too
+    state.materialize();  // tensors not loaded get initial values
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Each variable by its own reader.
+// Checks each variable with its own parser.
 #include "launcher/api/environment.h"
 
 #include "checkpoint/storage/s3/settings.h"

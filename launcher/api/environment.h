@@ -1,10 +1,9 @@
-// The variables LOCKSTEP_*, all at once: a wrong one is refused where a run starts, and not where it is read
-// first.
+// Checks all LOCKSTEP_* variables at the start of a run, before any of them is used.
 #pragma once
 
 namespace lockstep {
 
-// UserError with the variable, its value and what it may be.
+// UserError with the variable, its value and the allowed values.
 void check_environment();
 
 }  // namespace lockstep

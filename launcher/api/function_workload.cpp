@@ -1,4 +1,4 @@
-// Batches of samples by their numbers.
+// FunctionWorkload: builds batches of samples by number.
 #include "launcher/api/function_workload.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ auto filler(const SampleData& data, int64_t from) {
     }
   };
 }
-// What the data says of itself, else the first samples of a step.
+// The data's own identity, else the first samples of a step.
 FingerprintPart data_part(const char* name, const SampleData& data, int64_t samples) {
   constexpr int64_t kMost = 8;
   FingerprintPart part{
@@ -70,7 +70,7 @@ std::vector<BatchField> batch_fields(const SampleData& data, int64_t micro_batch
   for (const auto& field : data.fields) fields.push_back({field.name, field.dtype, field.shape});
   return of_samples(std::move(fields), micro_batch);
 }
-// Training on what is measured would make the measure worthless.
+// Training on validation samples would make the measurement worthless.
 void refuse_updates(const std::vector<Tensor>& batch) {
   std::vector<std::string> names;
   if (!batch.empty())
@@ -81,7 +81,7 @@ void refuse_updates(const std::vector<Tensor>& batch) {
                       names.size() > 1 ? str(" and ", names.size() - 1, " more") : std::string(),
                       ": it would train on what it measures; leave optimizer and assign out of it"));
 }
-// As it is traced for an evaluation.
+// Traced in evaluation mode.
 StepFunction measuring(const StepFunction& function) {
   return [function](const std::vector<Tensor>& batch) {
     Evaluation evaluation;
@@ -108,8 +108,8 @@ Step FunctionWorkload::compile_training() {
   return out;
 }
 
-// Each rank reads its own samples of data that is to be the same everywhere: of one that drew it without a
-// seed no sample is another rank's.
+// Each rank reads its own samples of data that must be equal on all ranks. A rank that generated data without
+// a seed would have other samples.
 void FunctionWorkload::check() {
   if (mesh().world->size() < 2) return;
   const auto parts = together(*mesh().world, [&] {
@@ -161,8 +161,8 @@ void FunctionWorkload::describe(const std::string& run_dir) {
                         program.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-// What a program has that no certificate names, or not by name: the optimizers' numbers of the step, and how
-// samples make steps.
+// Facts of a program that the certificate lacks or does not name: the optimizers' numbers, and how samples
+// form steps.
 Json FunctionWorkload::values(int64_t i) const {
   Json out = {{kGlobalBatch, options_.global_batch},
               {kMicroBatch, options_.micro_batch},
@@ -175,7 +175,7 @@ Json FunctionWorkload::values(int64_t i) const {
     out["lora.scale"] = adapters["scale"];
   return out;
 }
-// Of arrays, which are read whole for it: once.
+// For arrays, which are read completely, computed only once.
 const std::vector<std::pair<std::string, std::string>>& FunctionWorkload::contents() const {
   if (!contents_) {
     contents_.emplace();

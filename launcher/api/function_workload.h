@@ -1,4 +1,4 @@
-// FunctionWorkload: a step function and samples of a program's own, as a training loop has them.
+// FunctionWorkload: adapts a program's step function and samples to the training loop.
 #pragma once
 
 #include <map>
@@ -14,8 +14,7 @@ namespace lockstep {
 
 class FunctionWorkload : public launcher::Workload {
  public:
-  // All outlive the object.
-  // `precision`: a word of train.precision, in which the state computes.
+  // All must outlive the object. `precision`: the state's precision, a value of train.precision.
   FunctionWorkload(const Session& session, State& state, const SampleData& data,
                    const compiler::StepFunction& function, const TrainOptions& options,
                    const std::string& precision);
@@ -33,7 +32,7 @@ class FunctionWorkload : public launcher::Workload {
   void start_state() override { state_.materialize(); }
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
   void describe(const std::string& run_dir) override;      // program.json
-  Json config() const override { return Json::object(); }  // of a program no config tells the model
+  Json config() const override { return Json::object(); }  // a program's model has no config
   Json remembered(int64_t i) override;
   compiler::StepInput input(int64_t i, bool more, bool vote) override;
   compiler::StepInput evaluation_input(int64_t i) override;

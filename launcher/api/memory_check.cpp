@@ -1,4 +1,4 @@
-// From a plan to bytes, as far as is needed to know.
+// MemoryCheck: estimates bytes, and plans only if the estimate is not enough.
 #include "launcher/api/memory_check.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using namespace compiler;
 using namespace launcher;
 
 namespace {
-// More than a step takes: every value of its graphs in a place of its own, and a sum of gradients per lane.
+// An upper bound for a step: separate memory for every value of its graphs, and gradient sums per lane.
 double rough_bytes(const StepPlan& plan, const State& state) {
   double out = static_cast<double>(state.bytes_per_rank()) * static_cast<double>(4 + plan.lanes);
   auto add = [&](const Graph& graph) {
@@ -32,7 +32,7 @@ double rough_bytes(const StepPlan& plan, const State& state) {
   return out + static_cast<double>(host_bounds().libraries);
 }
 
-// What the step takes that is not taken yet.
+// The step's memory that is not yet allocated.
 MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& target, const Step* lender) {
   const RunConfig config = config_of_plan(plan, state, "program");
   LibraryBounds bounds = library_bounds(config, target);

@@ -1,4 +1,4 @@
-// MemoryCheck: whether what a program compiles fits in memory, before it takes any.
+// MemoryCheck: checks that a program's compiled step fits before any memory is allocated.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,10 @@
 
 namespace lockstep {
 
-// A PlanObserver. Of a step: UserError naming the parts where what is known to the byte does not fit in what
-// is free of the device, or of this host for all its ranks; a warning where only the bounds of what libraries
-// take do not. A second step is beside what the first one has taken already: what it takes beyond the memory
-// that is lent to it, and of moments that it moves to the host, those that do not lie there yet. Ranks for
-// which a step that trains has no work are told.
+// A PlanObserver. UserError naming the parts of a step if its exact bytes exceed the free memory of the
+// device, or of this host for all its ranks; a warning if only the bounds of libraries exceed it. For a
+// second step only additional memory counts: bytes beyond the memory lent to it, and moments that are not yet
+// on the host. Also reports ranks that a training step leaves without work.
 class MemoryCheck {
  public:
   MemoryCheck(const launcher::WorkerPlace& at, const compiler::Target& target) : at_(at), target_(&target) {}

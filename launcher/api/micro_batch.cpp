@@ -1,4 +1,4 @@
-// From a run's checkpoint, or from the step function.
+// Chooses the micro-batch from a run's checkpoint or the step function.
 #include "launcher/api/micro_batch.h"
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 namespace lockstep {
 
 namespace {
-// Of the newest checkpoint of a run whose batch is this; 0: none.
+// The size in the run's newest checkpoint with this batch; 0: none.
 int64_t remembered(const std::string& run, int64_t global) {
   try {
     const std::string newest = checkpoint::newest_checkpoint(run);
@@ -21,14 +21,14 @@ int64_t remembered(const std::string& run, int64_t global) {
     const Json& values = extra["values"];
     const int64_t micro = values.value(kMicroBatch, int64_t{0});
     return values.value(kGlobalBatch, int64_t{0}) == global && micro > 0 && global % micro == 0 ? micro : 0;
-  } catch (const std::exception&) { return 0; }  // what is wrong with it is told where it is loaded
+  } catch (const std::exception&) { return 0; }  // the load reports the error
 }
 }  // namespace
 
 TrainOptions with_micro_batch(const Session& session, const State& state, const SampleData& data,
                               const compiler::StepFunction& function, TrainOptions options) {
   if (options.micro_batch != 0 || options.global_batch < 1) {
-    if (options.micro_batch == 0) options.micro_batch = 1;  // global_batch is what is refused
+    if (options.micro_batch == 0) options.micro_batch = 1;  // global_batch is refused elsewhere
     return options;
   }
   Group& world = *session.mesh().world;

@@ -1,4 +1,4 @@
-// From keys back to options, in words.
+// Rewords messages about config keys to a program's options.
 #include "launcher/api/option_words.h"
 
 #include <cctype>

@@ -1,4 +1,4 @@
-// The answer of a program to trainrun plan.
+// PlannedSession: a program's answer to trainrun plan.
 #include "launcher/api/planned_session.h"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// PlannedSession: a program that trainrun plan started: ranks on paper, and a plan in place of the first
-// step.
+// PlannedSession: a program started by trainrun plan: it has no real ranks, and plans instead of running the
+// first step.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// A PlanObserver, which does not return: it writes the plan of the first step where the request says, and
-// ends the process.
+// A PlanObserver that does not return: it writes the plan of the first step to the requested file and ends
+// the process.
 class PlannedSession {
  public:
   PlannedSession(launcher::PlanRequest request, const Mesh& words, const std::string& device);
@@ -22,7 +22,7 @@ class PlannedSession {
   void operator()(const compiler::StepPlan& plan, const State& state, const compiler::Step*) const {
     answer(plan, nullptr, state);
   }
-  // With the evaluation that is beside the step; null: none.
+  // The evaluation that is in memory with the step; null: none.
   [[noreturn]] void answer(const compiler::StepPlan& plan, const compiler::StepPlan* evaluation,
                            const State& state) const;
 

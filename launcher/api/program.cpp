@@ -1,4 +1,4 @@
-// Data and compile() of a user's program.
+// Data and compile() for user programs.
 #include "launcher/api/program.h"
 
 #include "core/base/error.h"

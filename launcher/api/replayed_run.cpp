@@ -1,4 +1,4 @@
-// The answer of a program to trainrun replay.
+// ReplayedRun: a program's answer to trainrun replay.
 #include "launcher/api/replayed_run.h"
 
 #include <filesystem>
@@ -23,7 +23,7 @@ ReplayRequest request_of_environment() {
   return replay_request(text);
 }
 
-// A train() into another folder, before the one that is replayed, is over.
+// Stands in for a finished train() into another folder, before the replayed one.
 std::string pass_over(Workload& work, const std::string& run, const std::string& replayed) {
   work.state().allocate();
   const auto loaded =

@@ -1,4 +1,4 @@
-// A train() that trainrun replay started: the step that it asks for, in place of the run.
+// ReplayedRun: a train() under trainrun replay computes the requested step instead of the run.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace lockstep {
 
-// Whether trainrun replay started this process: nothing is to be written then.
+// Whether trainrun replay started this process, which then must not write anything.
 bool replaying();
 
-// Where `run` is the folder that is replayed: computes the step, answers, and ends the process. Another one
-// came before it: the state is that of its newest checkpoint, whose hash is returned. Collective. UserError
-// where that folder holds none.
+// If `run` is the replayed folder: computes the step, answers, and ends the process. Any other folder was
+// trained before: loads its newest checkpoint and returns the state's hash. Collective. UserError when that
+// folder has no checkpoint.
 std::string replay_instead(Session& session, const launcher::RunConfig& config, launcher::Workload& work,
                            const launcher::RunHooks& hooks, const std::string& run);
 

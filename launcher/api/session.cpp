@@ -1,4 +1,4 @@
-// Session: place, mesh, and the way out.
+// Session: the rank's place, its mesh, and the end of the process.
 #include "launcher/api/session.h"
 
 #include <unistd.h>
@@ -48,8 +48,7 @@ std::vector<std::string> words_of(const std::string& argument, std::string text)
   }
   return out;
 }
-// OMP_NUM_THREADS, which trainrun sets for its ranks, else the machine's cores over the ranks that share
-// them.
+// OMP_NUM_THREADS, which trainrun sets for its ranks, else the machine's cores divided by the ranks on it.
 int threads_of(int64_t local_ranks) {
   const char* given = std::getenv("OMP_NUM_THREADS");
   const int64_t threads = given ? std::atoll(given) : 0;
@@ -58,8 +57,8 @@ int threads_of(int64_t local_ranks) {
                               ? threads
                               : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
 }
-// What looks like a key of a config and is none that a program reads: a word of the program's own has no
-// section of a config in front.
+// Refuses arguments that look like config keys which a program does not read. A program's own arguments do
+// not begin with a config section.
 void refuse_config_key(const std::string& argument) {
   const std::vector<std::string>& read = Session::keys();
   static const char* const sections[] = {"mesh.",    "train.", "optim.",  "batch.",  "checkpoint.", "log.",
@@ -69,7 +68,7 @@ void refuse_config_key(const std::string& argument) {
   if (std::none_of(std::begin(sections), std::end(sections),
                    [&](const char* section) { return key.rfind(section, 0) == 0; }))
     return;
-  // A slip of a letter or two, not another key of the section.
+  // A misspelling by a letter or two, not another key of the section.
   std::string near = nearest(key, read);
   const size_t word = key.find('.') + 1;
   if (near.substr(0, word + 1) != key.substr(0, word + 1) || near.size() + 2 < key.size() ||
@@ -89,15 +88,15 @@ const std::vector<std::string>& Session::keys() {
 }
 
 namespace {
-// Of the world that is left where the process ends.
+// The state needed to leave the world at process exit.
 struct Ending {
   std::shared_ptr<World> world;
-  pid_t process = 0;  // that opened it: a child that was forked off is no rank
+  pid_t process = 0;  // the process that opened it: a forked child is not a rank
   int code = 0;
-  std::string words;  // of an exit with `code`
+  std::string words;  // the message for an exit with `code`
 };
 Ending& ending() {
-  static auto* out = new Ending;  // it is read behind destructors
+  static auto* out = new Ending;  // never freed, because it is read after static destructors
   return *out;
 }
 }  // namespace
@@ -126,7 +125,7 @@ Session::Session(int argc, char** argv) : command_(argv, argv + argc) {
       device = argument.substr(15);
     } else if (argument.rfind("--train.precision=", 0) == 0) {
       precision_ = argument.substr(18);
-      dtype_of_precision(precision_);  // refuses other words
+      dtype_of_precision(precision_);  // throws for other words
     } else {
       refuse_config_key(argument);
       arguments_.push_back(argument);
@@ -152,7 +151,7 @@ Session::Session(int argc, char** argv) : command_(argv, argv + argc) {
   compiler::set_plan_observer(MemoryCheck(place, target));
 }
 
-// The ranks are on paper; the first step that is compiled is planned.
+// There are no real ranks; the first compiled step is planned.
 void Session::plan_instead(const PlanRequest& request, const Shape& shape,
                            const std::vector<std::string>& names, const std::string& device) {
   planned_ = std::make_shared<PlannedSession>(request, resolve_mesh(shape, names, request.nproc), device);
@@ -167,13 +166,13 @@ void Session::plan_instead(const PlanRequest& request, const Shape& shape,
 
 namespace {
 void leave_world(int status, void*) {
-  const int code = status & 0xff;  // what a parent process sees of it
+  const int code = status & 0xff;  // the part that a parent process sees
   Ending& of = ending();
   if (of.process != getpid()) return;
   const std::shared_ptr<World> world = std::exchange(of.world, nullptr);
   if (!world) return;
   if (code == kExitOk || code == kExitStopped) return world->finish();
-  if (!worker_place().supervised()) return;  // the code says it
+  if (!worker_place().supervised()) return;  // the exit code reports it
   const char* kind = code == kExitUser       ? "UserError"
                      : code == kExitPeer     ? "PeerError"
                      : code == kExitInternal ? "InternalError"
@@ -192,7 +191,7 @@ void Session::finish() {
 void Session::end() {
   if (!world_) return;
   ending().world = std::exchange(world_, nullptr);
-  on_exit(leave_world, nullptr);  // registered late, it comes before other handlers and destructors
+  on_exit(leave_world, nullptr);  // registered late, so that it runs before other handlers and destructors
 }
 
 void Session::explain_exit(int code, const std::string& words) {
@@ -223,7 +222,7 @@ void Session::report(int64_t step, std::initializer_list<std::pair<const char*, 
 }
 
 void Session::progress(int64_t step, const std::map<std::string, double>& values) {
-  // What lies between two reports is a step; what was not a wait for others in it is this rank's own work.
+  // The time between two reports is a step; without the waits for others, it is this rank's own work.
   if (auto recorder = flight_recorder()) {
     const double now = static_cast<double>(flight_clock_ns()) * 1e-9, waited = recorder->waited();
     if (reported_s_ > 0) recorder->worked(now - reported_s_, waited - waited_s_, 0);

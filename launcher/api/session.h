@@ -1,5 +1,4 @@
-// Session: a program of the user's own as a worker. Under trainrun it takes its place among the ranks; alone
-// it is a mesh of one rank.
+// Session: makes a user program a worker. Under trainrun it joins the ranks; alone it is a mesh of one rank.
 #pragma once
 
 #include <initializer_list>
@@ -18,19 +17,18 @@ class PlannedSession;
 
 class Session {
  public:
-  // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and
-  // --mesh.dim_names=[...] say. The device is that of --train.device=WORD (auto), as in a config; what the
-  // program compiles runs there. --train.precision=WORD is for train(). These arguments are taken out; the
-  // others are left in arguments(), but for what looks like another key of a config (--optim.lr=), which a
-  // program sets itself: UserError. Steps are compiled for OMP_NUM_THREADS threads, else for the cores over
-  // the ranks of this host. An exception that leaves main is reported as trainrun expects it (message,
-  // record, exit code). At most one Session per process. UserError for a mesh that does not fit the ranks, or
-  // a device that is not there.
+  // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or as given by --mesh.shape=[...] and
+  // --mesh.dim_names=[...]. Compiled steps run on the device of --train.device=WORD (auto), as in a config.
+  // --train.precision=WORD is for train(). These arguments are removed; the others stay in arguments(). Other
+  // config keys (--optim.lr=) give a UserError, because a program sets these itself. Steps are compiled for
+  // OMP_NUM_THREADS threads, else for the cores divided by the ranks of this host. An exception that leaves
+  // main is reported as trainrun expects (message, record, exit code). At most one Session per process.
+  // UserError for a mesh that does not fit the ranks, or a missing device.
   Session(int argc, char** argv);
   ~Session();
   Session(const Session&) = delete;
 
-  // Keys of a config that it reads: "mesh.shape".
+  // The config keys that it reads: "mesh.shape".
   static const std::vector<std::string>& keys();
 
   const LiveMesh& mesh() const { return live_; }
@@ -38,30 +36,29 @@ class Session {
   int local_ranks() const { return local_ranks_; }  // ranks of this host
   Device& device() const { return *device_; }
   const std::vector<std::string>& arguments() const { return arguments_; }
-  // As the program was started: its name and all its arguments.
+  // The original command line: the program's name and all arguments.
   const std::vector<std::string>& command() const { return command_; }
-  // Argument i, or `otherwise` where there are not as many; as a number, UserError naming it where it is
-  // none.
+  // Argument i, or `otherwise` if there are fewer; as a number, with a UserError naming it if it is not one.
   std::string argument(size_t i, const std::string& otherwise) const;
   int64_t number(size_t i, int64_t otherwise) const;
-  // Where trainrun plan started the program: who answers; else null.
+  // The PlannedSession if trainrun plan started the program; else null.
   const PlannedSession* planned() const { return planned_.get(); }
-  // What --train.precision=WORD says: fp32, tf32, bf16, fp16 or float8; "" where no argument says so. train()
-  // computes in it, else in what the program chose by State::compute_dtype and State::float8.
+  // The value of --train.precision=WORD: fp32, tf32, bf16, fp16 or float8; "" without it. train() computes in
+  // it, else in the program's choice by State::compute_dtype and State::float8.
   const std::string& precision() const { return precision_; }
-  // As report(), of any metrics; without any, only the supervisor is told.
+  // Like report(), for any metrics; without metrics it only informs the supervisor.
   void progress(int64_t step, const std::map<std::string, double>& values);
-  // Prints "step I  name value ..." on rank 0, and tells the supervisor that step I is done.
+  // Prints "step I  name value ..." on rank 0, and informs the supervisor that step I is done.
   void report(int64_t step, std::initializer_list<std::pair<const char*, float>> values);
-  // Leaves the ranks now: all meet. Collective.
+  // Leaves the ranks now, after a barrier. Collective.
   void finish();
-  // Leaves the ranks where the process ends, by the exit code: with 0, or after a stop (80), all meet. With
-  // another one this rank has failed, and says so to trainrun: it joins no barrier, for which its peers may
-  // not be ready. The destructor does it.
+  // Leaves the ranks at process exit, depending on the exit code. For 0 or a stop (80) all ranks meet at a
+  // barrier. Any other code means that this rank failed: it reports that to trainrun and skips the barrier,
+  // for which its peers may not be ready. The destructor does this.
   void end();
-  // What trainrun is told where the process ends with this code, "SystemExit: 7 (raised at train.py:12)".
+  // Sets the message to trainrun for an exit with this code, "SystemExit: 7 (raised at train.py:12)".
   static void explain_exit(int code, const std::string& words);
-  // Leaves the ranks and ends the process with this exit code; what stdio holds is written. Collective.
+  // Leaves the ranks and ends the process with this exit code, after flushing stdio. Collective.
   [[noreturn]] void leave(int code);
   bool stop_requested() const;  // SIGTERM or SIGINT came: agree with the other ranks, save and leave
 
@@ -69,7 +66,7 @@ class Session {
   void plan_instead(const launcher::PlanRequest& request, const Shape& shape,
                     const std::vector<std::string>& names, const std::string& device);
 
-  std::shared_ptr<distributed::World> world_;  // null: a plan is made, without ranks
+  std::shared_ptr<distributed::World> world_;  // null: planning without ranks
   std::shared_ptr<const PlannedSession> planned_;
   LiveMesh live_;
   int local_ranks_ = 1;

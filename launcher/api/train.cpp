@@ -1,4 +1,4 @@
-// A program's client of the training loop.
+// train(): runs the training loop for a program.
 #include "launcher/api/train.h"
 
 #include <cstdio>
@@ -27,8 +27,8 @@ void tell_state(int64_t step, const std::string& hash) {
   std::fflush(stdout);
 }
 
-// trainrun names a program's folder of logs by the program, or --name, before the program says where it
-// writes.
+// trainrun names a program's log folder after the program or --name, before the program chooses its own
+// folder.
 void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
   std::error_code failed;
   if (place.run_dir.empty() || place.rank != 0 ||
@@ -39,7 +39,7 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
                  "; trainrun --name=", std::filesystem::path(run).filename().string(),
                  " in front of the program puts them together where that is runs/NAME"));
 }
-// On every rank alike, before a file is written.
+// On every rank, before any file is written.
 void refuse_foreign_files(const std::string& run) {
   launcher::refuse_foreign_metrics(run + "/metrics.jsonl");
   launcher::refuse_foreign_words(run, {"run.at", "logs.at", "ckpt.at", "program.json"},
@@ -54,12 +54,12 @@ std::string train(Session& session, State& state, const SampleData& data,
   if (!replaying()) refuse_foreign_files(given.run);
   const TrainOptions options = with_micro_batch(session, state, data, function, given);
   const launcher::RunConfig config = config_of(options, session, state);
-  // What the program chose of float8 stays under its word.
+  // The program's own choice of float8 options is kept.
   if (config.train.precision != launcher::precision_of(state)) launcher::set_precision(state, config);
   FunctionWorkload work(session, state, data, function, options, config.train.precision);
   if (session.planned()) work.plan(*session.planned());
   const launcher::WorkerPlace place = launcher::worker_place();
-  // Alone, what the program prints itself would stand in the middle of a line that is rewritten.
+  // Without trainrun, the program's own output would appear in the middle of the rewritten line.
   const int columns = place.supervised() ? launcher::terminal_columns() : 0;
   launcher::RunHooks hooks{launcher::stop_requested, launcher::report_step,
                            launcher::progress_output(launcher::terminal_fd(), columns), ""};

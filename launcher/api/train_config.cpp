@@ -1,4 +1,4 @@
-// From options to keys.
+// Converts a program's options to config keys.
 #include "launcher/api/train_config.h"
 
 #include <filesystem>
@@ -34,7 +34,7 @@ void check_validation(const TrainOptions& options) {
   if (v.every < 0) throw UserError(str("[train] validation.every is ", v.every, ", needs 0 or more steps"));
 }
 
-// log.profile: `trainrun --profile=N ./program` says it in the environment.
+// log.profile: `trainrun --profile=N ./program` passes it in the environment.
 int64_t traced_steps(const TrainOptions& options) {
   const std::string asked = env("LOCKSTEP_PROFILE");
   return asked.empty() ? options.profile : std::atoll(asked.c_str());
@@ -118,7 +118,8 @@ RunConfig config_of(const TrainOptions& options, const Session& session, const S
   c.verify.replicas_every = options.replicas_every;
   c.verify.recompute_every = options.recompute_every, c.verify.on_corruption = options.on_corruption;
   RunConfig checked = c;
-  checked.data.validation = options.validation ? 0.5 : 0;  // a config keeps a share of its data for them
+  // a config holds out a share of its data for validation
+  checked.data.validation = options.validation ? 0.5 : 0;
   if (const auto errors = config_errors(checked, launcher::DataPaths::may_be_empty); !errors.empty())
     throw UserError("[train] " + in_options(join(errors, "\n")));
   c.name = std::filesystem::path(options.run).lexically_normal().filename();

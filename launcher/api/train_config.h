@@ -1,4 +1,4 @@
-// The config that a program's options stand for: what of it belongs to no model and no data.
+// The config equivalent of a program's options, without model and data.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-// Before anything follows from them: all options, and the folder of the run. Collective; UserError on every
-// rank that names the first one that differs, and both values.
+// Compares all options and the run's folder between ranks before they are used. Collective; UserError on
+// every rank naming the first difference and both values.
 void compare_options(const Session& session, const TrainOptions& options);
 
-// UserError for options that a config would be refused for, in the words of TrainOptions.
+// UserError for options that are invalid in a config, with the names of TrainOptions.
 launcher::RunConfig config_of(const TrainOptions& options, const Session& session, const State& state);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// One table: key to effect; and the comparison that reads it.
+// Config changes: the table of each key's effect, and the comparison that uses it.
 #include "launcher/config/changes.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ const std::map<std::string, Effect>& effects() {
       {"mesh.ranks_per_node", Effect::none},
       {"mesh.reshard_after_forward", Effect::none},
       {"data.kind", Effect::samples},
-      {"data.paths", Effect::none},  // the files' content is compared, wherever they lie
+      {"data.paths", Effect::none},  // the files' content is compared, not their place
       {"data.sources", Effect::samples},
       {"data.tokenizer", Effect::samples},
       {"data.eos", Effect::samples},
@@ -122,7 +122,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.capture", Effect::none},
       {"compile.fusion", Effect::rounding},
       {"compile.skip_passes", Effect::rounding},
-      {"compile.load_ops", Effect::none},  // what passes make of the step is in the certificate
+      {"compile.load_ops", Effect::none},  // the certificate covers the effect of passes
       {"compile.extra_passes", Effect::rounding},
       {"checkpoint.dir", Effect::none},
       {"checkpoint.every", Effect::none},
@@ -133,7 +133,7 @@ const std::map<std::string, Effect>& effects() {
       {"checkpoint.retries", Effect::none},
       {"checkpoint.on_failure", Effect::none},
       {"resume.allow", Effect::none},
-      {"load.partial", Effect::none},  // what it left is told
+      {"load.partial", Effect::none},  // skipped tensors are reported
       {"log.every", Effect::none},
       {"log.hash_every", Effect::none},
       {"log.norms_every", Effect::none},
@@ -151,7 +151,7 @@ const std::map<std::string, Effect>& effects() {
   return table;
 }
 
-// The stored value of a key; its default where the checkpoint's config does not have it.
+// The stored value of a key, or its default if the checkpoint's config lacks it.
 Json stored_value(const Json& stored, const RunConfig& now, const ConfigKey& row) {
   const Json* node = &stored;
   for (const auto& part : split(row.path, '.')) {

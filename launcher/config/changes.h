@@ -1,5 +1,4 @@
-// What changed between the config of a checkpoint and that of the run which goes on from it, and what each
-// change does to bits.
+// Lists changes between a checkpoint's config and that of the resumed run, and the effect of each on bits.
 #pragma once
 
 #include <optional>
@@ -10,21 +9,21 @@
 
 namespace lockstep::launcher {
 
-// What another value of a key does to a run that is resumed. Every key has one (the table in changes.cpp; a
-// test compares it with config_keys).
+// The effect of a changed key on a resumed run. Every key has one (the table in changes.cpp; a test compares
+// it with config_keys).
 enum class Effect {
-  none,       // nothing that a bit depends on
+  none,       // no effect on bits
   rounding,   // the numerics certificate decides: the same one promises the same bits
-  measures,   // same bits; other figures are reported
-  guards,     // same bits, but for steps that are passed over
-  samples,    // other samples, or others of them, from the next step on
-  training,   // other noise in training
+  measures,   // same bits; different figures are reported
+  guards,     // same bits, except for skipped steps
+  samples,    // different samples or sample order from the next step on
+  training,   // different noise in training
   schedule,   // another learning rate
-  optimizer,  // other updates from the same gradients
+  optimizer,  // different updates from the same gradients
   task,       // another loss
-  model,      // the same weights, read as another model
+  model,      // the same weights interpreted as another model
 };
-// Nothing for a path that is no key.
+// nullopt for a path that is not a key.
 std::optional<Effect> effect_of(const std::string& path);
 
 struct ConfigChange {
@@ -35,17 +34,16 @@ struct ConfigChange {
 };
 
 // The keys that differ and matter, in the order of the struct. `stored`: the config of the checkpoint as
-// JSON; a key that it does not have was at its default. `step`: of the checkpoint. Changes that only the
-// certificate decides are left out unless `other_certificate`. Empty when `stored` is no config of a run (a
-// program of a user's own saves none).
+// JSON; a key that it does not have was at its default. `step`: of the checkpoint. Changes covered by the
+// certificate are left out unless `other_certificate`. Empty when `stored` is not a run's config (user
+// programs save none).
 std::vector<ConfigChange> config_changes(const Json& stored, const RunConfig& now, int64_t step,
                                          bool other_certificate);
 
 // A line per change, in columns: key, then, now, what it does to bits. "" without changes.
 std::string changes_table(const std::vector<ConfigChange>& changes);
 
-// "" unless a change makes another model that resume.allow does not name; then what is refused, and the way
-// out.
+// "" unless a change makes another model and resume.allow does not name it; then the refusal and the way out.
 std::string other_model_error(const std::vector<ConfigChange>& changes, const RunConfig& now,
                               const std::string& checkpoint);
 

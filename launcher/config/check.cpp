@@ -1,4 +1,4 @@
-// The rules of single keys, and the checks between keys.
+// Checks the rules of single keys, and rules between keys.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,7 +21,7 @@ namespace {
 
 using Errors = std::vector<std::string>;
 
-// Whether a word is this choice: the same word, or one of its form ("cuda:1" is of the form "cuda:N").
+// Whether a word matches this choice: equal, or of its form ("cuda:1" has the form "cuda:N").
 bool is_choice(const std::string& word, const std::string& choice) {
   size_t colon = choice.find(':');
   if (colon == std::string::npos) return word == choice;
@@ -52,8 +52,8 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
       return;
     std::string near = neighbour_value(word);
     const bool known = std::find(choices.begin(), choices.end(), near) != choices.end();
-    std::string told = known ? "" : neighbour(word);      // of a word that is no slip of another
-    if (told.starts_with("did you mean ")) told.clear();  // a key, which is no value
+    std::string told = known ? "" : neighbour(word);      // for a word that is not a misspelling
+    if (told.starts_with("did you mean ")) told.clear();  // drops advice about a key, which is not a value
     if (!known) near = word.size() < 100 && told.empty() ? nearest(word, choices) : "";
     errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ",
                          choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
@@ -65,8 +65,7 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
   }
 }
 
-// A key that has its meaning only elsewhere must keep its default, so that a setting is never silently
-// without effect.
+// A key without effect in this config must keep its default, so that no setting is silently ignored.
 void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen,
               const std::string& needed, std::vector<std::string> paths) {
   if (chosen == needed) return;
@@ -86,7 +85,7 @@ std::string count_text(double value) {
   return out;
 }
 
-// The first 64, of those up to 2^16: `n` may be any number, and an answer comes at once.
+// The first 64 divisors up to 2^16, so that the search is fast for any `n`.
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> out;
   for (int64_t d = 1; d <= std::min(n, int64_t{1} << 16) && out.size() < 64; ++d)
@@ -112,7 +111,7 @@ namespace {
 struct RoughSizes {
   double parameters, samples, bytes;  // samples of a micro-batch
 };
-// Infinite where the family makes no guess.
+// Infinite if the family has no estimate.
 RoughSizes rough_sizes(const RunConfig& c) {
   auto d = [](int64_t value) { return static_cast<double>(value); };
   const auto& rough = models::family(c.model.kind).rough;
@@ -124,7 +123,7 @@ RoughSizes rough_sizes(const RunConfig& c) {
                2 * d(c.batch.global) * d(c.model.integer("context")))};
 }
 
-// "model.width 128, model.depth 4": those of these options that the model has.
+// "model.width 128, model.depth 4": only the options that the model has.
 std::string sizes_text(const RunConfig& c, const std::vector<std::string>& names) {
   std::vector<std::string> out;
   for (const auto& name : names)
@@ -132,7 +131,7 @@ std::string sizes_text(const RunConfig& c, const std::vector<std::string>& names
   return join(out, ", ");
 }
 
-// Beyond these, sums of bytes and of elements may overflow.
+// Beyond these limits, sums of bytes and elements may overflow.
 void check_sizes(const RunConfig& c, Errors& errors) {
   constexpr double kMost = 0x1p58, kPositions = 0x1p62;  // 256 PiB
   if (const RoughSizes rough = rough_sizes(c); std::isfinite(rough.bytes) && rough.bytes > kMost)
@@ -170,7 +169,7 @@ std::vector<std::string> config_warnings(const RunConfig& c) {
 
 std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
   Errors errors;
-  std::vector<std::string> out_of_range;  // a check between keys would compute with such a value
+  std::vector<std::string> out_of_range;  // checks between keys must not compute with such a value
   for (const auto& row : config_keys()) {
     const size_t before = errors.size();
     check_rule(row, get_key(c, row), errors);
@@ -185,7 +184,7 @@ std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
 }
 
 namespace {
-// Options of other kinds must keep their defaults, so that a setting is never silently without effect.
+// Options of other kinds must keep their defaults, so that no setting is silently ignored.
 void check_options(const RunConfig& c, Errors& errors) {
   for (const auto& row : config_keys()) {
     if (has_meaning(c, row)) continue;
@@ -360,8 +359,8 @@ void check_placements(const RunConfig& c, Errors& errors) {
   }
 }
 
-// The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried against
-// their own product.
+// Checks the mesh's text. Whether the sizes match the world is unknown here, so a mesh without free sizes is
+// checked against its own product.
 void check_mesh(const RunConfig& c, Errors& errors) {
   int64_t product = 1;
   for (int64_t size : c.mesh.shape)

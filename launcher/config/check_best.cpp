@@ -1,4 +1,4 @@
-// Checks between keys of the best validation.
+// Checks the keys that depend on the best validation.
 #include "launcher/config/check_best.h"
 
 #include "core/base/error.h"

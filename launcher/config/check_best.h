@@ -1,4 +1,4 @@
-// The keys that go by the best validation: early stop and the checkpoint that is kept of it.
+// Checks keys that depend on the best validation: early stopping and the best checkpoint.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep::launcher {
 
-// Adds what is wrong between them, and with the validations that they need.
+// Adds conflicts between them and with the validations that they need.
 void check_best(const RunConfig& config, std::vector<std::string>& errors);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// The names of classes that data.classes lists.
+// Checks the class names in data.classes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep::launcher {
 
-// Adds what is wrong with them: a name twice, another number of them than model.classes.
+// Adds errors: a duplicate name, or a number of names other than model.classes.
 void check_classes(const RunConfig& config, std::vector<std::string>& errors);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// The keys that go with train.precision.
+// Checks the keys that depend on train.precision.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep::launcher {
 
-// Adds what is wrong between the precision, the device, the mesh and train.float8.
+// Adds conflicts between the precision, the device, the mesh and train.float8.
 void check_precision(const RunConfig& config, std::vector<std::string>& errors);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// Reading, checking and printing a RunConfig. Every error of a config is reported at once, in one UserError.
+// Reads, checks and prints a RunConfig. All errors of a config are reported in one UserError.
 #pragma once
 
 #include <span>
@@ -10,66 +10,64 @@
 
 namespace lockstep::launcher {
 
-// The table of keys, in the order of RunConfig's fields: those of RunConfig, and behind model.kind and
-// task.kind the options of all kinds: of those, too, that a library has registered by now.
+// The table of keys in the order of RunConfig's fields. After model.kind and task.kind it has the options of
+// all kinds, including those that a library has registered so far.
 std::span<const ConfigKey> config_keys();
 // The row of a path ("optim.lr"), or null.
 const ConfigKey* find_key(const std::string& path);
-// Value of a key as JSON; of an option that is not given, its default for the config's kind.
+// Value of a key as JSON; for an option that is not given, its default for the config's kind.
 Json get_key(const RunConfig& config, const ConfigKey& key);
 // The default of a key, for the config's kind of model or task.
 Json default_of(const RunConfig& config, const ConfigKey& key);
-// Whether a key says something in this config: an option of another kind of model or task does not.
+// Whether a key applies to this config: an option of another kind of model or task does not.
 bool has_meaning(const RunConfig& config, const ConfigKey& key);
-// What is given of the model's and the task's own options, by their names.
+// The given options of the model and the task, by name.
 Json model_options(const RunConfig& config);
 Json task_options(const RunConfig& config);
-// task.kind, or for auto what the model's family is made for; "" where there is no such family.
+// task.kind, or for auto the default task of the model's family; "" for an unknown family.
 std::string task_kind(const RunConfig& config);
 
-// "--optim.lr=3e-4" split: path and the text behind '='.
+// "--optim.lr=3e-4" split into path and the text after '='.
 struct Override {
   std::string path;
   std::string value;  // JSON, or a bare string
 };
 // Splits arguments of the form --a.b=VALUE, and the spellings --name=VALUE and --init_from=VALUE (of name and
-// train.init_from). UserError naming every argument that is none of these, with the nearest key, or the
-// nearest of `flags` (of the command; for advice only).
+// train.init_from). UserError naming every other argument, with the nearest key or the nearest of the
+// command's `flags`.
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& flags = {});
 
-// Whether data.paths must name something: what is planned or shown reads no data.
+// Whether data.paths must not be empty: plan and show read no data.
 enum class DataPaths { needed, may_be_empty };
 // The config of a JSON text (with // and /* */ comments, if any): defaults, then the text, then the
 // overrides, then every check that needs no world size. `where` names the text in messages (a file name).
-// Throws UserError that lists the errors, at most 20 of them by their words.
+// Throws UserError with all errors, at most 20 of them in full.
 RunConfig parse_config(const std::string& text, const std::string& where,
                        const std::vector<Override>& overrides = {}, DataPaths paths = DataPaths::needed);
 // The same for a file. UserError when it cannot be read, or is larger than kJsonBytes.
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides = {},
                       DataPaths paths = DataPaths::needed);
 
-// compile.load_ops of a config's text and overrides, of which nothing else is looked at; none where it cannot
-// be read, which parse_config tells.
+// compile.load_ops from a config's text and overrides, ignoring everything else; empty for an unreadable
+// config, which parse_config reports.
 std::vector<std::string> libraries_of(const std::string& text, const std::vector<Override>& overrides);
 
 // Every violated rule and cross check, one line each: "batch.global is 30, not a multiple of batch.micro, 4;
 // 28 and 32 are".
 std::vector<std::string> config_errors(const RunConfig& config, DataPaths paths = DataPaths::needed);
-// About the bytes that one rank would hold if nothing were split: a guess from sizes alone, as a rule too
-// high.
+// Estimate of one rank's bytes if nothing were split: from sizes only, usually too high.
 double rough_bytes(const RunConfig& config);
-// What runs, and perhaps otherwise than meant: a warm-up that the run does not outlast. One line each.
+// Warnings about valid but suspicious settings, such as a warm-up longer than the run. One line each.
 std::vector<std::string> config_warnings(const RunConfig& config);
-// "" when a device ("cpu", "cuda") has the arithmetic that train.precision names; else what is wrong and the
-// way out.
+// "" when a device ("cpu", "cuda") supports train.precision; else the problem and the way out.
 std::string precision_error(const std::string& precision, const std::string& device);
 // Resolves the mesh for a world and checks what depends on it (feasible.h). UserError listing all errors, and
 // the nearest mesh that works.
 Mesh validate(const RunConfig& config, int64_t world_size);
 
-// What kinds of models or tasks have a key otherwise than `key` says, which is the first one's: their default
-// or their meaning, and those that have it in common.
+// Kinds of models or tasks whose default or meaning of a key differs from the first kind's (`key`), grouped
+// by equal text.
 struct OtherKinds {
   std::string text;  // `1e-06`; "classes of a picture"
   std::vector<std::string> kinds;
@@ -83,19 +81,20 @@ Json config_json(const RunConfig& config);
 std::string config_text(const RunConfig& config);  // indented, ends with a newline
 // The reference as Markdown: one table per section.
 std::string config_reference();
-// The same as a JSON Schema, which a config names for an editor: {"$schema": "lockstep.schema.json", ...}.
+// The same as a JSON Schema, to which a config can refer for an editor: {"$schema": "lockstep.schema.json",
+// ...}.
 std::string config_schema();
 
-// What train.device names. UserError listing the choices for another word (a program's argument is not
-// checked before).
+// Parses train.device. UserError listing the choices for another word (a program's argument is not checked
+// earlier).
 struct DeviceChoice {
   std::string kind;  // auto, cpu, cuda, plugin
-  int ordinal = -1;  // cuda:N; -1: the rank's place on its host
+  int ordinal = -1;  // N of cuda:N; -1: the rank's number on its host
   std::string path;  // plugin:PATH, as written
 };
 DeviceChoice device_choice(const std::string& word);
-// The device word of ranks that are threads of one process: the CPU where several ranks may choose, else
-// train.device. UserError when it names devices and there are several ranks: one process drives one device.
+// The device of ranks that are threads of one process: for several ranks with auto, the CPU; else
+// train.device. UserError when it names a GPU and there are several ranks: one process drives one device.
 std::string in_place_device(const RunConfig& config, int64_t nproc);
 
 // M: micro-batches per step, batch.global / batch.micro.

@@ -1,4 +1,4 @@
-// The checks between a config and a mesh.
+// Checks a config against a mesh.
 #include "launcher/config/feasible.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ std::vector<std::string> mesh_errors(const RunConfig& c, const Mesh& mesh) {
     if (int64_t size = mesh.size(dim); size > 1)
       errors.push_back(str("mesh dim ", dim, " has size ", size, ": this version splits no ",
                            dim[0] == 'p' ? "layers" : "sequences", " over ranks; make it 1"));
-  if (mesh.find("dp_shard") < 0)  // where it is there with one rank, the config is one that also runs on more
+  if (mesh.find("dp_shard") < 0)  // with a dp_shard of one rank, the config is meant for more ranks
     for (const char* path : {"mesh.zero", "mesh.reshard_after_forward"})
       without_meaning(c, path, str("the mesh ", text(mesh), " has no dim dp_shard"), errors);
   return errors;

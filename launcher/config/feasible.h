@@ -1,5 +1,5 @@
-// What a config and a mesh must agree on before anything is planned: every reason why they cannot work, and
-// the nearest mesh that does.
+// Checks that a config and a mesh fit before anything is planned: lists all conflicts, and finds the nearest
+// mesh that works.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,16 @@
 
 namespace lockstep::launcher {
 
-// Every reason why this config cannot run on this mesh, one line each; empty where nothing speaks against it.
-// Sizes along tp (heads, heads of keys and values, the MLP's features, tokens of a sequence), dims that this
-// version gives no meaning to (pp, cp), keys that have a meaning on other dims only (mesh.zero and
-// mesh.reshard_after_forward without dp_shard). Pure: reads its arguments alone. What does not divide over
-// the data dims works: ranks without micro-batches are idle, and a plan prints how many.
+// Every reason why this config cannot run on this mesh, one line each; empty if it can. Checks sizes along tp
+// (heads, key and value heads, the MLP's features, tokens of a sequence), unsupported dims (pp, cp), and keys
+// that need other dims (mesh.zero and mesh.reshard_after_forward without dp_shard). A pure function of its
+// arguments. Uneven division over the data dims is allowed: ranks without micro-batches are idle, and a plan
+// prints their number.
 std::vector<std::string> mesh_errors(const RunConfig& config, const Mesh& mesh);
 
 // Of all meshes with the same number of ranks and the same dims (dp_replicate is added in front where there
-// is no data dim), the one that mesh_errors has nothing against and that is nearest: the smallest sum over
-// dims of |log2 of new size / old size|; of equals the one with the larger sizes on the later dims. nullopt:
-// there is none, the config itself must change.
+// is no data dim), the nearest one without mesh_errors: the smallest sum over dims of |log2(new size / old
+// size)|; ties go to larger sizes on later dims. nullopt: there is none, so the config itself must change.
 std::optional<Mesh> nearest_working(const RunConfig& config, const Mesh& mesh);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// The table of keys: read off RunConfig, and off the options of every kind of model and task.
+// The table of keys: built from RunConfig and the options of every kind of model and task.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -87,7 +87,7 @@ std::vector<ConfigKey> section_keys(const Section& section) {
   return out;
 }
 
-// What is given of the options that the section's kind has.
+// The given options, restricted to those of the section's kind.
 Json own_options(const RunConfig& config, const Section& section) {
   Json out = Json::object();
   for (const auto& [name, value] : section.of(const_cast<RunConfig&>(config)).options.items())
@@ -95,7 +95,7 @@ Json own_options(const RunConfig& config, const Section& section) {
   return out;
 }
 
-// The keys of the families and tasks that there were when it was made.
+// The keys of the families and tasks registered at its creation.
 struct Table {
   Section model = model_section(), task = task_section();
   std::vector<ConfigKey> rows;
@@ -111,10 +111,10 @@ struct Table {
   }
   Table(const Table&) = delete;  // rows point to the sections
 };
-// A table is never freed: what was read off it stays valid when a library registers more.
+// A table is never freed, so that references into it stay valid when a library registers more.
 const Table& table() {
   static std::mutex mutex;
-  static std::map<size_t, Table> made;  // by the number of families and tasks, to which are only added
+  static std::map<size_t, Table> made;  // by the number of families and tasks, which only grows
   std::lock_guard lock(mutex);
   return made[models::families().size() + tasks::tasks().size()];
 }
@@ -149,7 +149,7 @@ Json default_of(const RunConfig& config, const ConfigKey& key) {
 }
 
 namespace {
-// Texts of a key by kind, those of the first one left out.
+// Texts of a key by kind, without those of the first kind.
 std::vector<OtherKinds> otherwise(const ConfigKey& key, std::string (*text)(const ConfigKey& row)) {
   std::vector<OtherKinds> out;
   if (key.kinds.empty()) return out;

@@ -1,4 +1,4 @@
-// The rule of a range of ports.
+// Checks a range of ports.
 #include "launcher/config/launch_config.h"
 
 #include "core/base/error.h"

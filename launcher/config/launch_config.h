@@ -1,5 +1,4 @@
-// The keys launch.*: how the hosts of a run reach one another. Which hosts they are is said on the command
-// line.
+// The keys launch.*: how the hosts of a run reach each other. The command line names the hosts.
 #pragma once
 
 #include <string>
@@ -20,7 +19,7 @@ struct LaunchConfig {
           "as in 30000-30999; empty: any. The flag --ports goes before it");
 };
 
-// Adds what is wrong with them.
+// Adds errors in them.
 void check_launch(const LaunchConfig& launch, std::vector<std::string>& errors);
 
 }  // namespace lockstep::launcher

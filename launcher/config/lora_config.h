@@ -1,4 +1,4 @@
-// The keys train.lora.*: adapters in place of the weights.
+// The keys train.lora.*: train adapters instead of the weights.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The table of neighbours' words.
+// The table of other frameworks' words.
 #include "launcher/config/neighbours.h"
 
 #include <cctype>
@@ -10,7 +10,7 @@ namespace lockstep::launcher {
 
 namespace {
 struct Row {
-  const char *words, *here;  // words: with spaces between, in lower case with underscores
+  const char *words, *here;  // words: separated by spaces, in lower case with underscores
 };
 constexpr Row kRows[] = {
     {"batch_size bs global_batch_size train_batch_size",

@@ -1,5 +1,4 @@
-// The words that other frameworks use for what Lockstep calls otherwise: what a user types first, and what it
-// is here.
+// Maps names of other frameworks, which users may type first, to Lockstep's names.
 #pragma once
 
 #include <string>
@@ -7,12 +6,11 @@
 
 namespace lockstep::launcher {
 
-// What a key or flag of another framework is called here, as advice: "batch.global is samples per step,
-// ...". Case, dashes and underscores do not matter; of a dotted path the last part is looked up. "" for a
+// Advice on the name here of another framework's key or flag: "batch.global is samples per step,
+// ...". Case, dashes and underscores are ignored; only the last part of a dotted path is looked up. "" for a
 // word that is not in the table.
 std::string neighbour(std::string_view word);
-// What the value of a key is called here ("gpu" is cuda, "adam" is adamw); "" for a word that is not in the
-// table.
+// The name here of a key's value ("gpu" is cuda, "adam" is adamw); "" for a word that is not in the table.
 std::string neighbour_value(std::string_view word);
 
 }  // namespace lockstep::launcher

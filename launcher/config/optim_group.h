@@ -8,7 +8,7 @@
 
 namespace lockstep::launcher {
 
-// What is not given is that of all others.
+// A missing member has the value of all other parameters.
 struct OptimGroup {
   std::string params;
   std::optional<double> lr = {}, weight_decay = {};

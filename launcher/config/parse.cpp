@@ -1,4 +1,4 @@
-// From JSON text and overrides to a RunConfig, collecting every error on the way.
+// Parses JSON text and overrides into a RunConfig, and collects all errors.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What is wrong: the first kShown lines, and a count of the rest, whose words are not made.
+// Errors: the first kShown lines in full, and a count of the rest.
 class Problems {
  public:
   template <class Words>
@@ -33,7 +33,7 @@ class Problems {
   }
   void more(int64_t count) { more_ += count; }
   bool none() const { return lines_.empty() && !more_; }
-  // `note`: said behind them.
+  // `note`: printed after them.
   [[noreturn]] void fail(const std::string& where, const std::string& note = "") const {
     if (lines_.size() == 1 && !more_)
       throw UserError(str(where, ": ", lines_[0], note.empty() ? "" : "\n  ", note));
@@ -98,11 +98,11 @@ bool is_leaf(const std::string& word) {
   return std::any_of(paths.begin(), paths.end(), [&](const auto& path) { return leaf(path) == word; });
 }
 
-// "did you mean optim.lr?" for a path that is no key: what other frameworks write as one word (batch.size),
-// the same leaf elsewhere, what other frameworks call so, then a near leaf in its section, then (no such
-// section) a near path.
+// "did you mean optim.lr?" for an unknown path. Tries in order: a joined name of other frameworks
+// (batch.size), the same leaf elsewhere, another framework's name, a similar leaf in its section, and for an
+// unknown section a similar path.
 std::string advice(const std::string& path) {
-  constexpr size_t kLongest = 100;  // of a word that may be meant for a key
+  constexpr size_t kLongest = 100;  // longest word that may be a misspelt key
   if (path.size() > kLongest) return str("the keys of a config are ", join(members(""), ", "));
   if (path.find('.') != std::string::npos)
     if (auto known = neighbour(join(split(path, '.'), "_")); !known.empty()) return known;
@@ -121,16 +121,16 @@ std::string advice(const std::string& path) {
   return str("the keys of ", section.empty() ? "a config" : section, " are ", join(members(section), ", "));
 }
 
-// Sets a key; where the type is wrong, says so and remembers the path, because checks with other keys would
-// then speak of the default.
+// Sets a key. On a wrong type it reports the error and remembers the path, because checks with other keys
+// would see the default.
 struct Target {
   RunConfig config;
   Problems errors;
   std::vector<std::string> unset;
-  std::vector<std::string> misread;  // "data.": what was to be set there is not known; "": anywhere
-  bool stored = false;               // by a run of any version
+  std::vector<std::string> misread;  // "data.": an unknown key below it was meant; "": anywhere
+  bool stored = false;               // the config was stored by a run of any version
 };
-// Keys of which nothing more can be said, now that all are read.
+// Marks keys that cannot be checked further after all are read.
 std::vector<std::string> unsaid(const Target& target) {
   std::vector<std::string> out = target.unset;
   for (const auto& row : config_keys())
@@ -143,7 +143,7 @@ void set(Target& target, const ConfigKey& row, const Json& value) {
   RunConfig& config = target.config;
   if (row.set(&config, value)) return;
   target.unset.push_back(row.path);
-  if (row.path == "data.sources") target.unset.emplace_back("data.paths");  // it stands in their place
+  if (row.path == "data.sources") target.unset.emplace_back("data.paths");  // replaces the paths
   target.errors.add([&] {
     const bool large = row.type == "integer" && value.is_number();
     return str(row.path, " is ", shown(value),
@@ -154,7 +154,7 @@ void set(Target& target, const ConfigKey& row, const Json& value) {
   });
 }
 
-// Keys that changed nothing, which runs stored before they went.
+// Former keys without effect, which older runs stored.
 bool stored_once(const std::string& path) {
   return path == "compile.mode" || path == "compile.dynamic" || path == "compile.fullgraph";
 }
@@ -181,8 +181,8 @@ void apply(Target& target, const Json& node, const std::string& prefix) {
   }
 }
 
-// The value that a text is as JSON, or as a number that JSON writes otherwise (".001", "1."), else the text
-// itself. UserError where it passes a bound.
+// The value of a text: JSON, or a number in a form that JSON lacks (".001", "1."), else the text itself.
+// UserError when it exceeds a limit.
 Json bare(const std::string& text) {
   JsonText read = read_json(text, Comments::refused);
   if (read.beyond) throw UserError(read.errors[0]);
@@ -221,7 +221,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& flags) {
   std::vector<Override> out;
   Problems errors;
-  bool unknown_flag = false;  // without '=': a word behind it may be its value
+  bool unknown_flag = false;  // without '=', so that the next word may be its value
   for (const auto& argument : arguments) {
     size_t equals = argument.find('=');
     if (!is_utf8(argument)) {
@@ -241,7 +241,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     if (path == "init_from" || path == "init-from") path = "train.init_from";
     const bool known = find_key(path), section = is_section(path);
     unknown_flag = unknown_flag || (!known && equals == std::string::npos);
-    const std::string theirs = known ? "" : neighbour(path);  // what a word of others is here
+    const std::string theirs = known ? "" : neighbour(path);  // another framework's name
     const bool may_be_flag = !known && !section && !is_leaf(path) && theirs.empty() && path.size() < 100 &&
                              path.find('.') == std::string::npos;
     if (auto flag = may_be_flag && path != "init_from" ? nearest(path, flags) : ""; !flag.empty())
@@ -284,7 +284,7 @@ bool names_a_stream(const Json& value) {
   const std::string_view path = std::string_view(text).substr(text.starts_with('@') ? 1 : 0);
   return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
 }
-// A shell's pipe gives its bytes once, to one process, and each rank reads what a config names.
+// A shell's pipe can be read only once, but each rank reads the files that a config names.
 void refuse_streams(const RunConfig& config, Problems& errors) {
   for (const ConfigKey& key : config_keys())
     if (const Json value = key.get(&config); names_a_stream(value))
@@ -300,7 +300,7 @@ RunConfig parse_config(const std::string& text, const std::string& where,
   auto& errors = target.errors;
   JsonText read = read_json(text);
   for (auto& line : read.errors) errors.add(std::move(line));
-  if (!read.readable) errors.fail(where);  // what else would be said is of defaults
+  if (!read.readable) errors.fail(where);  // further errors would be about defaults
   if (!read.value.is_object()) {
     errors.add(str("the file holds ", type_of(read.value),
                    "; a config is an object: {\"name\": ..., \"model\": {...}}"));
@@ -334,7 +334,7 @@ RunConfig parse_config(const std::string& text, const std::string& where,
 }
 
 namespace {
-// The config beside a path that is not there with the nearest name, or a config that everyone has.
+// For a missing path: the config with the nearest name next to it, or a config that ships with Lockstep.
 std::string other_config(const std::string& path) {
   const fs::path wrong(path), folder = wrong.has_parent_path() ? wrong.parent_path() : fs::path(".");
   std::vector<std::string> names;

@@ -16,7 +16,7 @@ Json config_json(const RunConfig& config) {
 }
 
 namespace {
-// Sections one key per line, lists of plain values on one line.
+// Prints one key per line, and lists of plain values on one line.
 void print(std::string& out, const Json& node, const std::string& indent) {
   if (!node.is_object()) {
     out += node.dump();

@@ -1,4 +1,4 @@
-// RunConfig: every key of a run with its default, its help and its rule. The only home of the three.
+// RunConfig: every key of a run with its default, help and rule, defined only here.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@
 
 namespace lockstep::launcher {
 
-inline constexpr int64_t kMostRanks = 16384;  // of a mesh: as many are planned for in less than a minute
+// limit of a mesh; planning for this many takes less than a minute
+inline constexpr int64_t kMostRanks = 16384;
 
-// A section whose other keys follow from its kind: `options` holds those that are given, by their names.
+// A section whose other keys depend on its kind: `options` has the given ones, by name.
 struct KindConfig {
   std::string kind;
   Json options = Json::object();
@@ -30,8 +31,7 @@ struct ModelConfig : KindConfig {
     kind = key(&kind, "model.kind", "gpt", "family of models; its options are the keys of this section",
                one_of(models::family_names()));
   }
-  // An option of the family as it is given, else its default; `otherwise` where the family has no such
-  // option.
+  // An option of the family: the given value, else its default; `otherwise` if the family lacks the option.
   int64_t integer(std::string_view name, int64_t otherwise = 0) const;
   void set(std::string_view name, const Json& value) { options[std::string(name)] = value; }
 };

@@ -1,4 +1,4 @@
-// Names of folders, and the nearest of them.
+// Checks run names, and finds similar ones.
 #include "launcher/config/run_names.h"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ std::string runs_instead_of(const std::string& word) {
   std::vector<std::string> names = run_names();
   fs::path path = fs::path(word).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  for (const fs::path& part : {path, path.parent_path()}) {  // runs/NAME/best is of a run, too
+  for (const fs::path& part : {path, path.parent_path()}) {  // runs/NAME/best also belongs to a run
     const std::string name = part.filename().string(), near = name == "runs" ? "" : near_word(name, names);
     if (!near.empty()) return str("; did you mean runs/", one_line(near), "?");
   }

@@ -4,7 +4,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// "word:N" and "word:PATH" of a rule's choices stand for a number or a text behind the word.
+// "word:N" and "word:PATH" in a rule's choices allow any number or text after the word.
 std::string pattern_of(const std::string& choice) {
   std::string out;
   for (char c : choice)

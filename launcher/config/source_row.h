@@ -1,5 +1,5 @@
-// A row of the key `data.sources`: {"paths": ["a.jsonl"], "weight": 2}, and the members of its records where
-// they are not those of `data`: "text", "prompt", "completion", "messages", "label", "text_pair".
+// A row of the key `data.sources`: {"paths": ["a.jsonl"], "weight": 2}, and the members of its records that
+// differ from those of `data`: "text", "prompt", "completion", "messages", "label", "text_pair".
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct SourceRow {
   std::vector<std::string> paths;
   double weight = 1;
   std::string text = {}, prompt = {}, completion = {}, messages = {}, label = {},
-              text_pair = {};  // "": as data says
+              text_pair = {};  // "": that of `data`
   bool operator==(const SourceRow&) const = default;
 
   struct Member {

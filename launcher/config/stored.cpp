@@ -1,4 +1,4 @@
-// Telling a stored config from one's own, and the rule for plugins and libraries of ops.
+// Distinguishes stored configs from the user's own, and enforces the rule for plugins and op libraries.
 #include "launcher/config/stored.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool is_run_folder(const fs::path& folder) {
 }
 bool is_step_folder(const fs::path& folder) { return is(folder / "manifest.json"); }
 
-// Quoted, with what a terminal would obey written out.
+// Quoted, with control characters escaped.
 std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -38,7 +38,7 @@ bool named_again(const std::vector<Override>& overrides, std::string_view key) {
   return std::any_of(overrides.begin(), overrides.end(),
                      [&](const Override& one) { return one.path == key; });
 }
-// Absolute; "" where the path has no slash or the folder is not known.
+// The absolute path; "" if it has no slash or the folder is unknown.
 std::string absolute_path(const std::string& path) {
   std::error_code none;
   if (path.find('/') == std::string::npos) return "";
@@ -61,7 +61,7 @@ int64_t leaves_of(const Json& node) {
   for (const auto& inner : node) out += leaves_of(inner);
   return out;
 }
-// As it may be typed again.
+// In a form that can be typed again.
 std::string to_type(const std::string& path) {
   const std::string absolute = absolute_path(path);
   return absolute.empty() || !plain(absolute) ? "/PATH/OF/ITS/LIBRARY.so" : absolute;
@@ -92,7 +92,7 @@ void refuse_stored_ops(const RunConfig& config, const std::string& where, const 
           "command line, with absolute paths, if you trust them: `",
           command, " ", key, "`; or do without them: --compile.load_ops=[]"));
 }
-// Words and paths that a run writes beside the large files: whether a text may be one of its own.
+// Whether a text looks like one of a run's small files of words and paths.
 bool is_word_of_run(const std::string& name, const std::string& text) {
   const std::string line = trim(text);
   if (name == "memory-id")
@@ -118,7 +118,7 @@ void refuse_foreign_words(const std::string& run, const std::vector<std::string>
 }
 
 bool is_stored_config(const std::string& text) {
-  constexpr int64_t kKeys = 45;  // the first version stored 53; the longest config of `configs` says 38
+  constexpr int64_t kKeys = 45;  // the first version stored 53; the longest config in `configs` has 38
   const Json config = bounded_json(text);
   for (const char* section : {"model", "data", "batch", "train", "optim", "checkpoint"})
     if (!config.is_object() || !config.contains(section) || !config[section].is_object()) return false;

@@ -1,4 +1,4 @@
-// Planning without a device's memory.
+// Plans a run without allocating on a device.
 #include "launcher/trainer/dry_run.h"
 
 #include "core/base/error.h"
@@ -7,7 +7,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// The world as words alone: enough for layouts, none for messages.
+// A world without connections: enough for layouts, no communication.
 LiveMesh paper_mesh(const RunConfig& config, const Mesh& words) {
   LiveMesh mesh = solo_mesh();
   const Hosts hosts = hosts_of(config, words, 0);
@@ -33,8 +33,8 @@ PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const compiler::Targe
       step(trainer.plan_training(words), state.mesh()) {}
 
 namespace {
-// The largest budget of activations under which the config fits as it is. What lies outside the arena stays,
-// so a budget is the arena less what is too much; where libraries then take more, once more.
+// The largest activation budget with which the unchanged config fits. Memory outside the arena is fixed, so
+// the budget is the arena minus the excess; if libraries then need more, this is repeated once.
 std::optional<Fit> within_a_budget(const RunConfig& config, int64_t nproc, const compiler::Target& target,
                                    int64_t sequences, const LibraryBounds& bounds, int64_t available) {
   constexpr int kTries = 3;
@@ -53,7 +53,7 @@ std::optional<Fit> within_a_budget(const RunConfig& config, int64_t nproc, const
       if (budget <= 0) return {};
       other.compile.memory_budget = budget_word(budget);
     }
-  } catch (const UserError&) {}  // no choice of values keeps within it
+  } catch (const UserError&) {}  // no choice of values fits this budget
   return {};
 }
 }  // namespace
@@ -69,14 +69,14 @@ std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const 
         other.mesh.shape = mesh.shape;
         other.mesh.dim_names = mesh.dim_names;
         try {
-          // The state alone may be too much, and costs no plan, where it lies on the device.
+          // A state on the device may be too large by itself, which needs no plan to find out.
           State state(paper_mesh(other, mesh), 0);
           Trainer trainer(other, mesh.size(), state, target);
           if (int64_t held = state.bytes_per_rank(); held > available && !other.optim.offload) return held;
           PaperRun run(other, mesh.size(), target);
           return device_needs(other, run.state, run.trainer, run.step, sequences, bounds).total();
         } catch (const UserError&) {
-          return {};  // sizes that cannot be, lanes that do not divide
+          return {};  // invalid sizes, or lanes that do not divide
         }
       });
 }

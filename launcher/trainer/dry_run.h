@@ -1,4 +1,4 @@
-// A run on paper: its training step, planned for a device without allocating on it, without peers.
+// Dry run: plans a run's training step for a device without allocating on it, and without peers.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace lockstep::launcher {
 
-// What the fullest rank takes of its device: the training step, and an evaluation of `sequences` (0: none)
-// beside it.
+// Device memory of the fullest rank: the training step plus an evaluation of `sequences` (0: none).
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer,
                          const PaperStep& step, int64_t sequences, const LibraryBounds& bounds);
 
@@ -26,8 +25,8 @@ struct PaperRun {
   PaperStep step;
 };
 
-// The nearest config that takes at most `available` bytes of a device: with a compile.memory_budget, where
-// the config has none and one suffices, which changes no bit; else see nearest_fit.
+// The nearest config that takes at most `available` bytes of a device: with a compile.memory_budget if the
+// config has none and one suffices (it changes no bit); else see nearest_fit.
 std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const compiler::Target& target,
                                   int64_t sequences, const LibraryBounds& bounds, int64_t available);
 

@@ -1,4 +1,4 @@
-// Words of a run for the comparison of ranks.
+// Fingerprint of a run, which ranks compare.
 #include "launcher/trainer/fingerprint.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// What all ranks of a run must have in common before they compile: program, config, libraries of the device,
-// data.
+// Facts that all ranks must share before they compile: program, config, device libraries, data.
 #pragma once
 
 #include <span>
@@ -24,17 +23,17 @@ std::span<const PerRankKey> per_rank_keys();
 
 // Key by key, in the order of the struct, without per_rank_keys(): "optim.lr", "0.0003".
 FingerprintPart config_part(const RunConfig& config);
-// Version and compiler of this program, the library that carries the ranks' messages, and variables of the
-// environment that decide what is compiled or checked.
+// Version and compiler of this program, the communication library, and environment variables that affect
+// compilation or checks.
 FingerprintPart program_part();
-// The libraries of the device of `target`, as far as they decide bits or messages.
+// The device libraries of `target` that affect bits or messages.
 FingerprintPart libraries_part(const compiler::Target& target);
 // Every file of the data in its order: name, tokens, hash of its ends.
 FingerprintPart data_part(const data::Samples& data);
 
-// The mesh of a config over the world, agreed upon before any rank is grouped: program and config are
-// compared first, then each rank resolves the mesh, then the words of the mesh are compared (DeviceMesh).
-// Collective; UserError on every rank, in the same words.
+// Builds the mesh of a config over the world after agreement of all ranks: they compare program and config,
+// resolve the mesh, and compare the result (DeviceMesh) before groups are created. Collective; the same
+// UserError on every rank.
 LiveMesh open_mesh(const std::shared_ptr<distributed::World>& world, const RunConfig& config,
                    const WorkerPlace& at);
 

@@ -1,4 +1,4 @@
-// From a guess to a plan, as far as is needed to know.
+// HostCheck: estimates memory, and plans only if the estimate is not enough.
 #include "launcher/trainer/host_check.h"
 
 #include "core/base/error.h"
@@ -35,7 +35,7 @@ std::string check_host_memory(const RunConfig& config, const State& state, const
   if (at.local_rank != 0) return "";
   const HostRoom room(at);
   if (room.plenty(rough_bytes(config) + static_cast<double>(host_bounds().libraries))) return "";
-  // The state alone may be too much, and costs no plan.
+  // The state may be too large by itself, which needs no plan to find out.
   if (std::string out = room.refused(
           config.name,
           device_needs(

@@ -1,4 +1,4 @@
-// Whether the ranks of this host fit in its memory, before they take any.
+// Checks that the ranks of this host fit in its memory before they allocate any.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace lockstep::launcher {
 
-// What this host has for its ranks, as it is when the object is made.
+// The memory available to this host's ranks at construction.
 class HostRoom {
  public:
   explicit HostRoom(const WorkerPlace& at)
       : host_(host_memory()), address_space_(address_space_left()), ranks_(at.local_world_size) {}
-  // Whether ranks of about so many bytes fit easily.
+  // Whether ranks of about this size fit easily.
   bool plenty(double bytes) const;
-  // Why ranks that need this cannot be, with the table; "" where they can.
+  // Why ranks with these needs do not fit, with the table; "" if they fit.
   std::string refused(const std::string& name, const MemoryNeeds& needs) const;
-  // A warning where only the bounds of what libraries take do not fit.
+  // Warns if only the bounds of libraries do not fit.
   void warn(const MemoryNeeds& needs) const;
 
  private:
@@ -27,10 +27,9 @@ class HostRoom {
   int64_t ranks_;
 };
 
-// For a run on the CPU: why it cannot be, with the table of what a rank needs; "" where it can. Rank 0 of a
-// host looks, for all that are on it; what small models need is not planned again, since a guess is enough.
-// Where only the bounds of what libraries take do not fit, the run is warned and tried. UserError from the
-// plan.
+// For a run on the CPU: why it does not fit, with the table of a rank's needs; "" if it fits. Rank 0 of a
+// host checks for all its ranks; for small models an estimate replaces the plan. If only the bounds of
+// libraries do not fit, it warns and the run continues. UserError from the plan.
 std::string check_host_memory(const RunConfig& config, const State& state, const Trainer& trainer,
                               int64_t sequences, const WorkerPlace& at);
 

@@ -1,4 +1,4 @@
-// The model of a config, and which of its weights are trained.
+// Builds the model of a config, and selects its trained weights.
 #include "launcher/trainer/model.h"
 
 namespace lockstep::launcher {

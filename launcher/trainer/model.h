@@ -1,4 +1,4 @@
-// The model of a config, recorded in a state: its family's, with what train.freeze and train.lora make of it.
+// Records the model of a config in a state: that of its family, with train.freeze and train.lora applied.
 #pragma once
 
 #include "core/models/family.h"
@@ -7,7 +7,7 @@
 
 namespace lockstep::launcher {
 
-// UserError from the model, and for globs of train.freeze and train.lora that name nothing.
+// UserError from the model, and for globs of train.freeze and train.lora that match nothing.
 models::Model build_model(const RunConfig& config, State& state);
 
 // The weights of the model: parameters without adapters.

@@ -1,4 +1,4 @@
-// Options of a run, key by key.
+// Converts a config to options, key by key.
 #include "launcher/trainer/options.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
   options.skip_passes = config.compile.skip_passes;
   options.extra_passes = config.compile.extra_passes;
   options.precision = config.train.precision;
-  // A plan for a GPU that the config names may be made where there is none.
+  // A plan for the config's GPU is possible on a machine without one.
   options.stands_in = device_choice(config.train.device).kind == "cuda" && target.device().addressable();
   std::string device =
       device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;

@@ -1,4 +1,4 @@
-// Programs that nobody runs.
+// PaperStep: plans programs that are never run.
 #include "launcher/trainer/paper_step.h"
 
 #include <algorithm>
@@ -15,17 +15,17 @@ namespace lockstep::launcher {
 using namespace compiler;
 
 namespace {
-// Libraries choose their algorithms on the device of the plan.
+// Libraries choose their algorithms for the plan's device.
 StepBlocks blocks_on_device(const StepPlan& plan) {
   if (plan.options.backend != Backend::reference) target_of(plan.options).device().enter();
   return plan_blocks(plan);
 }
 
-// Per StartCollective: bytes to other ranks; what the parts of one collective send is the first one's.
+// Per StartCollective: bytes to other ranks; those of a collective's parts count for the first part.
 std::vector<int64_t> sent_by(const StepProgram& program, const Mesh& mesh, int seats) {
   std::vector<int64_t> out;
   size_t first = 0;
-  std::string name;  // of the collective that begins there
+  std::string name;  // of the collective that starts there
   for (const Instr& instr : program.instrs) {
     const auto* start = std::get_if<StartCollective>(&instr.what);
     if (!start) {
@@ -40,7 +40,7 @@ std::vector<int64_t> sent_by(const StepProgram& program, const Mesh& mesh, int s
   return out;
 }
 
-// Sizes of the subtrees that a host's ranks have, and add up to; in rounds, that it adds up to in each.
+// Sizes of the reduction subtrees of a host's ranks, and of their sums; with rounds, of the sums per round.
 std::vector<std::vector<int64_t>> trees_of_host(const LanePlan& plan, int host, int seats) {
   std::vector<std::vector<int64_t>> out;
   if (plan.order == LaneOrder::interleaved) {
@@ -71,7 +71,7 @@ std::vector<int> fullest_ranks(const LanePlan& plan, int seats) {
     if (seats && r % seats == 0) host = trees_of_host(plan, r / seats, seats);
     auto key = host;
     std::vector<int64_t>& sizes = key.emplace_back();
-    // In rounds every rank keeps the same partial sums.
+    // With rounds every rank has the same partial sums.
     if (plan.order == LaneOrder::contiguous)
       for (const LaneBlock& block : plan.blocks(r)) sizes.push_back(block.size);
     if (seen.insert(std::move(key)).second) out.push_back(r);
@@ -86,9 +86,9 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
       ranks_per_node(mesh.ranks_per_node) {
   const LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
   auto few = fullest_ranks(lanes, exchanges_by_host(lanes, plan.options.invariant, seats) ? seats : 0);
-  std::vector<int64_t> of_data(ranks, -1);  // a rank at each place of the data dims
+  std::vector<int64_t> of_data(ranks, -1);  // one rank for each data coordinate
   for (int64_t rank = mesh.words.size() - 1; rank >= 0; --rank) of_data[mesh.words.data_rank(rank)] = rank;
-  // Rank 0 last: its program stays.
+  // Rank 0 comes last, so that its program is kept.
   std::reverse(few.begin(), few.end());
   StepBlocks blocks = blocks_on_device(plan);
   for (int data_rank : few) {
@@ -110,7 +110,7 @@ StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank) {
 }
 
 namespace {
-// What the fullest rank holds of a step and of an evaluation that lies in its memory.
+// Memory of the fullest rank for a step and an evaluation inside its memory.
 int64_t held_with(const PaperStep& step, const PaperStep& evaluation, const Mesh& mesh) {
   std::set<int64_t> ranks(step.fullest.begin(), step.fullest.end());
   ranks.insert(evaluation.fullest.begin(), evaluation.fullest.end());
@@ -159,15 +159,15 @@ void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& stat
 }
 
 namespace {
-constexpr double kLongSequence = 2048;  // tokens, from which Hopper's tiles may run (pays_on_hopper)
+constexpr double kLongSequence = 2048;  // tokens from which Hopper's tiles may be used (pays_on_hopper)
 }
 
 LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   LibraryBounds bounds;
   const std::string wanted = device_choice(config.train.device).kind;
-  // Scores as cuDNN keeps them, lengths rounded up to 64 and 128: of all heads, or cut to 4 GiB, but not
-  // below the query heads of one key head. On Hopper, of long sequences, it may be sums in f32 of dq, dk and
-  // dv instead, and two of each row.
+  // Workspace for cuDNN's scores with lengths rounded up to 64 and 128: for all heads, or limited to 4 GiB,
+  // but at least for the query heads of one key head. On Hopper with long sequences, it may instead be f32
+  // sums of dq, dk and dv, plus two values per row.
   const auto rounded = [&](int64_t to) {
     return static_cast<double>((config.model.integer("context", 1) + to - 1) / to * to);
   };

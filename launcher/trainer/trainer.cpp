@@ -1,4 +1,4 @@
-// From a config to the objects of a run.
+// Trainer: builds the objects of a run from a config.
 #include "launcher/trainer/trainer.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Schedule schedule_of(const RunConfig& config, double lr) {
                            o.schedule.growth, o.schedule.min_ratio);
   return constant(lr, o.schedule.warmup);
 }
-// The plateau that the optimizer follows; none for another schedule.
+// The plateau schedule of the optimizer; none for another schedule.
 std::unique_ptr<Plateau> plateau_of(const RunConfig& config, State& state, Optimizer& optimizer) {
   const ScheduleConfig& s = config.optim.schedule;
   if (s.kind != "plateau") return nullptr;
@@ -53,7 +53,7 @@ std::unique_ptr<Plateau> plateau_of(const RunConfig& config, State& state, Optim
   optimizer.follow(*out);
   return out;
 }
-// By the first row that names each weight.
+// Applies to each weight the first row that matches it.
 std::vector<OptimizerChoice::Group> groups_of(const RunConfig& config, const State& state) {
   std::vector<OptimizerChoice::Group> out;
   std::set<std::string> taken;
@@ -98,7 +98,7 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
                                       .groups = groups_of(config, state)});
 }
 
-// Bytes of all weights in the dtype that layers compute in, and of gradients as they travel, on a rank.
+// A rank's bytes of all weights in the compute dtype, and of gradients in the dtype in which they are sent.
 struct WeightBytes {
   int64_t weights = 0, gradients = 0;
 };
@@ -118,7 +118,7 @@ WeightBytes whole_weights(const State& state, int64_t micro_batches, bool invari
   return out;
 }
 
-// The table of the device that the config names, which may be planned for where it is not.
+// The roofline table of the config's device, which may be absent when planning.
 Roofline roofline_for(const RunConfig& config, const Target& target) {
   std::string word = roofline_of(target.device());
   if (device_choice(config.train.device).kind == "cuda" && target.device().kind() == "cpu") word = "h200";
@@ -128,12 +128,12 @@ Roofline roofline_for(const RunConfig& config, const Target& target) {
   return other;
 }
 
-// Those of the task, and, where rows are packed, whose token each is.
+// The task's fields and, if rows are packed, the document of each token.
 std::vector<models::Field> sample_fields_of(const RunConfig& config, const tasks::Task& task,
                                             const models::Model& model) {
   std::vector<models::Field> out = task.fields(model, task_options(config));
   if (config.data.kind != "jsonl" || config.data.pack != "documents") return out;
-  for (const char* apart : {"masked_lm", "seq2seq", "classification"})  // rows are whole, pairs, or texts
+  for (const char* apart : {"masked_lm", "seq2seq", "classification"})  // rows are never packed for these
     if (task.kind == apart) return out;
   if (!model.packs || task.kind != "causal_lm")
     throw UserError(
@@ -145,8 +145,7 @@ std::vector<models::Field> sample_fields_of(const RunConfig& config, const tasks
   return out;
 }
 
-// UserError where layers multiply in float8 and no product of the step does: of every input the rows do not
-// fit.
+// UserError if layers use float8 but no product of the step can, because no input has suitable rows.
 void check_float8(const Graph& step, const State& state) {
   if (!state.float8_products()) return;
   const Node* ragged = nullptr;
@@ -165,7 +164,7 @@ void check_float8(const Graph& step, const State& state) {
                       "batch.micro, or train.precision bf16"));
 }
 
-// By the rates of the device, whatever a plan is predicted with: they decide what the program is.
+// Uses the device's rates even if a plan is predicted with others, because they determine the program.
 void set_travel(CompileOptions& options, const RunConfig& config, const Target& target) {
   const Roofline rates = roofline_for(config, target);
   const bool on_host = target.device().addressable() && device_choice(config.train.device).kind != "cuda";
@@ -217,10 +216,11 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
                                                           : GatherWhen::step;
 }
 
-// Gathering once saves a gather for each micro-batch beyond the first. It takes the room of whole weights and
-// of their way, or, layer by layer, of the activations of all micro-batches. Little room for weights: always.
-// Else where there is something to save, the first way whose step, planned so, fits on the device; layer by
-// layer only if its activations cost no recomputing that they would not cost in each micro-batch.
+// Chooses when weights are gathered. Gathering once saves a gather for each micro-batch after the first, but
+// needs memory for whole weights and their transfer or, layer by layer, for the activations of all
+// micro-batches. If the weights need little memory, always gather once. Else, if there is something to save,
+// take the first way whose planned step fits on the device; layer by layer only if it needs no additional
+// recomputation.
 GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, const Target& target) {
   const LiveMesh& mesh = state_.mesh();
   if (weights <= int64_t{1} << 30) return GatherWhen::step;
@@ -231,7 +231,7 @@ GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, con
     options_.gather = when;
     try {
       return plan_training(mesh.words);
-    } catch (const UserError&) { return {}; }  // what is wrong any way shows when the step is compiled
+    } catch (const UserError&) { return {}; }  // real errors reappear when the step is compiled
   };
   const auto each =
       options_.memory_budget == kRecomputeNothing ? std::nullopt : planned(GatherWhen::micro_batch);
@@ -264,7 +264,7 @@ std::vector<data::SampleField> Trainer::sample_fields() const {
 }
 int64_t Trainer::units() const { return task_.unit == "sample" ? 1 : numel(sample_.back().shape); }
 
-// Each objective's gradients are of what it trains; one update takes all of them.
+// Each objective has gradients only for the weights it trains; one update applies all of them.
 Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
   const auto objectives = task_.objectives(model_, tasks::Batch(sample_, batch), task_options(config_));
   if (!update) return objectives[0].loss;
@@ -324,8 +324,8 @@ BatchShape Trainer::evaluation_shape(int64_t sequences) const {
   int64_t micro = config_.batch.micro;
   return {(sequences + micro - 1) / micro * micro, micro, 0};
 }
-// An evaluation has other micro-batches, as a rule more of them: layer by layer it would keep what crosses a
-// bucket of all of them.
+// An evaluation usually has more micro-batches; layer by layer it would keep the values between buckets for
+// all of them.
 CompileOptions Trainer::evaluation_options() const {
   CompileOptions out = options_;
   if (out.gather == GatherWhen::layers) out.gather = GatherWhen::micro_batch;
