@@ -1,4 +1,4 @@
-// Adapters under the names of PEFT.
+// Exports adapters under PEFT's names.
 #include "launcher/hf/adapters.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Adapters of a run (train.lora) alone, as PEFT reads them.
+// Exports only the adapters of a run (train.lora), in PEFT's format.
 #pragma once
 
 #include <functional>
@@ -17,20 +17,21 @@ namespace lockstep::launcher::hf {
 // Reads a whole tensor of the checkpoint.
 using ReadTensor = std::function<Array(const std::string& fqn)>;
 
-// A tensor that is written, and what gives its bytes when it is its turn.
+// A tensor to write, and a function that gives its bytes when needed.
 struct Outgoing {
   checkpoint::SafeTensor header;
   std::function<std::vector<std::byte>()> bytes;
 };
 void write_tensors(const std::string& path, const std::vector<Outgoing>& tensors);
 
-// What PEFT reads of a run with adapters: the matrices under base_model.model.MODULE.lora_A and lora_B, and,
-// of modules that are trained as a whole (train.lora.also), all that they hold; and adapter_config.json.
+// PEFT's form of a run's adapters: the matrices under base_model.model.MODULE.lora_A and lora_B, all tensors
+// of fully trained modules (train.lora.also), and adapter_config.json.
 struct AdapterFiles {
   std::vector<Outgoing> tensors;
   Json config;
 };
-// UserError where a weight is trained that is no module of theirs. `state`: of the config's model, recorded.
+// UserError if a trained weight has no module in Hugging Face's model. `state`: of the config's model,
+// recorded.
 AdapterFiles adapter_files(const HfFamily& family, const RunConfig& config, const State& state, DType dtype,
                            const std::string& base, const ReadTensor& read);
 

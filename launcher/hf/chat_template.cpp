@@ -1,4 +1,4 @@
-// The places where transformers looks for one.
+// Chat templates: the places where transformers looks for one.
 #include "launcher/hf/chat_template.h"
 
 #include <filesystem>
@@ -34,7 +34,7 @@ std::optional<Json> with_chat_template(const std::string& folder, const Json& tr
   const std::string files[] = {folder + "/chat_template.jinja", folder + "/chat_template.json"};
   const std::string token = trained["message_token"].get<std::string>();
   std::string there = out.contains("chat_template") ? out["chat_template"].dump() : "";
-  for (const auto& file : files)  // these are read in its stead
+  for (const auto& file : files)  // transformers reads these first
     if (fs::exists(file, unknown)) there = text_of(file);
   if (there.find(token) != std::string::npos) return {};
   for (const auto& file : files) fs::remove(file, unknown);

@@ -1,4 +1,4 @@
-// config.json read and written by the tables.
+// Reads and writes config.json by the family tables.
 #include "launcher/hf/config.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ bool is_option(const KeyRule& rule) {
 bool has(const HfFamily& family, Special special) {
   return std::find(family.special.begin(), family.special.end(), special) != family.special.end();
 }
-// null, false, 0, "" and what is empty ask for nothing.
+// null, false, 0, "" and empty values request nothing.
 bool is_off(const Json& value) {
   return value.is_null() || value == false || value == 0 || value == "" ||
          ((value.is_array() || value.is_object()) && value.empty());
 }
 std::string shown(const Json& value) { return shortened(printable(value.dump()), 120); }
 
-// A number without a fraction as an integer; false for all others, and for those beyond 2^53.
+// A number without a fraction as an integer; false for other values, and beyond 2^53.
 bool make_whole(Json& value) {
   if (!value.is_number()) return false;
   const double number = value.get<double>();
@@ -50,7 +50,7 @@ bool scales_rope(const HfFamily& family, std::string_view part) {
                      [&](const KeyRule& rule) { return rule.theirs == part; });
 }
 
-// A config.json that is read: rules take keys out of `rest`, and what no rule took is unknown.
+// A config.json being read: rules remove keys from `rest`, and the remaining ones are unknown.
 class Reader {
  public:
   Reader(const Json& config, const HfFamily& family, const std::string& where)
@@ -81,8 +81,8 @@ class Reader {
   }
 
  private:
-  // Of a key that no rule knows. What is off asks for nothing, but it may be what the model does have:
-  // "use_rope": false.
+  // Handles a key without a rule. A value that is off usually requests nothing, but it may disable a feature
+  // that the model has: "use_rope": false.
   bool says_something(const std::string& key, const Json& value) const {
     if (value.is_null()) return false;
     if (!is_off(value)) return true;
@@ -153,7 +153,7 @@ class Reader {
                               shown(out_.options[ours]), " everywhere, in training alone"));
   }
 
-  // What rope_scaling and rope_theta say beside rope_parameters is the same, or one of them is wrong.
+  // rope_scaling and rope_theta must agree with rope_parameters if both are present.
   void agree_on_rope() {
     const Json now = config_.value("rope_parameters", Json()), theta = config_.value("rope_theta", Json());
     if (is_off(now) || !now.is_object()) return;
@@ -166,14 +166,15 @@ class Reader {
                              name == "rope_theta" ? "the key rope_theta is " : "rope_scaling has ",
                              shown(part), ": two models; mend one, or take it out"));
   }
-  // Today rope_parameters, before that rope_theta and rope_scaling. Parts become keys of their own.
+  // Current files have rope_parameters, older ones rope_theta and rope_scaling. Their parts become separate
+  // keys.
   void rope() {
     agree_on_rope();
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
       const Json value = taken(key);
       if (is_off(value)) continue;
       const std::string type = rope_type(value);
-      std::vector<std::string> other;  // parts that mean something else
+      std::vector<std::string> other;  // parts with another meaning
       if (!value.is_object()) other.emplace_back(key);
       if (value.is_object()) take_rope(value, other);
       const bool scaled = scales_rope(family_, kRopeFactor) && (type == "linear" || type == "llama3");
@@ -205,7 +206,7 @@ class Reader {
     }
   }
 
-  // Parts that a type has no use for are dropped, those that it needs must be there.
+  // Parts that a type does not use are dropped; those that it needs must be present.
   void check_rope(const char* key, const std::string& type) {
     for (const std::string_view part : {kRopeFactor, kRopeLow, kRopeHigh, kRopeOriginal}) {
       const std::string name(part);
@@ -271,7 +272,7 @@ class Reader {
   std::vector<std::string> wrong_;
 };
 
-// Puts a number of ours into a config.json.
+// Writes one of our numbers into a config.json.
 void put(Json& config, const KeyRule& rule, const Json& value) {
   if (rule.theirs == "rope_theta") {
     const bool today = config.contains("rope_parameters") && config["rope_parameters"].is_object();
@@ -284,7 +285,7 @@ void put(Json& config, const KeyRule& rule, const Json& value) {
   config[std::string(rule.theirs)] = none ? Json() : value;
 }
 
-// Frequencies as today's transformers reads them, and as older ones do.
+// Frequencies in the form of current and of older transformers.
 void put_rope(Json& config, const Json& options) {
   const bool llama3 = options["rope_original"] != 0, linear = !llama3 && options["rope_factor"] != 1;
   Json rope = {{"rope_type", llama3 ? "llama3" : linear ? "linear" : "default"}};
@@ -311,14 +312,14 @@ void put_classes(Json& config, int64_t classes, const std::vector<std::string>& 
   config["label2id"] = ids;
 }
 
-// Of a model that was not imported: what its family computes, said in full.
+// For a model that was not imported: all settings of its family, explicitly.
 Json first_config(const HfFamily& family) {
   Json out = {{"architectures", Json::array({family.architecture})}, {"model_type", family.model_type}};
   for (const KeyRule& rule : family.keys)
     if (rule.role == KeyRole::fixed)
       if (const Json value = Json::parse(rule.can)[0]; !value.is_null())
         out[std::string(rule.theirs)] = value;
-  // Training here drops none of it, and transformers would where the key is missing.
+  // Our training has no such dropout, but transformers would use one if the key were missing.
   for (const KeyRule& rule : family.keys)
     if (rule.role == KeyRole::training && !is_off(Json::parse(rule.absent)))
       out[std::string(rule.theirs)] = 0.0;
@@ -368,13 +369,13 @@ Json config_of(const HfFamily& family, const Json& options, const Json& carried,
                const std::vector<std::string>& classes) {
   const bool imported = carried.is_object() && carried.value("model_type", "") == family.model_type;
   Json out = imported ? carried : first_config(family);
-  std::vector<std::string> every;  // what the import accepted is carried along
+  std::vector<std::string> every;  // keys accepted at import are preserved
   for (const auto& [key, value] : out.items()) every.push_back(key);
   const Json known =
       imported ? complete(family, model_of(carried, "config.json", every, std::string(family.kind)).options,
                           options.value("hidden", int64_t{0}))
                : Json::object();
-  bool rope = false;  // its frequencies are others
+  bool rope = false;  // its frequencies differ
   for (const KeyRule& rule : family.keys) {
     if (!is_option(rule)) continue;
     const Json& value = options[std::string(rule.ours)];
@@ -389,7 +390,7 @@ Json config_of(const HfFamily& family, const Json& options, const Json& carried,
   if (has(family, Special::classes) &&
       (!imported || known["classes"] != options["classes"] || !classes.empty()))
     put_classes(out, options["classes"], classes);
-  out.erase("transformers_weights");  // an export has the names that are read unasked
+  out.erase("transformers_weights");  // an export uses the default file names
   out["architectures"] = Json::array({family.architecture});
   out[out.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
   return out;

@@ -4,7 +4,7 @@
 namespace lockstep::launcher::hf {
 
 namespace {
-// Buffers of causal masks and of rotary frequencies, which older files hold and which follow from the config.
+// Buffers of causal masks and rotary frequencies in older files; they follow from the config.
 constexpr UnreadTensor kMask{"**.attn.bias", "a causal mask"},
     kMasked{"**.attn.masked_bias", "a causal mask"},
     kFrequencies{"**.rotary_emb.inv_freq", "rotary frequencies"};
@@ -23,7 +23,7 @@ std::vector<NameRule> rotary_names() {
     out.push_back({name, name});
   return out;
 }
-// What the rotary decoders share, and behind it a family's own rows.
+// The common rows of rotary decoders, followed by a family's own.
 std::vector<KeyRule> rotary_keys(std::vector<KeyRule> own) {
   std::vector<KeyRule> out = {{"hidden_size", KeyRole::option, "width", ""},
                               {"num_hidden_layers", KeyRole::option, "depth", ""},
@@ -36,8 +36,8 @@ std::vector<KeyRule> rotary_keys(std::vector<KeyRule> own) {
   out.insert(out.end(), own.begin(), own.end());
   return out;
 }
-// Of decoders whose layers have no bias, and of those that norm no queries and keys; all but gpt2 know no
-// learned positions, and all see what was before.
+// For decoders without biases, and for those without norms of queries and keys. All except gpt2 have no
+// learned positions, and all are causal.
 const std::vector<std::string_view> kBiases = {"attention_bias",     "mlp_bias",
                                                "use_bias",           "bias",
                                                "qkv_bias",           "use_qkv_bias",
@@ -223,7 +223,7 @@ const HfFamily& gemma() {
            {"head_dim", KeyRole::option, "head_dim", "256"},
            {"rms_norm_eps", KeyRole::option, "eps", "1e-6"},
            {"rope_theta", KeyRole::option, "rope_theta", "10000.0"},
-           // Of a Gemma "gelu" means the tanh form, as its first files have it.
+           // In Gemma's first files "gelu" means the tanh form.
            {"hidden_act", KeyRole::fixed, "", R"("gelu_pytorch_tanh")", R"(["gelu_pytorch_tanh","gelu"])"},
            {"hidden_activation", KeyRole::fixed, "", "null", R"([null,"gelu_pytorch_tanh"])"},
            {"attention_bias", KeyRole::fixed, "", "false", kOff},

@@ -1,4 +1,4 @@
-// The tables of bert and vit, the list of families, and the keys of every config.json.
+// The tables of bert and vit, the list of families, and the keys common to every config.json.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -7,7 +7,7 @@
 namespace lockstep::launcher::hf {
 
 namespace {
-// Each token sees all others; queries and keys are not normed.
+// Attention is bidirectional; queries and keys are not normed.
 const std::vector<std::string_view> kLackedByEncoders = {"is_causal",
                                                          "causal",
                                                          "use_causal_mask",
@@ -22,7 +22,7 @@ const std::vector<std::string_view> kLackedByEncoders = {"is_causal",
                                                          "use_relative_position_bias",
                                                          "use_shared_relative_position_bias"};
 
-// What both have: names of the encoder, keys of config.json.
+// Common to both: names of the encoder, keys of config.json.
 HfFamily bert_encoder(std::string_view architecture, std::string_view kind) {
   HfFamily out{.model_type = "bert",
                .architecture = architecture,
@@ -164,7 +164,7 @@ std::span<const KeyRule> shared_keys() {
           "return_dict", "output_attentions", "torchscript", "output_hidden_states", "directionality",
           "pooler_fc_size", "pooler_type", "pooler_num_attention_heads", "num_labels", "pooler_num_fc_layers",
           "pooler_size_per_head",
-          // Of generation, which has a file of its own today.
+          // Generation keys, which are now in a separate file.
           "do_sample", "early_stopping", "max_length", "min_length", "max_new_tokens", "temperature", "top_k",
           "top_p", "typical_p", "num_beams", "num_beam_groups", "num_return_sequences", "diversity_penalty",
           "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
@@ -179,11 +179,11 @@ std::span<const KeyRule> shared_keys() {
 
 std::span<const std::string_view> lacked_by_all() {
   static constexpr std::string_view all[] = {
-      // Of transformers' base class, in today's and older versions.
+      // Keys of transformers' base class, in current and older versions.
       "is_encoder_decoder", "tie_encoder_decoder", "cross_attention_hidden_size", "use_bfloat16",
       "tf_legacy_loss", "pruned_heads", "finetuning_task", "prefix", "auto_map", "quantization_config",
       "_attn_implementation_autoset", "_attn_implementation_internal", "attn_implementation",
-      // Other ways to compute the same, and parts that none of the families has.
+      // Alternative ways to compute the same, and parts that no family has.
       "use_flash_attn", "use_flash_attention", "_flash_attn_2_enabled", "flash_attn", "use_sdpa",
       "use_memory_efficient_attention", "fp16", "bf16", "fp32", "int8", "alibi", "use_alibi", "multi_query",
       "use_parallel_residual", "parallel_attn", "new_decoder_architecture", "attn_logit_softcapping",

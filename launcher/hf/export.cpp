@@ -1,4 +1,4 @@
-// Hugging Face out: tensors in files, and the words that transformers reads beside them.
+// Exports a checkpoint to Hugging Face's format: tensor files and the JSON files for transformers.
 #include "launcher/hf/export.h"
 
 #include <cstdio>
@@ -36,7 +36,7 @@ struct Shard {
   int64_t bytes = 0;
 };
 
-// A checkpoint that is named, and its run, where the files lie that it was imported with.
+// A named checkpoint, and its run, which has the files of its import.
 struct Source {
   std::string run, step;
 };
@@ -84,7 +84,7 @@ std::string word_of(DType dtype) {
   return dtype == DType::f32 ? "float32" : dtype == DType::bf16 ? "bfloat16" : "float16";
 }
 
-// The folder of an export, which holds nothing yet, and all that is written into it: it is whole, or gone.
+// The initially empty folder of an export and its files: after a failure they are removed.
 class MadeFolder {
  public:
   explicit MadeFolder(const std::string& folder) : folder_(folder) {
@@ -188,12 +188,12 @@ std::string version_of(const RunConfig& config) {
   return "";
 }
 
-// A checkpoint that is held, and the model of its config.
+// An open checkpoint, and the model of its config.
 class Held {
  public:
   Held(const std::string& step)
       : step_(step),
-        files_(hold_checkpoint(step)),  // its run may remove it from here on
+        files_(hold_checkpoint(step)),  // stays readable even if its run removes it
         manifest_(read_manifest(step, *files_)),
         config_(parse_config(manifest_.config.dump(), step + "/manifest.json", {}, DataPaths::may_be_empty)),
         state_(solo_mesh(), 0) {
@@ -201,11 +201,11 @@ class Held {
   }
   const RunConfig& config() const { return config_; }
   const State& state() const { return state_; }
-  // Of the conversations that it was trained on; null: there were none.
+  // The template of the conversations it was trained on; null: none.
   Json chat_template() const {
     return manifest_.extra.is_object() ? manifest_.extra.value("chat_template", Json()) : Json();
   }
-  // Names that the config lists, else those that the run found in its data.
+  // Class names from the config, else those that the run found in its data.
   std::vector<std::string> classes() const {
     if (!config_.data.classes.empty() || !manifest_.extra.is_object()) return config_.data.classes;
     const Json found = manifest_.extra.value("classes", Json::array());
@@ -215,7 +215,7 @@ class Held {
     return static_cast<int64_t>(out.size()) == config_.model.integer("classes") ? out
                                                                                 : std::vector<std::string>();
   }
-  // The last one that was asked for is kept, since its parts are asked for one after another.
+  // Caches the last tensor, because its parts are requested one after another.
   Array read(const std::string& fqn) {
     if (kept_.fqn != fqn) kept_ = read_tensor(step_, fqn, *files_);
     return kept_;
@@ -237,7 +237,7 @@ class Held {
   Array kept_, merged_;
 };
 
-// The weights of the model, by their table, and the rows of the MLP.
+// The model's weights by the family table, and the rows of the MLP.
 struct Named {
   std::vector<Outgoing> tensors;
   int64_t hidden = 0;

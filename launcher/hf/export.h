@@ -1,4 +1,4 @@
-// A checkpoint of a run, written as transformers or PEFT reads it.
+// Exports a run's checkpoint in the format of transformers or PEFT.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace lockstep::launcher::hf {
 
 struct ExportRequest {
   std::string run;                   // runs/NAME, or NAME; runs/NAME/best; a step folder
-  std::string folder;                // where it is written; not there yet, or empty
-  int64_t step = -1;                 // of the checkpoint; -1: the newest, or the one that is named
+  std::string folder;                // destination; must not exist or must be empty
+  int64_t step = -1;                 // step of the checkpoint; -1: the newest, or the named one
   int64_t max_shard = 5000000000LL;  // bytes of tensors in a file; a larger tensor has a file of its own
   std::string dtype = "f32";         // f32, bf16 or f16: rounded to nearest even
-  bool adapter = false;              // adapters alone, as PEFT reads them; else they are merged into weights
+  bool adapter = false;              // only the adapters, for PEFT; else they are merged into the weights
 };
 // Writes the tensors, an index where there are several files, config.json, generation_config.json, and the
 // tokenizer files that the run, or the one that it began from, was imported with; or adapter_model.safetensors and adapter_config.json.

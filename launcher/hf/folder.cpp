@@ -1,4 +1,4 @@
-// Folders of Hugging Face's format.
+// Reads folders in Hugging Face's format.
 #include "launcher/hf/folder.h"
 
 #include <filesystem>
@@ -31,7 +31,7 @@ constexpr std::string_view kCarried[] = {"tokenizer.json",
                                          "processor_config.json",
                                          "generation_config.json"};
 
-// transformers puts the adapters of a folder upon the weights beside them, or upon those that they name.
+// transformers applies a folder's adapters to the weights next to them, or to those that they name.
 void refuse_adapters(const std::string& folder) {
   const std::string file = folder + "/adapter_config.json";
   std::error_code unknown;
@@ -45,7 +45,7 @@ void refuse_adapters(const std::string& folder) {
           weights ? "; or move adapter_config.json away, and the weights alone are read" : ""));
 }
 
-// The folder, or the file in it that config.json says to be the one with the weights.
+// The folder, or the weights file in it that config.json names.
 std::string tensors_named(const HfFolder& of) {
   const Json named = of.config.value("transformers_weights", Json());
   if (named.is_null()) return of.folder;
@@ -59,7 +59,7 @@ std::string tensors_named(const HfFolder& of) {
 }  // namespace
 
 Json config_json(std::string_view text, const std::string& path) {
-  constexpr size_t kMostMembers = size_t{1} << 16;  // a table of 21,841 names of classes, and more
+  constexpr size_t kMostMembers = size_t{1} << 16;  // enough for a table of 21,841 class names, and more
   JsonText read = read_json(text, Comments::refused, {.members = kMostMembers, .bytes = kMaxConfigBytes});
   if (!read.errors.empty()) throw UserError(str(path, ": ", read.errors[0]));
   if (read.members_left_out)

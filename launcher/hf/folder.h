@@ -1,4 +1,4 @@
-// A model in Hugging Face's format as it lies on the disk: config.json, tensors, and files that go along.
+// A model on disk in Hugging Face's format: config.json, tensors, and accompanying files.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,28 @@
 namespace lockstep::launcher::hf {
 
 struct HfFolder {
-  std::string folder;   // where config.json and the tokenizer lie
-  std::string tensors;  // what TensorFiles opens: the folder, a file or an index (transformers_weights)
+  std::string folder;   // the folder of config.json and the tokenizer
+  std::string tensors;  // the path for TensorFiles: the folder, a file or an index (transformers_weights)
   std::string config_path;
   Json config;
 };
-// `path`: a folder, or a safetensors file or index in one. nullopt where the folder has no config.json, or
-// one without a model_type, which is not Hugging Face's. UserError when it cannot be read as JSON, when it is
-// a link out of the folder, and for a folder with adapters of PEFT, which its model computes with.
+// `path`: a folder, or a safetensors file or index in one. nullopt when the folder has no config.json, or one
+// without a model_type, which is not Hugging Face's. UserError when it is not valid JSON, when it is a link
+// out of the folder, and for a folder with PEFT adapters, which are part of its model.
 std::optional<HfFolder> open_folder(const std::string& path);
 
-// A config.json of Hugging Face. UserError naming `path` for what is no JSON, has a key twice, or passes a
-// bound of depth, members or bytes.
+// Reads a config.json of Hugging Face. UserError naming `path` for invalid JSON, a duplicate key, or an
+// exceeded limit of depth, members or bytes.
 Json config_json(std::string_view text, const std::string& path);
 
-// Names of files that a run keeps beside the weights, and that an export puts back.
+// Names of accompanying files that a run stores and an export restores.
 std::span<const std::string_view> carried_files();
-// Copies those of them that are in `from`, replacing what `to` has. UserError naming the file that failed,
-// and for one that is a link out of its folder (linked_away). For others: modes follow the umask.
+// Copies those of them that exist in `from` to `to`, replacing files there. UserError naming the file that
+// failed, and for one that is a link out of its folder (linked_away). For others: modes follow the umask.
 enum class CarriedFor { owner, others };
 void carry_files(const std::string& from, const std::string& to, CarriedFor whom = CarriedFor::owner);
 
-// Where a run keeps the config.json and the files of what it was imported from.
+// The folder of a run with the config.json and files of its import.
 inline std::string carried_in(const std::string& run) { return run + "/hf"; }
 
 }  // namespace lockstep::launcher::hf

@@ -1,4 +1,4 @@
-// Hugging Face in: a run, or the initial weights of one.
+// Imports a Hugging Face model as a run, or as the initial weights of one.
 #include "launcher/hf/import.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace lockstep::launcher::hf {
 namespace fs = std::filesystem;
 
 namespace {
-// A rotary model takes any context; the longest of today's would not fit beside its gradients.
+// A rotary model accepts any context; the longest current ones would not fit in memory with the gradients.
 constexpr int64_t kContext = 2048;
 
 HfFolder folder_of(const std::string& path) {
@@ -44,8 +44,8 @@ HfFolder folder_of(const std::string& path) {
                       "train.init_from)"));
 }
 
-// The config of the run before overrides: a model, and what fine-tuning starts from.
-// A tokenizer.json, or .model, makes its data text, by the copy that the run `carried` keeps.
+// The run's config before overrides: the model, and defaults for fine-tuning. With a tokenizer.json or
+// .model, the data are text, read with the run's own copy in `carried`.
 Json first_config(const HfModel& model, const std::string& tokenizer, std::ostream& out) {
   Json options = complete(*model.family, model.options, 0);
   const bool rotary = std::any_of(model.family->keys.begin(), model.family->keys.end(),
@@ -72,7 +72,7 @@ Json first_config(const HfModel& model, const std::string& tokenizer, std::ostre
   return {{"model", section}, {"data", data}, {"optim", {{"lr", 2e-5}, {"weight_decay", 0.01}}}};
 }
 
-// UserError where the config's model is another function of the weights than config.json says.
+// UserError when the config's model is a different function of the weights than config.json's.
 void check_same(const HfModel& theirs, const RunConfig& config, const std::string& where, int64_t hidden) {
   if (config.model.kind != theirs.family->kind)
     throw UserError(str(where, " describes a ", theirs.family->model_type, ", which is model.kind ",
@@ -115,7 +115,7 @@ void refuse_begun(const std::string& run) {
                           carried_in(run), " away, or choose another --name"));
 }
 
-// What an override says of a key, "" where none does.
+// The value of a key in the overrides, "" if none.
 std::string said_of(const ImportRequest& request, std::string_view path) {
   const auto named = std::find_if(request.overrides.begin(), request.overrides.end(),
                                   [&](const Override& one) { return one.path == path; });
@@ -162,7 +162,7 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   const std::string run = "runs/" + config.name;
   refuse_begun(run);
 
-  RunConfig of_state = config;  // weights and moments are fp32 whatever a device can compute
+  RunConfig of_state = config;  // weights and moments are fp32 on any device
   if (of_state.train.precision == "tf32") of_state.train.precision = "fp32";
   State state(solo_mesh(), static_cast<uint64_t>(config.train.seed));
   Trainer trainer(of_state, 1, state);
@@ -174,7 +174,7 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   std::error_code unknown;
   const bool there = fs::exists(run, unknown);
   const RunFolder held(run);
-  refuse_begun(run);  // again, now that no other import is at work
+  refuse_begun(run);  // checked again, now under the lock
   Unfinished made;
   if (!there) made.add(Unfinished::Kind::tree, run);
   const std::string carried = carried_in(run);

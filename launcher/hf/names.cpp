@@ -1,4 +1,4 @@
-// Rules of names, read: {i} and {p} are found in one name and put into the other.
+// Applies name rules: matches {i} and {p} in one name and inserts them into the other.
 #include "launcher/hf/names.h"
 
 #include <algorithm>

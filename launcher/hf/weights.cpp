@@ -1,4 +1,4 @@
-// Tensors turned by their rules.
+// Converts tensors by the family's rules.
 #include "launcher/hf/weights.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace lockstep::launcher::hf {
 using namespace checkpoint;
 
 namespace {
-// A whole tensor in memory, as a file to read from.
+// A whole tensor in memory, with the interface of a file.
 class TensorInMemory : public InFile {
  public:
   explicit TensorInMemory(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
@@ -43,7 +43,7 @@ Array whole_array(const std::string& name, DType dtype, const Shape& shape) {
   return make_array(name, dtype, shape, Layout{}, Mesh{}, 0);
 }
 
-// What stands where: the names in the files by the names of the table.
+// Maps names of the table to names in the files.
 class Stored {
  public:
   Stored(const HfFamily& family, const TensorFiles& files, const std::vector<std::string>& expected)
@@ -77,7 +77,7 @@ class Stored {
   std::vector<NamedType> types_;
 };
 
-// The arrays with the parts that they are made of.
+// The arrays with their parts.
 struct Wanted {
   Array* array;
   std::vector<Part> parts;
@@ -88,7 +88,7 @@ bool any_matches(const std::vector<std::string>& patterns, const std::string& na
                      [&](const auto& pattern) { return glob_match(pattern, name); });
 }
 
-// Of what is in the files, that which is compared with the model. What is left out is told.
+// The tensors of the files that are compared with the model. Skipped ones are reported.
 class Sorting {
  public:
   Sorting(const HfFamily& family, const Stored& stored, const std::vector<Wanted>& wanted,
@@ -105,7 +105,7 @@ class Sorting {
   }
   std::string misfit(const std::string& path) const {
     const std::string text = misfit_text(kept_, path, wanted_, "the model", true);
-    // Neither word helps a tensor of another type.
+    // Neither option helps with a tensor of another type.
     const bool helps =
         text.find("\n  missing: ") != std::string::npos || text.find("\n  extra: ") != std::string::npos;
     return helps ? text +
@@ -145,7 +145,7 @@ class Sorting {
   std::map<std::string, std::vector<std::string>> left_out_;
 };
 
-// A tensor under a second name is the tensor.
+// A tensor under an alias must equal the tensor.
 void check_tie(const Stored& stored, const TiedName& tie, const std::vector<Wanted>& wanted,
                const std::string& path) {
   const std::string name(tie.name), of(tie.of);

@@ -1,4 +1,4 @@
-// sched_getaffinity(2), and the files of cgroups.
+// Host cores: uses sched_getaffinity(2) and the files of cgroups.
 #include "launcher/machine/host_cores.h"
 
 #include <sched.h>

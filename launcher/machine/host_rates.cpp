@@ -1,5 +1,5 @@
-// Rates of the library's own calls on a few shapes, and of copies; the best of several runs, since others may
-// use the host.
+// Measures the rates of the library's own calls on a few shapes, and of copies. Takes the best of several
+// runs, because the host may be in use.
 #include "launcher/machine/host_rates.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ double shortest(double time, const std::function<void()>& work) {
   return best;
 }
 
-// FLOP/s of calls that run one after another, each on zeros, which cost as other numbers do.
+// FLOP/s of consecutive calls on zeros, which take the same time as other numbers.
 double rate_of_calls(const std::vector<std::unique_ptr<LibraryCall>>& calls, size_t bytes, int threads) {
   double flops = 0;
   size_t workspace = 0;
@@ -92,12 +92,12 @@ int64_t now() {
       .count();
 }
 
-// Of a kind of processor and a number of cores, since hosts may share the folder.
+// The key has the processor and the number of cores, because hosts may share the folder.
 std::string file_of(const std::string& processor, int64_t cores) {
   return str("host-rates-", hash_hex(str(processor, " ", cores)), ".json");
 }
-// What copy_rate says of the host that the table "cpu" was measured on, two threads. A step reads and writes
-// less than that: its calls begin and end, and their rows are short.
+// copy_rate on the host of the table "cpu", two threads. A step reaches less: its calls start and stop, and
+// their rows are short.
 constexpr double kCopiesOfTable = 3.6e10;
 
 Json json_of(const HostRates& rates) {
@@ -125,13 +125,14 @@ HostRates from(const Json& json) {
 }  // namespace
 
 double copy_rate(int64_t threads) {
-  constexpr size_t kBlock = size_t{8} << 20;  // that a thread copies, beyond its caches
+  constexpr size_t kBlock = size_t{8} << 20;  // bytes per thread, larger than its caches
   constexpr double kTime = 0.1;
   struct Copy {
     std::vector<char> one = std::vector<char>(kBlock, 'a'), other = std::vector<char>(kBlock, 'b');
     double rate = 0;
   };
-  std::vector<Copy> copies(static_cast<size_t>(threads));  // before a thread runs, where no room is told
+  // allocated before threads run, so that a failure is reported here
+  std::vector<Copy> copies(static_cast<size_t>(threads));
   {
     std::vector<std::jthread> running;
     for (Copy& copy : copies)
@@ -160,7 +161,7 @@ std::string host_processor() {
 HostRates measure_host_rates() {
   HostRates out;
   out.processor = host_processor(), out.cores = cores_of_process();
-  double load = 0;  // mean of a minute
+  double load = 0;  // average over a minute
   out.quiet = getloadavg(&load, 1) != 1 || load < 0.5 * static_cast<double>(out.cores), out.at = now();
   const auto threads = static_cast<int>(out.cores);
   for (const auto& [precision, dtype] : {std::pair{"fp32", DType::f32}, {"bf16", DType::bf16}})
@@ -185,7 +186,7 @@ std::optional<HostRates> stored_host_rates() {
 void store(const HostRates& rates) {
   try {
     cpu::KernelCache().write(file_of(rates.processor, rates.cores), json_of(rates).dump());
-  } catch (const UserError&) {}  // told where kernels are wanted of it
+  } catch (const UserError&) {}  // reported when kernels need the folder
 }
 
 std::optional<HostRates> host_rates() {
@@ -195,7 +196,8 @@ std::optional<HostRates> host_rates() {
     HostRates measured = measure_host_rates();
     store(measured);
     return measured;
-  } catch (const std::exception&) {}  // no room, no thread, no such product: nothing that a run needs
+    // out of memory, no thread, unsupported product: the run does not need this
+  } catch (const std::exception&) {}
   return {};
 }
 

@@ -1,4 +1,4 @@
-// From a config, a mesh and a launch to the hosts that an exchange knows.
+// Derives the hosts of an exchange from a config, a mesh and a launch.
 #include "launcher/machine/hosts.h"
 
 #include "compiler/reduce/lanes.h"

@@ -11,15 +11,15 @@
 namespace lockstep::launcher {
 
 struct Hosts {
-  int64_t ranks_per_node = 0;  // of the world, neighbours; 0: one host, or not known
-  int seats = 0;  // data ranks of a host, where the exchange is inside hosts first, then across; 0: all ranks
-                  // exchange with all
-  std::string words{};  // the exchange in words, and why it is flat on several hosts; "" on one host
+  int64_t ranks_per_node = 0;  // consecutive ranks of the world; 0: one host, or unknown
+  int seats = 0;  // data ranks per host if the exchange goes within hosts first, then across; 0: all ranks
+                  // exchange directly
+  std::string words{};  // text about the exchange, and why it is direct on several hosts; "" on one host
 };
-// `launched`: ranks per host where mesh.ranks_per_node leaves it open.
+// `launched`: ranks per host if mesh.ranks_per_node is not set.
 Hosts hosts_of(const RunConfig& config, const Mesh& mesh, int64_t launched);
 
-// Ranks of a host, where all hosts have as many and count theirs in order; else 0. Collective.
+// Ranks per host if all hosts have the same number of consecutive ranks; else 0. Collective.
 int64_t launched_per_node(Group& world, const WorkerPlace& at);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// Ranks against lanes, and what is told of it.
+// Compares ranks with lanes, and describes idle ranks.
 #include "launcher/machine/idle_ranks.h"
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// Idle ranks: those for which a step has no micro-batch, in words.
+// Describes idle ranks, for which a step has no micro-batch.
 #pragma once
 
 #include <string>
@@ -8,13 +8,12 @@
 
 namespace lockstep::launcher {
 
-// How many ranks of the mesh have no micro-batch of a step of `plan`, why, and what gives them work; "" where
-// all have some. They still own rows of gradients and of the state, and make their updates. `invariant`: the
-// step's numerics, in which as many ranks as micro-batches have one each, whatever the lanes.
+// How many ranks of the mesh have no micro-batch in a step of `plan`, why, and the remedy; "" if all have
+// one. Idle ranks still own rows of gradients and of the state, and update them. `invariant`: with these
+// numerics, any number of lanes allows one micro-batch per rank.
 std::string idle_ranks(const compiler::LanePlan& plan, const Mesh& mesh, bool invariant);
 
-// A line of the log, once in this process where the same words come again: a program's step and its run both
-// say it. On rank 0.
+// Logs the text on rank 0, once per process, because both a program's step and its run report it.
 void tell_idle_ranks(const std::string& words);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,4 @@
-// The rooflines that are built in, by name and by device.
+// The built-in rooflines, by name and by device.
 #include <algorithm>
 #include <cctype>
 
@@ -12,8 +12,8 @@ namespace lockstep::launcher {
 namespace {
 // Products reach 550 to 820 TFLOP/s in bf16 by shape, in float8 780 to 1,250, in fp32 86 to 119. Memory: 4.0
 // TB/s and more in kernels that stream. Links inside a node: the all-to-all of bench-gpu-exchange on 4 GPUs.
-// Across nodes nothing was measured: one 400 Gb/s adapter per GPU, four fifths of it. The way to the host:
-// the moments of GPT-2 1558M, each way at once (53 GB/s).
+// Links across nodes are not measured: four fifths of one 400 Gb/s adapter per GPU. Link to the host: the
+// moments of GPT-2 1558M, both directions at once (53 GB/s).
 Roofline h200() {
   return {.name = "h200",
           .contraction = {{"fp32", 9.5e13}, {"tf32", 3.4e14}, {"bf16", 6.4e14}, {"float8", 1.03e15}},
@@ -29,13 +29,13 @@ Roofline h200() {
           .measured_on = "H200 SXM, 1 to 4 of one node"};
 }
 
-// Devices that nothing was measured on: what the maker's public data sheet says of dense products, memory and
-// links, times the share of its own sheet that an H200 reaches (bf16 0.65, tf32 0.69, float8 0.52, memory
-// 0.83, NVLink 0.73). fp32: nine tenths, where no products of six in bf16 stand for it. A link across nodes:
-// four fifths of the adapter that the sheet's eight-GPU host has for each of them.
+// Devices without measurements: the public data sheet's values for dense products, memory and links, times
+// the share of its own sheet that an H200 reaches (bf16 0.65, tf32 0.69, float8 0.52, memory 0.83, NVLink
+// 0.73). fp32: nine tenths, unless it is computed by six bf16 products. Links across nodes: four fifths of
+// the adapter per GPU in the sheet's eight-GPU host.
 constexpr const char* kSheet = "not measured: the public data sheet, at an H200's share of its own";
 
-// Products as an H200's: 989 TFLOP/s in bf16. 80 GB at 3.35 TB/s, NVLink 450 GB/s each way, 400 Gb/s.
+// Products like an H200's: 989 TFLOP/s in bf16. 80 GB at 3.35 TB/s, NVLink 450 GB/s each way, 400 Gb/s.
 Roofline h100() {
   Roofline out = h200();
   out.name = "h100", out.memory = 2.8e12, out.capacity = int64_t{79} << 30;

@@ -1,4 +1,4 @@
-// Rooflines of files, a rank's share of one, and what follows from its links.
+// Roofline: reads rooflines from files, computes a rank's share, and derives bucket sizes from its links.
 #include "launcher/machine/roofline.h"
 
 #include <algorithm>

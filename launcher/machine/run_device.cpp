@@ -1,4 +1,4 @@
-// From train.device to a target and a group.
+// Opens the target and group of train.device.
 #include "launcher/machine/run_device.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ void agree_on_device(Group& world, const std::string& word, const Device& device
 }
 
 FoundTarget found_target(const std::string& word, int64_t local_ranks) {
-  // "cuda:N" is one device, and here any will do; "auto" asks whether there is one for every rank.
+  // "cuda:N" is one device, but any device suffices here; "auto" requires one for every rank.
   const std::string any = device_choice(word).ordinal >= cuda_devices() ? "cuda" : word;
   try {
     return {run_target(any, 0, word == "auto" ? local_ranks : 1), ""};
@@ -121,9 +121,7 @@ const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local
   try {
     target = &run_target(word, local_rank, local_ranks);
     if (mesh.world->rank() == 0) logs::topic("plan", str("device: ", target->device().describe()));
-  } catch (const std::exception& error) {
-    refused = error.what();
-  }  // of a device that is busy or broken as well
+  } catch (const std::exception& error) { refused = error.what(); }  // also for a busy or broken device
   agree(*mesh.world, refused);
   agree_on_device(*mesh.world, word, target->device());
   join_device(mesh, word, *target);

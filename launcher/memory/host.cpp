@@ -1,4 +1,4 @@
-// Reading /proc/meminfo and the limits of cgroups.
+// Reads the host's free memory from /proc/meminfo and the limits of cgroups.
 #include "launcher/memory/host.h"
 
 #include <sys/resource.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int64_t kNoLimit = int64_t{1} << 60;  // v1 writes 2^63 rounded down to pages
 
-// The number behind `key` in a file of lines "key number" or "key: number kB".
+// The number after `key` in a file of lines "key number" or "key: number kB".
 std::optional<int64_t> number_in(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string word; file >> word;)
@@ -37,8 +37,8 @@ struct Cgroups {
 constexpr Cgroups kV2{"memory.max", "memory.current", "file"};
 constexpr Cgroups kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"};
 
-// The tightest limit from `path` below `mount` up to the mount itself. A path that is not there belongs to
-// another namespace: the mount is ours.
+// The tightest limit from `path` below `mount` up to the mount itself. A missing path belongs to another
+// namespace; then the mount itself is our group.
 void along(const std::string& mount, fs::path path, const Cgroups& names, HostMemory& least) {
   if (!fs::exists(mount + "/" + path.relative_path().string())) path = "/";
   for (;; path = path.parent_path()) {

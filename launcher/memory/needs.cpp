@@ -1,4 +1,4 @@
-// Bytes of a step on a device, the nearest config that fits, and their words.
+// Computes the bytes of a step on a device, finds the nearest config that fits, and describes both.
 #include "launcher/memory/needs.h"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ std::optional<Fit> largest_fit(const std::vector<int64_t>& divisors, const Mesh&
     if (!bytes || *bytes > available) return {};
     return Fit{micro, mesh.size(), *bytes};
   };
-  auto least = try_one(divisors.back());  // where the smallest does not fit, none does
+  auto least = try_one(divisors.back());  // if the smallest does not fit, none does
   if (!least || divisors.size() == 1) return least;
   for (size_t i = 0; i + 1 < divisors.size(); ++i)
     if (auto fit = try_one(divisors[i])) return fit;

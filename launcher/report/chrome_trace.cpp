@@ -1,4 +1,4 @@
-// Events as JSON objects: "X" with begin and duration in microseconds, "M" with names.
+// ChromeTrace: writes events as JSON objects: "X" with begin and duration in microseconds, "M" with names.
 #include "launcher/report/chrome_trace.h"
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// To the nanosecond; more digits are noise.
+// Nanosecond precision; more digits are noise.
 double microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 }  // namespace

@@ -10,22 +10,22 @@
 
 namespace lockstep::launcher {
 
-// What one process (a rank) did, as events. Seconds count from the trace's begin, which all ranks share.
+// The events of one process (a rank). Seconds count from the start of the trace, common to all ranks.
 class ChromeTrace {
  public:
   ChromeTrace(int process, const std::string& name);
-  // Rows stand in the order in which they are named.
+  // Rows appear in the order in which they are first named.
   int row(const std::string& name);
-  // Of a row, which is made at its first span. Spans of a row stand one behind the other or one within the
-  // other, the outer one first.
+  // Adds a span to a row, which is created by its first span. Spans of a row are consecutive or nested, outer
+  // ones first.
   void span(const std::string& row, const std::string& name, const std::string& category, double begin,
             double end, const Json& args = {});
-  // A span that may overlap others of the row: it goes to the first of "row", "row 2", ... that is free.
+  // Adds a span that may overlap others: it goes to the first free row of "row", "row 2", ...
   void free_span(const std::string& row, const std::string& name, const std::string& category, double begin,
                  double end, const Json& args = {});
   const std::string& events() const { return events_; }  // JSON objects, with commas between
 
-  // The file, of the events of all ranks.
+  // The file's text with the events of all ranks.
   static std::string document(const std::vector<std::string>& events, const Json& about);
 
  private:
@@ -33,7 +33,7 @@ class ChromeTrace {
 
   int process_;
   std::map<std::string, int> rows_;
-  std::map<std::string, double> free_from_;  // rows of free_span
+  std::map<std::string, double> free_from_;  // for rows of free_span
   std::string events_;
 };
 

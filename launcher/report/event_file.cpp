@@ -1,4 +1,4 @@
-// Fields by their numbers in event.proto and summary.proto, and the files that hold them.
+// Writes TensorBoard event files, with fields by their numbers in event.proto and summary.proto.
 #include "launcher/report/event_file.h"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ constexpr std::array<uint32_t, 256> castagnoli_table() {
   return out;
 }
 
-// Whole numbers and floats, the lowest byte first.
+// Little-endian integers and floats.
 template <class T>
 std::string little_endian(T value) {
   std::string out(sizeof(T), '\0');

@@ -12,32 +12,32 @@
 namespace lockstep::launcher {
 
 uint32_t crc32c(std::string_view bytes);         // Castagnoli
-uint32_t masked_crc32c(std::string_view bytes);  // as records carry it
-// length, its checksum, the bytes, theirs.
+uint32_t masked_crc32c(std::string_view bytes);  // in the masked form of records
+// length, its checksum, the bytes, their checksum.
 std::string event_record(std::string_view event);
 
-// The tag under which a number of a metrics row is shown: "train/loss", "validation/val_loss",
-// "pace/step_ms", "grad_norm/blocks.0.attn.qkv.weight".
+// The tag of a metrics row's number: "train/loss", "validation/val_loss", "pace/step_ms",
+// "grad_norm/blocks.0.attn.qkv.weight".
 std::string tag_of(const std::string& name);
 
 // Event messages, without their frame. `seconds`: since 1970.
 std::string file_version_event(double seconds);
-// A run (re)starts: readers forget what they have of `step` and later steps.
+// A run (re)starts: readers drop their data of `step` and later steps.
 std::string start_event(double seconds, int64_t step);
 std::string scalars_event(double seconds, const MetricsRow& row);
 
 class EventWriter {
  public:
-  // A new file events.out.tfevents.TIME.HOST.PID in `folder`, whose name sorts behind those that are there.
-  // Its first records say that what older files have of steps after `resume_step` is not valid any more.
-  // UserError naming the file where it cannot be written.
+  // Creates events.out.tfevents.TIME.HOST.PID in `folder`, whose name sorts after existing ones. Its first
+  // records invalidate steps after `resume_step` in older files. UserError naming the file when it cannot be
+  // written.
   EventWriter(const std::string& folder, int64_t resume_step);
-  // Says how many rows are lost where some are.
+  // Reports the number of lost rows, if any.
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
-  // Appends the row's numbers. Where the disk does not take them a warning says so once, the file ends with
-  // its last whole record, and the row is lost to it: metrics.jsonl has it.
+  // Appends the row's numbers. After a write error it warns once, truncates the file to its last complete
+  // record, and loses the row here; metrics.jsonl still has it.
   void write(const MetricsRow& row);
   const std::string& path() const { return path_; }
 

@@ -1,4 +1,4 @@
-// Lines of metrics.jsonl.
+// Writes and reads lines of metrics.jsonl.
 #include "launcher/report/metrics.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ std::string kept_lines(const std::string& text, int64_t last) {
   return out;
 }
 
-// Rows that wait for room on a disk: some hours of them, and no more memory than anyone notices.
+// Limit of rows that wait for disk space: some hours of rows, but little memory.
 constexpr size_t kWaitingRows = 16384;
 
 std::string rows_text(size_t n) { return str(n, n == 1 ? " row" : " rows"); }
@@ -137,7 +137,7 @@ void MetricsWriter::replace(const std::string& rows) {
 }
 
 namespace {
-// "{"step": 10": how the row of a step begins, before its first comma.
+// "{"step": 10": the beginning of a step's row, before its first comma.
 std::string head_of(int64_t step) {
   const std::string row = MetricsRow(step).text();
   return row.substr(0, row.size() - 1);
@@ -179,7 +179,7 @@ void MetricsWriter::write(const MetricsRow& row) {
   waiting_.push_back(row.text() + "\n");
   if (waiting_.size() > kWaitingRows) {
     waiting_.erase(waiting_.begin() +
-                   (begun_ ? 1 : 0));  // the oldest; not one whose first bytes are in the file
+                   (begun_ ? 1 : 0));  // drop the oldest, but not one that is partly in the file
     ++lost_;
   }
   flush();

@@ -1,5 +1,4 @@
-// metrics.jsonl: one JSON object per logged step, each step once, whatever was stopped and resumed in
-// between.
+// metrics.jsonl: one JSON object per logged step, each step once, even across stops and resumes.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +12,8 @@
 namespace lockstep::launcher {
 
 // One line. Keys keep the order in which they were added. Floats are printed as the shortest text that reads
-// back as the same value of their own width, so equal bits are equal text; what JSON has no number for is a
-// string: "nan", "inf", "-inf".
+// back to the same value of their width, so equal bits give equal text; non-finite values are strings: "nan",
+// "inf", "-inf".
 class MetricsRow {
  public:
   explicit MetricsRow(int64_t step);
@@ -24,7 +23,7 @@ class MetricsRow {
   MetricsRow& add(const std::string& name, const std::string& value);
   std::string text() const;  // {"step": 10, "loss": 2.5}
   int64_t step() const { return step_; }
-  const std::vector<std::pair<std::string, double>>& numbers() const { return numbers_; }  // but for the step
+  const std::vector<std::pair<std::string, double>>& numbers() const { return numbers_; }  // except the step
 
  private:
   MetricsRow& put(const std::string& name, const std::string& json);
@@ -33,35 +32,34 @@ class MetricsRow {
   std::vector<std::pair<std::string, double>> numbers_;
 };
 
-// Whether a text begins as the rows of a run do, also where the first is torn.
+// Whether a text begins like a run's rows, even if the first row is incomplete.
 bool is_metrics_text(const std::string& text);
-// UserError where a file of this name is there and none of a run's wrote it: it would be emptied.
+// UserError if a file of this name exists that no run wrote: it would be truncated.
 void refuse_foreign_metrics(const std::string& path);
 
-// Where the file has rows of steps after `step`, renames it to PATH.K, the first that is free, and returns
-// that; else "". UserError where it cannot be renamed.
+// If the file has rows of steps after `step`, renames it to the first free PATH.K and returns that; else "".
+// UserError when it cannot be renamed.
 std::string set_rows_aside(const std::string& path, int64_t step = 0);
 
 class MetricsWriter {
  public:
-  // Refuses what is foreign, as above. Opens `path` for appending. Lines of steps after `resume_step` are
-  // removed (the run does them again), and so are torn lines. With resume_step 0 the file starts empty, and
-  // rows that it has are set aside; those of the same command (`again`), which did the steps a moment ago,
-  // are removed. UserError naming the file when it cannot be written, or is no plain file.
+  // Refuses foreign files, as above. Opens `path` for appending. Removes lines of steps after `resume_step`
+  // (the run repeats these steps) and incomplete lines. With resume_step 0 the file starts empty: existing
+  // rows are set aside, except rows of the same command (`again`), which are removed. UserError naming the
+  // file when it cannot be written, or is not a regular file.
   MetricsWriter(std::string path, int64_t resume_step, bool again = false);
-  // Writes what waits, and warns how many rows are lost where that fails.
+  // Writes waiting rows, and warns of the number of lost rows if that fails.
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
-  // Appends the line. Where the disk does not take it (full, failing, read-only), a warning says so once; the
-  // row waits in memory, the oldest of too many is dropped, and all are written, in order, with the first row
-  // that goes through again.
+  // Appends the line. If the write fails (disk full, failing, read-only), it warns once and keeps the row in
+  // memory, dropping the oldest beyond a limit. The next successful write appends all waiting rows in order.
   void write(const MetricsRow& row);
   // Whether the row of a step has a number of this name.
   bool has(int64_t step, const std::string& name) const;
-  // Adds what `more` has to the row of its step, before the state's hash and the certificate; `hash`: takes
-  // the place of the row's; "": it stays. Nothing where there is no such row, or it has the first of them
-  // already. UserError as the constructor.
+  // Adds the numbers of `more` to the row of its step, before the state's hash and the certificate. `hash`
+  // replaces the row's; "": keeps it. Does nothing if there is no such row, or if it already has the first
+  // number. UserError as the constructor.
   void amend(const MetricsRow& more, const std::string& hash);
 
  private:
@@ -71,7 +69,7 @@ class MetricsWriter {
   std::string path_;
   Descriptor file_;
   std::deque<std::string> waiting_;  // whole lines
-  size_t begun_ = 0;                 // bytes of the first of them that are in the file
+  size_t begun_ = 0;                 // bytes of the first one that are already in the file
   size_t lost_ = 0;
   bool failing_ = false;
 };

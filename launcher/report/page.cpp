@@ -12,7 +12,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// Lines stay lines.
+// Line breaks are kept.
 std::string escaped_lines(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n');
   for (auto& line : lines) line = escaped_markup(line);
@@ -24,7 +24,7 @@ std::string tag(const std::string& name, const std::string& cls, const std::stri
 
 constexpr size_t kMostPoints = 1600;
 
-// Within a script element: what would end it is written as a number.
+// Inside a script element, characters that could end it are escaped as numbers.
 std::string script_json(const Json& json) {
   std::string out;
   for (char c : json.dump(-1, ' ', false, Json::error_handler_t::replace))

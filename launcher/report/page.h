@@ -1,5 +1,5 @@
 // Page: a report as one HTML file that needs no network: facts, charts, bars and tables, light and dark, on
-// wide and narrow screens. What is in it comes from the caller; the page draws.
+// wide and narrow screens. The caller provides the content.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@ struct PageFact {
   std::string name, value, note;  // note: small, below; "" for none
 };
 
-// Values over steps, or over what the chart says. What is not finite is left out.
+// Values over steps, or over the chart's own x axis. Non-finite values are left out.
 struct PageSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;  // ascending by the first
   bool dots = false;                              // few points, each shown
-  bool smooth = false;                            // noisy: a line of means over it
+  bool smooth = false;                            // noisy: drawn with a line of means
 };
 struct PageChart {
   std::string title, unit;
   std::vector<PageSeries> series;
-  bool from_zero = false;  // else from the least value
-  bool log = false;        // where all values are above 0
-  std::string x = {};      // what the points' first numbers are; "": steps
+  bool from_zero = false;  // else from the smallest value
+  bool log = false;        // if all values are above 0
+  std::string x = {};      // meaning of the x values; "": steps
 };
 
 // Parts of a whole, as one bar and a list.
@@ -39,8 +39,8 @@ struct PageBar {
   std::vector<PagePart> parts;
 };
 
-// The first row is the head; empty words: none. The first column is text, the others are figures unless
-// `words`.
+// The first row is the header; if its texts are empty, there is none. The first column is text; the others
+// are figures unless `words`.
 struct PageTable {
   std::string title;
   std::vector<std::vector<std::string>> rows;
@@ -64,7 +64,7 @@ struct Page {
   std::string title, below;
   std::vector<PageFact> facts;
   std::vector<PageSection> sections;
-  std::vector<PageEvent> events;  // marked in every chart, and told in a section of their own
+  std::vector<PageEvent> events;  // marked in every chart, and listed in their own section
   std::string config;             // text, folded
 };
 
@@ -72,7 +72,7 @@ std::string page_html(const Page& page);
 // Whether a text is such a page, of any version.
 bool is_page(const std::string& text);
 
-// At most about `most` points that look the same: the least and the greatest of each stretch, and both ends.
+// Reduces points to about `most` with the same look: minimum and maximum of each interval, and both ends.
 std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,
                                                size_t most);
 

@@ -1,4 +1,4 @@
-// The page's charts, drawn to the width that they have, and again when that changes.
+// The page's script: draws charts to the available width, and again when that changes.
 #include "launcher/report/page.h"
 
 namespace lockstep::launcher {

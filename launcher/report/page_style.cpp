@@ -1,4 +1,4 @@
-// The page's looks.
+// The page's style sheet.
 #include "launcher/report/page.h"
 
 namespace lockstep::launcher {

@@ -1,4 +1,4 @@
-// Text and pace of the progress line.
+// Formats and paces the progress line.
 #include "launcher/report/progress.h"
 
 #include <unistd.h>
@@ -69,7 +69,7 @@ std::string terminal_text(const ProgressState& state, int columns) {
   char number[32];
   std::snprintf(number, sizeof number, "%.3f", state.loss);
   const std::string head = str("step ", state.step, "/", state.steps);
-  // In the order in which they stand, and how much each is wanted.
+  // The parts in order of appearance, with their priorities.
   struct Part {
     int wanted;
     std::string text;
@@ -115,7 +115,7 @@ ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every)
     : ProgressLine(progress_output(fd, columns), steps, every) {}
 
 ProgressLine::~ProgressLine() {
-  if (shown_) output_.live(last_text_ + "\033[K\n");  // the last state stays on the screen
+  if (shown_) output_.live(last_text_ + "\033[K\n");  // keeps the last state on the screen
 }
 
 void ProgressLine::update(int64_t step, double loss, int64_t units, const std::string& also) {

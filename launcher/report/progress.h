@@ -10,20 +10,19 @@
 
 namespace lockstep::launcher {
 
-// "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23"; of another unit than tokens "12.3k samples/s". A rate or
-// a time that is not known yet (<= 0, < 0) is left out.
-// `also`: what stands behind the loss, "accuracy 0.5"; "": nothing. `exact`: the loss as the shortest text
-// that reads back as the same float.
+// "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23"; of another unit than tokens "12.3k samples/s". An
+// unknown rate (<= 0) or time (< 0) is left out. `also`: text after the loss, "accuracy 0.5", or "". `exact`:
+// prints the loss as the shortest text that reads back to the same float.
 std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
                           std::string_view unit = "tokens", const std::string& also = "", bool exact = false);
-// The same for a terminal of `columns`, with a bar and with what a run knows of itself; what has no room is
-// left out, the least wanted first: "step 120/600  [=====>               ]  loss 2.413  12.3k tok/s  41 % of
+// The same for a terminal of `columns`, with a bar and further facts of the run; if space is short, parts of
+// low priority are left out first: "step 120/600  [=====>               ]  loss 2.413  12.3k tok/s  41 % of
 // peak  mem 315 MiB  ETA 1:23".
 struct ProgressState {
   int64_t step = 0, steps = 0;
   double loss = 0, rate = 0, eta_s = -1;
-  double of_peak = 0;  // share; 0: not known
-  int64_t memory = 0;  // bytes; 0: not known
+  double of_peak = 0;  // share; 0: unknown
+  int64_t memory = 0;  // bytes; 0: unknown
   std::string_view unit = "tokens";
   std::string also = {};  // as progress_text
 };
@@ -31,21 +30,22 @@ std::string terminal_text(const ProgressState& state, int columns);
 std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
 std::string time_text(double seconds);     // "0:07", "1:23", "2:03:04"
 
-// Where the line goes.
+// Destination of the line.
 struct ProgressOutput {
-  int columns = 0;  // > 0: a terminal, which `live` reaches; 0: `line` is used
+  int columns = 0;  // > 0: a terminal, written by `live`; 0: `line` is used
   std::function<bool(const std::string&)> live =
-      {};  // bytes: a text that ends with '\r', the last one with '\n'; false when nobody sees them
+      // writes text that ends with '\r', the last one with ' '; returns false when nobody sees it
+      {};
   std::function<void(const std::string&)> line = {};  // a whole line, without its end
-  bool exact = false;  // lines: step 1 has one too, and the loss is as progress_text's `exact` says
+  bool exact = false;  // lines: also one for step 1, and `exact` for progress_text
 };
 // A terminal of `columns` columns reached through `fd`; without one, plain lines to stdout.
 ProgressOutput progress_output(int fd, int columns);
 
-// What a step takes, to be told beside its pace.
+// The cost of a step, shown next to the speed.
 struct ProgressCosts {
-  double flops = 0, peak = 0;            // of a rank: per step, and per second at most; 0: not known
-  std::function<int64_t()> memory = {};  // bytes that are in use now
+  double flops = 0, peak = 0;            // per rank: per step, and the maximum per second; 0: unknown
+  std::function<int64_t()> memory = {};  // bytes currently in use
 };
 
 class ProgressLine {
@@ -58,7 +58,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
   void costs(ProgressCosts costs) { costs_ = std::move(costs); }
-  // Step `step` (from 1) is done; `units` is what all ranks together read in it. `also`: as progress_text.
+  // Step `step` (from 1) is done; `units`: the number read by all ranks together. `also`: as progress_text.
   void update(int64_t step, double loss, int64_t units, const std::string& also = "");
   // Units per second of the recent steps, 0 before the second update.
   double rate() const { return rate_; }

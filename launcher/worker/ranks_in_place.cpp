@@ -1,4 +1,4 @@
-// Threads, their logs and records, and the watch over them.
+// Runs ranks as threads, with their logs and records, and watches them.
 #include "launcher/worker/ranks_in_place.h"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-// How long ranks may live on after one of them failed: they meet it at their next collective.
+// How long ranks may continue after one failed: they notice at their next collective.
 constexpr double kAfterFailure = 10;
 
 class Ranks {
@@ -57,12 +57,12 @@ class Ranks {
         each(solo_world());
       else
         with_world(static_cast<int>(options_.nproc), each);
-    } catch (...) {}  // recorded where it was caught
+    } catch (...) {}  // already recorded
     over_ = true;
     watch.join();
     logs::set_sink({});
     std::lock_guard lock(mutex_);
-    hear_stop();  // of a run that was over before the watch looked
+    hear_stop();  // for a run that ended before the first check
     console_.live("");
     return diagnose(facts());
   }
@@ -145,7 +145,7 @@ class Ranks {
     return out;
   }
 
-  // Ends the process: ranks are threads, and none can be ended alone.
+  // Ends the process: ranks are threads, which cannot be ended individually.
   [[noreturn]] void end_process(AttemptFacts facts, const std::string& why) {
     console_.notice(str("ending the process: ", why));
     facts.killed = true;
@@ -154,7 +154,7 @@ class Ranks {
     World::leave(outcome.exit_code);
   }
 
-  // Says once that a signal came. With the lock held.
+  // Reports once that a signal arrived. With the lock held.
   void hear_stop() {
     if (stopping_ || signals_seen() == 0) return;
     stopping_ = true;
@@ -181,11 +181,11 @@ class Ranks {
   const InPlace& options_;
   Console& console_;
   const RankBody& body_;
-  std::mutex mutex_;  // of the console, the logs and the records
+  std::mutex mutex_;  // protects the console, the logs and the records
   std::vector<std::ofstream> logs_;
   std::vector<ErrorRecord> records_;
   Clock::time_point failed_at_, stop_since_;
-  bool stopping_ = false;  // a signal was told; since then
+  bool stopping_ = false;  // a signal was reported; and when
   std::vector<std::atomic<int64_t>> steps_;
   std::atomic<int64_t> stopped_{0};
   std::atomic<bool> over_{false};

@@ -1,5 +1,5 @@
-// Ranks as threads of this process, under the rules of an attempt of processes: one place each, signals,
-// logs, the first failure as the root cause.
+// Runs ranks as threads of this process, with the same rules as an attempt with processes: places, signals,
+// logs, and the first failure as the root cause.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,25 @@ namespace lockstep::launcher {
 
 struct InPlace {
   int64_t nproc = 1;
-  std::string run_dir, log_dir;  // as of a WorkerPlace; no log_dir: nothing is written
+  std::string run_dir, log_dir;  // as in WorkerPlace; without log_dir nothing is written
   std::string device;            // of every rank, from in_place_device
   double grace = 30;             // seconds from a stop request until the process is ended
-  std::string when_stopped;      // what a stop request does, for the user: "finishing the step and saving"
+  std::string when_stopped;      // text for the user about a stop request: "finishing the step and saving"
 };
-// A rank: its place, its world (one of the process), its hooks. Returns kExitOk or kExitStopped.
+// Runs one rank with its place, its world (within the process) and its hooks. Returns kExitOk or
+// kExitStopped.
 using RankBody = std::function<int(const WorkerPlace& at, std::shared_ptr<distributed::World> world,
                                    const RunHooks& hooks)>;
 
-// Runs `body` on each rank and returns when all have ended, with the exit code and the root cause as of an
-// attempt of processes. Lines of the ranks go to `console` and, with a log_dir, to rank-R.log there, beside
+// Runs `body` on each rank and returns when all have ended, with exit code and root cause like an attempt
+// with processes. Lines of the ranks go to `console` and, with a log_dir, to rank-R.log there, next to
 // worker-R.json, progress-R, error-T.json and stopped-R. SIGTERM, SIGINT and SIGHUP ask the ranks to stop. A
-// second one, or the end of the grace, ends the process with 128 + signal; so does a rank that is not gone
-// some seconds after the first failure, with the code of that. Once at a time: it takes the process's log
-// lines.
+// second signal, or the end of the grace period, ends the process with 128 + signal. A rank that still runs
+// some seconds after the first failure also ends the process, with that failure's code. Only one call at a
+// time, because it captures the process's log lines.
 AttemptOutcome run_in_place(const InPlace& options, Console& console, const RankBody& body);
 
-// Tells the cause of a failure, and what followed it.
+// Prints the cause of a failure, and later failures.
 void tell_failure(const AttemptOutcome& outcome, const std::string& log_dir, Console& console);
 
 }  // namespace lockstep::launcher

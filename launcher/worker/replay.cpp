@@ -1,4 +1,4 @@
-// A config's client of the replay.
+// Replays a step of a config's run.
 #include "launcher/worker/replay.h"
 
 #include "launcher/data/tokenizer/stop.h"
@@ -7,7 +7,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// Checks no more than the replay reads.
+// Checks only the data that the replay reads.
 class ReplayedTraining : public Training {
  public:
   ReplayedTraining(const ConfigReplay& asked, const WorkerPlace& at,

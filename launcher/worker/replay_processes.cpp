@@ -1,4 +1,5 @@
-// One attempt in a temporary folder, which is gone afterwards; a program's replay.
+// Replay processes: runs one attempt in a temporary folder, which is removed afterwards; and a program's
+// replay.
 #include "launcher/worker/replay_processes.h"
 
 #include "core/base/error.h"

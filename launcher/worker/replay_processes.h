@@ -1,4 +1,4 @@
-// The ranks of a replay as processes that work in a temporary folder.
+// Runs the ranks of a replay as processes that work in a temporary folder.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,12 @@
 
 namespace lockstep::launcher {
 
-// What the ranks are asked in a file, and what tells them its name.
+// The request file for the ranks, and the variable that names it.
 struct ReplayFiles {
   std::string request, answer;  // paths in the temporary folder
 };
-// `ask` writes the request and says what starts a rank, with the variables that it has beside the usual ones.
-// The outcome of the ranks, and their answer where it is whole; empty: rank 0 gave none.
+// `ask` writes the request and returns the command of a rank, with its additional variables. Returns the
+// outcome of the ranks, and their answer if it is complete; empty: rank 0 gave none.
 struct ReplayLaunch {
   LaunchOptions launch;
   std::vector<std::pair<std::string, std::string>> variables;
@@ -25,7 +25,7 @@ struct ReplayLaunch {
 AttemptOutcome replay_in_processes(Console& console,
                                    const std::function<ReplayLaunch(const ReplayFiles&)>& ask, Json& answer);
 
-// Says what came of it. Returns the exit code.
+// Reports the outcome. Returns the exit code.
 int tell_replay(const AttemptOutcome& outcome, int64_t step, Console& console);
 
 Json read_json_file(const std::string& path);

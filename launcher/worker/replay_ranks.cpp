@@ -1,4 +1,4 @@
-// The ranks of a config's replay: threads of this process, or processes.
+// Runs the ranks of a config's replay as threads or processes.
 #include "core/base/error.h"
 #include "core/ops/op_library.h"
 #include "distributed/open_world.h"

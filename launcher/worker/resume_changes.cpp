@@ -1,4 +1,4 @@
-// Config, data, certificate: then and now.
+// Compares config, data and certificate of a checkpoint with the current ones.
 #include "launcher/worker/resume_changes.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace lockstep::launcher {
 
 namespace {
-// A checkpoint names so many files at most; of more it has the fingerprint of all together.
+// A checkpoint lists at most this many files; for more it has one fingerprint of all.
 constexpr size_t kNamedFiles = 4096, kToldFiles = 8;
 
 Json files_json(const data::Samples& data) {
@@ -23,7 +23,7 @@ Json files_json(const data::Samples& data) {
   return out;
 }
 
-// What became of the files: "a.bin changed", "b.bin is gone", "c.bin is new".
+// Changes of the files: "a.bin changed", "b.bin is gone", "c.bin is new".
 std::vector<std::string> changed_files(const Json& was, const Json& is) {
   std::vector<std::string> out;
   for (const auto& [name, file] : is.items())
@@ -56,7 +56,7 @@ void tell_data(const checkpoint::LoadedInfo& loaded, const data::Samples& data) 
                  files.empty() ? "" : ": ", join(files, ", "),
                  more ? str(", and ", more, " files more") : ""));
 }
-// "" unless a class of the checkpoint, whose logit its weights know, has another name now.
+// "" unless a class of the checkpoint, for which its weights have a logit, has a different name now.
 std::string other_classes_error(const checkpoint::LoadedInfo& loaded, const RunConfig& config,
                                 const data::Samples& data) {
   const auto& allowed = config.resume.allow;
@@ -97,7 +97,7 @@ Json remembered(const data::Samples& data, const std::string& library) {
 
 void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config, const data::Samples& data,
                   const std::string& certificate, bool speaks) {
-  const bool computed = !loaded.certificate.empty();  // else it was imported, and no step was made of it
+  const bool computed = !loaded.certificate.empty();  // else it was imported, and no step was computed
   const bool other = computed && loaded.certificate != certificate;
   const auto changes = config_changes(loaded.config, config, loaded.step, other);
   if (auto refused = other_model_error(changes, config, loaded.path); !refused.empty())

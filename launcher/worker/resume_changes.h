@@ -1,4 +1,4 @@
-// A run that is resumed: everything that is not as it was at its checkpoint, said once.
+// Reports once all changes of a resumed run since its checkpoint.
 #pragma once
 
 #include <set>
@@ -10,17 +10,17 @@
 
 namespace lockstep::launcher {
 
-// What a checkpoint remembers of the run's surroundings, for the comparison: SaveInfo::extra.
+// Facts about the run's environment that a checkpoint stores for this comparison: SaveInfo::extra.
 Json remembered(const data::Samples& data, const std::string& library);
 
-// Compares config, data and certificate with the checkpoint's; rank 0 (`speaks`) warns of each difference
-// with what it does to bits. UserError on all ranks alike where the config makes another model of the
-// checkpoint's weights, or the data other classes of its logits, and resume.allow does not name it.
+// Compares config, data and certificate with the checkpoint's; rank 0 (`speaks`) warns of each difference and
+// its effect on bits. UserError on all ranks if the config turns the checkpoint's weights into another model,
+// or the data gives its logits other classes, unless resume.allow names it.
 void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config, const data::Samples& data,
                   const std::string& certificate, bool speaks);
 
-// Warns, once each, of data files that were written to since the run opened them: what it reads of them is no
-// longer what the checkpoint says.
+// Warns once of each data file that was modified since the run opened it: its content no longer matches the
+// checkpoint's fingerprint.
 void tell_rewritten(const data::Samples& data, std::set<std::string>& told);
 
 }  // namespace lockstep::launcher

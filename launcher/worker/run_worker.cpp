@@ -1,4 +1,4 @@
-// The training run of a config: its workload, and the loop around it.
+// Runs the training of a config: its workload in the training loop.
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "distributed/open_world.h"

@@ -6,9 +6,8 @@
 
 namespace lockstep::launcher {
 
-// Trains like `nproc` ranks in processes of their own: same bits, same run folder, same exit codes. Ranks
-// share the cores. After a stop request the process is ended when `grace` seconds are over. UserError as
-// in_place_device.
+// Trains like `nproc` rank processes: same bits, same run folder, same exit codes. Ranks share the cores. The
+// process is ended `grace` seconds after a stop request. UserError as in_place_device.
 int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace);
 
 }  // namespace lockstep::launcher

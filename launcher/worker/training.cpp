@@ -1,4 +1,4 @@
-// What a step is fed, an evaluation, the first weights, and the memory that a device must have.
+// ConfigTraining: feeds steps and evaluations, initializes weights, and checks device memory.
 #include "launcher/worker/training.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_p
     compare(*live_.world, "before step 1", {libraries_part(target_), data_part(*data_)});
 }
 
-// One was asked while it read, so all stop.
+// One rank was asked to stop while it read data, so all stop.
 void Training::stop_together(bool stopped) {
   try {
     agree(*live_.world, stopped ? "stopped" : "");
@@ -56,7 +56,7 @@ const models::Field* Training::masked_field() const {
 }
 
 void Training::check_validation() {
-  constexpr int64_t kBytes = int64_t{1} << 20;  // of a block of samples
+  constexpr int64_t kBytes = int64_t{1} << 20;  // block size for reading samples
   int64_t sample = 1;
   for (const auto& field : trainer_.sample()) sample += bytes_of(field.dtype, field.shape);
   const int64_t all = validation_sequences(),
@@ -89,7 +89,7 @@ void Training::check_memory(bool evaluates) {
   }
   std::string refused;
   try {
-    // What is looked at here is what is compiled then. Kernels of both compile while libraries are planned.
+    // The plans inspected here are compiled afterwards. Kernels of both compile while libraries are planned.
     const compiler::StepPlan& training = trainer_.begin_training();
     const compiler::StepPlan* measured = sequences > 0 ? &trainer_.begin_evaluation(sequences) : nullptr;
     const PaperStep step(training, live_);
@@ -144,14 +144,14 @@ bool Training::is_import(const std::string& step_dir) const {
     try {
       const auto manifest = checkpoint::read_manifest(step_dir);
       return manifest.step == 0 && manifest.certificate.empty();
-    } catch (const UserError&) { return false; }  // loading it says what is wrong
+    } catch (const UserError&) { return false; }  // the load reports the error
   });
   return broadcast_text(*live_.world, import ? "import" : "") == "import";
 }
 
 void Training::load_import(const std::string& step_dir) {
   together(*live_.world, [&] {
-    std::vector<ConfigChange> changes;  // what is trained of the model is chosen now
+    std::vector<ConfigChange> changes;  // the trained part of the model is chosen now
     for (const auto& change : config_changes(checkpoint::read_manifest(step_dir).config, config_, 0, false))
       if (!change.path.starts_with("train.")) changes.push_back(change);
     if (const std::string refused = other_model_error(changes, config_, step_dir); !refused.empty())

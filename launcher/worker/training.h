@@ -1,5 +1,5 @@
-// A rank's part of a config's training run in memory: mesh, device, state, data, and what a step and an
-// evaluation are fed. A run and a replay share it.
+// A rank's part of a config's training run in memory: mesh, device, state, data, and the inputs of steps and
+// evaluations. Shared by runs and replays.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace lockstep::launcher {
 
 class Training : public Workload {
  public:
-  // Collective over `world`. `device` is the word that open_device reads, train.device but for ranks that are
+  // Collective over `world`. `device` is the argument of open_device: train.device, except for ranks that are
   // threads (in_place_device). UserError on every rank when config, mesh, device, model or data do not fit;
   // data::Stopped on every rank when one was asked to stop while it read the data.
-  // `config` outlives the object.
+  // `config` must outlive the object.
   Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
            const std::string& device);
 
@@ -33,7 +33,7 @@ class Training : public Workload {
   compiler::Step compile_training() override { return trainer_.compile_training(); }
   std::unique_ptr<compiler::Step> compile_evaluation(
       const compiler::Step& training) override;  // null: no sequences for it
-  void start_state() override;                   // by seed, or those of train.init_from
+  void start_state() override;                   // from the seed, or from train.init_from
   bool start_from_import(const std::string& checkpoints) override;
   bool start_from_weights(const std::string& step_dir) override;
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
@@ -57,21 +57,22 @@ class Training : public Workload {
     const int64_t most = std::min(config_.train.eval_batches * config_.batch.global, data_->validation());
     return masked_field() ? most : most / config_.batch.micro * config_.batch.micro;
   }
-  // The last micro-batch of an evaluation is filled up with samples that count nothing, by this field:
-  // targets of tokens. Null: of such samples only whole micro-batches are taken.
+  // The field that marks padding samples in the last micro-batch of an evaluation as ignored: targets of
+  // tokens. Null: without such a field only whole micro-batches are used.
   const models::Field* masked_field() const;
-  // The sequences of the evaluation are read once before the first step: a bad token in them would end the
-  // run at its last one. Collective. data::Stopped on every rank when one was asked to stop meanwhile.
+  // Reads all evaluation sequences once before the first step, so that a bad token does not end the run late.
+  // Collective. data::Stopped on every rank when one was asked to stop meanwhile.
   void check_validation();
   void stop_together(bool stopped);
-  // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known
-  // to the byte decides; where only the bounds of what libraries take do not fit, the run is warned and
-  // tried. On the CPU the same of all ranks of the host (host_check.h). Collective. UserError on every rank.
-  // `evaluates`: whether it holds an evaluation, too.
+  // Checks before any device allocation that the run fits in the free memory. Exact bytes decide; if only the
+  // bounds of libraries do not fit, it warns and the run continues. On the CPU the same for all ranks of the
+  // host (host_check.h). Collective. UserError on every rank. `evaluates`: whether there is also an
+  // evaluation.
   void check_memory(bool evaluates = true);
-  // Whether a step folder is what an import wrote: no step was computed of it. The same on all ranks.
+  // Whether an import wrote the step folder, so that no step was computed. The same on all ranks.
   bool is_import(const std::string& step_dir) const;
-  // Loads the weights of such a folder; the optimizer, adapters and all else are new, as the config says.
+  // Loads the weights of such a folder; the optimizer, adapters and everything else start fresh from the
+  // config.
   void load_import(const std::string& step_dir);
   bool only_checkpoint_is(const std::string& checkpoints, const std::string& folder) const;
 
@@ -83,7 +84,7 @@ class Training : public Workload {
   State state_;
   Trainer trainer_;
   std::unique_ptr<data::Samples> data_;
-  std::set<std::string> rewritten_;  // data files that it has warned of
+  std::set<std::string> rewritten_;  // data files with a warning
 };
 
 }  // namespace lockstep::launcher
