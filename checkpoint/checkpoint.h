@@ -110,8 +110,8 @@ struct CheckpointSummary {
   std::string mesh;  // of the run that wrote it
   std::string state_hash, certificate, producer;
   bool newest = false;  // the newest one with a sound structure: readers use it, and a run continues from it
-  std::string
-      problem;  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
+  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
+  std::string problem;
 };
 // All step folders of DIR by ascending step. Empty when DIR does not exist. A folder that its run removes
 // during the call is left out.

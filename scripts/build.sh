@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds Release into build/ with Ninja. Arguments are targets (all of them without one); a second run rebuilds nothing.
+# Builds Release into build/ with Ninja. Arguments are targets (default: all); a second run rebuilds nothing.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 

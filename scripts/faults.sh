@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the fault tests and makes docs/faults.md of what they saw. Arguments go to ctest: scripts/faults.sh -R Row06
+# Runs the fault tests and writes their results to docs/faults.md. Arguments go to ctest: scripts/faults.sh -R Row06
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 

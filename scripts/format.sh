@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formats the tree with the one version of clang-format that .clang-format names: scripts/format.sh [--check] [FILE...]
-# --check changes nothing and fails on a file that would change. The tool comes from its published package into packages/.
+# Formats the tree with the clang-format version that .clang-format names: scripts/format.sh [--check] [FILE...]
+# --check changes nothing and fails on a file that would change. The tool is installed from PyPI into packages/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 version=$(sed -n 's/^# Version \([0-9.]*\).*/\1/p' .clang-format)
@@ -26,7 +26,7 @@ if [[ -z "$tool" ]]; then
   rm -f /tmp/clang-format.$$
 fi
 
-# Of a checkout what git knows; of an unpacked archive, or without git, all that is no build and no package.
+# In a checkout the tracked files; in an unpacked archive, or without git, all files outside of builds and packages.
 sources() {
   git ls-files -- '*.h' '*.cpp' 2>/dev/null || find . -type d \( -name 'build*' -o -name packages -o -name '.*' ! -name . \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print
 }

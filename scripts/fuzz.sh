@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of strangers' bytes: scripts/fuzz.sh [SECONDS] [TARGET...]. 60 seconds of each target of tests/fuzz, unless told.
+# Fuzzes the parsers of untrusted bytes: scripts/fuzz.sh [SECONDS] [TARGET...]. Default: 60 seconds for each target of tests/fuzz.
 # Inputs that reach new code go to build-fuzz/corpus/TARGET, findings to build-fuzz/findings/TARGET. scripts/fuzz.sh minimize [TARGET...]
-# takes from both corpora what the kept one lacks into tests/fuzz/corpus. Exit code 1 when there is a finding.
+# adds inputs that the stored corpus lacks to tests/fuzz/corpus. Exit code 1 when there is a finding.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,14 +26,14 @@ for target in "${targets[@]}"; do
   mkdir -p "$kept" "$new" "$findings"
   dictionary=(); if [[ -e tests/fuzz/dictionary/$target.dict ]]; then dictionary=(-dict="tests/fuzz/dictionary/$target.dict"); fi
   if [[ -n "$minimize" ]]; then
-    # Small inputs alone are kept: a set that covers what all of them reach.
+    # Keeps only small inputs: a set with the same coverage as all of them.
     small=$(mktemp -d); find "$new" -type f -size -3 -exec cp -t "$small" {} +
     build-fuzz/bin/fuzz_"$target" -set_cover_merge=1 "$kept" "$small" 2>&1 | grep -E 'MERGE-OUTER|MERGE-.*new files' | tail -n 1
     rm -rf "$small"
     continue
   fi
   rc=0
-  # A finding beside the target's own second of processor time: 30 s of the clock (a loop without end), 2 GiB of memory.
+  # Further limits in addition to the target's own second of processor time: 30 s of wall time (an endless loop), 2 GiB of memory.
   build-fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 -malloc_limit_mb=1024 -max_len=65536 \
     -print_final_stats=1 -artifact_prefix="$findings/" "${dictionary[@]}" "$new" "$kept" >"$log" 2>&1 || rc=$?
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

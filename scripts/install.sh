@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing; a second run installs nothing. Needs root, or a user with sudo.
-# --tests: those of the tests of several hosts, and an object store, too; the store also where CI is set.
+# --tests: also the packages of the multi-host tests, and an object store; the store is also installed if CI is set.
 set -euo pipefail
 
 packages=(
@@ -25,7 +25,7 @@ if [[ "${1:-}" == --tests ]]; then
   packages+=(iproute2 openssh-server slurm-wlm munge)  # hosts as network namespaces, and a Slurm of them
 fi
 
-# Where CUDA's headers are found, the CUDA backend is built; cuDNN's C++ front is header-only and comes from its published package.
+# The CUDA backend is built if CUDA's headers are found; cuDNN's header-only C++ frontend comes from its published package.
 frontend=1.32.0
 have_cuda() {
   local place
@@ -54,7 +54,7 @@ UNPACK
   rm -rf "$work"
 }
 
-# What binds the Python package and what its tests read, in an environment of its own.
+# Tools to build the Python package and packages for its tests, in a separate virtual environment.
 nanobind=3.1.0
 make_python() {
   local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/packages/python
@@ -70,7 +70,7 @@ make_python() {
   rm -f "$log"
 }
 
-# A store to test checkpoints in an object store against: SeaweedFS, one program. Of the tests alone.
+# An object store for the checkpoint tests: SeaweedFS, a single program. Only used by tests.
 seaweedfs=4.48
 fetch_s3_server() {
   local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/packages/s3
@@ -111,7 +111,7 @@ if ((EUID != 0)); then
 fi
 echo "install: ${missing[*]}"
 "${as_root[@]}" apt-get update -q
-# No daemon is started by its package: the tests start their own, in namespaces.
+# Packages must not start daemons: the tests start their own, in namespaces.
 policy=/usr/sbin/policy-rc.d
 if ((EUID == 0)) && [[ "${1:-}" == --tests && ! -e $policy ]]; then
   printf '#!/bin/sh\nexit 101\n' >"$policy"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what scripts/sanitize.sh and scripts/fuzz.sh need beside scripts/install.sh: install_for.sh asan|tsan|fuzz; a second run installs nothing.
+# Installs what scripts/sanitize.sh and scripts/fuzz.sh need in addition to scripts/install.sh: install_for.sh asan|tsan|fuzz; a second run
+# installs nothing.
 set -euo pipefail
 case "${1:-}" in
   asan) packages=(libc6-dbg) ;;  # names of libc's functions, by which tests/sanitizers/leaks.txt knows what Open MPI keeps

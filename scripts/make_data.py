@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes real data from packages of Debian and PyPI: scripts/make_data.py NAME [--out data] [--packages FOLDER]
+"""Makes real data from Debian and PyPI packages: scripts/make_data.py NAME [--out data] [--packages FOLDER]
 
   docs     documentation of the Linux kernel, Python and git   46 MB of text
   code     sources of Linux, GCC, GDB, binutils and glibc      1.6 GB of text
@@ -7,11 +7,11 @@
   digits   1,797 grey pictures of 8 x 8, 10 digits
   cancer   569 rows of 30 numbers, 2 classes
 
-Text becomes data/NAME/*.jsonl, a line {"text": ..., "source": ...} a file of the package, in order of the hash of its
-text, and data/NAME/tokenizer.json, byte-level BPE of 50,257 tokens trained on every 16th of them (`pip install
+Text becomes data/NAME/*.jsonl, with a line {"text": ..., "source": ...} per file of the package, in order of the text's
+hash, and data/NAME/tokenizer.json, byte-level BPE of 50,257 tokens trained on every 16th of them (`pip install
 tokenizers`). Pictures and tables become data/NAME.npz (`pip install numpy`), values from 0 to 1. data/NAME.licence
 names packages, versions and licences. The same packages give the same files. Packages are fetched by apt-get and pip,
-or taken from --packages, where they are kept."""
+or taken from the folder --packages, which keeps them."""
 import argparse
 import csv
 import glob
@@ -30,7 +30,7 @@ import zipfile
 SHARD, LARGEST, SMALLEST = 64 << 20, 256 << 10, 64
 VOCABULARY, END = 50257, "<|endoftext|>"
 
-# What a name stands for: packages of Debian with their licences, and which of their files are taken.
+# The data sets: Debian packages with their licences, and which of their files are used.
 TEXTS = {
     "docs": (
         {"linux-source-6.1": "GPL-2.0", "python3.11-doc": "PSF-2.0", "git-doc": "GPL-2.0"},
@@ -54,7 +54,7 @@ def end(message):
 
 
 def fetched(command, pattern, package, folder):
-    """The path of `package` below `folder`; `command` puts it there where it is not."""
+    """The path of `package` below `folder`; runs `command` to fetch it if it is missing."""
     found = sorted(glob.glob(os.path.join(folder, pattern)))
     if not found:
         try:
@@ -80,7 +80,7 @@ def scikit_learn(folder):
 
 
 def files_of_deb(path):
-    """(name, bytes) of the files in a package, and of those in archives of sources within it."""
+    """(name, bytes) of the files in a package, and of files in source archives within it."""
     unpack = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", path], stdout=subprocess.PIPE)
     with tarfile.open(fileobj=unpack.stdout, mode="r|") as package:
         for member in package:
@@ -99,7 +99,7 @@ def files_of_deb(path):
 
 
 def documents(paths, wanted):
-    """{hash: (source, text)}: each text once, of files that are UTF-8 without a zero byte."""
+    """{hash: (source, text)}: each text once, from UTF-8 files without a zero byte."""
     found = {}
     for path in paths:
         package = os.path.basename(path).split("_")[0]
@@ -180,7 +180,7 @@ def fashion(packages, np):
             with gzip.open(f"{folder}/usr/share/datasets/fashion-mnist/{name}-ubyte.gz") as file:
                 return np.frombuffer(file.read(), np.uint8, offset=header)
 
-        # The 10,000 pictures of the test come last, as the share that data.validation takes is a file's end.
+        # The 10,000 test pictures come last, because data.validation takes the end of a file.
         pictures = np.concatenate([read("train-images-idx3", 16), read("t10k-images-idx3", 16)]).reshape(-1, 1, 28, 28)
         labels = np.concatenate([read("train-labels-idx1", 8), read("t10k-labels-idx1", 8)])
     return (pictures / np.float32(255)).astype(np.float32), labels, [(os.path.basename(deb), "MIT")]

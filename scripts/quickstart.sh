@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh machine to generated text: installs, builds, trains configs/quickstart.json on 2 ranks and samples from the checkpoint.
+# Goes from a fresh machine to generated text: installs, builds, trains configs/quickstart.json on 2 ranks, and samples from the checkpoint.
 # Arguments go to trainrun: scripts/quickstart.sh --name=other --train.steps=200
 # The run is written to runs/NAME under the current folder; a second call resumes it.
 set -euo pipefail

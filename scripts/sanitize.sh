@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs tests under sanitizers: scripts/sanitize.sh asan|tsan [LABEL...]. Labels: unit error ranks process python, unless told.
-# asan finds wrong addresses, leaks and undefined behaviour (g++), tsan races (clang with libomp, whose barriers Archer tells it of).
-# What is left out, and why, stands in tests/sanitizers. CMAKE_ARGS="-DLOCKSTEP_CUDA_WANTED=OFF" leaves CUDA's half out of the build.
+# Runs tests under sanitizers: scripts/sanitize.sh asan|tsan [LABEL...]. Default labels: unit error ranks process python.
+# asan finds wrong addresses, leaks and undefined behaviour (g++), tsan finds races (clang with libomp, whose barriers Archer reports to it).
+# tests/sanitizers lists the exclusions and their reasons. CMAKE_ARGS="-DLOCKSTEP_CUDA_WANTED=OFF" builds without CUDA.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the documentation as a site, a folder a version: build/site/VERSION, with latest as a link to it, and
-# build/site/index.html, which leads there. Folders of other versions that lie in build/site stay, and the pages' menu
+# Builds the documentation site with one folder per version: build/site/VERSION, a link `latest` to it, and
+# build/site/index.html, which redirects there. Folders of other versions in build/site stay, and the pages' menu
 # lists them. Needs a built trainrun; the generator comes from PyPI.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -18,7 +18,7 @@ version=$("$trainrun" --version | cut -d' ' -f2)
 NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --quiet --strict --config-file "$root/mkdocs.yml" --site-dir "$site/$version"
 ln -sfn "$version" "$site/latest"
 echo '<!doctype html><meta http-equiv="refresh" content="0; url=latest/index.html"><a href="latest/index.html">Lockstep</a>' >"$site/index.html"
-# What the menu of versions reads, the newest first.
+# The data of the version menu, newest first.
 newest=latest
 for folder in $(find "$site" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort -Vr); do
   printf '{"version": "%s", "title": "%s", "aliases": ["%s"]}\n' "$folder" "$folder" "$newest"

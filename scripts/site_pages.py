@@ -23,7 +23,7 @@ OWN = {"README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUT
 
 
 def linked(text, where):
-    """Links and pictures of a page in folder `where` of the tree, as the site has them."""
+    """Rewrites the links and pictures of a page in folder `where` of the tree for the site."""
     page = where[5:] if where.startswith("docs/") else ""
 
     def one(match):
@@ -43,7 +43,7 @@ def linked(text, where):
 
 
 def tables(text):
-    """Blocks of commands with words behind them as tables, which a narrow page can wrap."""
+    """Turns blocks of commands with explanations into tables, which a narrow page can wrap."""
     def cell(words):
         return words.replace("|", "\\|")
 
@@ -74,7 +74,7 @@ def signature(function):
 
 
 def included(path):
-    """Headers that one includes of ours, in order."""
+    """Our headers that a header includes, in order."""
     return re.findall(r'^#include "((?:core|compiler|launcher)/[^"]+)"', (root / path).read_text(), re.M)
 
 
@@ -109,7 +109,7 @@ def api():
 
 def keys():
     text = subprocess.run([trainrun, "show", "--reference"], capture_output=True, text=True, check=True).stdout
-    # Patterns and ranges are words, no marks of Markdown; what stands in backticks is left as it is.
+    # Escapes patterns and ranges, which are not Markdown markup; text in backticks stays unchanged.
     parts = [part if i % 2 else re.sub(r"([*_<\[{])", r"\\\1", part) for i,
              part in enumerate(re.split(r"(`[^`]*`)", text))]
     lines = "".join(parts).replace("\\<", "&lt;").split("\n")

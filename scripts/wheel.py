@@ -1,8 +1,8 @@
-"""Makes a plain wheel one that runs on any Debian 12 or later: scripts/wheel.py PLAIN.whl WORK OUT
+"""Turns a plain wheel into one that runs on any Debian 12 or later: scripts/wheel.py PLAIN.whl WORK OUT
 
-It puts Open MPI with its plugins into lockstep/lib, under their own names, and trainrun into lockstep/bin, with a
-script in its place. auditwheel brings the other libraries, under names of their own. What each library is and its
-licence are written into the wheel's dist-info, and as an SBOM (CycloneDX) beside the wheel.
+It puts Open MPI with its plugins into lockstep/lib, under their own names, and trainrun into lockstep/bin,
+replaced by a script. auditwheel adds the other libraries under new names. The origin and licence of each library
+are written into the wheel's dist-info, and into an SBOM (CycloneDX) next to the wheel.
 """
 import json
 import os
@@ -12,13 +12,12 @@ import shutil
 import subprocess
 import sys
 
-# Open MPI opens its plugins by path, and they ask for its libraries by name. The kernels that a run compiles ask for
-# libgomp by name, too,
-# and a process has one OpenMP.
+# Open MPI opens its plugins by path, and these load its libraries by name. The kernels that a run compiles also load
+# libgomp by name, and a process must have only one OpenMP.
 BY_NAME = ["libmpi.so.40", "libmpi_cxx.so.40", "libopen-rte.so.40", "libopen-pal.so.40", "libpmix.so.2",
            "libmca_common_sm.so.40",
            "libgomp.so.1"]
-# What ranks of one host, and of several over TCP, open of Open MPI. mpirun and its daemons are not in a wheel.
+# The Open MPI plugins that ranks open, on one host or on several over TCP. A wheel has no mpirun or daemons.
 PLUGINS = """
   allocator_basic allocator_bucket bml_r2 btl_self btl_tcp btl_vader coll_basic coll_inter coll_libnbc coll_self
   coll_sm coll_tuned ess_env ess_pmi ess_singleton errmgr_default_app grpcomm_direct mpool_hugepage oob_tcp op_avx
@@ -46,7 +45,7 @@ def run(*command):
 
 
 def library(name):
-    """Where the linker finds it."""
+    """The path at which the linker finds it."""
     for line in run("/sbin/ldconfig", "-p").splitlines():
         if found := re.match(rf"\s+{re.escape(name)} \(libc6,x86-64.*=> (\S+)", line):
             return pathlib.Path(found[1]).resolve()
@@ -54,7 +53,7 @@ def library(name):
 
 
 def package_of(path):
-    """Debian's package of a file, and its version."""
+    """The Debian package of a file, and its version."""
     names = {str(path), str(path).removeprefix("/usr")} | {f"/usr{path}"}
     for name in names:
         found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
@@ -102,7 +101,7 @@ for module in modules:
     run("strip", "--strip-unneeded", str(module))
     run("patchelf", "--set-rpath", "$ORIGIN/" + os.path.relpath(lib, module.parent), str(module))
 
-# Licences and versions of all of it, of what auditwheel is going to bring, too: what ldd resolves outside of the wheel.
+# Licences and versions of all libraries, including those that auditwheel will add: everything that ldd resolves outside of the wheel.
 whitelist = re.compile(r"ld-linux|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s)\.so")
 for line in run("ldd", *map(str, [*modules, *plugins.iterdir()])).splitlines():
     if (found := re.search(r"=> (/\S+)", line)) and not whitelist.search(found[1]) and str(tree) not in found[1]:

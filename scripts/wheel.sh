@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds wheels, the sdist, their checksums and an SBOM into build/dist: scripts/wheel.sh [PYTHON...]. Without one:
-# python3.11 and python3.12, of which those are taken that are there. A Python of 3.12 or later gives one wheel for
-# itself and all later ones (abi3). Tools come from PyPI into packages/; a second run builds what changed alone.
+# python3.11 and python3.12, if installed. Python 3.12 or later builds one wheel for itself and all later versions
+# (abi3). Tools come from PyPI into packages/; a second run builds only what changed.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 dist="$root/build/dist"

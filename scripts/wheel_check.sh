@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that a wheel installs and trains in a bare Debian 12 that has Python and g++ alone: scripts/wheel_check.sh
+# Shows that a wheel installs and trains in a bare Debian 12 with only Python and g++: scripts/wheel_check.sh
 # WHEEL. Needs root and debootstrap. Checks its size, how fast trainrun and `import lockstep` start, and that 1, 2 and 3
 # ranks have the same bits.
 set -euo pipefail

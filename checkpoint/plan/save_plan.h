@@ -26,8 +26,8 @@ struct PlannedChunk {
 
 struct SavePlan {
   std::vector<TensorSpec> tensors;
-  std::vector<std::vector<PlannedChunk>>
-      by_rank;              // in file order: larger element sizes first, then tensors in order
+  // in file order: larger element sizes first, then tensors in order
+  std::vector<std::vector<PlannedChunk>> by_rank;
   std::string fingerprint;  // equal on ranks that hold the same plan
   int64_t bytes_of(int64_t rank) const;
 };

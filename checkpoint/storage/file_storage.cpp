@@ -266,8 +266,8 @@ void FileStorage::sync_folder(const std::string& folder) {
 
 std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   static std::mutex guard;
-  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>>
-      held;  // by device and inode of the lock file, so that the spelling of the path does not matter
+  // by device and inode of the lock file, so that the spelling of the path does not matter
+  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>> held;
   std::lock_guard<std::mutex> hold(guard);
   if (is_link(folder))
     throw StorageError(

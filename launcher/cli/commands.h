@@ -33,9 +33,9 @@ int run(const RunArguments& arguments, std::ostream& out);
 int hand_over_words(const std::vector<std::string>& words);
 
 // trainrun plan [--nproc N] [--memory BYTES] [--roofline NAME|FILE.json] [--long | --json | --program |
-// --listing, [--rank R]] CONFIG.json
-// [--a.b=VALUE ...]: predicts memory, traffic and time of N ranks without starting one. UserError, after
-// everything is printed, when a rank needs more than `memory`; it names the nearest mesh that fits.
+// --listing, [--rank R]] CONFIG.json [--a.b=VALUE ...]: predicts memory, traffic and time of N ranks without
+// starting one. UserError, after everything is printed, when a rank needs more than `memory`; it names the
+// nearest mesh that fits.
 struct PlanArguments {
   RunConfig config;
   int64_t nproc = 1;

@@ -138,8 +138,8 @@ class Finder {
       for (const auto& path : entries(folder)) {
         if (is_hidden(path)) continue;
         fs::path next = base / path.filename();
-        bool inner =
-            fs::is_directory(fs::symlink_status(path));  // a linked folder is not entered: it could loop
+        // a linked folder is not entered: it could loop
+        bool inner = fs::is_directory(fs::symlink_status(path));
         if (inner)
           match(next, parts, at);
         else if (at + 1 == parts.size() && fs::is_regular_file(status_of(path)))

@@ -11,8 +11,8 @@ namespace lockstep::launcher::data {
 
 // How much of a file is read.
 struct ScanPlan {
-  int64_t stride =
-      0;  // 0: every byte; else blocks of kScanBlock, one at each multiple of the stride, and the last one
+  // 0: every byte; else blocks of kScanBlock, one at each multiple of the stride, and the last one
+  int64_t stride = 0;
   std::string text() const;  // "read whole", "read in blocks of 64 KiB every 16 MiB"
 };
 inline constexpr int64_t kScanBlock = int64_t{64} << 10;

@@ -74,8 +74,8 @@ struct HfFamily {
   std::vector<NameRule> names = {};
   std::vector<TiedName> tied = {};
   std::vector<UnreadTensor> left_out = {};
-  std::vector<std::pair<std::string_view, std::string_view>> renamed =
-      {};  // older name suffixes, and current ones
+  // older name suffixes, and current ones
+  std::vector<std::pair<std::string_view, std::string_view>> renamed = {};
   std::vector<KeyRule> keys = {};
   std::vector<Special> special = {};
   // Keys of features that the model lacks: such a key is ignored if it is off.

@@ -28,8 +28,8 @@ struct ReplayResult {
   std::map<int64_t, Values> on_the_way;  // row values of the steps before it
   // Each tensor of the state after the step, in the state's order: its FQN and the hash of its elements.
   std::vector<std::pair<std::string, std::string>> tensors;
-  std::vector<std::pair<std::string, std::string>>
-      before;        // the same before the step, if ReplayTask::keep asks for it
+  // the same before the step, if ReplayTask::keep asks for it
+  std::vector<std::pair<std::string, std::string>> before;
   std::string from;  // the loaded checkpoint, "" for initial weights
   std::string mesh, library;
   std::string data;  // fingerprint of the current data; "" if not computed

@@ -22,8 +22,8 @@ struct Roofline {
   std::string name{};
   std::map<std::string, double> contraction{};  // per train.precision (fp32, tf32, bf16; fp16 is as bf16):
                                                 // achieved FLOP/s of dense products
-  std::map<std::string, double>
-      attention{};       // the same for attention, forward and backward; empty: as contraction
+  // the same for attention, forward and backward; empty: as contraction
+  std::map<std::string, double> attention{};
   double kernels = 0;    // operations per second of generated kernels; 0: they are bound by bytes only
   double memory = 0;     // bytes per second read and written by kernels
   int64_t capacity = 0;  // bytes of the device's own memory; 0: unknown, or the host's

@@ -14,8 +14,8 @@ namespace lockstep::launcher {
 
 // Tensors of the state whose names differ only in numbers.
 struct PlanTensors {
-  std::string
-      name;  // "blocks.*.attn.qkv.weight"; moments: "optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq}"
+  // "blocks.*.attn.qkv.weight"; moments: "optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq}"
+  std::string name;
   std::string role;        // "weights", "moments", "other state"
   std::string type;        // "f32[1152,384]"
   std::string placements;  // "tp: Shard(0,groups=3), dp_shard: Shard(0)" over mesh dims with more than one
@@ -124,16 +124,15 @@ std::string plan_text(const PlanReport& report);
 //   tensors [{name, role, type, placements, count, bytes}]; bytes: of one, on the fullest rank
 //   memory, exact, of the fullest rank:
 //     {state, arena, reduction, total, regions [{name, bytes}],
-//      device: of its device (the CPU: of its host), with bounds of what libraries take:
-//        {parts [{name, bytes, bound}], total, exact, on_host (moments in the host's memory instead),
-//         activations_on_host (that wait there), evaluation_within (what of an evaluation lies in the
+//      device: of its device (the CPU: of its host), with bounds for libraries:
+//        {parts [{name, bytes, bound}], total, exact, on_host (moments in host memory instead),
+//         activations_on_host (offloaded there), evaluation_within (the part of an evaluation inside the
 //         training step's memory), available | null, fits | null, nearest {micro, ranks, mesh, memory_budget,
 //         bytes} | null, planned_without | null},
-//      host: this host, on the CPU, of so many of the ranks together:
+//      host: this host, for the CPU, with `ranks` of the ranks together:
 //        {ranks, exact, available, source, fits} | null}
-//   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange
-//   | null,
-//         weights_gathered | null, tp_pieces, whole_updates | null, computed_again | null}
+//   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes,
+//         exchange | null, weights_gathered | null, tp_pieces, whole_updates | null, computed_again | null}
 //   collectives [{dims, op, count, bytes, seconds, exposed}], and copies of moments and activations between
 //   host and device; times are null without a prediction
 //   utilisation [{ranks, micro_batches, used}], advised_micro | null

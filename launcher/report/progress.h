@@ -24,7 +24,7 @@ struct ProgressState {
   double of_peak = 0;  // share; 0: unknown
   int64_t memory = 0;  // bytes; 0: unknown
   std::string_view unit = "tokens";
-  std::string also = {};  // as progress_text
+  std::string also = {};  // as in progress_text
 };
 std::string terminal_text(const ProgressState& state, int columns);
 std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
@@ -33,9 +33,8 @@ std::string time_text(double seconds);     // "0:07", "1:23", "2:03:04"
 // Destination of the line.
 struct ProgressOutput {
   int columns = 0;  // > 0: a terminal, written by `live`; 0: `line` is used
-  std::function<bool(const std::string&)> live =
-      // writes text that ends with '\r', the last one with ' '; returns false when nobody sees it
-      {};
+  // writes text that ends with '\r', the last one with '\n'; returns false when nobody sees it
+  std::function<bool(const std::string&)> live = {};
   std::function<void(const std::string&)> line = {};  // a whole line, without its end
   bool exact = false;  // lines: also one for step 1, and `exact` for progress_text
 };

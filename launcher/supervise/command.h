@@ -17,8 +17,8 @@ struct LaunchCommand {
   std::vector<std::string> without;  // unset: prefixes of inherited names that describe another launch
   int64_t nproc = 1;
   LaunchHosts hosts;  // several: argv is an mpirun, which starts all ranks
-  bool heeds_stop =
-      false;  // the program is Lockstep's worker: earlier stop signals are held until it handles them
+  // the program is Lockstep's worker: earlier stop signals are held until it handles them
+  bool heeds_stop = false;
 };
 
 // The command common to all ranks. `columns` is the width of the terminal, 0 without one.

@@ -28,9 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int kLockBytes = 8192;  // bytes: two lines, of which one is a path
 
-// "PID
-// RUN
-// ", or only the first line (is_lock_of).
+// "PID\nRUN\n", or only the first line (is_lock_of).
 struct Holder {
   std::string process, run;
 };

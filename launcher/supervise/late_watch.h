@@ -96,8 +96,8 @@ class LateWatch {
   int64_t looked_ns_ = 0, read_ns_ = 0, copies_ns_ = 0, fair_ns_ = 0, began_ns_ = 0;
   int64_t step_ = -1, step_ns_ = 0;
   double step_s_ = 0;  // typical duration; 0: unknown
-  std::map<std::pair<uint64_t, int64_t>, Told>
-      told_;                                // by group and number: reported collectives that still wait
+  // by group and number: reported collectives that still wait
+  std::map<std::pair<uint64_t, int64_t>, Told> told_;
   std::map<std::string, int64_t> said_ns_;  // time of the last report about this rank and site
 };
 

@@ -31,8 +31,8 @@ struct LaunchOptions {
   std::vector<std::pair<std::string, std::string>> variables;  // set by the user for each rank
   std::optional<std::vector<int64_t>> shown;  // ranks whose output is shown on the console; empty: all
   bool heeds_stop = false;  // the worker is Lockstep's own: it handles stop signals once it is ready
-  int64_t threads =
-      0;  // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
+  // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
+  int64_t threads = 0;
   std::string deadlines;            // in the format of LOCKSTEP_DEADLINE; "": its value
   std::string verify_collectives;   // auto, on, off; "": the value of LOCKSTEP_VERIFY_COLLECTIVES
   int64_t profile = 0;              // steps that a user program traces; 0: the program decides

@@ -41,8 +41,8 @@ std::string exception_text(std::exception_ptr failure) {
 namespace {
 struct Search {
   backtrace_state* state;
-  bool in_runtime =
-      false;  // frames of the C++ runtime, from terminate to throw, come before the frame that threw
+  // frames of the C++ runtime, from terminate to throw, come before the frame that threw
+  bool in_runtime = false;
   std::string function, place;
 };
 

@@ -285,8 +285,8 @@ Failure describe_failure(std::exception_ptr failure) {
 }
 
 std::string file_error_text(const std::filesystem::filesystem_error& error) {
-  std::string what =
-      error.what();  // "filesystem error: cannot create directories: Not a directory [runs/x/ckpt]"
+  // "filesystem error: cannot create directories: Not a directory [runs/x/ckpt]"
+  std::string what = error.what();
   const std::string before = "filesystem error: ", after = str(": ", error.code().message());
   if (what.rfind(before, 0) == 0) what = what.substr(before.size());
   if (auto at = what.find(after); at != std::string::npos) what.resize(at);
