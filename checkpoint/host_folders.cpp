@@ -95,6 +95,8 @@ WorkOutcome pass_files(Group& world, Storage& storage, const std::vector<Passage
       ends.push_back(std::make_unique<PassageEnd>(passages[i], static_cast<int>(i), world.rank(), storage));
       blocks = std::max(blocks, ends.back()->blocks());
     }
+  // All files advance one block per round, so that each pair of ranks has the same sequence of messages. A
+  // failed end still sends or receives, and its peer does not wait in vain.
   const auto stream = inline_stream();
   for (int64_t block = 0; block < blocks; ++block) {
     std::vector<std::shared_ptr<Work>> works;

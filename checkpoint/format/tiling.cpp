@@ -18,6 +18,8 @@ bool overlap(const Box& a, const Box& b) {
 }
 }  // namespace
 
+// Cuts along each dim in turn: the slabs below and above `part` go to the result, and the middle slab is cut
+// along the next dim. At most two boxes per dim.
 std::vector<Box> subtract(const Box& from, const Box& part) {
   std::vector<Box> out;
   Box rest = from;
@@ -35,6 +37,7 @@ std::vector<Box> subtract(const Box& from, const Box& part) {
 }
 
 void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::string& where) {
+  // The counts are summed without overflow: a box may not hold more than the elements that are left.
   int64_t total = strict::elements(shape, where), covered = 0;
   for (const Box& box : boxes) {
     if (box.offset.size() != shape.size() || box.size.size() != shape.size())
@@ -57,6 +60,7 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
       throw DamagedError(str(where, ": ", boxes.size(), " boxes for a tensor without elements"));
     return;
   }
+  // Sorted by their first row, a box can overlap only those that begin before its own end.
   std::vector<size_t> order(boxes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   auto first = [&](size_t i) { return shape.empty() ? int64_t{0} : boxes[i].offset[0]; };
@@ -69,6 +73,8 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
         throw DamagedError(str(where, ": boxes ", text(a), " and ", text(boxes[order[j]]), " overlap"));
   }
   if (covered == total) return;
+  // Without overlaps, equal counts prove full cover. Otherwise subtract every box from the whole to name a
+  // gap.
   std::vector<Box> missing{whole(shape)};
   for (const Box& box : boxes) {
     std::vector<Box> still;

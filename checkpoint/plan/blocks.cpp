@@ -8,6 +8,8 @@
 namespace lockstep::checkpoint {
 
 namespace {
+// Cutting along the first dim with several rows keeps each block contiguous. If a single row exceeds the
+// limit, the recursion cuts along the next dim.
 void cut(Box box, int64_t at, int64_t limit, const std::function<void(const Box&, int64_t)>& visit) {
   int64_t n = numel(box);
   if (n <= limit) return visit(box, at);

@@ -86,6 +86,8 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh) {
     if (choice(a) != choice(b)) return choice(b);
     return held[a].bytes > held[b].bytes;
   });
+  // Greedy balancing: each box goes to its holder with the fewest bytes so far. It depends only on the specs
+  // and the mesh, so all ranks compute the same plan.
   std::vector<int64_t> load(plan.by_rank.size(), 0);
   for (size_t i : order) {
     const auto& ranks = held[i].holders;

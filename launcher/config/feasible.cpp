@@ -61,6 +61,8 @@ std::optional<Mesh> nearest_working(const RunConfig& config, const Mesh& mesh) {
     from.dim_names.insert(from.dim_names.begin(), "dp_replicate");
     from.shape.insert(from.shape.begin(), 1);
   }
+  // Tries all factorizations of the rank count in order of distance. They are generated in ascending order of
+  // the earlier dims, so the stable sort keeps ties with larger later dims first.
   std::vector<Shape> all;
   Shape sizes(from.shape.size(), 1);
   factorizations(mesh.size(), 0, sizes, all);

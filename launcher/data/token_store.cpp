@@ -60,7 +60,8 @@ bool rises(const std::vector<int64_t>& starts, int64_t tokens) {
 }
 
 // Opens a complete store with this key; nullopt for one of another file or an earlier version, or, with
-// `damaged` set, for a damaged one.
+// `damaged` set, for a damaged one. Checks in order of cost: size, header checksum, key, then the checksum of
+// the whole body.
 std::optional<TokenStore> opened(FileBytes bytes, uint64_t key, bool& damaged) {
   Header header;
   damaged = bytes.size() < TokenStore::kHeader;

@@ -42,6 +42,8 @@ std::optional<uint64_t> steady(const std::vector<uint64_t>& first, const std::ve
 }  // namespace
 
 Judgement judge(const std::vector<uint64_t>& first, const std::vector<uint64_t>& again) {
+  // A majority over both rounds decides. Without one, for example with two ranks, a rank that contradicts
+  // itself is wrong.
   auto right = most_said(first, again);
   if (!right) right = steady(first, again);
   Judgement out;

@@ -78,6 +78,8 @@ StepGuard::Finding StepGuard::passing_over(const std::string& policy, Finding fi
   return finding;
 }
 
+// Non-finite values are judged first. A spike is a value above spike_limit, which follows from the median of
+// the window. Only steps that count enter the window, so a spike does not raise its own limit.
 StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
   if (!std::isfinite(loss) || !std::isfinite(norm)) {
     auto text = [](float x) {
@@ -120,7 +122,7 @@ StepGuard::Finding StepGuard::judge(int64_t step, const compiler::StepResult& re
   const auto loss = static_cast<float>(result.metrics.at("loss"));
   float norm = largest_norm(result);
   if (!result.applied && std::isfinite(loss) && std::isfinite(norm) && !beyond(loss, norm))
-    norm = std::numeric_limits<float>::quiet_NaN();  // a norm without a metric
+    norm = std::numeric_limits<float>::quiet_NaN();  // the step skipped itself for a norm without a metric
   Finding finding = judge(step, loss, norm);
   LS_CHECK(result.applied == (finding.action == Action::go_on), "step ", step, " was ",
            result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
@@ -141,6 +143,7 @@ void StepGuard::saved(int64_t step) {
   if (!passed_over(step)) rewinds_ = 0;
 }
 
+// All steps after the checkpoint count as one skipped range, which replaces ranges recorded within it.
 void StepGuard::went_back(int64_t checkpoint, int64_t step) {
   std::erase_if(ranges_, [&](const auto& range) { return range.first > checkpoint; });
   ranges_.emplace_back(checkpoint + 1, step);

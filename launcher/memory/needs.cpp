@@ -140,6 +140,7 @@ std::optional<Fit> nearest_fit(
   std::vector<int64_t> divisors;
   for (int64_t d = micro - 1; d >= 1; --d)
     if (micro % d == 0) divisors.push_back(d);
+  // On the first mesh only a smaller micro-batch can help. Other meshes may also fit with the present one.
   for (size_t i = 0; i < meshes.size(); ++i) {
     if (i == 1) divisors.insert(divisors.begin(), micro);
     auto fit = largest_fit(divisors, meshes[i], available, bytes_of);

@@ -129,7 +129,7 @@ std::string plan_text(const PlanReport& report);
 //         activations_on_host (offloaded there), evaluation_within (the part of an evaluation inside the
 //         training step's memory), available | null, fits | null, nearest {micro, ranks, mesh, memory_budget,
 //         bytes} | null, planned_without | null},
-//      host: this host, for the CPU, with `ranks` of the ranks together:
+//      host: this host, for the CPU, with `ranks` of the ranks on it:
 //        {ranks, exact, available, source, fits} | null}
 //   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes,
 //         exchange | null, weights_gathered | null, tp_pieces, whole_updates | null, computed_again | null}

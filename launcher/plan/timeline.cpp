@@ -78,6 +78,8 @@ class Clocks {
     flight_of_[start.flight] = static_cast<int>(out_.flights.size());
     out_.flights.push_back(flight);
   }
+  // Walks the block's collectives in call order. Computation between two of them advances the clock in one
+  // go, a start occupies its link, and a wait moves the clock to the end of the transfer.
   void run_block(const RunBlock& run, int micro_batch) {
     const ProgramBlock& block = program_.blocks[run.block];
     const auto& until = out_.until[run.block];
@@ -124,6 +126,8 @@ class Clocks {
     out_.flights.push_back(flight);
     return out_.flights.size() - 1;
   }
+  // The time from now to the end of the transfer is a stall, and is exposed. A finished transfer costs
+  // nothing.
   void arrive(size_t number) {
     auto& flight = out_.flights[number];
     if (flight.end <= now_) return;

@@ -122,6 +122,8 @@ MetricsWriter::MetricsWriter(std::string path, int64_t resume_step, bool again) 
   replace(kept_lines(rows_in(path_), resume_step));
 }
 
+// Writes a draft and renames it, so that a crash leaves the old or the new file. The draft's descriptor is
+// then the one to append to.
 void MetricsWriter::replace(const std::string& rows) {
   const std::string draft = draft_of(path_);
   PlainFile file = create_plain(draft);
@@ -152,6 +154,7 @@ bool MetricsWriter::has(int64_t step, const std::string& name) const {
 }
 
 void MetricsWriter::amend(const MetricsRow& more, const std::string& hash) {
+  // Edits the row as text, which keeps the digits of its other numbers.
   constexpr std::string_view kHash = ", \"state_hash\": \"", kLast = ", \"certificate\": ";
   const std::string head = head_of(more.step()), text = more.text();
   if (more.numbers().empty() || has(more.step(), more.numbers()[0].first)) return;

@@ -50,6 +50,8 @@ void Membership::lose(const std::vector<std::string>& hosts, const std::vector<i
     return;
   }
   std::vector<HostRanks> away;
+  // First choice: leave out lost hosts and dead ranks. If too few remain, restart the dead ranks on present
+  // hosts; if that is also too few, change nothing.
   if (LaunchHosts fewer = without(hosts, ranks, away); enough(fewer)) return move_to(std::move(fewer), away);
   away.clear();  // ranks that died may return on present hosts
   if (LaunchHosts same = without(hosts, {}, away); enough(same)) move_to(std::move(same), away);

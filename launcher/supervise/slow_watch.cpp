@@ -56,6 +56,7 @@ std::vector<std::string> SlowWatch::look(const std::vector<distributed::WorkerPr
     std::vector<double> others, shares;
     for (size_t other = 0; other < ranks_.size(); ++other)
       if (other != r) others.push_back(own[other]), shares.push_back(share[other]);
+    // A rank with more micro-batches than the others may take proportionally longer.
     const double usual = median(others), fair = usual * std::max(1.0, share[r] / median(shares));
     Rank& rank = ranks_[r];
     const bool slow = own[r] > kSlow * fair && own[r] - fair > kShareOfStep * step_ms;
@@ -68,6 +69,7 @@ std::vector<std::string> SlowWatch::look(const std::vector<distributed::WorkerPr
     rank.own_sum += own[r], rank.others_sum += usual;
     rank.steps_sum += fewest;
     const bool again = rank.told && static_cast<double>(now_ns - rank.told_ns) * 1e-9 > kToldAgain;
+    // Reports after kWindows slow windows in a row; a window that is not slow resets the count above.
     if (rank.windows < kWindows || (rank.told && !again)) continue;
     out.push_back(str("rank ", r, " is slow: ", digits(rank.own_sum / std::max(rank.others_sum, 1e-3)),
                       " times the median of the other ranks over the last ", rank.steps_sum, " steps (",

@@ -91,6 +91,8 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
   // Rank 0 comes last, so that its program is kept.
   std::reverse(few.begin(), few.end());
   StepBlocks blocks = blocks_on_device(plan);
+  // Builds the program of each candidate, keeps the largest memory, and reuses the compiled blocks for the
+  // next one.
   for (int data_rank : few) {
     const int64_t rank = of_data[data_rank];
     fullest.push_back(rank);
@@ -112,6 +114,7 @@ StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank) {
 namespace {
 // Memory of the fullest rank for a step and an evaluation inside its memory.
 int64_t held_with(const PaperStep& step, const PaperStep& evaluation, const Mesh& mesh) {
+  // The fullest rank of the pair may be the fullest of either, so both lists are tried.
   std::set<int64_t> ranks(step.fullest.begin(), step.fullest.end());
   ranks.insert(evaluation.fullest.begin(), evaluation.fullest.end());
   int64_t most = step.held.total();

@@ -29,6 +29,7 @@ Upload::~Upload() {
   } catch (const std::exception&) {}  // the next holder of the lock aborts it
 }
 
+// The part size grows by the basic size every 1000 parts: with 16 MiB, ten thousand parts hold 0.84 TiB.
 size_t Upload::part_bytes() const {
   return client_.settings().part_bytes * (1 + (etags_.size() + under_way_.size()) / 1000);
 }
@@ -82,6 +83,8 @@ void Upload::complete() {
                         .query = {{"uploadId", id_}},
                         .headers = {"content-type: application/xml"},
                         .body = list};
+  // A retried request may find the upload completed by the first try. Then the object exists with the right
+  // size.
   Response done = client_.send(request);
   if (done.good() && done.code().empty()) return;
   if (done.code() == "NoSuchUpload") {  // the answer to the first try was lost

@@ -31,6 +31,7 @@ void PackedPieces::packed(RowPiece piece) {
 }
 
 void PackedPieces::finish() {
+  // A stable counting sort of the pieces by row.
   first_.assign(static_cast<size_t>(rows_) + 1, 0);
   for (int64_t row : row_of_) ++first_[static_cast<size_t>(row) + 1];
   for (size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];

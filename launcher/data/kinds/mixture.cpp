@@ -20,6 +20,8 @@ Mixture::Mixture(const std::vector<double>& weights) {
                           "; give a number above 0, or leave the source out"));
     all += weights[i];
   }
+  // Largest remainder method: each source gets the integer part of its share, and the samples that are left
+  // go to the largest fractions.
   std::vector<std::pair<double, size_t>> rest;
   int64_t given = 0;
   for (size_t i = 0; i < weights.size(); ++i) {

@@ -204,6 +204,8 @@ void Bpe::first_symbols(std::string_view piece, std::vector<PieceToken>& out) co
   }
 }
 
+// Quadratic, but without allocation: the rank of each adjacent pair is kept in an array on the stack. A merge
+// only changes the pairs on both sides of it.
 void Bpe::merge_few(std::vector<PieceToken>& symbols) const {
   constexpr uint32_t kNone = ~uint32_t{0};
   uint32_t ranks[kFew];
@@ -227,6 +229,8 @@ void Bpe::merge_few(std::vector<PieceToken>& symbols) const {
   }
 }
 
+// O(n log n) with a priority queue of pairs and a linked list of symbols. Queue entries are never updated: an
+// entry whose pair has changed is recognized and dropped when it is popped.
 void Bpe::merge_many(std::vector<PieceToken>& symbols) const {
   struct Candidate {
     uint32_t rank;

@@ -54,6 +54,8 @@ void TokenFinder::add(std::string_view text, int32_t id) {
 
 void TokenFinder::finish() {
   if (edges_.empty()) grow();
+  // The failure link of a state follows from that of its parent, which is less deep. Sorting by depth makes
+  // it ready.
   std::vector<State> by_depth(ends_.size());
   std::iota(by_depth.begin(), by_depth.end(), kStart);
   std::stable_sort(by_depth.begin(), by_depth.end(),
@@ -92,6 +94,8 @@ TokenFinder::Found TokenFinder::beginning(std::string_view text) const {
   return out;
 }
 
+// Tokens are stored reversed, and the text is read from its end. So the tokens that "end" at a position in
+// reverse are those that begin there, and the first one reported is the longest.
 void LongestTokens::add(std::string_view text, int32_t id) {
   if (text.empty()) return;
   last_[static_cast<unsigned char>(text.back())] = true;

@@ -64,6 +64,9 @@ void Unigram::walk(std::string_view piece, std::vector<Node>& best) const {
   best[0].begin = 0;
   StopEvery look;
   TokenFinder::State at = TokenFinder::kStart;
+  // Dynamic programming from left to right: the automaton yields all tokens that end at `end`, and each
+  // extends the best path to its own start. Without a token of this one character, the unknown token also
+  // competes.
   for (size_t begin = 0, end; begin < piece.size(); begin = end) {
     end = begin + character(piece, begin);
     for (size_t i = begin; i < end; ++i) at = tokens_.next(at, static_cast<unsigned char>(piece[i]));
@@ -111,6 +114,7 @@ void Unigram::encode(std::string_view piece, std::vector<PieceToken>& out) const
   walk(piece, best);
   tokens.clear();
   bool unknown = false;  // adjacent unknown characters become one token
+  // Follows the best path backwards.
   for (size_t end = piece.size(); end > 0;) {
     const Node& node = best[end];
     const auto begin = static_cast<size_t>(node.begin);
