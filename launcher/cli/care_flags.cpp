@@ -177,12 +177,11 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
       ->transform(whole_number_within(1))
       ->type_name("N");
   app.add_option("--grow-after,--grow_after", launch.grow_after,
-                 "seconds without some of the ranks until they are taken back, at a step boundary; 0: never; "
-                 "default 60")
+                 "seconds until missing ranks return, at a step boundary; 0: never; default 60")
       ->check(number_within(0, kLongestSeconds))
       ->type_name("SECONDS");
   app.add_option("--slow-host,--slow_host", launch.slow_host,
-                 "leave out a host that takes so many times as long as the others, where --nnodes or a spare "
+                 "leave out a host that takes FACTOR times as long as the others, if --nnodes or a spare "
                  "host allows it")
       ->check(number_within(1.5, 1000000))
       ->type_name("FACTOR");
@@ -208,15 +207,15 @@ void add_care_flags(CLI::App& app, CareFlags& flags, LaunchOptions& launch) {
                  "folders of logs that are kept, the newest; 0: all; default 100")
       ->transform(whole_number_within(0))
       ->type_name("N");
-  app.add_option(
-         "--tee", flags.tee,
-         "whose output is shown here: 3 all ranks' (default), 0 none's, 0:3,2:3 that of ranks 0 and 2; "
-         "the logs have all")
+  app.add_option("--tee", flags.tee,
+                 "which ranks' output is shown here: 3: all (default), 0: none, 0:3,2:3: ranks 0 and 2; the "
+                 "logs have everything")
       ->type_name("3|0|RANK:3,...");
   app.add_option("--local-ranks-filter,--local_ranks_filter", flags.only,
                  "show the output of these ranks only")
       ->type_name("RANK,...");
-  app.add_option("--env", flags.env, "a variable of all ranks, on all hosts; NAME alone: as it is set here")
+  app.add_option("--env", flags.env,
+                 "a variable for all ranks, on all hosts; NAME without a value: as it is set here")
       ->allow_extra_args(false)
       ->type_name("NAME[=VALUE]");
 }

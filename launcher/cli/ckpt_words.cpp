@@ -38,8 +38,8 @@ void add_diff(CLI::App& app, CkptFlags& flags, const Act& act) {
       ->type_name("T");
   diff->add_flag("--all", flags.diff.all, "all rows of the tables");
   diff->footer(
-      "Of two runs the first step that both have and whose states differ, else the newest of each.\n"
-      "Exit codes: 0 the same tensors; 1 a tensor differs; 2 wrong input.");
+      "For two runs, compares the first common step with different states, else the newest of each.\nExit "
+      "codes: 0 equal tensors; 1 a tensor differs; 2 wrong input.");
   diff->callback([&flags, act] { act([&flags](std::ostream& out) { return ckpt_diff(flags.diff, out); }); });
 }
 
@@ -74,9 +74,9 @@ void add_prune(CLI::App& app, CkptFlags& flags, const Act& act) {
 }
 
 void add_makers(CLI::App& app, CkptFlags& flags, const Act& act) {
-  auto* reshard = app.add_subcommand("reshard", "the same state, as other ranks would have written it");
+  auto* reshard = app.add_subcommand("reshard", "write the same state for other ranks");
   reshard->add_option("source", flags.reshard.source, kOnePath)->required()->type_name("SRC");
-  reshard->add_option("out", flags.reshard.out, "the run that it is written to, as OUT/ckpt/step-N")
+  reshard->add_option("out", flags.reshard.out, "the destination run: writes OUT/ckpt/step-N")
       ->required()
       ->type_name("OUT");
   auto* ranks = reshard->add_option("--ranks,--nproc", flags.reshard.ranks, "how many ranks")
@@ -86,15 +86,16 @@ void add_makers(CLI::App& app, CkptFlags& flags, const Act& act) {
       ->excludes(ranks)
       ->type_name("JSON");
   reshard->add_flag("--by-rows,--by_rows", flags.reshard.by_rows,
-                    "every tensor split by rows, whatever the model of the checkpoint's config says");
-  reshard->footer("No run needs this: any ranks load any checkpoint. It is for readers of the files.");
+                    "split every tensor by rows, regardless of the model in the checkpoint's config");
+  reshard->footer(
+      "No run needs this: any ranks load any checkpoint. It is for other programs that read the files.");
   reshard->callback(
       [&flags, act] { act([&flags](std::ostream& out) { return ckpt_reshard(flags.reshard, out); }); });
   auto* average = app.add_subcommand("average", "the mean of the weights of several checkpoints");
   average
       ->add_option("paths", flags.average.paths,
-                   "two or more of runs, their ckpt or best folders, or step-N folders; then OUT, the run "
-                   "that is written, as OUT/ckpt/step-N")
+                   "two or more runs, ckpt or best folders, or step-N folders; then OUT, the destination "
+                   "run: writes OUT/ckpt/step-N")
       ->required()
       ->type_name("SRC... OUT");
   average->footer(

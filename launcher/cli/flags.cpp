@@ -34,13 +34,14 @@ void add_rank(CLI::App& app, Flags& flags, const std::string& help) {
 }
 void add_roofline(CLI::App& app, Flags& flags) {
   app.add_option("--roofline", flags.roofline,
-                 "rates that the step time is predicted with; default: those of the device")
+                 "rates for the prediction of the step time; default: those of the device")
       ->type_name(join(roofline_names(), "|") + "|FILE.json");
 }
 
 void add_simulate(CLI::App& app, Flags& flags) {
-  app.add_option("--simulate", flags.simulate,
-                 "N ranks as threads of this process, with the bits of --nproc N; on the CPU, without MPI")
+  app.add_option(
+         "--simulate", flags.simulate,
+         "run N ranks as threads of this process, with the same bits as --nproc N; on the CPU, without MPI")
       ->type_name("N|auto");
 }
 
@@ -61,10 +62,9 @@ int64_t parse_simulate(const CLI::App& app, const Flags& flags) {
 
 void add_run_flags(CLI::App& app, Flags& flags) {
   LaunchOptions& launch = flags.run.launch;
-  app.add_option(
-         "-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
-         "ranks of a host: a number, or auto (one per core); MIN:MAX: as many as there are, fewer when "
-         "some are lost, more when they are back")
+  app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
+                 "ranks of a host: a number, or auto (one per core); MIN:MAX: continue with fewer ranks when "
+                 "some are lost, and with more when they are back")
       ->type_name("N|auto|MIN:MAX");
   add_simulate(app, flags);
   add_host_flags(app, flags.hosts);
@@ -81,10 +81,9 @@ void add_run_flags(CLI::App& app, Flags& flags) {
       ->type_name("");
   app.add_flag("--dry-run,--dry_run", flags.run.dry_run,
                "print the command and the environment, start nothing");
-  app.add_option(
-         "target", flags.target,
-         "a config (JSON), or a program of yours (a path with a slash, or FILE.py): what stands behind it is "
-         "its own, and --name=NAME before it names the run")
+  app.add_option("target", flags.target,
+                 "a config (JSON), or your own program (a path with a slash, or FILE.py): words after a "
+                 "program are its arguments; --name=NAME before it names the run")
       ->type_name("CONFIG|PROGRAM");
 }
 
@@ -99,24 +98,23 @@ void place_ranks(const CLI::App& app, Flags& flags) {
 
 void add_plan_flags(CLI::App& app, Flags& flags) {
   add_nproc(app, flags);
-  app.add_option("--memory", flags.memory,
-                 "the memory of a rank's GPU, as in 141GB (on the CPU: of its host's memory); more than "
-                 "that is refused")
+  app.add_option(
+         "--memory", flags.memory,
+         "memory of a rank's GPU, as in 141GB (on the CPU: of its host); a run that needs more is refused")
       ->type_name("BYTES");
   add_roofline(app, flags);
   app.add_flag("--long", flags.whole,
-               "after the first screen tables: tensors and their placements, memory by region, "
+               "print tables after the first screen: tensors and their placements, memory by region, "
                "collectives, certificate");
   app.add_flag("--budgets", flags.budgets,
-               "memory and step time under values of compile.memory_budget, from none to full: bytes against "
-               "milliseconds; of a config");
-  app.add_flag("--json", flags.json, "all of it as one JSON object");
-  app.add_flag("--program", flags.program, "what a rank does in a step, instruction by instruction");
+               "compare memory and step time for values of compile.memory_budget, from none to full; only "
+               "for a config");
+  app.add_flag("--json", flags.json, "print everything as one JSON object");
+  app.add_flag("--program", flags.program, "print a rank's step, instruction by instruction");
   app.add_flag("--listing", flags.listing,
-               "the same with every number, as text that parses back; to compare steps with diff");
-  add_rank(app, flags, "whose program; default: 0");
-  app.add_option("config", flags.target,
-                 "a config, or a program, which plans the first step that it compiles")
+               "the same with all numbers, as text that parses back; to compare steps with diff");
+  add_rank(app, flags, "the rank of --program and --listing; default: 0");
+  app.add_option("config", flags.target, "a config, or a program, whose first compiled step is planned")
       ->type_name("CONFIG|PROGRAM");
 }
 
@@ -161,23 +159,20 @@ void add_replay_flags(CLI::App& app, Flags& flags) {
       ->required()
       ->type_name("RUN");
   app.add_option("--step", flags.replay.step,
-                 "the step to compute again; it is compared with its line of metrics.jsonl")
+                 "the step to recompute; it is compared with its line of metrics.jsonl")
       ->required()
       ->transform(whole_number_within())
       ->type_name("K");
   add_nproc(app, flags);
   add_simulate(app, flags);
   app.add_flag("--from-start,--from_start", flags.replay.from_start,
-               "from the initial weights, where no checkpoint is before the step");
+               "start from the initial weights, if there is no checkpoint before the step");
   app.footer(
-      "Starts from the newest checkpoint before step K, on any number of ranks; steps on the way are "
-      "computed too. Any config key of the\n"
-      "run can be overridden (--train.device=cpu). Nothing is written into the run's folder.\n"
-      "Of a run of your own program, the program stands behind RUN as it was started: replay --step K "
-      "runs/own "
-      "./program ARGUMENTS\n"
-      "Exit codes: 0 equal; 1 a value or the certificate differs; 2 wrong input; 80 stopped. Equal "
-      "certificates promise equal bits.");
+      "Starts from the newest checkpoint before step K, on any number of ranks, and also computes the steps "
+      "in between. Any config key of\nthe run can be overridden (--train.device=cpu). Nothing is written "
+      "into the run's folder.\nFor a run of your own program, write its command after RUN: replay --step K "
+      "runs/own ./program ARGUMENTS\nExit codes: 0 equal; 1 a value or the certificate differs; 2 wrong "
+      "input; 80 stopped. Equal certificates promise equal bits.");
 }
 
 void add_bisect_flags(CLI::App& app, Flags& flags) {
@@ -185,11 +180,12 @@ void add_bisect_flags(CLI::App& app, Flags& flags) {
   app.add_option("b", flags.bisect.b, "the other one")->required()->type_name("B");
   app.add_flag(
       "--replay", flags.bisect.replay,
-      "computes steps of both again, from their checkpoints, for the step and the tensor between records");
+      "recompute steps of both from their checkpoints, to find the step and the tensor between records");
   add_nproc(app, flags);
   app.footer(
-      "Records first: rows of metrics.jsonl, state hashes, checkpoints. A run of a program has these alone.\n"
-      "Exit codes: 0 the same; 1 they differ; 2 wrong input; 80 stopped. Nothing is written.");
+      "Compares records first: rows of metrics.jsonl, state hashes, checkpoints. For a program's run it "
+      "compares only these.\nExit codes: 0 equal; 1 they differ; 2 wrong input; 80 stopped. Nothing is "
+      "written.");
 }
 
 void add_import_flags(CLI::App& app, Flags& flags) {
@@ -198,18 +194,18 @@ void add_import_flags(CLI::App& app, Flags& flags) {
                  "the folder of a model (config.json, safetensors, tokenizer), or a file or index in it")
       ->required()
       ->type_name("DIR|FILE");
-  app.add_option("--accept", request.accept, "keys of config.json that are not known and change nothing")
+  app.add_option("--accept", request.accept, "unknown keys of config.json that change nothing")
       ->allow_extra_args(false)
       ->type_name("KEY");
   app.add_option("--draw", request.choices.draw,
-                 "tensors that are missing and are drawn as for a new model, as in 'classifier.*'")
+                 "missing tensors that get initial values as in a new model, as in 'classifier.*'")
       ->allow_extra_args(false)
       ->type_name("PATTERN");
-  app.add_option("--leave", request.choices.leave, "tensors that the model has not and that are left out")
+  app.add_option("--leave", request.choices.leave, "extra tensors, which the model lacks, to skip")
       ->allow_extra_args(false)
       ->type_name("PATTERN");
   app.footer(
-      "--name=NAME names the run. Any config key can be given, here or when the run is started first "
+      "--name=NAME names the run. You can give any config key here or when you first start the run "
       "(--model.context=512\n--train.lora.rank=8 --optim.lr=1e-5). Nothing is downloaded.");
 }
 
@@ -219,7 +215,7 @@ void add_export_flags(CLI::App& app, Flags& flags) {
                  "the run: runs/NAME, or NAME; its best one: runs/NAME/best; or a step folder")
       ->required()
       ->type_name("RUN");
-  app.add_option("out", request.folder, "the folder that is written: a new one, or empty")
+  app.add_option("out", request.folder, "the folder to write: a new or empty one")
       ->required()
       ->type_name("OUT");
   app.add_option("--step", request.step, "of the checkpoint; default: the newest")
@@ -228,24 +224,22 @@ void add_export_flags(CLI::App& app, Flags& flags) {
   app.add_option("--max-shard,--max_shard", flags.max_shard, "bytes of tensors in a file; default 5GB")
       ->type_name("BYTES");
   app.add_option("--dtype", request.dtype, "f32, bf16 or f16; default f32")->type_name("DTYPE");
-  app.add_flag("--adapter", request.adapter,
-               "the adapters of train.lora alone, as PEFT reads them; else they are merged into the weights");
+  app.add_flag(
+      "--adapter", request.adapter,
+      "write only the adapters of train.lora, for PEFT; without it they are merged into the weights");
 }
 
 void add_report_flags(CLI::App& app, Flags& flags) {
   app.add_option("run", flags.report.run, "the run: a name below runs/, or a path")
       ->required()
       ->type_name("RUN");
-  app.add_option("--out", flags.report.out,
-                 "the page that is written; default: report.html in the run's folder")
+  app.add_option("--out", flags.report.out, "the page to write; default: report.html in the run's folder")
       ->type_name("FILE.html");
   app.add_flag(
       "--budgets", flags.report.budgets,
-      "memory against step time under values of compile.memory_budget, planned for the run's config");
-  app.add_option(
-         "--compile.load_ops", flags.report.load_ops,
-         "the libraries of ops and models that the run was trained with, named here with their absolute "
-         "paths")
+      "compare memory and step time for values of compile.memory_budget, planned for the run's config");
+  app.add_option("--compile.load_ops", flags.report.load_ops,
+                 "the run's libraries of ops and models, with absolute paths")
       ->type_name("[PATH,...]");
 }
 

@@ -108,30 +108,32 @@ void place_on_list(LaunchOptions& launch, std::vector<HostRanks> list, const Nod
 }  // namespace
 
 void add_host_flags(CLI::App& app, HostFlags& flags) {
-  app.add_option(
-         "--nnodes", flags.nnodes,
-         "hosts, each with --nproc ranks, the others named are spare; MIN:MAX: a restart goes on without "
-         "hosts that were lost, down to MIN")
+  app.add_option("--nnodes", flags.nnodes,
+                 "number of hosts, each with --nproc ranks; further named hosts are spare; MIN:MAX: a "
+                 "restart continues without lost hosts, down to MIN")
       ->type_name("N|MIN:MAX");
-  app.add_option("--hosts,--host", flags.hosts, "the hosts by name, as in a:4,b:4; they are reached by ssh")
+  app.add_option("--hosts,--host", flags.hosts,
+                 "the names of the hosts, as in a:4,b:4; trainrun reaches them by ssh")
       ->type_name("NAME[:N],...");
-  app.add_option("--hostfile,--machinefile", flags.hostfile, "the hosts, a line \"NAME slots=N\" each")
+  app.add_option("--hostfile,--machinefile", flags.hostfile,
+                 "file of the hosts, with a line \"NAME slots=N\" for each")
       ->type_name("FILE");
   app.add_option("--node-rank,--node_rank", flags.node_rank,
                  "this host's number, where the same command is given on each host; the others need no ssh")
       ->transform(whole_number_within(0))
       ->type_name("K");
-  app.add_option("--master-addr,--master_addr", flags.address, "where node 0 is reached, with --node-rank")
+  app.add_option("--master-addr,--master_addr", flags.address, "address of node 0, with --node-rank")
       ->type_name("HOST");
   app.add_option("--master-port,--master_port", flags.port, "its port; default 29500")
       ->transform(whole_number_within(1, 65535))
       ->type_name("PORT");
-  app.add_option("--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "both in one")->type_name("HOST[:PORT]");
+  app.add_option("--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "address and port of node 0 together")
+      ->type_name("HOST[:PORT]");
   app.add_option("--network", flags.network,
                  "interfaces between hosts, as in eth0 or 10.1.0.0/16; default: MPI and NCCL choose")
       ->type_name("NAME|SUBNET,...");
   app.add_option("--ports", flags.ports,
-                 "TCP ports that MPI listens on, as a firewall between the hosts lets through; default: any")
+                 "TCP ports on which MPI listens, for a firewall between the hosts; default: any")
       ->type_name("FIRST-LAST");
 }
 

@@ -105,8 +105,7 @@ class CommandLine {
   }
 
   void add_plan() {
-    auto* app = app_.add_subcommand("plan", "memory, collectives and time of a run, before it is started")
-                    ->allow_extras();
+    auto* app = app_.add_subcommand("plan", "predict memory, collectives and time of a run")->allow_extras();
     add_plan_flags(*app, flags_);
     app->callback([this, app] { act_ = [this, app] { return plan_config(*app); }; });
   }
@@ -154,10 +153,10 @@ class CommandLine {
                   "every key with type, default, values and meaning, as Markdown");
     app->add_flag("--schema", flags_.schema, "the same as a JSON Schema, for editors");
     auto* graph = app->add_option("--graph", flags_.graph,
-                                  "writes a picture of a rank's step: what computes, what travels")
+                                  "draw a rank's step: computation and communication over time")
                       ->type_name("FILE.svg");
     add_nproc(*app, flags_);
-    add_rank(*app, flags_, "whose step --graph draws; default: 0");
+    add_rank(*app, flags_, "the rank of --graph; default: 0");
     add_roofline(*app, flags_);
     for (const char* of_graph : {"--nproc", "--rank", "--roofline"}) app->get_option(of_graph)->needs(graph);
     app->callback([this, app] {
@@ -198,7 +197,7 @@ class CommandLine {
   void add_explain() {
     auto* app = app_.add_subcommand(
         "explain", "what a config key, an op, an exit code, an error kind or a log topic means");
-    app->add_option("word", flags_.words, "a word; without one: what there is")->type_name("WORD");
+    app->add_option("word", flags_.words, "a word; without one: lists the kinds of words")->type_name("WORD");
     app->callback([this] { act_ = [this] { return explain(join(flags_.words, " "), out_); }; });
   }
 
@@ -222,7 +221,7 @@ class CommandLine {
 
   void add_replay() {
     auto* app =
-        app_.add_subcommand("replay", "compute a step of a run again, and compare it with the run's record")
+        app_.add_subcommand("replay", "recompute a step of a run, and compare it with the run's record")
             ->allow_extras();
     add_replay_flags(*app, flags_);
     app->callback([this, app] {
@@ -248,13 +247,14 @@ class CommandLine {
   }
 
   void add_hf() {
-    auto* in = app_.add_subcommand("import-hf", "a run of a model in Hugging Face's format")->allow_extras();
+    auto* in =
+        app_.add_subcommand("import-hf", "make a run from a model in Hugging Face's format")->allow_extras();
     add_import_flags(*in, flags_);
     in->callback([this, in] {
       flags_.import_hf.overrides = parse_overrides(in->remaining(), names_of(*in));
       act_ = [this] { return import_hf(flags_.import_hf, out_); };
     });
-    auto* out = app_.add_subcommand("export-hf", "a checkpoint in Hugging Face's format");
+    auto* out = app_.add_subcommand("export-hf", "write a checkpoint in Hugging Face's format");
     add_export_flags(*out, flags_);
     out->callback([this] { act_ = [this] { return export_hf(flags_.export_hf, flags_.max_shard, out_); }; });
   }
@@ -272,7 +272,7 @@ class CommandLine {
 
   void add_flight() {
     auto* app = app_.add_subcommand(
-        "flight", "where the ranks of an attempt are, or were: progress, heartbeat, last collectives");
+        "flight", "the positions of an attempt's ranks: progress, heartbeat, last collectives");
     app->add_option("path", flags_.path, "runs/NAME/logs/attempt-K, or a record progress-R in it")
         ->required()
         ->type_name("PATH");
@@ -286,8 +286,8 @@ class CommandLine {
   }
 
   void add_shell() {
-    auto* app = app_.add_subcommand("completion",
-                                    "a script that completes words: source <(trainrun completion bash)");
+    auto* app =
+        app_.add_subcommand("completion", "print a completion script: source <(trainrun completion bash)");
     app->add_option("shell", flags_.word, "bash, zsh or fish")->required()->type_name("SHELL");
     app->callback([this] {
       act_ = [this] {

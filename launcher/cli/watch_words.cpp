@@ -10,12 +10,12 @@ void add_watch_commands(CLI::App& app, WatchFlags& flags, const Act& act) {
   shown->add_option("run", flags.top.run, "the run: a name below runs/, or a path")
       ->required()
       ->type_name("RUN");
-  shown->add_flag("--once", flags.top.once, "one look; where the output is no terminal it is always one");
-  shown->footer("Ctrl-C ends it; the run goes on.");
+  shown->add_flag("--once", flags.top.once, "print once; always so if the output is not a terminal");
+  shown->footer("Ctrl-C ends it; the run continues.");
   shown->callback([&flags, act] { act([&flags](std::ostream& out) { return top(flags.top, out); }); });
 
-  auto* after =
-      app.add_subcommand("autopsy", "what ended a run: who was where, who did not come, what differed first");
+  auto* after = app.add_subcommand(
+      "autopsy", "what ended a run: the position of each rank, missing ranks, the first difference");
   after->add_option("run", flags.autopsy.run, "the run: a name below runs/, or a path")
       ->required()
       ->type_name("RUN");
@@ -27,7 +27,7 @@ void add_watch_commands(CLI::App& app, WatchFlags& flags, const Act& act) {
 
   auto* checks = app.add_subcommand(
       "doctor", "whether this machine is fit for runs: cores, memory, disk, links, clocks, GPUs, limits");
-  checks->footer("Takes some seconds, and writes and removes a file. Exit codes: 0; 1 where a check fails.");
+  checks->footer("Takes some seconds, and writes and removes a file. Exit codes: 0; 1 if a check fails.");
   checks->callback([act] { act([](std::ostream& out) { return doctor(out); }); });
   auto* rank = app.add_subcommand("doctor-rank", "one of the doctor's two ranks")->group("");
   rank->add_option("file", flags.file)->required();
