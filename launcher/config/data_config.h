@@ -11,17 +11,19 @@ namespace lockstep::launcher {
 
 struct ImageConfig {
   std::string crop = key(&crop, "data.image.crop", "center",
-                         "images: the part that is taken in training; center: the largest square; random: "
+                         "images: the crop in training; center: the largest square; random: "
                          "data.image.crop_share of it, anywhere; resized: 0.08 to 1 of the area, 3:4 to 4:3",
                          one_of({"center", "random", "resized"}));
   double crop_share =
       key(&crop_share, "data.image.crop_share", 0.875,
-          "images: with crop random, the part's share of the largest, along each side", between(0.05, 1));
-  bool flip = key(&flip, "data.image.flip", false, "images: half of the training samples are mirrored");
-  std::vector<double> mean = key(&mean, "data.image.mean", {0},
-                                 "images: subtracted from values of 0 to 1; for each channel, or for all");
+          "images: with crop random, the crop's side as a share of the largest", between(0.05, 1));
+  bool flip = key(&flip, "data.image.flip", false, "images: mirror half of the training samples");
+  std::vector<double> mean =
+      key(&mean, "data.image.mean", {0},
+          "images: mean that is subtracted from values of 0 to 1; per channel, or one for all");
   std::vector<double> deviation =
-      key(&deviation, "data.image.std", {1}, "images: what they are then divided by", above(0));
+      key(&deviation, "data.image.std", {1}, "images: standard deviation by which the difference is divided",
+          above(0));
 };
 
 struct DataConfig {
@@ -31,7 +33,7 @@ struct DataConfig {
                          one_of({"text", "tokens", "jsonl", "images", "arrays"}));
   std::vector<std::string> paths =
       key(&paths, "data.paths", {},
-          "files, directories or globs, or @FILE, a list of them, one a line; a file is read once",
+          "files, directories or globs, or @FILE: a list of them, one per line; each file is read once",
           at_most_values(100000));
   std::vector<SourceRow> sources =
       key(&sources, "data.sources", {},
@@ -45,11 +47,11 @@ struct DataConfig {
                         "text by a tokenizer.json: the token that ends a document; auto: the eos_token of a "
                         "tokenizer_config.json beside it, else <|endoftext|>, <|end_of_text|>, </s>, <eos>, "
                         "...; none: no token");
-  std::string text = key(&text, "data.text", "text", "jsonl: the member of a record that holds its text");
+  std::string text = key(&text, "data.text", "text", "jsonl: the member of a record with its text");
   std::string prompt =
-      key(&prompt, "data.prompt", "prompt", "jsonl: the member with what is given, which is not learnt");
+      key(&prompt, "data.prompt", "prompt", "jsonl: the member with the prompt, which is not learnt");
   std::string completion = key(&completion, "data.completion", "completion",
-                               "jsonl: the member with what is to be learnt behind it");
+                               "jsonl: the member with the completion, which is learnt");
   std::string messages = key(&messages, "data.messages", "messages",
                              "jsonl: the member with a conversation, a list of {role, content} or {from, "
                              "value}; what the assistant says is learnt; records of Alpaca are read as one");
@@ -66,7 +68,7 @@ struct DataConfig {
       "jsonl, task.kind classification: the names of the classes in their order, as many as model.classes; "
       "empty: the names in the data, in the order of their bytes");
   std::string chat_template = key(&chat_template, "data.template", "chatml",
-                                  "jsonl: what stands around messages; chatml: <|im_start|>ROLE ... "
+                                  "jsonl: the template around messages; chatml: <|im_start|>ROLE ... "
                                   "<|im_end|>, as Qwen; llama3: <|start_header_id|>ROLE ... <|eot_id|>");
   std::string pack =
       key(&pack, "data.pack", "documents",
@@ -82,7 +84,7 @@ struct DataConfig {
                           "global + i) * context",
                           one_of({"shuffle", "sequential"}));
   double validation = key(&validation, "data.validation", 0.0,
-                          "share of each file, at its end, that is kept for validation", from_below(0, 1));
+                          "share at the end of each file that is held out for validation", from_below(0, 1));
   bool raw = key(&raw, "data.raw", false,
                  "text: true takes files of records (.jsonl, .csv, ...) as text; tokens: true takes any "
                  "bytes as ids; false refuses what is of another form");

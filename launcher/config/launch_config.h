@@ -9,14 +9,12 @@
 namespace lockstep::launcher {
 
 struct LaunchConfig {
-  std::string network = key(
-      &network, "launch.network", "",
-      "several hosts: the interfaces between them, as in eth0 or 10.1.0.0/16; empty: MPI and NCCL choose. "
-      "The flag --network goes before it");
-  std::string ports =
-      key(&ports, "launch.ports", "",
-          "several hosts: the TCP ports that MPI listens on, as a firewall between them lets through, "
-          "as in 30000-30999; empty: any. The flag --ports goes before it");
+  std::string network = key(&network, "launch.network", "",
+                            "several hosts: the interfaces between them, as in eth0 or 10.1.0.0/16; empty: "
+                            "MPI and NCCL choose. The flag --network overrides it");
+  std::string ports = key(&ports, "launch.ports", "",
+                          "several hosts: the TCP ports on which MPI listens, for a firewall between them, "
+                          "as in 30000-30999; empty: any. The flag --ports overrides it");
 };
 
 // Adds errors in them.

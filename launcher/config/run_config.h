@@ -39,34 +39,32 @@ struct TaskConfig : KindConfig {
   TaskConfig() {
     std::vector<std::string> kinds = tasks::task_names();
     kinds.insert(kinds.begin(), "auto");
-    kind =
-        key(&kind, "task.kind", "auto",
-            "what the model is trained for; auto: what its family is made for; its options are the keys of "
-            "this section",
-            one_of(std::move(kinds)));
+    kind = key(&kind, "task.kind", "auto",
+               "the training task; auto: the usual task of the model's family; its options are the keys of "
+               "this section",
+               one_of(std::move(kinds)));
   }
 };
 
 struct MeshConfig {
-  std::vector<int64_t> shape =
-      key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left",
-          between(-1, kMostRanks));
-  std::vector<std::string> dim_names = key(&dim_names, "mesh.dim_names", {"dp_replicate"},
-                                           "what the ranks of each mesh dimension split; dp_replicate: the "
-                                           "batch (DDP), dp_shard: the batch and the state "
-                                           "(ZeRO, FSDP: mesh.zero), tp: the matrices of a layer");
+  std::vector<int64_t> shape = key(
+      &shape, "mesh.shape", {-1},
+      "ranks along each mesh dimension; one of them may be -1: all remaining ranks", between(-1, kMostRanks));
+  std::vector<std::string> dim_names =
+      key(&dim_names, "mesh.dim_names", {"dp_replicate"},
+          "what each mesh dimension splits over its ranks; dp_replicate: the batch (DDP), dp_shard: the "
+          "batch and the state (ZeRO, FSDP: mesh.zero), tp: the matrices of a layer");
   int64_t zero =
       key(&zero, "mesh.zero", 3,
           "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
-  std::string gather =
-      key(&gather, "mesh.gather", "auto",
-          "ZeRO 3: when whole weights are gathered; step: once a step; micro_batch: in each, ahead of use; "
-          "layers: bucket by bucket for all micro-batches; auto: by what fits (docs/parallelism.md)",
-          one_of({"auto", "step", "micro_batch", "layers"}));
+  std::string gather = key(&gather, "mesh.gather", "auto",
+                           "ZeRO 3: when whole weights are gathered; step: once per step; micro_batch: in "
+                           "each micro-batch, before use; layers: bucket by bucket for all micro-batches; "
+                           "auto: the fastest that fits (docs/parallelism.md)",
+                           one_of({"auto", "step", "micro_batch", "layers"}));
   int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
-                               "ranks of a host, which are neighbours: gradients are exchanged inside hosts "
-                               "first, then across; 0: as the run was "
-                               "launched",
+                               "consecutive ranks per host: gradients are exchanged within hosts first, then "
+                               "across; 0: as the run was launched",
                                between(0, kMostRanks));
   bool reshard_after_forward = key(
       &reshard_after_forward, "mesh.reshard_after_forward", true,
@@ -77,8 +75,8 @@ struct MeshConfig {
 struct PlacementsConfig {
   std::vector<PlacementRow> rows =
       key(&rows, "placements", {},
-          "where tensors lie, instead of the model's own table: rows of a mesh dimension, a pattern of names "
-          "(*, **, {a,b}) and replicate, shard(DIM) or shard(DIM,groups=N)",
+          "placements that replace the model's own table: rows of a mesh dimension, a pattern of names (*, "
+          "**, {a,b}) and replicate, shard(DIM) or shard(DIM,groups=N)",
           at_most_values(100));
 };
 
@@ -108,7 +106,7 @@ struct TrainConfig {
           "invariant: same bits on any number of ranks; free: the communication library's own reductions",
           one_of({"invariant", "free"}));
   std::string device = key(&device, "train.device", "auto",
-                           "where the step runs; auto: a GPU where there is one, else the CPU; cuda: rank i "
+                           "device of the step; auto: a GPU if there is one, else the CPU; cuda: rank i "
                            "takes GPU i of its host; plugin: a shared library's device",
                            one_of({"auto", "cpu", "cuda", "cuda:N", "plugin:PATH"}));
   int64_t eval_every = key(&eval_every, "train.eval_every", 0,
@@ -117,26 +115,24 @@ struct TrainConfig {
       key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
   std::string monitor =
       key(&monitor, "train.monitor", "val_loss",
-          "what validations measure by which the best one is known, as metrics.jsonl names it: val_accuracy");
+          "the validation metric that decides which is best, by its name in metrics.jsonl: val_accuracy");
   std::string monitor_mode = key(&monitor_mode, "train.monitor_mode", "min",
-                                 "whether less of it is better, or more", one_of({"min", "max"}));
+                                 "whether lower or higher values are better", one_of({"min", "max"}));
   int64_t patience = key(&patience, "train.patience", 0,
-                         "validations in a row without a better train.monitor after which the run is done; "
-                         "0: never (early stopping)",
+                         "early stopping: the run ends after this many validations in a row without a better "
+                         "train.monitor; 0: never",
                          between(0, 1e12));
-  double min_delta =
-      key(&min_delta, "train.min_delta", 0.0,
-          "by how much train.monitor must be better to count for train.patience; the best checkpoint "
-          "is of the best value, by however little",
-          at_least(0));
+  double min_delta = key(&min_delta, "train.min_delta", 0.0,
+                         "the improvement of train.monitor that counts for train.patience; any improvement "
+                         "counts for the best checkpoint",
+                         at_least(0));
   std::string init_from =
       key(&init_from, "train.init_from", "",
           "initial weights: a run (runs/NAME, runs/NAME/best, runs/NAME/ckpt/step-N), a safetensors file, an "
           "index of several, or a folder of Hugging Face; a run that resumes ignores it");
-  std::vector<std::string> freeze =
-      key(&freeze, "train.freeze", {},
-          "globs of weights, or of layers, that are not trained: they have no gradient and no moments, and "
-          "nothing of them is exchanged");
+  std::vector<std::string> freeze = key(&freeze, "train.freeze", {},
+                                        "globs of weights or layers that are not trained: they have no "
+                                        "gradients or moments, and are not exchanged");
   LoraConfig lora;
   Float8Config float8;
   std::string on_nonfinite =
@@ -145,8 +141,8 @@ struct TrainConfig {
           "skip: the next step; rewind: that, from the last checkpoint's state",
           one_of({"stop", "skip", "rewind"}));
   int64_t nonfinite_limit = key(&nonfinite_limit, "train.nonfinite_limit", 10,
-                                "steps in a row that may be skipped, and times that the run may go back to "
-                                "one checkpoint; then it stops",
+                                "how many steps in a row may be skipped, and how often the run may go back "
+                                "to one checkpoint, before it stops",
                                 at_least(1));
   std::string on_spike =
       key(&on_spike, "train.on_spike", "warn",
@@ -154,10 +150,10 @@ struct TrainConfig {
           "steps; warn: a line; skip, rewind, stop: as train.on_nonfinite",
           one_of({"off", "warn", "skip", "rewind", "stop"}));
   double spike_factor =
-      key(&spike_factor, "train.spike_factor", 10.0, "what a spike is, in medians", above(1));
+      key(&spike_factor, "train.spike_factor", 10.0, "a spike exceeds the median by this factor", above(1));
   int64_t spike_window =
       key(&spike_window, "train.spike_window", 64,
-          "steps that the median is taken of; from 16 on, where there are fewer yet", at_least(2));
+          "number of steps for the median; from 16 steps on the median of those so far is used", at_least(2));
 };
 
 struct ScheduleConfig {
@@ -173,29 +169,31 @@ struct ScheduleConfig {
                        "restarts: steps of the first cosine; 0: a quarter of the run", between(0, 1e12));
   double growth = key(&growth, "optim.schedule.growth", 1.0,
                       "restarts: how many times as long each cosine is as the one before", at_least(1));
-  std::string metric = key(
-      &metric, "optim.schedule.metric", "loss",
-      "plateau: what is looked at; loss: the mean training loss; a number of the validation, as val_loss or "
-      "val_accuracy: a look at each of train.eval_every");
+  std::string metric =
+      key(&metric, "optim.schedule.metric", "loss",
+          "plateau: the observed metric; loss: the mean training loss; a validation metric such as val_loss "
+          "or val_accuracy: observed at each validation of train.eval_every");
   std::string mode = key(&mode, "optim.schedule.mode", "min",
-                         "plateau: whether the metric shall fall or rise", one_of({"min", "max"}));
+                         "plateau: whether the metric should fall or rise", one_of({"min", "max"}));
   int64_t every =
       key(&every, "optim.schedule.every", 100,
-          "plateau of the training loss: steps between looks at its mean over them", between(1, 1e12));
+          "plateau of the training loss: steps between observations of its mean over them", between(1, 1e12));
   double factor =
       key(&factor, "optim.schedule.factor", 0.1,
-          "plateau: what the rate is multiplied by when the metric stops improving", between(1e-6, 0.999999));
+          "plateau: factor on the learning rate when the metric stops improving", between(1e-6, 0.999999));
   int64_t patience = key(&patience, "optim.schedule.patience", 10,
-                         "plateau: looks without improvement that do no harm", between(0, 1e12));
-  double threshold = key(
-      &threshold, "optim.schedule.threshold", 1e-4,
-      "plateau: what a better metric must be better by, as optim.schedule.threshold_mode says", at_least(0));
+                         "plateau: tolerated observations without improvement", between(0, 1e12));
+  double threshold =
+      key(&threshold, "optim.schedule.threshold", 1e-4,
+          "plateau: minimum improvement of the metric, in the unit of optim.schedule.threshold_mode",
+          at_least(0));
   std::string threshold_mode =
       key(&threshold_mode, "optim.schedule.threshold_mode", "rel",
           "plateau: rel: the threshold is a share of the best metric; abs: in the metric's own unit",
           one_of({"rel", "abs"}));
-  int64_t cooldown = key(&cooldown, "optim.schedule.cooldown", 0,
-                         "plateau: looks after a fall of the rate that are not counted", between(0, 1e12));
+  int64_t cooldown =
+      key(&cooldown, "optim.schedule.cooldown", 0,
+          "plateau: observations that are ignored after the learning rate was reduced", between(0, 1e12));
 };
 
 struct MuonConfig {
@@ -203,19 +201,19 @@ struct MuonConfig {
                   at_least(0));
   double momentum =
       key(&momentum, "optim.muon.momentum", 0.95, "muon: momentum of its matrices", from_below(0, 1));
-  bool nesterov = key(&nesterov, "optim.muon.nesterov", true,
-                      "muon: what is made orthogonal looks ahead by the momentum");
+  bool nesterov =
+      key(&nesterov, "optim.muon.nesterov", true, "muon: Nesterov momentum before orthogonalization");
   int64_t iterations = key(&iterations, "optim.muon.iterations", 5,
-                           "muon: Newton-Schulz iterations that make a matrix orthogonal", between(1, 99));
+                           "muon: Newton-Schulz iterations of the orthogonalization", between(1, 99));
   std::string rate =
       key(&rate, "optim.muon.rate", "match_rms_adamw",
-          "muon: how the rate follows the shape of a matrix; match_rms_adamw: updates as large as "
+          "muon: how the learning rate depends on a matrix's shape; match_rms_adamw: updates as large as "
           "AdamW's, so that both share optim.lr; original: by sqrt(max(1, rows / columns))",
           one_of({"match_rms_adamw", "original"}));
   std::vector<std::string> adamw =
       key(&adamw, "optim.muon.adamw", no_hidden_matrices(),
-          "muon: globs of matrices that AdamW updates, as embeddings and the head; it updates what has other "
-          "than two dims, too");
+          "muon: globs of matrices that AdamW updates, such as embeddings and the head; AdamW also updates "
+          "every tensor that does not have two dims");
 };
 
 struct AdafactorConfig {
@@ -223,7 +221,7 @@ struct AdafactorConfig {
       key(&beta2_decay, "optim.adafactor.beta2_decay", -0.8,
           "adafactor: update t has the weight t^beta2_decay in the second moments", between(-10, 0));
   double eps2 =
-      key(&eps2, "optim.adafactor.eps2", 1e-3, "adafactor: the least scale of a parameter", at_least(0));
+      key(&eps2, "optim.adafactor.eps2", 1e-3, "adafactor: the minimum scale of a parameter", at_least(0));
   double d =
       key(&d, "optim.adafactor.d", 1.0, "adafactor: the largest root mean square of an update", at_least(1));
 };
@@ -239,19 +237,19 @@ struct OptimConfig {
           "adamw, sparse_adam, rmsprop, adagrad, rowwise_adagrad, muon's adamw: added to the root of "
           "the second moment",
           above(0));
-  std::string moments = key(&moments, "optim.moments", "fp32",
-                            "adamw, lion, muon's adamw: how moments are stored; bf16 halves them, rounded up "
-                            "or down by a draw, so that small changes add up; the bits repeat",
-                            one_of({"fp32", "bf16"}));
+  std::string moments =
+      key(&moments, "optim.moments", "fp32",
+          "adamw, lion, muon's adamw: dtype of stored moments; bf16 halves their memory, with stochastic "
+          "rounding so that small changes add up; the bits are reproducible",
+          one_of({"fp32", "bf16"}));
   bool offload = key(&offload, "optim.offload", false,
-                     "moments are stored in the host's pinned memory and pass through the device in each "
+                     "store moments in the host's pinned memory and copy them through the device in each "
                      "update: the same bits, less device memory, slower steps (trainrun plan)");
-  double weight_decay =
-      key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
+  double weight_decay = key(&weight_decay, "optim.weight_decay", 0.1,
+                            "weight decay of tensors with two or more dims", at_least(0));
   double momentum = key(&momentum, "optim.momentum", 0.0, "sgd, rmsprop: momentum", from_below(0, 1));
-  bool nesterov = key(&nesterov, "optim.nesterov", false, "sgd: the step looks ahead by the momentum");
-  double alpha =
-      key(&alpha, "optim.alpha", 0.99, "rmsprop: how much of the mean of squares is kept", from_below(0, 1));
+  bool nesterov = key(&nesterov, "optim.nesterov", false, "sgd: Nesterov momentum");
+  double alpha = key(&alpha, "optim.alpha", 0.99, "rmsprop: decay of the mean of squares", from_below(0, 1));
   double clip =
       key(&clip, "optim.clip", 1.0, "largest global norm of the gradients; 0: no clipping", at_least(0));
   std::vector<OptimGroup> groups =
@@ -271,32 +269,31 @@ struct CompileConfig {
   int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host",
                         between(0, 1024));
   int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 0,
-                             "bytes of gradients or weights that travel together; 0: what reaches 90 % of "
-                             "the link's bandwidth by the device's roofline, and at "
-                             "most a quarter of all gradients",
+                             "bytes of gradients or weights per transfer; 0: enough for 90 % of the link's "
+                             "bandwidth by the device's roofline, and at most a quarter of all gradients",
                              between(0, 0x1p40));
   std::string memory_budget =
       key(&memory_budget, "compile.memory_budget", "none",
-          "bytes of activations and workspaces per rank, as in 2GiB: what does not fit is recomputed in the "
-          "backward pass, with the same bits; none: keep all; full: the smallest");
+          "bytes of activations and workspaces per rank, as in 2GiB: the rest is recomputed in the backward "
+          "pass, with the same bits; none: keep all; full: keep the least");
   bool offload_activations =
       key(&offload_activations, "compile.offload_activations", false,
-          "beyond compile.memory_budget, what is cheaper to copy than to recompute waits in the host's "
-          "pinned memory; copies run beside the computation; the same bits");
+          "beyond compile.memory_budget, activations that are cheaper to copy than to recompute are kept in "
+          "the host's pinned memory; copies overlap with computation; the same bits");
   int64_t together = key(&together, "compile.together", 1,
-                         "at most so many of a rank's micro-batches run as one, nearly as fast as one larger "
-                         "micro-batch; DDP and mesh.zero 1; another number: other bits on a GPU",
+                         "how many of a rank's micro-batches may run as one, nearly as fast as one larger "
+                         "micro-batch; for DDP and mesh.zero 1; another number gives other bits on a GPU",
                          between(1, 4096));
   int64_t tp_pieces = key(&tp_pieces, "compile.tp_pieces", 0,
-                          "on tp: pieces of a product's rows, so that one piece's exchange travels while "
-                          "another is computed; 1: none; 0: on GPUs what the roofline chooses, on CPUs none",
+                          "on tp: pieces of a product's rows, so that one piece is exchanged while another "
+                          "is computed; 1: no split; 0: on GPUs chosen by the roofline, on CPUs no split",
                           between(0, 16));
   bool capture =
       key(&capture, "compile.capture", true,
           "a GPU replays the whole step as one captured program; false: the host enqueues each call");
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
-  std::vector<std::string> skip_passes = key(&skip_passes, "compile.skip_passes", {},
-                                             "rows of the pipeline to leave out, for tests and diagnosis");
+  std::vector<std::string> skip_passes =
+      key(&skip_passes, "compile.skip_passes", {}, "passes of the pipeline to skip, for tests and diagnosis");
   std::vector<std::string> load_ops = key(&load_ops, "compile.load_ops", {},
                                           "shared libraries with ops, passes, models and tasks of one's own "
                                           "(LOCKSTEP_OP_LIBRARY), opened before the "
@@ -315,16 +312,17 @@ struct CheckpointConfig {
   int64_t every =
       key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
   bool async = key(&async, "checkpoint.async", true,
-                   "true: a save copies the state and is written while training goes on; false, or where a "
+                   "true: a save copies the state and is written while training continues; false, or if a "
                    "copy does not fit: the run waits for each save");
   int64_t memory_every = key(&memory_every, "checkpoint.memory_every", 0,
                              "steps between checkpoints in the host's memory (/dev/shm), the newest of which "
                              "is kept until trainrun ends; a restart goes on from the newest; 0: none",
                              between(0, 1e12));
-  int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
+  int64_t keep =
+      key(&keep, "checkpoint.keep", 3, "how many of the newest checkpoints are kept", between(1, 1e6));
   bool best =
       key(&best, "checkpoint.best", false,
-          "the state of the best validation (train.monitor) is kept in runs/NAME/best (checkpoint.dir), too");
+          "also keep the state of the best validation (train.monitor), in runs/NAME/best (checkpoint.dir)");
   int64_t retries = key(&retries, "checkpoint.retries", 3,
                         "times that a save which the disk did not take (full, failing, gone) is tried again, "
                         "after 1, 2, 4, ... s, at most 30",
@@ -345,8 +343,8 @@ struct ResumeConfig {
 
 struct LoadConfig {
   bool partial = key(&partial, "load.partial", false,
-                     "a run goes on from another model's checkpoint: it takes the tensors that both have "
-                     "alike, the others keep initial values, and what is left out is told");
+                     "continue from another model's checkpoint: load the tensors with equal names and types, "
+                     "keep initial values for the others, and report what is skipped");
 };
 
 struct LogConfig {
@@ -357,7 +355,7 @@ struct LogConfig {
       key(&norms_every, "log.norms_every", 0,
           "steps between norms of each parameter and of its gradient; 0: none", between(0, 1e12));
   bool tensorboard = key(&tensorboard, "log.tensorboard", false,
-                         "the numbers of metrics.jsonl as TensorBoard event files, too, in runs/NAME: "
+                         "also write the numbers of metrics.jsonl as TensorBoard event files in runs/NAME: "
                          "tensorboard --logdir runs");
   int64_t profile =
       key(&profile, "log.profile", 0,
@@ -382,10 +380,9 @@ struct VerifyConfig {
                                 "checksums of what MPI (not NCCL) carries between ranks; auto: on over TCP, "
                                 "off in shared memory; a damaged message ends the run (exit 75, restartable)",
                                 one_of({"auto", "on", "off"}));
-  int64_t replicas_every =
-      key(&replicas_every, "verify.replicas_every", 1,
-          "steps between comparisons of what several ranks hold alike (weights), by checksums; 0: never",
-          at_least(0));
+  int64_t replicas_every = key(
+      &replicas_every, "verify.replicas_every", 1,
+      "steps between comparisons of replicas (weights on several ranks) by checksums; 0: never", at_least(0));
   int64_t recompute_every =
       key(&recompute_every, "verify.recompute_every", 0,
           "steps between recomputations: all data ranks compute one micro-batch again and compare loss and "
