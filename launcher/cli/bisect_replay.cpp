@@ -220,9 +220,8 @@ int bisect_by_replay(const BisectArguments& arguments, const RunRecord& a, const
   };
   out << "\nreplayed from " << from(of_a) << " and from " << from(of_b) << " to step " << first << "\n";
   if (at.step == 0) {
-    out << "here both come out the same: where one of them ran it computed otherwise; trainrun replay tells "
-           "which "
-           "record does not come out again\n";
+    out << "here both give the same results, so one of them computed differently where it ran; trainrun "
+           "replay shows which record is not reproduced\n";
     return kExitOk;
   }
   out << "step " << at.step << " is the first that comes out otherwise\n";

@@ -110,7 +110,7 @@ void check_runs(Findings& out) {
         {free < 1e9 || memory ? Health::warn : Health::ok, name,
          str(bytes_text(free), " free", kind.empty() ? "" : ", " + kind),
          memory
-             ? "what lies in memory is gone after a restart; start runs on a disk"
+             ? "files in memory are lost at a reboot; start runs on a disk"
              : "a checkpoint of N parameters takes 12 N bytes; trainrun ckpt prune RUN --keep 1 frees some"});
   }
   out.push_back({speed.rate < 50e6 ? Health::warn : Health::ok, "disk speed",

@@ -155,8 +155,7 @@ bool explain_options(const std::string& word, std::ostream& out) {
   throw UserError(str("explain: nothing is called \"", shortened(word, 60), "\"",
                       near.empty()
                           ? str("; trainrun explain lists what can be explained: ", join(kinds, ", "),
-                                "; functions that are no ops are told in Python, by "
-                                "help(lockstep.NAME)")
+                                "; Python's help(lockstep.NAME) explains functions that are not ops")
                           : str("; did you mean ", near, "?")));
 }
 

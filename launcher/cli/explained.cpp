@@ -25,8 +25,8 @@ const std::vector<ExplainedCode>& explained_codes() {
        "Exit code 70."},
       {"0", "Exit code 0: the run is complete."},
       {"ProgramError",
-       "A program of your own threw an exception that nobody caught: its type, text and, with -g, line are "
-       "told. Never restarted. Exit code 1."},
+       "Your own program threw an exception that it did not catch: its type, text and, with -g, line are "
+       "reported. Never restarted. Exit code 1."},
       {"1",
        "Exit code 1: a program of your own failed: an exception of its own that nobody caught, or an exit "
        "code of its own, which the message "
@@ -81,8 +81,7 @@ std::vector<ExplainedKind> explained_kinds() {
 }
 
 void print_kinds(std::ostream& out) {
-  out << "trainrun explain WORD tells what a word means; trainrun explain KIND lists the words of a "
-         "kind:\n\n";
+  out << "trainrun explain WORD explains a word; trainrun explain KIND lists the words of a kind:\n\n";
   const auto kinds = explained_kinds();
   size_t name = 0, what = 0;
   for (const auto& kind : kinds)
@@ -94,8 +93,8 @@ void print_kinds(std::ostream& out) {
         << std::string(what - kind.what.size() + 2, ' ') << "as " << join(kind.examples, ", ")
         << (kind.also.empty() ? "" : str("; all: ", kind.also)) << "\n";
   }
-  out << "\nWords of other frameworks are told, too, as hidden_size or gradient_checkpointing. Functions and "
-         "layers are told in Python, by help(lockstep.NAME).\n";
+  out << "\nIt also explains words of other frameworks, such as hidden_size or gradient_checkpointing. "
+         "Python's help(lockstep.NAME) explains functions and layers.\n";
 }
 
 bool print_words(const std::string& kind, std::ostream& out) {

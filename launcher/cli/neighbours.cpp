@@ -53,7 +53,7 @@ const Foreign kForeign[] = {
     {"--host", Value::one, nullptr, "--hosts", ""},
     {"--nodelist", Value::one, nullptr, "--hosts", ""},
     {"--local-rank", Value::one, nullptr, "",
-     "trainrun starts the ranks and tells each its number in LOCAL_RANK; leave it out"},
+     "trainrun starts the ranks and gives each its number in LOCAL_RANK; leave it out"},
     {"--redirects", Value::one, nullptr, "", kShown},
     {"--no-python", Value::none, "*", "", ""},
     {"--module", Value::one, nullptr, "",

@@ -136,8 +136,9 @@ void check_program(const RunRecord& run, const RunRecord::Then& then, const Repl
                         arguments.program[0], " is a program: leave it out, as in ", call));
   if (!then.program) return;
   if (!arguments.overrides.empty())
-    throw UserError(str("replay: --", arguments.overrides[0].path,
-                        " is a key of a config, and the run is of a program: its arguments stand behind it"));
+    throw UserError(
+        str("replay: --", arguments.overrides[0].path,
+            " is a config key, but the run is a program's; write the program's own arguments after it"));
   if (arguments.threads)
     throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.program[0],
                         " is a program, each of whose ranks is a process: use --nproc ", arguments.nproc));

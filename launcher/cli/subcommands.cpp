@@ -47,7 +47,7 @@ const std::map<std::string, std::string> kElsewhere = {
     {"convert", "trainrun import-hf and export-hf read and write Hugging Face folders"},
     {"launch", "training is trainrun [run] CONFIG"},
     {"test", "a run validates by itself: train.eval_every"},
-    {"resume", "a run resumes by itself: the same command goes on from its newest checkpoint"},
+    {"resume", "a run resumes by itself: the same command continues from its newest checkpoint"},
     {"config", "trainrun show CONFIG prints a config, trainrun show --reference all keys"},
     {"version", "trainrun --version prints it"},
     {"ls", "trainrun ckpt ls RUN lists a run's checkpoints"},

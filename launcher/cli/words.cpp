@@ -28,8 +28,8 @@ constexpr HouseWord kWords[] = {
      "Mesh dim of context parallelism: sequences split over ranks. This version splits none; its size is "
      "1."},
     {"placement",
-     "How a tensor lies on a mesh dim: Replicate, Shard(dim), Partial (sums to be added), or PerLane (one "
-     "value per micro-batch)."},
+     "How a tensor is split over a mesh dim: Replicate, Shard(dim), Partial (sums to be added), or PerLane "
+     "(one value per micro-batch)."},
     {"global batch",
      "The samples of a step on all ranks together: batch.global. It does not change with the number of "
      "ranks."},
@@ -64,7 +64,7 @@ constexpr HouseWord kWords[] = {
     {"graph",
      "A computation as nodes (an op each) and values. LOCKSTEP_LOGS=trace prints the step as it was "
      "traced."},
-    {"op", "An operation of the language, one row of the op table: trainrun explain NAME tells of one."},
+    {"op", "An operation of the language, one row of the op table: trainrun explain NAME explains one."},
     {"composite", "An op that expands into primitives, unless the device's target claims it."},
     {"typed program",
      "The graph of a whole step, with a layout on each value and its collectives as nodes: "
@@ -86,7 +86,8 @@ constexpr HouseWord kWords[] = {
     {"slot", "A place for a micro-batch on a rank; idle where there is none for it."},
     {"round", "The micro-batches in the same slot of all ranks, where each slot has its exchange."},
     {"exposed",
-     "Of communication: the time in which a step stands still for it; exposed_DIM_ms in metrics.jsonl."},
+     "Of communication: the time in which a step waits for it without computing; exposed_DIM_ms in "
+     "metrics.jsonl."},
     {"fingerprint", "What all ranks must have in common, compared before they start."},
     {"flight record",
      "A worker's memory of its step and its last collectives: trainrun flight runs/NAME/logs/attempt-K."},
@@ -99,7 +100,7 @@ constexpr HouseWord kWords[] = {
     {"checkpoint",
      "runs/NAME/ckpt/step-N: the whole state, loaded on any mesh. trainrun ckpt ls runs/NAME lists them."},
     {"resume",
-     "The same command goes on from the newest whole checkpoint of runs/NAME, on any number of ranks."},
+     "The same command continues from the newest whole checkpoint of runs/NAME, on any number of ranks."},
     {"invariant",
      "train.numerics invariant: sums over micro-batches and ranks are taken in one order, so the bits do "
      "not depend on the number of ranks."},

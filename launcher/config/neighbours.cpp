@@ -109,19 +109,19 @@ constexpr Row kRows[] = {
      "did you mean optim.moments (fp32 or bf16)?"},
     {"cpu_offload offload_optimizer optimizer_offload optimizer_cpu_offload offload_optimizer_device "
      "offload_optimizer_states offload_params fsdp_cpu_offload fsdp_offload_params",
-     "did you mean optim.offload true? Moments then lie in the host's memory; weights stay on the device"},
+     "did you mean optim.offload true? Moments are then stored in host memory; weights stay on the device"},
     {"filter_fqns module_filter_fn float8_filter_fqns float8_filter fp8_filter_fqns",
      "did you mean train.float8.skip, globs of names?"},
     {"enable_fsdp_float8_all_gather float8_enable_fsdp_float8_all_gather fp8_enable_fsdp_float8_all_gather "
      "fp8_param_gather precompute_float8_dynamic_scale_for_fsdp "
      "float8_precompute_float8_dynamic_scale_for_fsdp",
-     "weights that lie split travel in float8 by themselves: train.precision float8 needs no other key"},
+     "split weights are sent in float8 automatically: train.precision float8 needs no other key"},
     {"save_steps save_every save_interval checkpoint_every save_freq", "did you mean checkpoint.every?"},
     {"save_total_limit keep_last", "did you mean checkpoint.keep?"},
     {"eval evaluate validate eval_steps eval_interval evaluation_strategy val_check_interval",
      "did you mean train.eval_every? A run validates on data.validation by itself"},
     {"early_stopping early_stop early_stopping_patience earlystopping",
-     "did you mean train.patience? The run is done after so many validations without a better train.monitor"},
+     "did you mean train.patience? The run ends after that many validations without a better train.monitor"},
     {"ema use_ema ema_decay model_ema swa",
      "trainrun ckpt average makes a mean of a run's checkpoints; in a program of your own WeightAverage "
      "follows the weights"},
@@ -133,7 +133,7 @@ constexpr Row kRows[] = {
      "under train.precision fp16 the loss is scaled by itself, by a scale that follows overflows; bf16 needs "
      "none"},
     {"qlora load_in_4bit load_in_8bit bnb_4bit_compute_dtype quantization quantization_config",
-     "weights are not kept in 4 or 8 bits in this version; train.lora.rank trains adapters beside bf16 ones"},
+     "this version does not store weights in 4 or 8 bits; train.lora.rank trains adapters with bf16 weights"},
     {"dpo grpo ppo rlhf kto orpo reward_model preference",
      "no task learns from preferences or rewards in this version; data.kind jsonl tunes on answers, and a "
      "program of your own has any loss"},
@@ -142,14 +142,14 @@ constexpr Row kRows[] = {
      "no family has experts; examples/moe.cpp is a program of your own that has them"},
     {"logging_steps log_interval log_freq", "did you mean log.every?"},
     {"report_to logging_dir tensorboard_dir tensorboard_log_dir use_tensorboard tensorboard_logger",
-     "did you mean log.tensorboard true? It writes event files into runs/NAME, beside metrics.jsonl"},
+     "did you mean log.tensorboard true? It writes event files into runs/NAME, next to metrics.jsonl"},
     {"wandb use_wandb wandb_project mlflow",
      "metrics.jsonl has every number; log.tensorboard true writes event files, too"},
     {"output_dir out_dir save_dir run_name experiment_name",
      "did you mean name? The run writes to runs/NAME"},
     {"resume resume_from resume_from_checkpoint load ckpt_path",
-     "a run resumes by itself: the same command goes on from its newest checkpoint; train.init_from reads "
-     "the weights of another"},
+     "a run resumes by itself: the same command continues from its newest checkpoint; train.init_from reads "
+     "the weights of another run"},
     {"gradient_checkpointing activation_checkpointing recompute remat",
      "did you mean compile.memory_budget (bytes, or full)?"},
     {"compile_mode compile_dynamic compile_fullgraph fullgraph",

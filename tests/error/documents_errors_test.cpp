@@ -272,7 +272,7 @@ TEST_F(DocumentsErrors, FilesAndFields) {
   expect_words(refusal(other, {{"ids", DType::i32, {2}}}), "has ids i32[2]; choose a model of text");
   expect_words(refusal(other, {{"ids", DType::i32, {2}}, {"special_tokens_mask", DType::i32, {2}}}),
                "data.pack is none, and a model that sees all tokens of a row (task.kind masked_lm) would be "
-               "trained on the empty places behind a record; leave data.pack out");
+               "trained on the padding after a record; leave data.pack out");
   other.pack = "documents";
   expect_words(
       refusal(other,

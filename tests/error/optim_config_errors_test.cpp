@@ -35,7 +35,7 @@ TEST(OptimConfigErrors, WordsOfOthersForMomentsOnTheHost) {
     EXPECT_EQ(
         with({str("--optim.", word, "=true")}),
         str("command line: unknown key optim.", word, " in --optim.", word,
-            "=true; did you mean optim.offload true? Moments then lie in the host's memory; weights stay "
+            "=true; did you mean optim.offload true? Moments are then stored in host memory; weights stay "
             "on the device"));
 }
 

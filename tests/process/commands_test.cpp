@@ -280,7 +280,7 @@ TEST_F(Commands, ExplainAndEnv) {
   EXPECT_HAS(said({"explain", "solve"}), "A function of matrices, [..., n, n], of at most 64 rows");
   const auto unknown = trainrun({"explain", "zzqx"});
   EXPECT_EQ(unknown.code, kExitUser);
-  EXPECT_HAS(unknown.output, "functions that are no ops are told in Python, by help(lockstep.NAME)");
+  EXPECT_HAS(unknown.output, "Python's help(lockstep.NAME) explains functions that are not ops");
   auto env = said({"env"});
   for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE",
                            "collectives", "\nCUDA:"})

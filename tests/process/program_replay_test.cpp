@@ -169,9 +169,9 @@ TEST_F(ProgramReplay, WhatCannotBeReplayedIsRefused) {
   refused(replay({"--step", "8", "runs/a"}, named),
           "no checkpoint before step 8 in runs/a/ckpt; it holds the steps 8, 12, 14: choose a later step, or "
           "--from-start, which reruns all steps from the initial weights");
-  refused(
-      replay({"--step", "12", "runs/a", "--optim.lr=1"}, named),
-      "replay: --optim.lr is a key of a config, and the run is of a program: its arguments stand behind it");
+  refused(replay({"--step", "12", "runs/a", "--optim.lr=1"}, named),
+          "replay: --optim.lr is a config key, but the run is a program's; write the program's own arguments "
+          "after it");
   refused(replay({"--step", "12", "--simulate", "2", "runs/a"}, named),
           "is a program, each of whose ranks is a process: use --nproc 2");
   // The arguments of another run.

@@ -87,7 +87,7 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
   refused({"--world_size", "8"},
           "--world_size 8: the ranks of all hosts are --nproc N, those of a host, times --nnodes");
   refused({"--local_rank=0"},
-          "--local_rank 0: trainrun starts the ranks and tells each its number in LOCAL_RANK; leave it out");
+          "--local_rank 0: trainrun starts the ranks and gives each its number in LOCAL_RANK; leave it out");
   for (auto words : std::vector<std::vector<std::string>>{
            {"--standalone", "--nnodes", "1", "--nproc-per-node", "2"},
            {"--nnodes=1:1", "--node-rank=0", "-n", "2"},

@@ -44,7 +44,7 @@ TEST_F(Trainrun, SlipsAreAnswered) {
       {{"gen", "runs/first"}, "there is no command \"gen\"; did you mean trainrun generate?"},
       {{"mlp"}, "cannot read the config mlp: it is not there"},
       {{"c.json", "--resume=runs/x"},
-       "--resume is a section; a run resumes by itself: the same command goes on from its newest checkpoint"},
+       "--resume is a section; a run resumes by itself: the same command continues from its newest"},
       {{"c.json", "--optim=adam"}, "--optim is a section; name one of its keys: --optim."},
       {{"d.json"}, "cannot read the config d.json: it is not there; nearest: c.json"},
       {{"train.py"}, "cannot start the program train.py: it is not there"},

@@ -226,8 +226,8 @@ std::unique_ptr<Samples> document_samples(const DataOptions& options,
     if (options.pack == "none")
       throw UserError(
           "data.pack is none, and a model that sees all tokens of a row (task.kind masked_lm) would be "
-          "trained on the empty places behind a record; leave data.pack out, which makes rows of the records "
-          "one after another");
+          "trained on the padding after a record; leave data.pack out, which joins the records into full "
+          "rows");
     of.pack = "stream";
   } else if (names != (options.pack == "documents" ? "ids targets documents positions " : "ids targets ")) {
     throw UserError(

@@ -35,7 +35,7 @@ class PairSamples : public RowSamples<Pair> {
           "the records");
     if (one_sided_)
       logs::info(str("data: ", one_sided_, " of ", files_.documents,
-                     " records have nothing that is given, or nothing to learn behind it, and are left out"));
+                     " records have no prompt, or nothing to learn after it, and are left out"));
     if (longer_)
       logs::info(str("data: ", longer_, " of ", files_.documents,
                      " records are longer than model.source_context, ", source_, ", or model.context, ",
