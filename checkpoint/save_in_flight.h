@@ -37,9 +37,8 @@ class SaveInFlight {
   // work. If any rank lacks the memory, all ranks proceed as without a room: advance() does the work from the
   // arrays, which must not change. A device snapshot is searched for values that are not finite as its bytes
   // pass: advance() throws then. Collective. The other references must outlive this object. With `hosts`,
-  // `dir` is a different folder on each host: the host's first rank does there the work of rank 0, every file
-  // is copied to the next host before the commit, and only the newest checkpoint is kept, once all hosts have
-  // it.
+  // `dir` is a different folder on each host, where the host's first rank does the work of rank 0. Every file
+  // is copied to the next host before the commit. Only the newest checkpoint is kept, once all hosts have it.
   SaveInFlight(std::string dir, SaveInfo info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
                int keep, Storage& storage, std::shared_ptr<SnapshotRoom> room,
                std::shared_ptr<const HostFolders> hosts = nullptr);

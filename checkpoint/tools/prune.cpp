@@ -1,4 +1,4 @@
-// Pruning: what the newest whole checkpoint and the rule keep stays, the rest goes as retain() removes it.
+// Prunes checkpoints: keeps the newest intact one and those of the rule, and removes the rest like retain().
 #include "checkpoint/tools/prune.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ int64_t bytes_of(Storage& storage, const std::string& folder) {
   return bytes;
 }
 
-// What is done with each. `whole` is set as soon as one that was read is whole.
+// Decides about each checkpoint. `whole` is set once a verified one is intact.
 std::vector<PrunedStep> decide(Storage& storage, const std::string& dir, const PruneRule& rule) {
   std::vector<PrunedStep> out;
   int kept = 0;

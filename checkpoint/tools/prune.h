@@ -1,4 +1,4 @@
-// Removing old checkpoints by hand: which go, which stay, and why.
+// Removes old checkpoints on request, and reports which go, which stay, and why.
 #pragma once
 
 #include <cstdint>

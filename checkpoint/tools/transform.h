@@ -25,10 +25,10 @@ struct Averaged {
   std::vector<std::string> as_last;   // of integers: those of the last source
   std::vector<std::string> left_out;  // of the optimizer
 };
-// Writes DIR/step-N (N of the last source) on one rank: each float tensor is the mean over all sources,
-// summed in their order in f64 and rounded once; integers come from the last; optimizer state is left out.
-// UserError for fewer than two sources, for a tensor that a source lacks or has with another type (naming
-// both types), and for a value that is not finite. DamagedError as reshard_checkpoint.
+// Writes DIR/step-N (N of the last source) on one rank. Each float tensor is the mean over all sources,
+// summed in their order in f64 and rounded once. Integers come from the last source; optimizer state is left
+// out. UserError for fewer than two sources, for a tensor that a source lacks or has with another type
+// (naming both types), and for a value that is not finite. DamagedError as reshard_checkpoint.
 Averaged average_checkpoints(const std::vector<std::string>& step_dirs, const std::string& dir,
                              Storage& from = any_storage(), Storage& to = any_storage());
 

@@ -87,8 +87,9 @@ std::vector<std::string> words_of_job(const RunArguments& arguments) {
   return out;
 }
 
-// Minutes that a job asks Slurm for: a third more than the plan predicts for all steps, plus a quarter of an
-// hour for starts and saves; at most a day, after which the job is requeued and continues. 0: no prediction.
+// Minutes that a job requests from Slurm: a third more than the plan predicts for all steps, plus a quarter
+// of an hour for starts and saves. At most a day, after which the job is requeued and continues. 0: no
+// prediction.
 int64_t minutes_of_job(const RunConfig& config, int64_t ranks) {
   constexpr double kStarts = 15, kDay = 24 * 60;
   double step = 0;

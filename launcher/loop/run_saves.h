@@ -22,9 +22,9 @@ struct SaveOrder {
   std::function<void()> then = {};  // called when it has succeeded
 };
 
-// The vote of a step is one number, summed over the ranks (at most kMostRanks), with four counters: requests
-// to stop; requests to stop and continue at once with other ranks; ranks that finished their part of a save;
-// ranks that finished their part of one to memory.
+// The vote of a step is one number, summed over the ranks (at most kMostRanks), with four counters. They
+// count requests to stop, requests to stop and continue at once with other ranks, ranks that finished their
+// part of a save, and ranks that finished their part of one to memory.
 inline constexpr int64_t kMostVotes = int64_t{1} << 15, kRegroup = int64_t{1} << 16,
                          kReady = int64_t{1} << 32, kReadyInMemory = kReady * kMostVotes;
 static_assert(kMostRanks < kMostVotes);

@@ -1,4 +1,4 @@
-// Figures of Debian 12's Open MPI and PMIx.
+// Rank limits: figures of Debian 12's Open MPI and PMIx, and the checks against them.
 #include "launcher/supervise/rank_limits.h"
 
 #include <sys/resource.h>

@@ -47,8 +47,8 @@ std::string chat_jinja(const std::string& chat_template);
 // The token before each message.
 std::string chat_message_token(const std::string& chat_template);
 
-// Reads records of text, of prompt and completion, and of chat messages, by the members that they have; also
-// conversations of ShareGPT ("conversations" of from and value) and instructions of Alpaca and Dolly
+// Reads records of text, of prompt and completion, and of chat messages, by the members that they have. Also
+// reads conversations of ShareGPT ("conversations" of from and value), and instructions of Alpaca and Dolly
 // (instruction, input or context, output or response), which become a user's message and its answer. A
 // "system" member of these becomes the first message. A record or an assistant's message marked as not learnt
 // (learnt_of) is read but gives no targets.
