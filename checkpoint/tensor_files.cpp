@@ -95,7 +95,7 @@ void TensorFiles::add_index(Storage& storage) {
     if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos ||
         !file.get<std::string>().ends_with(".safetensors"))
       throw DamagedError(str(path_, ": the file of ", name, " is ", file.dump(),
-                             "; it must be the name of a .safetensors file beside the index"));
+                             "; it must be the name of a .safetensors file next to the index"));
     files.insert(file.get<std::string>());
   }
   for (const auto& file : files) {

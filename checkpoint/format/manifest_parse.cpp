@@ -61,7 +61,7 @@ Chunk read_chunk(const Json& in, const TensorRecord& tensor, const FilesByName& 
     throw DamagedError(str(where, ": ", out.bytes, " bytes, but a box of size ", out.box.size, " in ",
                            name(tensor.dtype), " takes ", expected));
   if (out.offset < file->header_bytes)
-    throw DamagedError(str(where, ": offset ", out.offset, " lies in the header of ", out.file, " (",
+    throw DamagedError(str(where, ": offset ", out.offset, " is inside the header of ", out.file, " (",
                            file->header_bytes, " bytes)"));
   if (out.offset > file->bytes || out.bytes > file->bytes - out.offset)
     throw DamagedError(str(where, ": bytes ", out.offset, "..",

@@ -44,10 +44,9 @@ std::vector<int64_t> read_tee(const std::string& text, int64_t nproc) {
   std::vector<int64_t> out;
   auto shows = [&](const std::string& streams) {
     if (streams != "0" && streams != "3")
-      throw UserError(
-          str("--tee ", shortened(text, 60),
-              ": a rank's two streams lie in one log, so both are shown or neither: give 3 or 0, ",
-              "for all ranks or as RANK:3,... for some"));
+      throw UserError(str("--tee ", shortened(text, 60),
+                          ": a rank's two streams go to one log, so both are shown or neither: give 3 or 0, ",
+                          "for all ranks or as RANK:3,... for some"));
     return streams == "3";
   };
   if (text.find(':') == std::string::npos) {

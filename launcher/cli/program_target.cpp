@@ -33,7 +33,7 @@ std::vector<std::string> python_command(const std::string& path, const std::stri
     if (std::string found = folder + "/python3"; access(found.c_str(), X_OK) == 0) return {found, "-u", path};
   throw UserError(str(
       path,
-      " is a Python program, and there is no python3: not beside trainrun, not in VIRTUAL_ENV, not on PATH; "
+      " is a Python program, and there is no python3: not next to trainrun, not in VIRTUAL_ENV, not on PATH; "
       "LOCKSTEP_PYTHON names one"));
 }
 

@@ -51,7 +51,7 @@ BeforeProgram before_program(const std::vector<std::string>& words, const std::s
       out.words.push_back(word);
     } else {
       throw UserError(str(word, " stands before ", program,
-                          " and is no flag of trainrun: arguments of the program stand behind it, as in "
+                          " and is no flag of trainrun: arguments of the program come after it, as in "
                           "trainrun --nproc 2 ",
                           program, " ", word));
     }
@@ -66,7 +66,7 @@ std::string flags_behind(const std::vector<std::string>& arguments, const std::s
       if (word == flag || word.starts_with(str(flag, "="))) found.push_back(word);
   if (found.empty()) return "";
   return str(join(found, ", "), found.size() == 1 ? " stands" : " stand", " behind ", program,
-             " and goes to it; flags of trainrun stand before the program");
+             " and goes to it; flags of trainrun come before the program");
 }
 
 }  // namespace lockstep::launcher::cli

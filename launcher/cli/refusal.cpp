@@ -90,7 +90,7 @@ std::string without_command(CLI::App& app, CLI::App& command) {
     rows += str("\n  ", one->get_name(), std::string(width - one->get_name().size() + 2, ' '),
                 one->get_description());
   const std::vector<std::string> left = app.remaining(true);
-  if (left.empty()) return str(words_of(command), " wants one of its commands behind it:", rows);
+  if (left.empty()) return str(words_of(command), " needs one of its commands:", rows);
   const std::string near = near_word(left[0], names);
   return str(
       words_of(command), " has no command \"", shortened(printable(left[0]), 60), "\"",
@@ -115,7 +115,7 @@ std::string mismatch(CLI::Option& option) {
   if (values.size() > 1)
     return str(name, " is given ", values.size(), " times, as ", quoted_values(values),
                ", and has one value; leave the others out");
-  return str(name, " has no value behind it; write ", typed(option), " (", option.get_description(), ")");
+  return str(name, " has no value; write ", typed(option), " (", option.get_description(), ")");
 }
 
 // What a check wants, in words: "INT in [1 - 1000]", "INT >= 1", "INT", "FLOAT in [0 - 1000]".
@@ -197,7 +197,7 @@ void refuse_without_value(const std::vector<std::string>& words, const CLI::App&
     const std::string flag = word.substr(0, word.size() - 1);
     const CLI::Option* option = command.get_option_no_throw(flag);
     if (option && takes_value(*option))
-      throw UserError(str(flag, " has no value behind its =; give one, or leave it out: ", help_of(command)));
+      throw UserError(str(flag, " has no value after its =; give one, or leave it out: ", help_of(command)));
   }
 }
 

@@ -127,7 +127,7 @@ void check_program(const RunRecord& run, const RunRecord::Then& then, const Repl
         !started.folder.empty() && started.folder != std::filesystem::current_path().string();
     throw UserError(str("replay: ", run.folder(),
                         " is a run of a program of its own, whose model no config tells; name the program "
-                        "behind it, as it was started: ",
+                        "after it, as it was started: ",
                         call, " ", started.words.empty() ? "./program ARGUMENTS" : started.words,
                         elsewhere ? str(" (in ", started.folder, ")") : ""));
   }

@@ -37,7 +37,7 @@ PageBar predicted_anatomy(const Prediction& p) {
 }
 
 PageTable beside_table(const Measured& measured, const Prediction& p) {
-  PageTable out{"Plan beside measured", {{"", "planned", "measured", "ratio"}}};
+  PageTable out{"Plan and measurement", {{"", "planned", "measured", "ratio"}}};
   double exposed = 0;
   for (const auto& [dim, seconds] : measured.exposed_s) exposed += seconds;
   auto row = [&](const std::string& name, const std::string& a, const std::string& b, double m, double q) {

@@ -139,7 +139,7 @@ class Screen {
          << (at_.running         ? "running"
              : at_.held          ? "held by trainrun, between attempts"
              : at_.cause.empty() ? "not running"
-                                 : "failed: trainrun autopsy tells")
+                                 : "failed: see trainrun autopsy")
          << "; step " << step;
     if (numbers_.steps > 0) {
       out_ << " of " << numbers_.steps;

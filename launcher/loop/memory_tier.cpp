@@ -114,7 +114,7 @@ void MemoryTier::open(const std::vector<const Array*>& arrays) {
                   room = free_bytes(folder_) + bytes_in(folder_);
     if (room < needed)
       throw UserError(str("checkpoint.memory_every keeps a checkpoint of ", amount(bytes),
-                          " in this host's memory and writes the next beside it: ", amount(needed), ", and ",
+                          " in this host's memory while it writes the next: ", amount(needed), ", and ",
                           parent_folder(folder_), " has room for ", amount(room),
                           "; make it larger (mount -o remount,size=SIZE ", parent_folder(folder_),
                           "), or set checkpoint.memory_every=0"));

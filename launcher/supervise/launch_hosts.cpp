@@ -46,7 +46,7 @@ HostRanks named(const std::string& word, int64_t each, const std::string& where)
   const int64_t ranks = count(word.substr(colon + 1), kMostRanksOfHost);
   if (ranks == 0)
     throw UserError(str(where, ": \"", shortened(word, 60), "\" has no number of ranks of 1 to ",
-                        kMostRanksOfHost, " behind the colon; write NAME:N"));
+                        kMostRanksOfHost, " after the colon; write NAME:N"));
   return {word.substr(0, colon), ranks};
 }
 }  // namespace

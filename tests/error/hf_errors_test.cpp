@@ -309,7 +309,7 @@ TEST_F(HuggingFaceFolders, IndexesThatAreWrong) {
   index({{"x", "../a.safetensors"}});
   EXPECT_EQ(opened(),
             "m/model.safetensors.index.json: the file of x is \"../a.safetensors\"; it must be the name of a "
-            ".safetensors file beside the index");
+            ".safetensors file next to the index");
   index({{"x", "c.safetensors"}});
   EXPECT_EQ(
       opened(),

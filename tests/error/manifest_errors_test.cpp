@@ -128,7 +128,7 @@ TEST(ManifestErrors, WrongOffsets) {
   };
   EXPECT_SAYS(offset(84), "b: offset 84 in rank-0.safetensors overlaps w, which ends at 88");
   EXPECT_SAYS(offset(92), "b: chunk 0: bytes 92..96 pass the end of rank-0.safetensors (92 bytes)");
-  EXPECT_SAYS(offset(0), "b: chunk 0: offset 0 lies in the header of rank-0.safetensors (64 bytes)");
+  EXPECT_SAYS(offset(0), "b: chunk 0: offset 0 is inside the header of rank-0.safetensors (64 bytes)");
   EXPECT_SAYS(offset(-4), "\"offset\" is negative: -4");
   EXPECT_SAYS(offset(INT64_MAX), "pass the end of");
   EXPECT_SAYS(edited([](Json& j) { j["tensors"]["b"]["chunks"][0]["bytes"] = 8; }),

@@ -93,7 +93,7 @@ TEST_F(TokenizerErrors, Members) {
       "the behavior Kept is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous");
   const json digits = {{"type", "Digits"}}, bytes = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
   expect_says(with("pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {digits, bytes}}}),
-              "ByteLevel with add_prefix_space adds text behind a pre-tokenizer that cuts");
+              "ByteLevel with add_prefix_space adds text after a pre-tokenizer that cuts");
   expect_says(
       with("pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}}),
       "prepend_scheme is last, none of always, first, never");
@@ -223,7 +223,7 @@ TEST_F(TokenizerErrors, Expressions) {
   };
   expect_says(behind_bytes(bytes), "has ByteLevel twice, which spells bytes of bytes; take one out");
   expect_says(behind_bytes({{"type", "Metaspace"}, {"replacement", "_"}}),
-              "Metaspace adds text behind a pre-tokenizer that cuts");
+              "Metaspace adds text after a pre-tokenizer that cuts");
   json empty = cut("a");
   empty["pre_tokenizer"]["pattern"] = {{"String", ""}};
   expect_says(empty, "an empty text to split at");

@@ -242,10 +242,9 @@ TEST_F(MemoryTier, WithoutRoomTheRunIsRefused) {
   EXPECT_EQ(code, kExitUser) << output;
   EXPECT_TRUE(std::regex_search(
       output,
-      std::regex("checkpoint.memory_every keeps a checkpoint of [0-9.]+ KiB in this host's memory and "
-                 "writes the next beside it: [0-9.]+ KiB, and /dev/shm has room for 1[0-9.]+ KiB; make "
-                 "it larger \\(mount -o remount,size=SIZE /dev/shm\\), or set "
-                 "checkpoint.memory_every=0")))
+      std::regex("checkpoint.memory_every keeps a checkpoint of [0-9.]+ KiB in this host's memory while it "
+                 "writes the next: [0-9.]+ KiB, and /dev/shm has room for 1[0-9.]+ KiB; make it larger "
+                 "\\(mount -o remount,size=SIZE /dev/shm\\), or set checkpoint.memory_every=0")))
       << output;
   EXPECT_EQ(refused("64m").first, kExitOk);
 }

@@ -159,11 +159,9 @@ TEST_F(ProgramReplay, WhatCannotBeReplayedIsRefused) {
   run(1, "b", {"saves"});
   const auto named = program("a", {"saves"});
   const auto none = replay({"--step", "12", "runs/a"});
-  refused(
-      none,
-      str("replay: runs/a is a run of a program of its own, whose model no config tells; name the program "
-          "behind it, as it was started: trainrun replay --step 12 runs/a ",
-          join(named, " "), "\n"));
+  refused(none, str("replay: runs/a is a run of a program of its own, whose model no config tells; name the "
+                    "program after it, as it was started: trainrun replay --step 12 runs/a ",
+                    join(named, " "), "\n"));
   refused(replay({"--step", "15", "runs/a"}, named),
           "step 15 is beyond the run: runs/a is recorded up to step 14");
   refused(replay({"--step", "8", "runs/a"}, named),

@@ -39,7 +39,7 @@ TEST_F(ReportCommand, TellsWhatTheRunRecorded) {
   EXPECT_HAS(told.output, "page.html: ");
   const std::string html = file_text("page.html");
   for (const char* part :
-       {"<h1>run</h1>", "gpt, 28,032 parameters, mesh [dp_replicate=2], fp32", "Plan beside measured",
+       {"<h1>run</h1>", "gpt, 28,032 parameters, mesh [dp_replicate=2], fp32", "Plan and measurement",
         "2 starts", "started on 2 ranks", "resumed on 2 ranks", "rank 1 died: SIGKILL",
         "stands still for dp_replicate", "lane_exchange", "activations", "&quot;global&quot;: 12"})
     EXPECT_HAS(html, part);
@@ -64,7 +64,7 @@ TEST_F(ReportCommand, TellsWhatTheRunRecorded) {
   EXPECT_FALSE(chart(data, "Memory against time")) << "it was not asked for";
   // A finished run that is called again makes no rows, and what was measured stays.
   const auto measured = [&](const std::string& page) {
-    const size_t begin = page.find("Plan beside measured");
+    const size_t begin = page.find("Plan and measurement");
     return page.substr(begin, page.find("</table>", begin) - begin);
   };
   train(on({"--nproc", "2"}));

@@ -47,7 +47,7 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
   refused({"--hosts=a,b", "--nnodes=3"},
           "--nnodes 3, and --hosts has 2 hosts; ask for as many, or add hosts");
   refused({"--hosts=a:0"},
-          "--hosts: \"a:0\" has no number of ranks of 1 to 4096 behind the colon; write NAME:N");
+          "--hosts: \"a:0\" has no number of ranks of 1 to 4096 after the colon; write NAME:N");
   refused({"--simulate=2", "--hosts=a,b"},
           "--simulate 2 runs the ranks as threads of this process; leave --hosts, --hostfile, --node-rank "
           "and --slurm "
@@ -74,7 +74,7 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
       "--redirects 3: every rank's output is kept in runs/NAME/logs/attempt-K/rank-R.log, and shown as --tee "
       "says; leave it out");
   refused({"--tee", "1"},
-          "--tee 1: a rank's two streams lie in one log, so both are shown or neither: give 3 or 0, for all "
+          "--tee 1: a rank's two streams go to one log, so both are shown or neither: give 3 or 0, for all "
           "ranks "
           "or as RANK:3,... for some");
   refused({"--nproc=3:2"}, "--nproc is \"3:2\"; give MIN:MAX with 1 <= MIN <= MAX, as in 2:8");

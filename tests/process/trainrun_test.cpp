@@ -157,8 +157,7 @@ TEST_F(Trainrun, WordsThatDoNotFitTheCommand) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--nproc", "2", "--nproc", "3", "c.json"},
        "--nproc is given 2 times, as \"2\" and \"3\", and has one value; leave the others out\n"},
-      {{"c.json", "--nproc"},
-       "--nproc has no value behind it; write --nproc N|auto|MIN:MAX (ranks of a host"},
+      {{"c.json", "--nproc"}, "--nproc has no value; write --nproc N|auto|MIN:MAX (ranks of a host"},
       {{"top", "a", "b"}, "top has no place for \"b\"; leave it out: trainrun top RUN\n"},
       {{"env", "a", "b"}, "env has no place for \"a\" and \"b\"; leave them out: trainrun env\n"},
       {{"top", "a", "--onec"}, "top has no flag --onec; did you mean --once?\n"},
@@ -174,8 +173,8 @@ TEST_F(Trainrun, WordsThatDoNotFitTheCommand) {
        "--timeout is empty, as where a variable is not set; give a value, or leave it out: trainrun run "
        "--help\n"},
       {{"plan", "c.json", "--memory="},
-       "--memory has no value behind its =; give one, or leave it out: trainrun plan --help\n"},
-      {{"ckpt"}, "ckpt wants one of its commands behind it:\n  ls       all checkpoints of a run\n"},
+       "--memory has no value after its =; give one, or leave it out: trainrun plan --help\n"},
+      {{"ckpt"}, "ckpt needs one of its commands:\n  ls       all checkpoints of a run\n"},
       {{"ckpt", "verfy", "a"}, "ckpt has no command \"verfy\"; did you mean trainrun ckpt verify?\n"},
       {{"ckpt", "runs/a"}, "ckpt has no command \"runs/a\"; it has:\n  ls       all checkpoints"},
       {{"generate", "a", "--tokens", "many"},
@@ -274,7 +273,7 @@ TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
       result.output,
       str("args: --train.device=cpu --name=own --nproc 2 --help dir: ", scratch_.path("runs/x"), " rank \n"));
   EXPECT_HAS(result.output,
-             "trainrun: warning: --nproc stands behind ./mine.sh and goes to it; flags of trainrun stand "
+             "trainrun: warning: --nproc stands behind ./mine.sh and goes to it; flags of trainrun come "
              "before the program");
   for (const char* name : {"../../x", "a/b", "..", ".", "", "two\nlines", "/tmp"}) {
     result = trainrun({str("--name=", name), "./mine.sh"});
@@ -286,10 +285,9 @@ TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
   EXPECT_FALSE(std::filesystem::exists("../x"));
   result = trainrun({"--lr=1", "./mine.sh"});
   EXPECT_EQ(result.code, kExitUser);
-  EXPECT_EQ(
-      result.output,
-      "trainrun: --lr=1 stands before ./mine.sh and is no flag of trainrun: arguments of the program stand "
-      "behind it, as in trainrun --nproc 2 ./mine.sh --lr=1\n");
+  EXPECT_EQ(result.output,
+            "trainrun: --lr=1 stands before ./mine.sh and is no flag of trainrun: arguments of the program "
+            "come after it, as in trainrun --nproc 2 ./mine.sh --lr=1\n");
 }
 
 TEST_F(Trainrun, TwoRunsOfAProgramAtOnceNeedTwoNames) {

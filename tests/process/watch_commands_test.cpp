@@ -95,7 +95,7 @@ TEST_F(WatchCommands, TopBetweenAttempts) {
   EXPECT_HAS(said({"top", "run"}), "attempt 1, 2 ranks, held by trainrun, between attempts; step ");
   kill(process->pid(), SIGTERM);
   EXPECT_NE(process->wait(30), -1) << process->output();
-  EXPECT_HAS(said({"top", "run"}), "attempt 1, 2 ranks, failed: trainrun autopsy tells; step ");
+  EXPECT_HAS(said({"top", "run"}), "attempt 1, 2 ranks, failed: see trainrun autopsy; step ");
   EXPECT_EQ(said({"autopsy", "run"}).find("attempts "), std::string::npos) << "there is one";
   train({"--nproc", "2", "--train.device=cpu", "c.json"});
   const std::string second = said({"autopsy", "run"});

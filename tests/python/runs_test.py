@@ -115,7 +115,7 @@ ls.train(session, state, ls.arrays(x=x, label=label), step, run=run, steps=3, gl
             self.assertEqual(file.read(), before)
         said = self.replay("--step", 12, "runs/a", code=2)
         self.assertIn(
-            "name the program behind it, as it was started: trainrun replay --step 12 runs/a " + program + " runs/a",
+            "name the program after it, as it was started: trainrun replay --step 12 runs/a " + program + " runs/a",
             said
         )
         said = self.replay("--step", 21, "runs/a", program, code=2)

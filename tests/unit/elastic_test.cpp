@@ -253,7 +253,7 @@ TEST(CareFlags, WhatCannotBeReadIsRefused) {
   refused({.timeout = "-5"}, "--timeout: \"-5\" is no time");
   refused({.timeout = "5y"}, "--timeout: \"5y\" is no time");
   refused({.tee = "1"},
-          "--tee 1: a rank's two streams lie in one log, so both are shown or neither: give 3 or 0");
+          "--tee 1: a rank's two streams go to one log, so both are shown or neither: give 3 or 0");
   refused({.tee = "7:3"}, "--tee names rank \"7\"; the ranks are 0 to 3");
   refused({.only = "x"}, "--local-ranks-filter names rank \"x\"; the ranks are 0 to 3");
   refused({.env = {"A-B=1"}}, "--env is \"A-B=1\"; give NAME=VALUE, or NAME for a variable that is set here");

@@ -87,7 +87,7 @@ void PreTokenizer::edit(const std::string& type, const std::string& who,
                         std::function<void(MarkedText&)> change) {
   if (!cuts_.empty() || byte_level_)
     throw UserError(str(who, ": ", type,
-                        " adds text behind a pre-tokenizer that cuts; it is read in the first place alone: "
+                        " adds text after a pre-tokenizer that cuts; it is read in the first place alone: "
                         "tokenize elsewhere, and use data.kind tokens"));
   edits_.push_back(std::move(change));
 }
