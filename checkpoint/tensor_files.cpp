@@ -88,7 +88,8 @@ void TensorFiles::add(const std::string& file, Storage& storage) {
 
 void TensorFiles::add_index(Storage& storage) {
   const Json index = strict::parse(read_text(storage, path_, kMaxIndexBytes), path_);
-  if (!index.is_object()) throw DamagedError(str(path_, " is no JSON object, so it is no index of tensors"));
+  if (!index.is_object())
+    throw DamagedError(str(path_, " is no JSON object, so it is not an index of tensors"));
   const Json& map = strict::object(index, "weight_map", path_);
   std::set<std::string> files;
   for (const auto& [name, file] : map.items()) {
@@ -102,9 +103,8 @@ void TensorFiles::add_index(Storage& storage) {
     const std::string shard = parent_folder(path_) + "/" + file;
     if (!storage.exists(shard))
       throw UserError(str(path_, " names ", file,
-                          ", which is not there: the index is older than the files "
-                          "beside it, or a file is missing; fetch the folder anew, or name the file that is "
-                          "meant"));
+                          ", which is missing: the index is older than the files next to it, or a file is "
+                          "missing; fetch the folder anew, or name the file that is meant"));
     add(shard, storage);
   }
   for (const auto& [name, file] : map.items()) {

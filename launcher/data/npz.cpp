@@ -102,7 +102,7 @@ std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, 
   if (member.whole < 0 || member.whole / 1032 > member.size)
     refuse_archive(path, str("packs ", one_line(member.name), " into fewer bytes than it can have"));
   check_room(path, str("unpacked, ", one_line(member.name)), member.size + member.whole,
-             "save it by numpy.savez, or as .npy: what is not packed is read where it lies");
+             "save it by numpy.savez, or as .npy: what is not packed is read in place");
   std::vector<std::byte> from(member.size), out(member.whole);
   file.read(member.begin, from.data(), member.size);
   z_stream stream{};

@@ -173,7 +173,7 @@ Source Source::stored(const std::string& path, int width) {
             " (uint16 tokens) is read, and files without one: write the tokens anew, or cut its first ",
             kTokenHeaderBytes, " bytes off"));
   if (size % width)
-    throw UserError(str("data.paths: ", one_line(path), " has ", size, " bytes, which is no multiple of ",
+    throw UserError(str("data.paths: ", one_line(path), " has ", size, " bytes, which is not a multiple of ",
                         width, " (data.dtype uint", 8 * width, "); wrong dtype, or the file is cut short"));
   out.tokens = size / width;
   return out;

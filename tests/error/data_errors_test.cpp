@@ -160,9 +160,9 @@ TEST(DataErrors, token_files) {
   ScratchFolder folder;
   EXPECT_EQ(tokens_error(folder.write("e.bin", "")), str("data.paths: ", folder.path("e.bin"), " is empty"));
   EXPECT_SAYS(tokens_error(folder.write("o.bin", "12345")),
-              "o.bin has 5 bytes, which is no multiple of 2 (data.dtype uint16)");
+              "o.bin has 5 bytes, which is not a multiple of 2 (data.dtype uint16)");
   EXPECT_SAYS(tokens_error(folder.write("o.bin", "123456"), "uint32"),
-              "o.bin has 6 bytes, which is no multiple of 4 (data.dtype uint32)");
+              "o.bin has 6 bytes, which is not a multiple of 4 (data.dtype uint32)");
 }
 
 TEST(DataErrors, header) {

@@ -40,7 +40,7 @@ class DocumentsErrors : public testing::Test {
 TEST_F(DocumentsErrors, NamesStayInTheirLine) {
   DataOptions one = options("");
   one.paths = {folder_.write("a\nroot cause: b.jsonl", "[1]\n")};
-  expect_words(refusal(one), "a\\nroot cause: b.jsonl, line 1: the line is no JSON object");
+  expect_words(refusal(one), "a\\nroot cause: b.jsonl, line 1: the line is not a JSON object");
 }
 
 TEST_F(DocumentsErrors, Lines) {
@@ -50,7 +50,7 @@ TEST_F(DocumentsErrors, Lines) {
   EXPECT_EQ(once.find("line 1", once.find("line 1") + 1), std::string::npos) << once;
   EXPECT_NE(once.find("an object on each line\n    {\"text\": \"b\"\n"), std::string::npos) << once;
   expect_says("{\"text\": \"b\"\n", "; a file of JSON lines has an object on each line");
-  expect_says("[1]\n", place + ", line 1: the line is no JSON object; a file of JSON lines has an object");
+  expect_says("[1]\n", place + ", line 1: the line is not a JSON object; a file of JSON lines has an object");
   expect_says("[\n{\"text\": \"a\"}\n]\n",
               str("json.load(open(sys.argv[1]))]' ", folder_.path("a.jsonl"), " > a-lines.jsonl"));
   // Of many lines, read by several threads, the first wrong one is told.
@@ -120,7 +120,7 @@ TEST_F(DocumentsErrors, NothingToLearn) {
   expect_words(
       refusal(options("{\"prompt\": \"a\", \"completion\": \"\"}\n"),
               {{"ids", DType::i32, {6}}, {"decoder_ids", DType::i32, {5}}, {"targets", DType::i32, {5}}}),
-      "and of the 1 to train on none has something that is given and, behind it, something to learn: prompts "
+      "and of the 1 to train on none has a prompt followed by something to learn: prompts "
       "or "
       "completions are empty or of weight 0, or no message that is learnt has the role assistant");
 }
@@ -278,7 +278,7 @@ TEST_F(DocumentsErrors, FilesAndFields) {
       refusal(other,
               {{"ids", DType::i32, {4}}, {"decoder_ids", DType::i32, {4}}, {"targets", DType::i32, {4}}}),
       "1 record in " + folder_.path("a.jsonl") +
-          ", and of the 1 to train on none has something that is given");
+          ", and of the 1 to train on none has a prompt followed by something to learn");
   folder_.write("d/a.txt", "x");
   o.paths = {folder_.path("d")};
   expect_words(refusal(o), "data.paths: no *.jsonl file in " + folder_.path("d") +

@@ -313,10 +313,10 @@ TEST_F(HuggingFaceFolders, IndexesThatAreWrong) {
   index({{"x", "c.safetensors"}});
   EXPECT_EQ(
       opened(),
-      "m/model.safetensors.index.json names c.safetensors, which is not there: the index is older than "
-      "the files beside it, or a file is missing; fetch the folder anew, or name the file that is meant");
+      "m/model.safetensors.index.json names c.safetensors, which is missing: the index is older than the "
+      "files next to it, or a file is missing; fetch the folder anew, or name the file that is meant");
   scratch_.write("m/model.safetensors.index.json", std::string("[]"));
-  EXPECT_EQ(opened(), "m/model.safetensors.index.json is no JSON object, so it is no index of tensors");
+  EXPECT_EQ(opened(), "m/model.safetensors.index.json is no JSON object, so it is not an index of tensors");
 }
 
 TEST_F(HuggingFaceFolders, Exports) {

@@ -42,8 +42,8 @@ TEST_F(ImagesErrors, Folders) {
                "data.paths: no picture (.png, .jpg, .jpeg) in the folders of " + folder_.path("d"));
   folder_.write("d/a.png", grey());
   expect_words(refusal(), folder_.path("d/a.png") +
-                              " lies in no folder of a class; name the folder above the "
-                              "folders of the classes, as pictures of pictures/cat/1.png");
+                              " is not in a class folder; name the folder above the class folders, as "
+                              "pictures of pictures/cat/1.png");
 }
 
 TEST_F(ImagesErrors, ClassesAndFields) {
@@ -137,7 +137,7 @@ TEST_F(ImagesErrors, Pictures) {
   const std::string path = folder_.write("d/cat/1.png", "no picture");
   expect_words(refusal(), path + " begins as neither PNG nor JPEG; take the file out, or save it anew");
   folder_.write("d/cat/1.png", "\x89PNG\r\n\x1a\n");
-  expect_words(refusal(), path + " is no PNG that can be read: ");
+  expect_words(refusal(), path + " is not a readable PNG: ");
   std::vector<uint8_t> noise(64 * 64 * 3);
   for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<uint8_t>(i * i * 31 >> 3);
   const std::string png = png_file(64, 64, 3, noise), jpeg = jpeg_file(64, 64, noise);

@@ -14,8 +14,8 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
   expect_words(refusal_of(folder_.path("no.json")), "data.tokenizer: cannot read " + folder_.path("no.json"));
   expect_words(refusal_of(folder_.path("no.json")),
                "name a tokenizer.json of Hugging Face, a tokenizer.model of SentencePiece, or bytes");
-  expect_words(refusal_of(folder_.write("t.model", "no model")), "t.model is no model of SentencePiece");
-  expect_words(refusal_of(folder_.write("t.model", "")), "t.model is no model of SentencePiece");
+  expect_words(refusal_of(folder_.write("t.model", "no model")), "t.model is not a SentencePiece model");
+  expect_words(refusal_of(folder_.write("t.model", "")), "t.model is not a SentencePiece model");
   expect_words(refusal_of(folder_.write("x.json", "{\"model\": ")),
                "x.json: line 1, column 11: this is not JSON: ");
   expect_words(refusal_of(folder_.write("x.json", "[]")), "holds array, and a tokenizer.json is an object");
@@ -192,7 +192,7 @@ TEST_F(TokenizerErrors, Expressions) {
   expect_says(cut("\\pL"), "has \\p without a name in {}");
   expect_says(cut("\\p{Emoji}"),
               "has \\p{Emoji}, which is none of general categories, scripts and the classes of [: :]");
-  expect_says(cut("[[:odd:]]"), "has [:odd:], which is no class");
+  expect_says(cut("[[:odd:]]"), "has [:odd:], which is not a class");
   expect_says(cut("\\xe9"), "has \\x of a byte from 80 on, which is no character of UTF-8; write \\x{..}");
   expect_says(cut("\\x{41"), "has \\x{ without its }");
   expect_says(cut("(*UTF)a"), "has (*, a verb of PCRE2");

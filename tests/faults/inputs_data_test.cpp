@@ -40,7 +40,7 @@ TEST_F(Data, Row38DamagedData) {
   };
   // At rest: each before the first step.
   write([](std::string& b) { b.pop_back(); });
-  refused(other, "other.bin has 11999 bytes, which is no multiple of 2");
+  refused(other, "other.bin has 11999 bytes, which is not a multiple of 2");
   write([](std::string& b) { b.clear(); });
   refused(other, "other.bin is empty");
   write([](std::string& b) { b[10999] = 0x7f; });  // far behind what the first step reads

@@ -79,9 +79,10 @@ TEST_F(BadInput, ConfigAndDataLeaveTheRunAsItWas) {
     refused(with({"--data.paths=[\"short.bin\"]"}),
             "data.paths: 9 training tokens in short.bin (1 more kept for validation), but one sequence needs "
             "model.context + 1 = 17");
-    refused(with({"--data.paths=[\"odd.bin\"]"}),
-            "data.paths: odd.bin has 21 bytes, which is no multiple of 2 (data.dtype uint16); wrong dtype, "
-            "or the file is cut short\n");
+    refused(
+        with({"--data.paths=[\"odd.bin\"]"}),
+        "data.paths: odd.bin has 21 bytes, which is not a multiple of 2 (data.dtype uint16); wrong dtype, "
+        "or the file is cut short\n");
     refused(with({"--model.width=64"}), "ckpt/step-20 does not fit the model: 0 missing, 0 extra, ");
     refused(with({"--model.depth=3"}),
             "ckpt/step-20 does not fit the model: 36 missing, 0 extra, 0 of another shape or dtype\n");

@@ -221,7 +221,7 @@ DocumentMaker::Line DocumentMaker::line(const std::string& text, const std::stri
   const JsonText read = read_json(text, Comments::refused);
   if (!read.readable || !read.value.is_object()) {
     // Strips "line 1" from a JSON error: the text is one line, and its number is already reported.
-    std::string why = read.readable                            ? ": the line is no JSON object"
+    std::string why = read.readable                            ? ": the line is not a JSON object"
                       : read.errors.empty()                    ? ": the line is not JSON"
                       : read.errors[0].starts_with("line 1, ") ? read.errors[0].substr(6)
                                                                : ": " + read.errors[0];

@@ -30,7 +30,7 @@ class PairSamples : public RowSamples<Pair> {
     if (train_.empty())
       files_.refuse_empty(
           options_,
-          "none has something that is given and, behind it, something to learn: prompts or "
+          "none has a prompt followed by something to learn: prompts or "
           "completions are empty or of weight 0, or no message that is learnt has the role assistant; mend "
           "the records");
     if (one_sided_)

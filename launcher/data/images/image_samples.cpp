@@ -124,8 +124,8 @@ class ImageSamples : public Samples {
         const size_t slash = relative.find('/');
         if (slash == std::string::npos || relative.starts_with(".."))
           throw UserError(str("data.paths: ", one_line(file),
-                              " lies in no folder of a class; name the folder above the "
-                              "folders of the classes, as pictures of pictures/cat/1.png"));
+                              " is not in a class folder; name the folder above the class folders, as "
+                              "pictures of pictures/cat/1.png"));
         found[relative.substr(0, slash)].push_back(file);
         all += str(relative, " ", fs::file_size(file), "\n");
       }

@@ -101,7 +101,7 @@ void of_palette(Picture& picture, const PngRows& png, const std::string& path) {
 
 Picture read_png(const std::string& path, const std::vector<std::byte>& file, int64_t channels) {
   PngRows png(file);
-  if (!png.begin()) refuse_picture(path, str("is no PNG that can be read: ", png.words));
+  if (!png.begin()) refuse_picture(path, str("is not a readable PNG: ", png.words));
   Picture out{png.width, png.height, png.channels, {}, {}};
   check_size(path, out, png.palette ? 4 : std::max(channels, out.channels));
   const auto row = static_cast<size_t>(out.width * out.channels);

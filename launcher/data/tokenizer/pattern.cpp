@@ -235,7 +235,7 @@ class Translation {
     const bool negated = name.starts_with('^');
     if (negated) name.erase(0, 1);
     const CharacterClass* found = bracket_class(name);
-    if (!found) no(str("has [:", shortened(printable(name), 40), ":], which is no class"));
+    if (!found) no(str("has [:", shortened(printable(name), 40), ":], which is not a class"));
     out_ += of_class(*found, negated, true);
   }
 

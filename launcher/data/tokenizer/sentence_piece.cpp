@@ -64,7 +64,7 @@ struct SentencePieceTokenizer : Tokenizer::Impl {
     const std::string wrong = load(text);
     if (!wrong.empty() || model.GetPieceSize() < 1)
       throw UserError(
-          str("data.tokenizer: ", path, " is no model of SentencePiece",
+          str("data.tokenizer: ", path, " is not a SentencePiece model",
               wrong.empty() ? "" : ": " + shortened(printable(wrong), 200),
               "; name a tokenizer.model that SentencePiece wrote, or a tokenizer.json of Hugging Face"));
     for (int32_t id = 0; id < model.GetPieceSize(); ++id) {
