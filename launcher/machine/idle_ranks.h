@@ -9,8 +9,8 @@
 namespace lockstep::launcher {
 
 // How many ranks of the mesh have no micro-batch in a step of `plan`, why, and the remedy; "" if all have
-// one. Idle ranks still own rows of gradients and of the state, and update them. `invariant`: with these
-// numerics, any number of lanes allows one micro-batch per rank.
+// one. Idle ranks still own rows of gradients and of the state, and update them. `invariant`: the step's
+// numerics; if true, as many ranks as micro-batches also work, one each, for any number of lanes.
 std::string idle_ranks(const compiler::LanePlan& plan, const Mesh& mesh, bool invariant);
 
 // Logs the text on rank 0, once per process, because both a program's step and its run report it.
