@@ -15,10 +15,10 @@ struct ExportRequest {
   std::string dtype = "f32";         // f32, bf16 or f16: rounded to nearest even
   bool adapter = false;              // only the adapters, for PEFT; else they are merged into the weights
 };
-// Writes the tensors, an index where there are several files, config.json, generation_config.json, and the
-// tokenizer files that the run, or the one that it began from, was imported with; or adapter_model.safetensors and adapter_config.json.
-// UserError for a run without adapters where they are asked for, and for a run without such a checkpoint, a
-// model that transformers has not, and a folder with files in it.
+// Writes the tensors, an index for several files, config.json, generation_config.json, and the tokenizer files
+// from the import of the run, or of the run that it began from; or adapter_model.safetensors and
+// adapter_config.json. UserError when adapters are requested and the run has none, for a missing checkpoint, a
+// model that transformers lacks, and a folder that is not empty.
 void export_run(const ExportRequest& request, std::ostream& out);
 
 }  // namespace lockstep::launcher::hf

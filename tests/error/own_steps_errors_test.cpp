@@ -19,6 +19,17 @@ namespace {
 
 std::string here(int line) { return str("own_steps_errors_test.cpp:", line); }
 
+TEST(OwnSteps, AStateWhoseBytesCannotBeCounted) {
+  State state(solo_mesh(), 1);
+  const int64_t half = int64_t{1} << 31;
+  for (const Shape& shape : {Shape{half, 2 * half}, Shape{half, half, half}, Shape{int64_t{1} << 62, 4}}) {
+    const int line = __LINE__ + 1;
+    expect_words(
+        refusal([&] { state.root().parameter("p", shape, init::zeros()); }),
+        {"\"p\" at " + here(line), shape_text(DType::f32, shape) + " has more bytes than 64 bits can count"});
+  }
+}
+
 // A constant count is one of each micro-batch, whatever the first field's dtype.
 TEST(OwnSteps, AFieldOfBool) {
   State state(solo_mesh(), 1);
