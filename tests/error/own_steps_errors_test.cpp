@@ -23,7 +23,7 @@ TEST(OwnSteps, AStateWhoseBytesCannotBeCounted) {
   State state(solo_mesh(), 1);
   const int64_t half = int64_t{1} << 31;
   for (const Shape& shape : {Shape{half, 2 * half}, Shape{half, half, half}, Shape{int64_t{1} << 62, 4}}) {
-    const int line = __LINE__ + 1;
+    const int line = __LINE__ + 2;
     expect_words(
         refusal([&] { state.root().parameter("p", shape, init::zeros()); }),
         {"\"p\" at " + here(line), shape_text(DType::f32, shape) + " has more bytes than 64 bits can count"});
