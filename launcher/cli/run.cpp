@@ -169,7 +169,7 @@ void end_memory(const std::string& memory, const std::string& run_dir, int code)
   if (const std::string left = remove_memory_folder(memory); !left.empty()) warn_user(left);
 }
 
-int supervise_with_memory(LaunchOptions launch, const RunFolder& folder) {
+int supervise_with_memory(LaunchOptions launch, RunFolder& folder) {
   remove_forgotten_memory();
   launch.memory_dir = memory_folder_of(folder.path());
   int code = kExitInternal;
@@ -184,7 +184,7 @@ int supervise_with_memory(LaunchOptions launch, const RunFolder& folder) {
 }
 
 // Always reports the end of the run to the agents of other hosts.
-int supervise_on_hosts(const LaunchOptions& launch, const RunFolder& folder) {
+int supervise_on_hosts(const LaunchOptions& launch, RunFolder& folder) {
   try {
     const int code = supervise_with_memory(launch, folder);
     dismiss_agents(launch, folder.path(), code);

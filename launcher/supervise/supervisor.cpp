@@ -41,7 +41,7 @@ bool wait_unless_stopped(double seconds) {
 
 class Supervision {
  public:
-  Supervision(const LaunchOptions& asked, const RunFolder& folder)
+  Supervision(const LaunchOptions& asked, RunFolder& folder)
       : asked_(asked),
         folder_(folder),
         members_(asked),
@@ -217,7 +217,7 @@ class Supervision {
   }
 
   const LaunchOptions asked_;
-  const RunFolder& folder_;
+  RunFolder& folder_;
   Console console_;
   Membership members_;
   Growth growth_;
@@ -233,7 +233,7 @@ class Supervision {
 };
 }  // namespace
 
-int supervise(const LaunchOptions& options, const RunFolder& folder) {
+int supervise(const LaunchOptions& options, RunFolder& folder) {
   install_signals();
   return Supervision(options, folder).run();
 }

@@ -12,6 +12,6 @@ namespace lockstep::launcher {
 // actions and, after a failed run, the root cause. Returns the exit code (core/base/error.h; kExitProgram;
 // 128 + signal when a second signal killed the run). UserError when the program cannot be started. The caller
 // holds `folder`.
-int supervise(const LaunchOptions& options, const RunFolder& folder);
+int supervise(const LaunchOptions& options, RunFolder& folder);
 
 }  // namespace lockstep::launcher

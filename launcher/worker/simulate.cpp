@@ -8,7 +8,7 @@
 
 namespace lockstep::launcher {
 
-int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace) {
+int simulate(const RunConfig& config, int64_t nproc, RunFolder& folder, double grace) {
   Console console;
   const std::string run_dir = std::filesystem::absolute(folder.path()).lexically_normal().string();
   const InPlace options{nproc,

@@ -34,7 +34,7 @@ int run_worker(const std::string& config_file, const std::vector<Override>& over
                const WorkerPlace& at) {
   return run_worker(load_config(config_file, overrides), at);
 }
-int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace) {
+int simulate(const RunConfig& config, int64_t nproc, RunFolder& folder, double grace) {
   std::cout << "simulate " << config.name << " on " << nproc << " in " << folder.path() << ", grace " << grace
             << "\n";
   return kExitOk;
