@@ -15,6 +15,8 @@ namespace lockstep {
 std::string in_options(std::string text) {
   static const std::pair<std::string_view, std::string_view> words[] = {
       {"Lower optim.lr, or clip more (optim.clip)", "Lower the learning rate, or clip the gradients"},
+      {"another --name traces a run of its own",
+       "another folder of the run (run= of train()) is traced anew"},
       {"batch.global", "global_batch"},
       {"batch.micro", "micro_batch"},
       {"batch.lanes", "lanes"},

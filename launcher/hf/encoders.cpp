@@ -210,8 +210,10 @@ const HfFamily& family_of_config(const Json& config, const std::string& where, c
     if (!first) first = row;
   }
   if (first) return *first;
-  throw UserError(str(where, ": model_type is \"", shortened(printable(type), 60), "\"; trainrun reads ",
-                      join(types, ", ")));
+  throw UserError(str(
+      where, ": model_type is \"", shortened(printable(type), 60), "\"; trainrun reads ", join(types, ", "),
+      ". Where the model computes what one of these does, write that model_type and its names of "
+      "tensors; else write it in Python or C++, and load its .safetensors by ls.load_weights"));
 }
 
 const HfFamily& family_of_kind(const std::string& kind, const std::string& version) {

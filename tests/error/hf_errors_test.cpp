@@ -75,7 +75,8 @@ TEST(HuggingFaceErrors, ConfigsThatAreNotWhole) {
   EXPECT_EQ(
       with("gemma", {{"model_type", "gemma2"}}),
       "m/config.json: model_type is \"gemma2\"; trainrun reads gpt2, llama, qwen2, qwen3, mistral, gemma, "
-      "bert, vit");
+      "bert, vit. Where the model computes what one of these does, write that model_type and its names of "
+      "tensors; else write it in Python or C++, and load its .safetensors by ls.load_weights");
   EXPECT_EQ(
       with("bert", {{"architectures", {"BertForQuestionAnswering"}}}),
       lines("bert", "architectures is [\"BertForQuestionAnswering\"]; trainrun's bert is a BertForMaskedLM"));

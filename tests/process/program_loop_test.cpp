@@ -87,6 +87,9 @@ TEST_F(ProgramLoop, WhatIsFinishedAndWhoIsIdleIsTold) {
       "nothing to do: runs/a/ckpt holds step 3 of 3; raise steps to go on, or give the run another name to "
       "begin anew\n");
   EXPECT_EQ(again.output.find(" idle "), std::string::npos) << again.output;
+  EXPECT_HAS(
+      trainrun({"--profile=2", LOOP_PROGRAM, "runs/a", "3", "best", "--train.device=cpu"}).output,
+      "to begin anew. No step is traced: another folder of the run (run= of train()) is traced anew\n");
   const auto own = program(0, {"x", "1", "resume=runs/a"});
   EXPECT_HAS(
       own.output,
