@@ -1,6 +1,7 @@
 // Exports a checkpoint to Hugging Face's format: tensor files and the JSON files for transformers.
 #include "launcher/hf/export.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -161,6 +162,8 @@ std::string carried_for(const std::string& run, const RunConfig& config) {
   const std::string& named = config.data.tokenizer;
   if (named == "bytes" || !fs::exists(named, unknown)) return "";
   if (fs::is_directory(named, unknown)) return named;
+  const auto files = carried_files();  // beside a file of another name may lie another tokenizer
+  if (std::find(files.begin(), files.end(), fs::path(named).filename().string()) == files.end()) return "";
   return parent_of(named).empty() ? "." : parent_of(named);
 }
 
@@ -169,8 +172,8 @@ Json carried_config(const std::string& folder) {
   const std::string path = folder + "/config.json", run = parent_of(folder);
   std::string text, why;
   std::error_code unknown;
-  if (carried_in(run) != folder || !fs::is_directory(run + "/ckpt", unknown) || !fs::exists(path, unknown))
-    return {};
+  const bool of_run = fs::is_directory(run + "/ckpt", unknown) || fs::is_directory(run + "/best", unknown);
+  if (carried_in(run) != folder || !of_run || !fs::exists(path, unknown)) return {};
   refuse_linked_away(path, run);
   if (!read_plain(path, text, why, int64_t{1} << 24)) throw UserError(str("cannot read ", path, ": ", why));
   Json out = config_json(text, path);
@@ -264,14 +267,10 @@ std::string lacking(const std::string& folder, const std::string& run, const Hel
   const std::string& named = held.config().data.tokenizer;
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model"})
     if (fs::exists(str(folder, "/", file))) return "";
-  const bool chats = !held.chat_template().is_null();
-  if (named != "bytes")
-    return str("no tokenizer", chats ? " and no chat_template are" : " is",
-               " in it: put the files of data.tokenizer, ", printable(named), ", into ", carried_in(run),
-               ", and export again\n");
-  return chats ? "no chat_template is in it: the model reads bytes (data.tokenizer), and has no tokenizer to "
-                 "keep one\n"
-               : "";
+  if (named == "bytes") return "";  // bytes have no tokenizer, and no template of theirs is kept
+  return str("no tokenizer", held.chat_template().is_null() ? " is" : " and no chat_template are",
+             " in it: put the files of data.tokenizer, ", printable(named), ", into ", carried_in(run),
+             " (tokenizer.json and what lies beside it), and export again\n");
 }
 
 void export_adapters(const ExportRequest& request, const std::string& run, const std::string& step,

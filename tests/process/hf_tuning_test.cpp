@@ -115,7 +115,7 @@ TEST_F(HuggingFaceChat, ARunBegunFromAnImportExportsItsTokenizer) {
   ASSERT_EQ(result.code, kExitOk) << result.output;
   EXPECT_HAS(result.output, "no tokenizer and no chat_template are in it: put the files of data.tokenizer, ");
   EXPECT_HAS(result.output, "runs/imp/hf, into ");
-  EXPECT_HAS(result.output, "runs/begun/hf, and export again\n");
+  EXPECT_HAS(result.output, "runs/begun/hf (tokenizer.json and what lies beside it), and export again\n");
   std::filesystem::copy("runs/moved/hf", "runs/begun/hf");
   train({"export-hf", "begun", "whole"});
   EXPECT_HAS(json_of("whole/tokenizer_config.json")["chat_template"].get<std::string>(), "<|im_start|>");
