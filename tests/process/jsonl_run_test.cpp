@@ -67,6 +67,12 @@ TEST_F(JsonlRun, GeneratesTextByTheTokenizerOfTheRun) {
   EXPECT_HAS(said.output, "How much");
   said = trainrun({"generate", "g", "--prompt", "How much", "--tokens=1"});  // a run by its name
   EXPECT_EQ(said.code, kExitOk) << said.output;
+  // A tokenizer of another name is not taken for one that transformers finds.
+  said = trainrun({"export-hf", "g", "exported"});
+  EXPECT_EQ(said.code, kExitOk) << said.output;
+  EXPECT_HAS(said.output,
+             " in it: put the files of data.tokenizer, " TOKENIZER ", into runs/g/hf (tokenizer.json ");
+  EXPECT_FALSE(std::filesystem::exists("exported/tokenizer.json"));
   // The folder of a run as initial weights: its newest checkpoint.
   result = trainrun({"--nproc", "2", "c.json", "--name=h", "--train.init_from=runs/g", "--train.steps=1"});
   EXPECT_EQ(result.code, kExitOk) << result.output;
