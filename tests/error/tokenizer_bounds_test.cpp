@@ -181,5 +181,27 @@ TEST_F(TokenizerErrors, ReadingStopsWhenItIsAsked) {
   EXPECT_EQ(one_piece.encode("aa").size(), 2u);
 }
 
+// A text of one piece for byte pair encoding: it asks at each 65,536th symbol, and at each 65,536th merge.
+TEST_F(TokenizerErrors, MergingOfALongPieceAsksWhetherToStop) {
+  json file = small();
+  file["added_tokens"] = json::array();
+  EXPECT_EQ(refusal(file), "no error");
+  const Tokenizer one_piece(folder_.path("t.json"));
+  static int asked = 0;
+  constexpr size_t kPairs = 4 * 65536;
+  std::string merged;
+  for (size_t i = 0; i < kPairs; ++i) merged += "ab";
+  const auto asks = [&](const std::string& text, size_t tokens) {
+    asked = 0;
+    EXPECT_EQ(one_piece.encode(text).size(), tokens);
+    return asked;
+  };
+  stop_reading_when([] { return ++asked < 0; });
+  const int of_symbols = asks(std::string(2 * kPairs, 'a'), 2 * kPairs);
+  EXPECT_GE(of_symbols, 15);
+  EXPECT_EQ(asks(merged, kPairs) - of_symbols, 4);
+  stop_reading_when(nullptr);
+}
+
 }  // namespace
 }  // namespace lockstep::launcher::data

@@ -8,6 +8,7 @@
 #include <queue>
 
 #include "core/base/error.h"
+#include "launcher/data/tokenizer/stop.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
 
 namespace lockstep::launcher::data {
@@ -175,8 +176,9 @@ const Bpe::Merge* Bpe::merge_of(int32_t left, int32_t right) const {
 }
 
 void Bpe::first_symbols(std::string_view piece, std::vector<PieceToken>& out) const {
-  bool unknown = false;  // the previous symbol is unk_token
-  for (size_t i = 0, n; i < piece.size(); i += n) {
+  StopEvery look;
+  bool unknown = false;  // the symbol before is unk_token
+  for (size_t i = 0, n; i < piece.size(); i += n, look()) {
     n = byte_level_ ? 1 : character(piece, i);
     const std::string_view one = piece.substr(i, n);
     if (byte_level_) {
@@ -245,13 +247,14 @@ void Bpe::merge_many(std::vector<PieceToken>& symbols) const {
   std::vector<int32_t> next(symbols.size()), before(symbols.size());
   for (int32_t i = 0; i < n; ++i) next[i] = i + 1 < n ? i + 1 : -1, before[i] = i - 1;
   std::priority_queue<Candidate> queue;
+  StopEvery ask;
   auto look = [&](int32_t i) {
     if (i < 0 || next[i] < 0) return;
     if (const Merge* merge = merge_of(symbols[i].id, symbols[next[i]].id))
       queue.push({merge->rank, static_cast<uint32_t>(i), merge->id});
   };
-  for (int32_t i = 0; i + 1 < n; ++i) look(i);
-  while (!queue.empty()) {
+  for (int32_t i = 0; i + 1 < n; ++i, ask()) look(i);
+  for (; !queue.empty(); ask()) {
     const Candidate top = queue.top();
     queue.pop();
     const auto at = static_cast<int32_t>(top.at);
