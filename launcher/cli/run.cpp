@@ -236,7 +236,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     other = str("give this one a folder of its own: trainrun --name=OTHER ", path);
   } else {
     refuse_program_as_config(arguments.target);
-    open_libraries(arguments.target, stored_in(arguments.target), arguments.rest);
+    // A dry run only looks at the config, as plan does.
+    open_libraries(arguments.dry_run ? "" : arguments.target, stored_in(arguments.target), arguments.rest);
     const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
     RunConfig resolved = load_config(arguments.target, overrides);
     if (arguments.profile) resolved.log.profile = arguments.profile;
@@ -244,6 +245,9 @@ int run(const RunArguments& arguments, std::ostream& out) {
                          str("trainrun --nproc ", launch.nproc, " ", arguments.target));
     refuse_stored_place(resolved, arguments.target, stored_in(arguments.target), overrides,
                         str("trainrun --nproc ", launch.nproc, " ", arguments.target));
+    if (arguments.dry_run)
+      refuse_unnamed_libraries(resolved, arguments.target, overrides,
+                               str("trainrun --dry-run --nproc ", launch.nproc, " ", arguments.target));
     make_plugin_absolute(resolved);
     check_meshes(resolved, launch);
     const int64_t local = launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks;

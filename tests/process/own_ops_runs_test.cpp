@@ -88,7 +88,7 @@ TEST_F(OwnOpsRuns, LookingAtAConfigOpensNone) {
       ", whose code would run as you, and this command only looks at the config: it opens what the command "
       "line "
       "names. Name it there if you trust it: `trainrun ";
-  for (const char* command : {"plan", "show"}) {
+  for (const char* command : {"plan", "show", "--dry-run"}) {
     std::vector<std::string> words = {command};
     if (command == std::string("show")) words.insert(words.end(), {"--graph", "step.svg"});
     auto ops = words, device = words;
