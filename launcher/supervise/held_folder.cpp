@@ -79,10 +79,15 @@ bool has_no_locks(int reason) { return reason == ENOLCK || reason == EOPNOTSUPP 
 }  // namespace
 
 void HeldFolder::open(const Words& words) {
-  struct stat at{};
-  if (lstat(path_.c_str(), &at) == 0 && S_ISLNK(at.st_mode) && at.st_uid != 0 && at.st_uid != geteuid())
-    throw UserError(str(words.cannot, ": it is a link of another user (uid ", at.st_uid,
-                        "), who decides where it leads; ", words.other));
+  for (size_t end = path_.find('/', 1);; end = path_.find('/', end + 1)) {  // each folder on the way
+    const std::string part = path_.substr(0, end);
+    struct stat at{};
+    if (lstat(part.c_str(), &at) == 0 && S_ISLNK(at.st_mode) && at.st_uid != 0 && at.st_uid != geteuid())
+      throw UserError(str(words.cannot, ": ", part == path_ ? "it" : printable(part),
+                          " is a link of another user (uid ", at.st_uid, "), who decides where it leads; ",
+                          words.other));
+    if (end == std::string::npos) break;
+  }
   std::error_code unknown;
   made_ = !fs::exists(path_, unknown);
   made_lock_ = made_ || !fs::exists(fs::symlink_status(path_ + "/lock", unknown));

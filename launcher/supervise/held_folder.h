@@ -10,7 +10,7 @@ namespace lockstep::launcher {
 // processes inherit the lock, so a command that follows a killed one waits (up to `patience` seconds) until
 // the last of them has ended.
 // UserError naming the holder and its start time; for a folder that cannot be written or locked, or is
-// another user's link; for a foreign file `lock`, which is left unchanged.
+// behind another user's link; for a foreign file `lock`, which is left unchanged.
 class HeldFolder {
  public:
   struct Words {

@@ -349,9 +349,19 @@ TEST_F(ForeignFiles, OfAnotherUserAreNotWrittenThroughHisLink) {
   const auto his = trainrun({"--nproc", "1", "c.json", "--train.steps=2", "--name=his"});
   EXPECT_EQ(his.code, kExitUser) << his.output;
   EXPECT_HAS(his.output,
-             "cannot write the run's folder runs/his: it is a link of another user (uid 65534), who decides "
-             "where it leads; choose --name=OTHER");
+             "runs/his is a link, and nothing is written or removed behind one: it may come from elsewhere");
   expect_all_there("a run's folder behind a link of another user");
+  // The folder that the command names is his link, too.
+  fs::create_directories("victim/run");
+  fs::create_directory_symlink(scratch_.path("victim"), "l3");
+  ASSERT_EQ(lchown("l3", 65534, 65534), 0);
+  const auto way = trainrun({"--nproc", "1", "c.json", "--train.steps=2", "--log-dir=l3"});
+  EXPECT_EQ(way.code, kExitUser) << way.output;
+  EXPECT_HAS(way.output,
+             str("--log-dir l3: cannot write ", scratch_.path("l3/run"), ": ", scratch_.path("l3"),
+                 " is a link of another user (uid 65534), who decides where it leads; choose "
+                 "another --log-dir, or choose --name=OTHER"));
+  EXPECT_TRUE(fs::is_empty("victim/run"));
   fs::remove("logs/run");
   fs::create_directories("logs/run");
   chmod("logs/run", 0777);
