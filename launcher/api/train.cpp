@@ -16,6 +16,7 @@
 #include "launcher/config/stored.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/report/metrics.h"
+#include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/options.h"
 
@@ -41,6 +42,7 @@ void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
 }
 // On every rank, before any file is written.
 void refuse_foreign_files(const std::string& run) {
+  launcher::refuse_linked_run(run);
   launcher::refuse_foreign_metrics(run + "/metrics.jsonl");
   launcher::refuse_foreign_words(run, {"run.at", "logs.at", "ckpt.at", "program.json"},
                                  "give the run a folder of its own: run=\"runs/NAME\"");

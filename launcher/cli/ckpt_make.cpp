@@ -12,6 +12,7 @@
 #include "launcher/config/config.h"
 #include "launcher/config/run_names.h"
 #include "launcher/machine/run_device.h"
+#include "launcher/supervise/run_folder.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep::launcher::cli {
@@ -29,6 +30,7 @@ std::string ckpt_of_out(const std::string& out) {
     throw UserError(str("OUT is ", out, "; name a run, as in runs/NAME: its ckpt/step-N is written"));
   if (storage.exists(out) && !is_folder(out))
     throw UserError(str("OUT is ", out, ", which is a file; name a run, as in runs/NAME"));
+  refuse_linked_run(out);
   return out.substr(0, out.find_last_not_of('/') + 1) + "/ckpt";
 }
 
@@ -124,6 +126,7 @@ int ckpt_prune(const CkptPruneArguments& arguments, std::ostream& out) {
     throw UserError(
         str("prune: ", arguments.path, " is one checkpoint; name its run, and say how many stay"));
   const std::string dir = checkpoint_folder(arguments.path);
+  if (!arguments.dry_run) refuse_linked_run(run_or_path(arguments.path));
   if (dir != arguments.path && checkpoints_of_run(arguments.path) == dir &&
       any_storage().exists(arguments.path + "/" + kElsewhere))
     throw UserError(str("prune: ", arguments.path, "/", kElsewhere,

@@ -16,6 +16,7 @@
 #include "launcher/cli/run_record.h"
 #include "launcher/config/run_names.h"
 #include "launcher/config/stored.h"
+#include "launcher/supervise/run_folder.h"
 
 namespace lockstep::launcher::cli {
 
@@ -254,6 +255,7 @@ void refuse_foreign_page(const std::string& path, const std::string& run) {
 int report(const ReportArguments& arguments, std::ostream& out) {
   refuse_no_local_path(arguments.out, "--out");
   const Gathered run(arguments.run, arguments.budgets);
+  if (arguments.out.empty()) refuse_linked_run(run.folder());
   const std::string path = arguments.out.empty() ? run.folder() + "/report.html" : arguments.out;
   if (!path.ends_with(".html"))
     throw UserError(str("report: --out is \"", path,

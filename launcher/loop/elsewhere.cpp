@@ -42,6 +42,7 @@ void claim(const RunConfig& config, const std::string& run_dir) {
                     mine = fs::absolute(run_dir).lexically_normal().string(), before = run_of(storage, mark);
   std::error_code gone;
   if (before == mine || fs::equivalent(kept, mine, gone)) return;
+  refuse_linked_run(kept);
   if (!before.empty() && before[0] != '/')
     throw UserError(str(printable(mark),
                         " is there, and no run wrote it: the run's would take its place. It is "

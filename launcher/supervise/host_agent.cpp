@@ -287,6 +287,7 @@ void dismiss_agents(const LaunchOptions& options, const std::string& run_dir, in
 }
 
 int serve_as_agent(const LaunchOptions& options, const std::string& run_dir) {
+  refuse_linked_run(run_dir);
   install_signals();
   return Agent(options, run_dir, start_deadline(options)).serve();
 }

@@ -75,8 +75,20 @@ void remove_file(const std::string& path) { ::unlink(path.c_str()); }
 RunFolder::RunFolder(std::string path, const std::string& other, double patience)
     : other_(other),
       patience_(patience),
-      held_(path, absolute(path), {"cannot write the run's folder " + path, other}, patience) {
+      held_((refuse_linked_run(path), path), absolute(path), {"cannot write the run's folder " + path, other},
+            patience) {
   held_.take();
+}
+
+void refuse_linked_run(const std::string& path) {
+  fs::path run = fs::path(path).lexically_normal();
+  if (!run.has_filename()) run = run.parent_path();
+  if (run.filename() == "ckpt" || run.filename() == "best") run = run.parent_path();
+  if (is_link(run.string()))
+    throw UserError(str(printable(run.string()),
+                        " is a link, and nothing is written or removed behind one: it may come from "
+                        "elsewhere. Remove the link, or move the folder that it leads to into its place; "
+                        "the folder runs may be a link, to another disk"));
 }
 
 std::string asked_config(const std::string& run_dir) { return run_dir + "/asked.json"; }

@@ -14,6 +14,7 @@ namespace lockstep::launcher {
 // refused. `other`: how to choose another folder, for the message.
 class RunFolder {
  public:
+  // UserError as HeldFolder, and for a link (refuse_linked_run).
   explicit RunFolder(std::string path, const std::string& other = "choose --name=OTHER", double patience = 5);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -30,7 +31,7 @@ class RunFolder {
   // is gone and so are the logs; false where it was there before, and then an attempt stays with its logs.
   bool remove_unused();
   // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": where they are. UserError where
-  // the run has its logs elsewhere already; where DIR/NAME is the link of another user, holds the logs of
+  // the run has its logs elsewhere already; where DIR/NAME is, or lies behind, the link of another user, holds the logs of
   // another run, or is written by one that runs; and for a link that does not lead to logs of this run:
   // their lock names it, or, behind a link of this user, a run that is gone (warned of), or they have no lock
   // and the name of this run.
@@ -51,6 +52,9 @@ class RunFolder {
   mutable std::vector<std::string> attempts_;  // that this object made
 };
 
+// UserError where the folder of a run that is to be written, or emptied of checkpoints, is a link; also of
+// PATH/ckpt and PATH/best. The folder that holds it may be one.
+void refuse_linked_run(const std::string& path);
 // RUN_DIR/asked.json, which RunFolder::ask writes.
 std::string asked_config(const std::string& run_dir);
 // The K of RUN_DIR/logs/attempt-K, ascending.

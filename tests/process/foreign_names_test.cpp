@@ -272,6 +272,53 @@ TEST_F(ForeignNames, InThePlaceOfTheBestAreFoundAtTheStart) {
   EXPECT_EQ(file_text("runs/file/best"), "thesis");
 }
 
+// A folder of a run that is a link is read, and neither gone on from nor emptied; `runs` may be one.
+TEST_F(ForeignNames, BehindALinkOfARunStay) {
+  fs::create_directories("disk");
+  fs::create_directory_symlink("disk", "runs");
+  train({"--nproc", "1", "c.json", "--train.steps=6", "--checkpoint.every=2", "--checkpoint.keep=5",
+         "--name=victim"});
+  const std::vector<int64_t> saved = {2, 4, 6};
+  fs::create_directory_symlink("victim", "runs/linked");
+  const std::string said =
+      "runs/linked is a link, and nothing is written or removed behind one: it may come from elsewhere. "
+      "Remove the link, or move the folder that it leads to into its place; the folder runs may be a link, "
+      "to another disk";
+  const std::vector<std::string> longer = {"c.json", "--name=linked", "--train.steps=8",
+                                           "--checkpoint.keep=1"};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.end(), longer.begin(), longer.end());
+    return words;
+  };
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           with({"--nproc", "1"}),
+           with({"--simulate", "2"}),
+           {"ckpt", "prune", "runs/linked", "--keep", "1"},
+           {"ckpt", "prune", "runs/linked/", "--keep", "1"},
+           {"ckpt", "prune", "linked", "--keep", "1"},
+           {"ckpt", "prune", "runs/linked/ckpt", "--keep", "1"},
+           {"ckpt", "reshard", "runs/victim", "runs/linked", "--ranks", "3"},
+           {"ckpt", "average", "runs/victim/ckpt/step-2", "runs/victim/ckpt/step-4", "runs/linked"},
+           {"report", "linked"}}) {
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << join(words, " ") << "\n" << result.output;
+    EXPECT_HAS(result.output, said);
+    EXPECT_EQ(steps_saved("victim"), saved) << join(words, " ");
+  }
+  EXPECT_FALSE(fs::exists("runs/victim/report.html"));
+  // So is DIR/NAME of a checkpoint.dir.
+  fs::create_directories("big");
+  fs::create_directory_symlink(scratch_.path("disk/victim"), "big/other");
+  const auto other = trainrun({"--nproc", "1", "c.json", "--name=other", "--train.steps=8",
+                               "--checkpoint.keep=1", "--checkpoint.dir=big"});
+  EXPECT_EQ(other.code, kExitUser) << other.output;
+  EXPECT_HAS(other.output, "big/other is a link, and nothing is written or removed behind one");
+  EXPECT_EQ(steps_saved("victim"), saved);
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"ckpt", "ls", "runs/linked"}, {"ckpt", "prune", "runs/linked", "--keep", "1", "--dry-run"}})
+    EXPECT_EQ(trainrun(words).code, kExitOk) << join(words, " ");
+}
+
 // Schemes that no storage has, and what a shell did not read, make no folders.
 TEST_F(ForeignNames, OfFoldersThatNobodyMeantAreRefused) {
   const std::string scheme =
