@@ -31,22 +31,26 @@ bool is_there(const std::string& path) {
   return fs::is_symlink(path, none) || fs::exists(path, none);
 }
 
-constexpr int64_t kMostRanksThere = 1000000;
-// Ranks that left a file of any kind.
-int64_t ranks_of(const std::string& folder) {
+// Ranks that left a file of any kind. Each has a log at least, so no number reaches that of the files: one
+// that does is of somebody else's file, which is put among `foreign`.
+int64_t ranks_of(const std::string& folder, std::vector<std::string>& foreign) {
   int64_t out = 0;
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    const std::string file = entry.path().filename();
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder, none)) files.push_back(entry.path().filename());
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files)
     for (const char* kind : {"rank-#", "worker-#", "progress-#", "stopped-#"}) {
       const auto found = find_sentence(file, kind);
       if (!found || found->begin != 0) continue;
       const std::string end = file.substr(found->end);
       const auto rank = whole_number(found->gaps[0]);
-      if (rank && *rank < kMostRanksThere && (end.empty() || end == ".log" || end == ".json"))
+      if (!end.empty() && end != ".log" && end != ".json") continue;
+      if (rank && *rank < static_cast<int64_t>(files.size()))
         out = std::max(out, *rank + 1);
+      else
+        foreign.push_back(file);
     }
-  }
   return out;
 }
 
@@ -147,7 +151,7 @@ AttemptRecords read_attempt(const std::string& word, int64_t number) {
                                           : str("attempts ", there[0], " to ", there.back())));
   out.folder = attempt_folder(out.run, out.number);
   refuse_unlisted(out.folder);
-  for (int64_t rank = 0, n = ranks_of(out.folder); rank < n; ++rank) {
+  for (int64_t rank = 0, n = ranks_of(out.folder, out.foreign); rank < n; ++rank) {
     out.ranks.push_back(read_rank(out.folder, rank));
     out.newest_ns = std::max(out.newest_ns, out.ranks.back().last_ns);
     out.running |= out.ranks.back().state != 0 && out.ranks.back().state != 'Z';

@@ -26,6 +26,7 @@ struct AttemptRecords {
   int64_t number = 0, attempts = 0;  // its number, and that of the newest
   int64_t oldest = 0, kept = 0;      // the oldest existing folder, and the number of existing folders
   std::vector<RankRecord> ranks;
+  std::vector<std::string> foreign;  // files with the number of a rank that the attempt does not have
   std::vector<ErrorRecord> errors;  // in their order
   std::string cause;                // as the launcher reported it; else ""
   bool running = false;             // a rank's process exists

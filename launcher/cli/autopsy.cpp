@@ -43,6 +43,9 @@ void print_end(const AttemptRecords& at, std::ostream& out) {
   if (at.kept > 1)
     out << "attempts " << at.oldest << " to " << at.attempts << " are there: trainrun autopsy " << at.run
         << " --attempt K shows another one\n";
+  if (!at.foreign.empty())
+    out << "left out, with numbers of ranks that an attempt of so few files does not have: "
+        << shortened(join(at.foreign, ", "), 200) << "\n";
   if (!at.cause.empty()) out << "root cause: " << at.cause << "\n";
   for (const ErrorRecord& error : at.errors)
     out << "  " << error.ticket << ". rank " << error.rank << ", " << error.kind

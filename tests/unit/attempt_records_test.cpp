@@ -95,6 +95,23 @@ TEST_F(Attempt, RanksWithoutARecordAreTold) {
   expect_has(words, "ranks 1, 2 did not come\n");
 }
 
+// A file of a stranger's makes no ranks.
+TEST_F(Attempt, NumbersOfRanksThatItDoesNotHaveAreLeftOut) {
+  record(0, {"count"}, false);
+  record(1, {"count"}, false);
+  for (const char* file : {"progress-999999", "rank-4.log", "worker-99999999999999999999.json"})
+    scratch_.write(str("runs/x/logs/attempt-1/", file), std::string());
+  std::string words = told();
+  expect_has(words, "attempt 1 of 1, 5 ranks: ");  // a number below that of the files
+  expect_has(words,
+             "\nleft out, with numbers of ranks that an attempt of so few files does not have: "
+             "progress-999999, worker-99999999999999999999.json\n");
+  std::filesystem::remove("runs/x/logs/attempt-1/rank-4.log");
+  words = told();
+  expect_has(words, "attempt 1 of 1, 2 ranks: ");
+  EXPECT_EQ(words.find("no record"), std::string::npos) << words;
+}
+
 TEST_F(Attempt, CoresOfACgroup) {
   scratch_.write("v1/proc/self/cgroup", std::string("4:cpu,cpuacct:/job\n3:cpuset:/job\n"));
   scratch_.write("v1/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", std::string("50000\n"));
