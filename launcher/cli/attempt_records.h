@@ -27,11 +27,11 @@ struct AttemptRecords {
   int64_t oldest = 0, kept = 0;      // the oldest existing folder, and the number of existing folders
   std::vector<RankRecord> ranks;
   std::vector<std::string> foreign;  // files with the number of a rank that the attempt does not have
-  std::vector<ErrorRecord> errors;  // in their order
-  std::string cause;                // as the launcher reported it; else ""
-  bool running = false;             // a rank's process exists
-  bool held = false;                // a trainrun holds the run's folder: it runs, or restarts ranks
-  int64_t newest_ns = 0;            // the newest time in the records; steady clock
+  std::vector<ErrorRecord> errors;   // in their order
+  std::string cause;                 // as the launcher reported it; else ""
+  bool running = false;              // a rank's process exists
+  bool held = false;                 // a trainrun holds the run's folder: it runs, or restarts ranks
+  int64_t newest_ns = 0;             // the newest time in the records; steady clock
 
   std::vector<distributed::FlightLog> logs() const;
 };
