@@ -303,6 +303,9 @@ int run(const RunArguments& arguments, std::ostream& out) {
   if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
   require_memory_limits();  // before a file is written
   if (launch.nproc > 1 && !launch.hosts.several()) require_limits(launch.nproc);
+  if (!launch.hosts.several())
+    require_tasks(launch.nproc,
+                  threads_per_rank(launch, launch.nproc, std::max(1u, std::thread::hardware_concurrency())));
   if (on_cpu) host_rates();  // for the prediction of rank 0, which has no quiet moment for it
   RunFolder folder(run_dir, other);
   prepare(folder, launch.log_dir, config, !config.empty(), other);

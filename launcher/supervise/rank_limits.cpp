@@ -3,14 +3,18 @@
 
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {
 
@@ -25,6 +29,28 @@ constexpr int64_t kUsualFiles = 1024;
 constexpr int64_t kAddresses = 288 * kMiB, kSegment = 4 * kMiB, kPage = 4096;
 // Data of a process that compiles, without a model (measured: 78 MiB), and stack of a thread (240 KiB).
 constexpr int64_t kData = 80 * kMiB, kStack = kMiB / 2;
+// Tasks (processes and threads) that trainrun and a rank are at least, beside the threads that compute
+// (measured: the least `ulimit -u` with which runs of 1, 2 and 4 ranks end well); MPI has some of them.
+constexpr int64_t kOwnTasks = 3, kRankTasks = 6, kTasksAlone = 4;
+
+// The tasks of this user, but for those of this process. Of processes that /proc does not show, none.
+int64_t tasks_of_others() {
+  int64_t out = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
+    const auto pid = whole_number(entry.path().filename().string());
+    if (!pid || *pid == getpid()) continue;
+    std::ifstream status(entry.path() / "status");
+    int64_t uid = -1, threads = 0;
+    for (std::string word; status >> word;)
+      if (word == "Uid:")
+        status >> uid;
+      else if (word == "Threads:" && status >> threads)
+        break;
+    if (uid == static_cast<int64_t>(getuid())) out += threads;
+  }
+  return out;
+}
 
 // The soft limit where it is less than `least`; nothing where it is not.
 std::optional<int64_t> below(decltype(RLIMIT_AS) resource, int64_t least) {
@@ -45,6 +71,21 @@ void require_memory_limits() {
   if (const auto stack = below(RLIMIT_STACK, kStack))
     throw UserError(str("ulimit -s gives each thread ", in_words(*stack), " of stack", kNeeds,
                         in_words(kStack), " before it has a model; raise ulimit -s"));
+}
+
+void require_tasks(int64_t nproc, int64_t threads) {
+  rlimit limit{};
+  if (getuid() == 0 || getrlimit(RLIMIT_NPROC, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const int64_t others = tasks_of_others(),
+                needed = (nproc > 1 ? kOwnTasks + kRankTasks * nproc : kTasksAlone) + (threads - 1) * nproc;
+  const auto all = static_cast<rlim_t>(others + needed);
+  if (limit.rlim_cur >= all) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (limit.rlim_max >= all && setrlimit(RLIMIT_NPROC, &limit) == 0) return;
+  throw UserError(str("ulimit -u is ", limit.rlim_max, ", this user has ", others,
+                      " processes and threads, and trainrun and ", nproc, nproc == 1 ? " rank" : " ranks",
+                      " take ", needed, " more; raise ulimit -u, or ",
+                      nproc > 1 ? str("start fewer ranks, or --simulate ", nproc) : "end others"));
 }
 
 void require_limits(int64_t nproc) {

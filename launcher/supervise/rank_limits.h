@@ -9,6 +9,9 @@ namespace lockstep::launcher {
 
 // UserError where `ulimit -d` or `-s` cannot hold a rank, be it a process or a thread.
 void require_memory_limits();
+// UserError where `ulimit -u` leaves this user, whose processes and threads are counted, too few for `nproc`
+// ranks of `threads` that compute, and their launcher; root has no such limit, and a soft one is raised.
+void require_tasks(int64_t nproc, int64_t threads);
 // UserError where `ulimit -n`, `-v` or `-f` cannot hold `nproc` ranks and their launcher; a soft limit of
 // files is raised as far as it takes. For 2 ranks and more.
 void require_limits(int64_t nproc);

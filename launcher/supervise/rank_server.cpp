@@ -85,9 +85,9 @@ class Answer {
 
 void check(pmix_status_t status, const char* what) {
   if (status != PMIX_SUCCESS)
-    throw UserError(
-        str("the ranks cannot be connected: PMIx cannot ", what, ": ", PMIx_Error_string(status),
-            "; look at `ulimit -n` and at the space in /dev/shm, or use --nproc 1 or --simulate"));
+    throw UserError(str(
+        "the ranks cannot be connected: PMIx cannot ", what, ": ", PMIx_Error_string(status),
+        "; look at `ulimit -n`, `ulimit -u` and at the space in /dev/shm, or use --nproc 1 or --simulate"));
 }
 
 // A PMIx list of named values.

@@ -63,6 +63,39 @@ TEST_F(Limits, AreComparedBeforeARankStarts) {
   EXPECT_EQ(soft->wait(60), kExitOk) << soft->output();
 }
 
+// The limit of processes is no limit of root's.
+TEST_F(Limits, OfProcessesAreComparedWithThoseOfTheUser) {
+  constexpr int kUser = 61234;
+  const std::string as_user = str("setpriv --reuid ", kUser, " --clear-groups ");
+  if (geteuid() != 0 || std::system(str(as_user, "test -x ", TRAINRUN, " 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "another user that may run trainrun needs root";
+  ASSERT_EQ(std::system(str("chown -R ", kUser, " ", scratch_.path("")).c_str()), 0);
+  const auto limited = [&](int least, const std::string& words) {
+    Process process({"/bin/bash", "-c",
+                     str("ulimit -u ", least, "; OMP_NUM_THREADS=1 exec ", as_user, TRAINRUN, " ", words,
+                         " c.json --train.steps=2")},
+                    scratch_.path("out"),
+                    {{"LOCKSTEP_CACHE", scratch_.path("cache")}, {"TMPDIR", scratch_.path("")}});
+    const int code = process.wait(60);
+    return Result{code, process.output()};
+  };
+  for (int least : {4, 6, 26}) {
+    const Result few = limited(least, "--nproc 4");
+    EXPECT_EQ(few.code, kExitUser) << few.output;
+    EXPECT_HAS(few.output, str("ulimit -u is ", least,
+                               ", this user has 0 processes and threads, and trainrun and 4 ranks take 27 "
+                               "more; raise ulimit -u, or start fewer ranks, or --simulate 4"));
+  }
+  const Result alone = limited(3, "--nproc 1");
+  EXPECT_EQ(alone.code, kExitUser) << alone.output;
+  EXPECT_HAS(alone.output,
+             "ulimit -u is 3, this user has 0 processes and threads, and trainrun and 1 rank take 4 more; "
+             "raise ulimit -u, or end others");
+  EXPECT_FALSE(fs::exists("runs")) << "nothing is written";
+  const Result enough = limited(64, "--nproc 2");
+  EXPECT_EQ(enough.code, kExitOk) << enough.output;
+}
+
 // A write over the limit of file sizes fails with its file, and ends nothing without a word.
 TEST_F(Limits, OfFileSizesAreToldWithTheFile) {
   const auto limited = [&](const std::string& size,
