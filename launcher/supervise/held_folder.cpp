@@ -150,7 +150,7 @@ HeldFolder::HeldFolder(std::string path, const std::string& run, const Words& wo
 void HeldFolder::take() const {
   const std::string now = str(getpid(), "\n", run_, "\n");
   if (ftruncate(fd_, 0) != 0 || pwrite(fd_, now.data(), now.size(), 0) < 0)
-    throw UserError(str("cannot write ", path_, "/lock: ", std::strerror(errno)));
+    throw UserError(not_written_text(path_ + "/lock", errno));
 }
 
 HeldFolder::~HeldFolder() {
@@ -177,6 +177,17 @@ bool HeldFolder::is_its_own() const {
   struct stat held{}, there{};
   return fstat(fd_, &held) == 0 && stat((path_ + "/lock").c_str(), &there) == 0 &&
          held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+std::string not_written_text(const std::string& path, int reason) {
+  std::string why = str(std::strerror(reason), reason == EFBIG ? "; raise ulimit -f" : "");
+  for (const std::string& one : {path, draft_of(path)}) {
+    struct stat at{};
+    if ((reason == EINVAL || reason == EISDIR) && lstat(one.c_str(), &at) == 0 && !S_ISREG(at.st_mode))
+      why = str(one, " is ", S_ISDIR(at.st_mode) ? "a folder" : "no plain file",
+                ", and is left as it is; move it away");
+  }
+  return str("cannot write ", path, ": ", why);
 }
 
 std::string run_of_held(const std::string& folder) {

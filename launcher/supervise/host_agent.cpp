@@ -76,8 +76,8 @@ Json read_own(const std::string& path) {
 
 void write_own(const std::string& path, const Json& json) {
   if (!replace_private(path, json.dump() + "\n"))
-    throw UserError(str("cannot write ", path, ": ", std::strerror(errno),
-                        "; all hosts need the run's folder, and may write it"));
+    throw UserError(
+        str(not_written_text(path, errno), "; all hosts need the run's folder, and may write it"));
 }
 
 // The newest attempt whose mpirun requested this host's daemon; "" without one.

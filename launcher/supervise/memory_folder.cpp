@@ -20,6 +20,7 @@
 #include "core/base/private_file.h"
 #include "core/base/remove_known.h"
 #include "core/reading/whole_number.h"
+#include "launcher/supervise/held_folder.h"
 
 namespace lockstep::launcher {
 
@@ -110,7 +111,7 @@ std::string memory_folder_of(const std::string& run_dir) {
     id = random_word();
     make_private_folders(run_dir);  // the next call reports a failure
     if (!replace_private(id_file(run_dir), id + "\n"))
-      throw UserError(str("cannot write ", id_file(run_dir), ": ", std::strerror(errno)));
+      throw UserError(not_written_text(id_file(run_dir), errno));
   }
   return folder_name(run_dir, id);
 }

@@ -261,7 +261,7 @@ std::string RunFolder::new_attempt(int64_t keep) const {
 }
 
 void write_whole(const std::string& path, const std::string& text) {
-  if (!replace_private(path, text)) throw UserError(str("cannot write ", path, ": ", std::strerror(errno)));
+  if (!replace_private(path, text)) throw UserError(not_written_text(path, errno));
 }
 
 }  // namespace lockstep::launcher

@@ -110,7 +110,7 @@ TEST_F(Limits, OfFileSizesAreToldWithTheFile) {
   train({"--nproc", "1", "c.json", "--train.steps=2", "--name=cached"});  // a compiler has files of its own
   const Result none = limited("0", "--nproc 1 c.json --train.steps=2");
   EXPECT_EQ(none.code, kExitUser) << none.output;
-  EXPECT_HAS(none.output, "File too large");
+  EXPECT_HAS(none.output, "cannot write runs/run/lock: File too large; raise ulimit -f");
   const Result two = limited("64", "--nproc 2 c.json --train.steps=2");  // KiB
   EXPECT_EQ(two.code, kExitUser) << two.output;
   EXPECT_HAS(
