@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
   if (const char* seconds = std::getenv("FAKE_TIMEOUT")) options.timeout = std::atof(seconds);
   options.worker.assign(argv + 6, argv + argc);
   try {
-    return lockstep::launcher::supervise(options, lockstep::launcher::RunFolder(argv[1]));
+    lockstep::launcher::RunFolder folder(argv[1]);
+    return lockstep::launcher::supervise(options, folder);
   } catch (const lockstep::Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
     return error.exit_code();
