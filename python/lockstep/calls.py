@@ -21,7 +21,7 @@ _NEAR = {
     "epochs": "steps", "max_steps": "steps", "iterations": "steps", "batch_size": "global_batch",
     "batch": "global_batch", "validation_data": "validation", "optimizer": "step", "model": "step",
     "loss_fn": "step", "output_dir": "run", "checkpoint_dir": "run", "std": "deviation", "tau": "temperature",
-    "k": "count", "repeats": "times", "microbatch": "micro_batch",
+    "k": "count", "repeats": "times", "microbatch": "micro_batch", "start": "weight",
 }
 # The error for a PyTorch argument that has no counterpart here.
 _ABSENT = {

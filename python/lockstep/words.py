@@ -188,9 +188,19 @@ def absent(self, name):
     raise AttributeError(f"{text}; did you mean {near}?" if near else text)
 
 
+def assigned(self, name, value):
+    """Sets an attribute; of an absent one the error is that of reading it."""
+    try:
+        object.__setattr__(self, name, value)
+    except AttributeError:
+        if hasattr(type(self), name):
+            raise
+        absent(self, name)
+
+
 def install():
     for kind in vars(_core).values():
         if not isinstance(kind, type) or issubclass(kind, Exception) or kind is _core.DType:
             continue
         if not hasattr(kind, "__getattr__"):
-            kind.__getattr__ = absent
+            kind.__getattr__, kind.__setattr__ = absent, assigned

@@ -401,6 +401,8 @@ class Names(unittest.TestCase):
         told(optimizer, "step", "'AdamW' object has no attribute 'step': write opt.update(ls.grad(loss, "
                                 "state.parameters()))")
         told(optimizer, "lr", "a rate is said where it is made")
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'lr': a rate is said where it is made"):
+            optimizer.lr = 0.2
         told(state, "cuda", "'State' object has no attribute 'cuda': the device is the session's")
         told(state, "nmaes", "did you mean names?")
         told(layer, "parameters", "state.parameters(\"up.**\")")
