@@ -90,7 +90,7 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
       for (const auto& [name, item] : value.items()) {
         if (!item.is_string())
           throw DamagedError(
-              str(where, ": ", one_line(name), " is a ", item.type_name(), "; a string belongs there"));
+              str(where, ": \"", one_line(name), "\" is a ", item.type_name(), "; a string belongs there"));
         out.metadata[name] = item.get<std::string>();
       }
       continue;

@@ -34,7 +34,7 @@ void add_diff(CLI::App& app, CkptFlags& flags, const Act& act) {
   diff->add_option("b", flags.diff.b, "the same")->required()->type_name("B");
   diff->add_option("--tolerance", flags.diff.tolerance,
                    "floats are equal where |a - b| <= T max(1, |a|, |b|); default 0: bits")
-      ->check(number_within(0, 1000000))
+      ->check(number_within(0, 1000000000000))
       ->type_name("T");
   diff->add_flag("--all", flags.diff.all, "all rows of the tables");
   diff->footer(

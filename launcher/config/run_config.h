@@ -285,8 +285,8 @@ struct CompileConfig {
                          "micro-batch; for DDP and mesh.zero 1; another number gives other bits on a GPU",
                          between(1, 4096));
   int64_t tp_pieces = key(&tp_pieces, "compile.tp_pieces", 0,
-                          "on tp: pieces of a product's rows, so that one piece is exchanged while another "
-                          "is computed; 1: no split; 0: on GPUs chosen by the roofline, on CPUs no split",
+                          "on tp: pieces of a product's rows, one exchanged while another is computed; 1: no "
+                          "split; 0: on GPUs chosen by the roofline, on CPUs no split",
                           between(0, 16));
   bool capture =
       key(&capture, "compile.capture", true,

@@ -115,7 +115,7 @@ TEST_F(CkptTools, DiffNamesStepTensorAndIndex) {
   EXPECT_HAS(said({"diff", "runs/a/ckpt/step-20", "runs/b/ckpt/step-20"}), "equal: 84 tensors");
   EXPECT_HAS(said({"diff", "runs/a", "runs/b", "--tolerance", "1e9"}), "equal: 84 tensors, within 1e+09");
   refused({"diff", "runs/a", "runs/b", "--tolerance", "-1"},
-          "--tolerance is -1; it must be 0 (bits) or more");
+          "--tolerance is \"-1\"; it must be a number from 0 to 1000000000000");
   refused({"diff", "runs/a", "runs/c"}, "no run runs/c: there is no such folder; the runs here are a, b");
 }
 

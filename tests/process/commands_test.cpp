@@ -149,7 +149,7 @@ TEST_F(Commands, NumbersAreReadWholeOrRefused) {
       {{"generate", "a", "--temperature=1e-400"},
        "--temperature is \"1e-400\"; it must be a number from 0 to 1000; "},
       {{"ckpt", "diff", "a", "b", "--tolerance=1e-400"},
-       "--tolerance is \"1e-400\"; it must be a number from 0 to 1000000; "},
+       "--tolerance is \"1e-400\"; it must be a number from 0 to 1000000000000; "},
       {{"ckpt", "diff", "a", "b", "--tolerance=-1"}, "--tolerance is \"-1\"; it must be a number from 0 to "},
       {{"replay", "a", "--step=0x10"}, "--step is \"0x10\"; it must be a whole number from "},
       {{"autopsy", "a", "--attempt=0"}, "--attempt is \"0\"; it must be a whole number from 1 to "}};

@@ -104,12 +104,13 @@ TEST_F(HuggingFaceChat, ARunBegunFromAnImportExportsItsTokenizer) {
          "--data.paths=" HF "/chat.jsonl", "--data.pack=none", "--batch.global=4", "--batch.micro=1"});
   train({"runs/imp/config.json", "--name=begun", "--train.init_from=runs/imp", "--train.steps=1"});
   ASSERT_FALSE(std::filesystem::exists("runs/begun/hf"));
-  auto result = trainrun({"export-hf", "begun", "out"});
+  auto result = trainrun({"export-hf", "begun", "exported"});
   ASSERT_EQ(result.code, kExitOk) << result.output;
   EXPECT_EQ(result.output.find("no tokenizer"), std::string::npos) << result.output;
-  EXPECT_EQ(file_text("out/tokenizer.json"), file_text("runs/imp/hf/tokenizer.json"));
-  EXPECT_HAS(json_of("out/tokenizer_config.json")["chat_template"].get<std::string>(), "<|im_start|>");
-  EXPECT_EQ(json_of("out/config.json")["eos_token_id"], json_of("runs/imp/hf/config.json")["eos_token_id"]);
+  EXPECT_EQ(file_text("exported/tokenizer.json"), file_text("runs/imp/hf/tokenizer.json"));
+  EXPECT_HAS(json_of("exported/tokenizer_config.json")["chat_template"].get<std::string>(), "<|im_start|>");
+  EXPECT_EQ(json_of("exported/config.json")["eos_token_id"],
+            json_of("runs/imp/hf/config.json")["eos_token_id"]);
   std::filesystem::rename("runs/imp", "runs/moved");
   result = trainrun({"export-hf", "begun", "bare"});
   ASSERT_EQ(result.code, kExitOk) << result.output;

@@ -42,7 +42,7 @@ TEST_F(PlanCommand, SeventyBillionParametersOnAThousandRanks) {
   for (const Case& on : {Case{"[1024]", "[dp_replicate]"}, Case{"[8,16,8]", "[dp_replicate,dp_shard,tp]"}}) {
     const double before = spent().first;
     Json plan = json_of({"--nproc", "1024", "llama.json", str("--mesh.shape=", on.shape),
-                         str("--mesh.dim_names=", on.names)});
+                         str("--mesh.dim_names=", on.names), "--memory=400GiB"});
     ASSERT_TRUE(plan.is_object());
     auto [after, held] = spent();
 #ifdef NDEBUG

@@ -20,11 +20,12 @@ bool alive(int pid) {
 Process::Process(const std::vector<std::string>& argv, const std::string& output,
                  const std::map<std::string, std::string>& variables)
     : output_(output) {
+  // Emptied before the process is there: who waits for a word must not find an earlier process's.
+  const int fd = open(output.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);
   pid_ = fork();
   if (pid_ == 0) {
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-    int fd = open(output.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);
-    dup2(fd, 1), dup2(fd, 2);
+    dup2(fd, 1), dup2(fd, 2), close(fd);
     setpgid(0, 0);
     std::vector<char*> words;
     for (const auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
@@ -32,6 +33,7 @@ Process::Process(const std::vector<std::string>& argv, const std::string& output
     execv(words[0], words.data());
     _exit(127);
   }
+  close(fd);
 }
 Process::~Process() {
   if (code_ < 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
