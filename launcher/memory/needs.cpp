@@ -140,6 +140,13 @@ std::optional<Fit> nearest_fit(
   std::vector<int64_t> divisors;
   for (int64_t d = micro - 1; d >= 1; --d)
     if (micro % d == 0) divisors.push_back(d);
+  // The last mesh that divides the batch splits the state most. If the least micro-batch does not fit there, it
+  // fits nowhere: activations are those of a micro-batch on every mesh.
+  for (size_t i = meshes.size(); i-- > 0;)
+    if (const auto least = bytes_of(divisors.empty() ? micro : divisors.back(), meshes[i])) {
+      if (*least > available) return {};
+      break;
+    }
   // On the first mesh only a smaller micro-batch can help. Other meshes may also fit with the present one.
   for (size_t i = 0; i < meshes.size(); ++i) {
     if (i == 1) divisors.insert(divisors.begin(), micro);
