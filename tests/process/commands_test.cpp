@@ -218,6 +218,9 @@ TEST_F(Commands, WordsOfOtherCommandLinesAreAnsweredWithTheWay) {
        "--nproc N starts N ranks on a host, each on a GPU of its own; trainrun plan --roofline NAME plans "
        "for "
        "another device\n"},
+      {{"c.json", "--compile.backend=cuda"},
+       "compile.backend is \"cuda\"; choose native | eager | reference; train.device says where the step "
+       "runs, as in "},
       {{"c.json", "--cpu"}, "unknown key cpu in --cpu; train.device says where the step runs, "},
       {{"--workers", "4", "c.json"},
        "unknown key workers in --workers; --nproc N starts N ranks on a host; data is read ahead of the step "
