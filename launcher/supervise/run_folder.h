@@ -30,11 +30,11 @@ class RunFolder {
   // Where no run began in the folder: removes what this object made, and nothing else. True where the folder
   // is gone and so are the logs; false where it was there before, and then an attempt stays with its logs.
   bool remove_unused();
-  // The logs lie in DIR/NAME of this run, and PATH/logs is a link to it; "": where they are. UserError where
-  // the run has its logs elsewhere already; where DIR/NAME is, or lies behind, the link of another user, holds the logs of
-  // another run, or is written by one that runs; and for a link that does not lead to logs of this run:
-  // their lock names it, or, behind a link of this user, a run that is gone (warned of), or they have no lock
-  // and the name of this run.
+  // Puts the logs into DIR/NAME of this run, and makes PATH/logs a link to it; "": they stay where they are.
+  // UserError if the run has its logs elsewhere already; if DIR/NAME is or is behind another user's link, has
+  // the logs of another run, or is written by a running one; and for a link that does not lead to logs of this
+  // run. Those have a lock that names it or, behind a link of this user, a run that is gone (warned of), or no
+  // lock and the name of this run.
   void keep_logs_in(const std::string& dir);
   // Creates and returns logs/attempt-K, 0700; K is one more than the highest existing one, from 1. If `keep`
   // is not 0, removes the oldest so that `keep` remain, but only an attempt's own files. A folder with
