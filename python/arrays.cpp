@@ -94,6 +94,7 @@ int64_t first_beyond(const HostArray& array) {
 
 void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
                    int64_t count, Rows rows) {
+  if (count == 0) return;  // an array without elements may have no address
   if (from_dtype == to_dtype) {
     std::memcpy(to, from, static_cast<size_t>(count) * size_of(to_dtype));
     return;

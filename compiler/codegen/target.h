@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,11 @@
 #include "core/device/device.h"
 
 namespace lockstep::compiler {
+
+// Whether a gate allows an update: finite, and at most its limit. A loss may fall below zero.
+inline bool is_within(float gate, float limit) {
+  return gate <= limit && gate >= std::numeric_limits<float>::lowest();
+}
 
 // A kernel ready to launch. `args`: device pointers, the body's inputs in order, then its outputs. The
 // pointers are read before enqueue returns. Bits do not depend on `threads`.
@@ -157,8 +163,8 @@ class Reductions {
   virtual void take_rows(const Taken&, Stream&) {
     throw InternalError("this device takes no rows of split tables");
   }
-  // Row ids[i] of the table becomes rows[i], unless a gate is beyond its limit or NaN. Equal ids are
-  // adjacent; -1 is no row.
+  // Row ids[i] of the table becomes rows[i], unless a gate is not within its limit (is_within). Equal ids
+  // are adjacent; -1 is no row.
   struct Placed {
     float* table = nullptr;
     const int32_t* ids = nullptr;

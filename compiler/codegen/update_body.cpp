@@ -1,4 +1,6 @@
 // Bodies of updates for multi-tensor kernels.
+#include <limits>
+
 #include "compiler/codegen/kernel.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
@@ -23,7 +25,9 @@ Tensor is_made(const std::shared_ptr<Builder>& builder, size_t gates) {
   for (size_t k = 0; k < gates; ++k) {
     const Tensor gate(builder, builder->graph.find_input(gate_name(k))),
         limit(builder, builder->graph.find_input(limit_name(k)));
-    const Tensor one = less_equal(abs(gate.dtype() == DType::f32 ? gate : convert(gate, DType::f32)), limit);
+    const Tensor value = gate.dtype() == DType::f32 ? gate : convert(gate, DType::f32);
+    const Tensor one =  // as is_within()
+        apply1(ops::and_, {value <= limit, value >= std::numeric_limits<float>::lowest()});
     within = within.defined() ? apply1(ops::and_, {within, one}) : one;
   }
   return within;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/codegen/target.h"
 #include "compiler/program/build.h"
 #include "compiler/program/folds.h"
 #include "compiler/program/lent_memory.h"
@@ -188,7 +189,7 @@ struct Step::Impl {
     for (size_t g = 0; g < program.gates.size(); ++g, at += 8) {
       const auto value = static_cast<float>(get_double(program.gates[g].dtype, at, 0));
       const float limit = g + 1 == program.gates.size() ? input.loss_limit : input.norm_limit;
-      if (!(std::abs(value) <= limit)) result.applied = false;
+      if (!is_within(value, limit)) result.applied = false;
     }
     if (input.check_replicas)
       result.replica_sums.assign(reinterpret_cast<const uint64_t*>(at),

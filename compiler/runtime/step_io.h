@@ -28,8 +28,7 @@ struct StepInput {
   bool trace = false;           // whether to make StepResult::traced; such a step runs call by call
   bool check_replicas = false;  // whether to make StepResult::replica_sums
   int64_t replica_word = 0;     // replica_word() of the previous step; summed together with the vote
-  // The step's updates are applied if |loss| and the norms of gradients are at most these. NaN and infinity
-  // exceed every limit.
+  // The step's updates are applied if the loss and the norms of gradients are finite and at most these.
   float loss_limit = std::numeric_limits<float>::max(), norm_limit = std::numeric_limits<float>::max();
   // The data's name for sample `sample` of this step, "row 7 of the arrays", for messages; empty: none.
   std::function<std::string(int64_t sample)> name = {};

@@ -34,8 +34,7 @@ void evaluate_update(const UpdateCall& call) {
     const std::vector<ValueId> gates = update_gates(graph);
     for (size_t k = 0; k < gates.size(); ++k) {
       const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
-      if (!(std::abs(static_cast<float>(gate)) <= *static_cast<const float*>(call.gates.at(2 * k + 1))))
-        return;
+      if (!is_within(static_cast<float>(gate), *static_cast<const float*>(call.gates.at(2 * k + 1)))) return;
     }
   }
   std::vector<HostTensor> inputs;

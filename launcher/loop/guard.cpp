@@ -51,8 +51,8 @@ void StepGuard::limit(compiler::StepInput& input) const {
 }
 
 bool StepGuard::beyond(float loss, float norm) const {
-  return enforced(config_.on_spike) && (std::abs(loss) > within_f32(spike_limit(losses_)) ||
-                                        std::abs(norm) > within_f32(spike_limit(norms_)));
+  return enforced(config_.on_spike) &&
+         (loss > within_f32(spike_limit(losses_)) || norm > within_f32(spike_limit(norms_)));
 }
 
 StepGuard::Finding StepGuard::passing_over(const std::string& policy, Finding finding, int64_t step) {
@@ -98,7 +98,7 @@ StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
   for (const auto& [value, history, what] :
        {std::tuple(loss, &losses_, "loss"), std::tuple(norm, &norms_, "gradient norm")}) {
     const float limit = within_f32(spike_limit(*history));
-    if (!(std::abs(value) > limit)) continue;
+    if (!(value > limit)) continue;  // a loss below zero has gone down
     const double usual = median(*history);
     char times[32];
     std::snprintf(times, sizeof times, "%.3g", value / usual);

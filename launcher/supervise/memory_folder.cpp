@@ -50,6 +50,27 @@ std::string read_word(const std::string& path) {
   return read_plain(path, text, why, 4096) ? trim(text) : "";
 }
 
+// Where paths have the meaning that they have here: a mount namespace, and a root in it. Containers that share
+// /dev/shm, and jobs with a /tmp of their own, are in others.
+std::string world_of_paths() {
+  struct stat root{};
+  char space[64] = {};
+  if (stat("/", &root) != 0 || readlink("/proc/self/ns/mnt", space, sizeof space - 1) < 0) return "unknown";
+  return str(root.st_dev, ":", root.st_ino, " ", space);
+}
+
+// Whose checkpoints a memory folder has, as its file `run` says.
+struct Owner {
+  std::string run, world;
+};
+
+Owner owner_of(const std::string& folder) {
+  const std::string text = read_word(folder + "/run");
+  const size_t line = text.find('\n');
+  if (line == std::string::npos) return {text, ""};
+  return {text.substr(0, line), text.substr(line + 1)};
+}
+
 // lockstep-memory.UID.NAME.ID, and nothing else.
 bool is_memory_folder(const std::string& name) {
   const size_t dot = name.rfind('.');
@@ -78,13 +99,16 @@ Descriptor lock_of(const std::string& folder, bool& held) {
   return lock;
 }
 
-// Whether its run is gone and no process holds it.
+// Whether its run is gone and no process holds it. A run that may be elsewhere is gone after a day without a save.
 bool forgotten(const std::string& folder) {
   struct stat at{};
   if (lstat(folder.c_str(), &at) != 0 || !S_ISDIR(at.st_mode) || at.st_uid != geteuid()) return false;
-  const std::string run = read_word(folder + "/run");
-  if (run.empty()) return time(nullptr) - at.st_mtime > 60;  // being created, or its creator was killed
-  if (folder.ends_with("." + read_word(id_file(run)))) return false;
+  const Owner owner = owner_of(folder);
+  const int64_t age = time(nullptr) - at.st_mtime;
+  if (owner.run.empty()) return age > 60;  // being created, or its creator was killed
+  if (owner.world != world_of_paths() ? age < 24 * 3600
+                                      : folder.ends_with("." + read_word(id_file(owner.run))))
+    return false;
   bool held = false;
   const Descriptor lock = lock_of(folder, held);
   return !held;
@@ -99,7 +123,7 @@ std::string folder_name(const std::string& run_dir, const std::string& id) {
 
 // Whether the memory folder belongs to another run, of which this run's folder is a copy.
 bool is_of_another(const std::string& folder, const std::string& run_dir, const std::string& id) {
-  const std::string run = read_word(folder + "/run");
+  const std::string run = owner_of(folder).run;
   return !run.empty() && run != fs::absolute(run_dir).lexically_normal().string() &&
          read_word(id_file(run)) == id;
 }
@@ -126,7 +150,8 @@ void make_memory_folder(const std::string& folder, const std::string& run_dir) {
   struct stat at{};
   if (lstat(folder.c_str(), &at) != 0 || !S_ISDIR(at.st_mode)) refuse("is no folder");
   if (at.st_uid != geteuid() || (at.st_mode & 077)) refuse("others may enter or own");
-  if (!replace_private(folder + "/run", fs::absolute(run_dir).lexically_normal().string() + "\n"))
+  const std::string run = fs::absolute(run_dir).lexically_normal();
+  if (!replace_private(folder + "/run", str(run, "\n", world_of_paths(), "\n")))
     refuse(str("cannot be written: ", std::strerror(errno)));
 }
 

@@ -13,7 +13,7 @@ namespace lockstep::launcher {
 // resumes from it if it is newer than the disk's checkpoint.
 std::string memory_folder_of(const std::string& run_dir);
 
-// Creates the folder, 0700, with the path of its run in it. UserError when it cannot be created, belongs to
+// Creates the folder, 0700, with the path of its run and of what that path is part of. UserError when it cannot be created, belongs to
 // another user, or is accessible to others.
 void make_memory_folder(const std::string& folder, const std::string& run_dir);
 
@@ -22,7 +22,8 @@ void make_memory_folder(const std::string& folder, const std::string& run_dir);
 std::string remove_memory_folder(const std::string& folder);
 
 // Removes memory folders below `top` that belong to this user, whose run folder is gone or has another ID,
-// and that no process holds. Returns their number.
+// and that no process holds. Where another container or chroot made one, its run's folder cannot be seen: such
+// a folder is removed after a day without a save. Returns their number.
 int remove_forgotten_memory(const std::string& top = "/dev/shm");
 
 // The highest N of FOLDER/step-N, -1 for none.

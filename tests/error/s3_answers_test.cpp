@@ -114,6 +114,7 @@ TEST(S3Answers, NestedAndForeignXml) {
   EXPECT_SAYS(listed([&](auto&, int) { return http(wide + "</a>"); }), place + "more than 65536 elements");
   EXPECT_SAYS(listed([](auto&, int) { return http("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>"); }),
               place + "a type of documents of its own");
+  EXPECT_SAYS(listed([](auto&, int) { return http("<e:/>"); }), place + "an element without a name");
   for (const char* none : {"", "text", "<a>", "<a></b>", "<a>\xff</a>"})
     EXPECT_SAYS(listed([&](auto&, int) { return http(none); }), place);
   EXPECT_SAYS(listed([](auto&, int) { return http("<html/>"); }),

@@ -350,11 +350,12 @@ TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
     for (const Gates& gates : {Gates{1, most, 2, most},
                                {most, most, -3, most},
                                {2, 2, 0, 0},
+                               {1, most, -3, 2},
                                {nan, most, 2, most},
                                {1, most, nan, most},
                                {inf, most, 1, most},
                                {2.5f, 2, 1, most}}) {
-      const bool made = std::abs(gates[0]) <= gates[1] && std::abs(gates[2]) <= gates[3];
+      const bool made = std::isfinite(gates[0]) && gates[0] <= gates[1] && gates[2] <= gates[3];
       const auto got = run(gated, gates);
       for (size_t k = 0; k < want.size(); ++k)
         EXPECT_TRUE(same_bytes(

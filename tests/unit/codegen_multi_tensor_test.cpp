@@ -161,7 +161,7 @@ TEST(multi_tensor, a_gated_update_is_made_or_not) {
     const auto want = run(plain, {}, 0);
     EXPECT_FALSE(equal(want, before));
     for (std::vector<float> gates :
-         {std::vector<float>{1, most, 2, most}, {most, most, -3, most}, {2, 2, 0, 0}})
+         {std::vector<float>{1, most, 2, most}, {most, most, -3, most}, {2, 2, 0, 0}, {1, most, -3, 2}})
       EXPECT_TRUE(equal(run(gated, gates, 0), want)) << update.op;
     for (std::vector<float> gates : {std::vector<float>{nan, most, 2, most},
                                      {1, most, nan, most},

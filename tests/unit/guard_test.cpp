@@ -101,6 +101,10 @@ TEST(Guard, SpikesAreToldOnceAWindow) {
   EXPECT_EQ(guard.judge(41, 30, 12).words,
             "the loss is 30, 15 times its median of the last 20 steps, and the gradient norm is 12, 12 times "
             "its median of the last 20 steps");
+  launcher::StepGuard falling(config);  // a loss that goes down is none
+  for (int64_t i = 1; i <= 20; ++i) falling.judge(i, 0.04f, 1);
+  EXPECT_EQ(falling.judge(21, -0.56f, 1).words, "");
+  EXPECT_EQ(falling.judge(22, 0.56f, 1).words, "the loss is 0.56, 14 times its median of the last 20 steps");
   const launcher::TrainConfig off = config_of("stop", "off");
   launcher::StepGuard silent(off);
   go_on(silent, 1, 20);
@@ -119,7 +123,8 @@ TEST(Guard, LimitsAreThoseOfTheJudgement) {
   EXPECT_EQ(input.loss_limit, 20.0f);
   EXPECT_EQ(guard.judge(21, 2, 10).action, Action::go_on);
   EXPECT_EQ(guard.judge(22, 2, 10.000001f).action, Action::skip);
-  EXPECT_EQ(guard.judge(23, -20.00001f, 1).action, Action::skip);
+  EXPECT_EQ(guard.judge(23, 20.00001f, 1).action, Action::skip);
+  EXPECT_EQ(guard.judge(24, -1e6f, 1).action, Action::go_on);
   const launcher::TrainConfig warns = config_of("stop", "warn");  // a warning holds nothing back
   launcher::StepGuard other(warns);
   go_on(other, 1, 20);

@@ -110,18 +110,23 @@ TEST(MemoryFolder, ForgottenOnesGo) {
     return path;
   };
   const std::string live = made("runs/live"), gone = made("runs/gone"), anew = made("runs/anew"),
-                    held = made("runs/held");
+                    held = made("runs/held"), hidden = made("runs/hidden"), lost = made("runs/lost");
   fs::create_directories(scratch.path("shm/lockstep.0.1.x"));
   // Old and without a word of a run, but of no form that trainrun makes.
   const std::string mine = scratch.path(str("shm/lockstep-memory.", geteuid(), ".mine"));
   fs::create_directories(mine);
   fs::last_write_time(mine, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  // As another container leaves them, whose run cannot be seen here: one of today, one of the day before yesterday.
+  for (const std::string& path : {hidden, lost})
+    scratch.write("shm/" + last(path) + "/run", std::string("/workspace/runs/a\n1:2 mnt:[3]\n"));
+  fs::last_write_time(lost, fs::file_time_type::clock::now() - std::chrono::hours(48));
   for (const char* run : {"runs/gone", "runs/anew", "runs/held"}) fs::remove_all(scratch.path(run));
   memory_folder_of(scratch.path("runs/anew"));
   const int lock = open((held + "/.lock").c_str(), O_RDWR);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
-  EXPECT_EQ(remove_forgotten_memory(scratch.path("shm")), 2);
-  for (const auto& [path, there] : {std::pair(live, true), {gone, false}, {anew, false}, {held, true}})
+  EXPECT_EQ(remove_forgotten_memory(scratch.path("shm")), 3);
+  for (const auto& [path, there] :
+       {std::pair(live, true), {gone, false}, {anew, false}, {held, true}, {hidden, true}, {lost, false}})
     EXPECT_EQ(fs::exists(path), there) << path;
   close(lock);
   EXPECT_EQ(remove_forgotten_memory(scratch.path("shm")), 1);

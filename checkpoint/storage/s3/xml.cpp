@@ -29,7 +29,9 @@ struct Reader {
     if (one.open.size() == kMostDepth) return one.refuse(str("elements nested deeper than ", kMostDepth));
     if (++one.elements > kMostElements) return one.refuse(str("more than ", kMostElements, " elements"));
     const char* colon = std::char_traits<char>::find(name, std::char_traits<char>::length(name), ':');
-    one.open.push_back({colon ? colon + 1 : name, "", {}});
+    const std::string local = colon ? colon + 1 : name;  // without its namespace's prefix
+    if (local.empty()) return one.refuse("an element without a name");
+    one.open.push_back({local, "", {}});
   }
   static void end(void* self, const char*) {
     auto& one = *static_cast<Reader*>(self);

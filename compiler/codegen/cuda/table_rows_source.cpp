@@ -214,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) put_rows(float* table, co
   int id = ids[k];
   if (id < 0 || id >= table_rows || (k > 0 && ids[k - 1] == id)) return;
   for (int g = 0; g < gates.entries; ++g)
-    if (!(fabsf(gate_value(gates.entry[g])) <= *gates.entry[g].limit)) return;
+    if (!(gate_value(gates.entry[g]) <= *gates.entry[g].limit && gate_value(gates.entry[g]) >= -3.40282347e38f)) return;
   for (long long c = threadIdx.x & 15; c < width; c += 16) table[id * width + c] = rows[k * width + c];
 }
 )";

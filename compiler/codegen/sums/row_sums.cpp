@@ -91,7 +91,7 @@ void take_rows(const Reductions::Taken& taken, int threads) {
 
 void put_rows(const Reductions::Placed& placed, int threads) {
   for (const auto& gate : placed.gates)
-    if (!(std::abs(static_cast<float>(get_double(gate.dtype, gate.value, 0))) <= *gate.limit)) return;
+    if (!is_within(static_cast<float>(get_double(gate.dtype, gate.value, 0)), *gate.limit)) return;
   const int64_t width = placed.width;
   const int32_t* ids = placed.ids;
 #pragma omp parallel for num_threads(threads) \
