@@ -23,10 +23,15 @@ int64_t parse_nproc(const std::string& text, const char* flag, int64_t most) {
   return value;
 }
 
-void add_nproc(CLI::App& app, Flags& flags) {
-  app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
-                 "ranks of a host: a number, or auto (one per core)")
+CLI::Option* add_nproc(CLI::App& app, Flags& flags, const std::string& more) {
+  return app
+      .add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
+                  "ranks of a host: a number, or auto (one per core)" + more)
       ->type_name("N|auto");
+}
+
+void add_run_name(CLI::App& app, std::string& run) {
+  app.add_option("run", run, "the run: a name below runs/, or a path")->required()->type_name("RUN");
 }
 
 void add_rank(CLI::App& app, Flags& flags, const std::string& help) {
@@ -62,9 +67,8 @@ int64_t parse_simulate(const CLI::App& app, const Flags& flags) {
 
 void add_run_flags(CLI::App& app, Flags& flags) {
   LaunchOptions& launch = flags.run.launch;
-  app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
-                 "ranks of a host: a number, or auto (one per core); MIN:MAX: continue with fewer ranks when "
-                 "some are lost, and with more when they are back")
+  add_nproc(app, flags,
+            "; MIN:MAX: continue with fewer ranks when some are lost, and with more when they are back")
       ->type_name("N|auto|MIN:MAX");
   add_simulate(app, flags);
   add_host_flags(app, flags.hosts);
@@ -155,9 +159,7 @@ void add_generate_flags(CLI::App& app, Flags& flags) {
 }
 
 void add_replay_flags(CLI::App& app, Flags& flags) {
-  app.add_option("run", flags.replay.run, "the run: a name below runs/, or a path")
-      ->required()
-      ->type_name("RUN");
+  add_run_name(app, flags.replay.run);
   app.add_option("--step", flags.replay.step,
                  "the step to recompute; it is compared with its line of metrics.jsonl")
       ->required()
@@ -230,9 +232,7 @@ void add_export_flags(CLI::App& app, Flags& flags) {
 }
 
 void add_report_flags(CLI::App& app, Flags& flags) {
-  app.add_option("run", flags.report.run, "the run: a name below runs/, or a path")
-      ->required()
-      ->type_name("RUN");
+  add_run_name(app, flags.report.run);
   app.add_option("--out", flags.report.out, "the page to write; default: report.html in the run's folder")
       ->type_name("FILE.html");
   app.add_flag(

@@ -35,8 +35,11 @@ struct Flags {
   int64_t rank = 0;          // of --program, --listing and --graph
 };
 
-// Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.
-void add_nproc(CLI::App& app, Flags& flags);
+// Adds --nproc and its spellings, with `more` behind its help; the value goes to flags.nproc, to be read by
+// parse_nproc.
+CLI::Option* add_nproc(CLI::App& app, Flags& flags, const std::string& more = "");
+// Adds the run that a command looks at.
+void add_run_name(CLI::App& app, std::string& run);
 // Adds --rank and --roofline of the plan.
 void add_rank(CLI::App& app, Flags& flags, const std::string& help);
 void add_roofline(CLI::App& app, Flags& flags);

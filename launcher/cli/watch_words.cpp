@@ -1,24 +1,21 @@
 // autopsy, top and doctor, as words of the command line.
 #include "launcher/cli/care_flags.h"
 #include "launcher/cli/doctor.h"
+#include "launcher/cli/flags.h"
 #include "launcher/cli/watch_commands.h"
 
 namespace lockstep::launcher::cli {
 
 void add_watch_commands(CLI::App& app, WatchFlags& flags, const Act& act) {
   auto* shown = app.add_subcommand("top", "a running job, live: ranks, step, pace, memory, who is late");
-  shown->add_option("run", flags.top.run, "the run: a name below runs/, or a path")
-      ->required()
-      ->type_name("RUN");
+  add_run_name(*shown, flags.top.run);
   shown->add_flag("--once", flags.top.once, "print once; always so if the output is not a terminal");
   shown->footer("Ctrl-C ends it; the run continues.");
   shown->callback([&flags, act] { act([&flags](std::ostream& out) { return top(flags.top, out); }); });
 
   auto* after = app.add_subcommand(
       "autopsy", "what ended a run: the position of each rank, missing ranks, the first difference");
-  after->add_option("run", flags.autopsy.run, "the run: a name below runs/, or a path")
-      ->required()
-      ->type_name("RUN");
+  add_run_name(*after, flags.autopsy.run);
   after->add_option("--attempt", flags.autopsy.attempt, "which start of it; default: the newest")
       ->transform(whole_number_within(1))
       ->type_name("K");
