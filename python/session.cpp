@@ -50,33 +50,22 @@ std::unique_ptr<Session> open_session(const std::vector<std::string>& arguments)
 
 TrainOptions options_of(nb::dict given) {
   TrainOptions out;
-  auto take = [&](const char* name, auto& to) {
+  each_train_option([&](const char* name, const char*, auto of, auto...) {
     const nb::object value = given[name];
     try {
-      to = nb::cast<std::remove_reference_t<decltype(to)>>(value);
+      out.*of = nb::cast<std::remove_reference_t<decltype(out.*of)>>(value);
     } catch (const std::bad_cast&) {
       throw UserError(str("[train] ", name, " is ", nb::cast<std::string>(nb::repr(value)),
                           "; it must be of the type of its default"));
     }
-  };
-  take("run", out.run), take("steps", out.steps), take("global_batch", out.global_batch);
-  take("micro_batch", out.micro_batch), take("lanes", out.lanes), take("save_every", out.save_every);
-  take("memory_budget", out.memory_budget), take("together", out.together);
-  take("offload_moments", out.offload_moments), take("offload_activations", out.offload_activations);
-  take("save_async", out.save_async);
-  take("memory_every", out.memory_every);
-  take("report_every", out.report_every), take("keep", out.keep);
-  take("monitor", out.monitor), take("monitor_mode", out.monitor_mode), take("min_delta", out.min_delta);
-  take("best", out.best), take("patience", out.patience);
-  take("on_nonfinite", out.on_nonfinite), take("nonfinite_limit", out.nonfinite_limit);
-  take("on_spike", out.on_spike), take("spike_factor", out.spike_factor);
-  take("spike_window", out.spike_window);
-  take("hash_every", out.hash_every), take("norms_every", out.norms_every);
-  take("tensorboard", out.tensorboard), take("profile", out.profile);
-  take("retries", out.retries), take("on_failure", out.on_failure);
-  take("replicas_every", out.replicas_every);
-  take("recompute_every", out.recompute_every), take("on_corruption", out.on_corruption);
-  out.return_when_stopped = true;  // Python reports it by an exception or the exit code
+  });
+  return out;
+}
+// The options of train() by name, with their defaults.
+nb::dict train_options() {
+  nb::dict out;
+  const TrainOptions usual;
+  each_train_option([&](const char* name, const char*, auto of, auto...) { out[name] = usual.*of; });
   return out;
 }
 
@@ -331,6 +320,7 @@ void bind_session(nb::module_& m) {
   m.def("_train", &run_training, nb::arg("session"), nb::arg("state"), nb::arg("data"), nb::arg("function"),
         nb::arg("options"), nb::arg("validation").none(), nb::arg("measure").none(), nb::arg("samples"),
         nb::arg("every"), nb::arg("measured").none());
+  m.def("_train_options", &train_options);
 }
 
 }  // namespace lockstep::python

@@ -210,10 +210,12 @@ void bind_steps(nb::module_& m) {
       .def(
           "describe", [](const OwnStep& self) { return last_of(self).describe(); },
           "The plan of the body as text, of the shape that ran last.");
+  const TrainOptions usual;
   m.def("compile", &compile_step, nb::arg("state"), nb::arg("fields"), nb::arg("function"),
-        nb::arg("global_batch"), nb::arg("micro_batch") = 0, nb::arg("lanes") = 0, nb::arg("threads") = 0,
-        nb::arg("memory_budget") = -1, nb::arg("max_shapes") = compiler::kMostShapes,
-        nb::arg("offload_moments") = false, nb::arg("offload_activations") = false, nb::arg("together") = 1,
+        nb::arg("global_batch"), nb::arg("micro_batch") = usual.micro_batch, nb::arg("lanes") = usual.lanes,
+        nb::arg("threads") = 0, nb::arg("memory_budget") = usual.memory_budget,
+        nb::arg("max_shapes") = compiler::kMostShapes, nb::arg("offload_moments") = usual.offload_moments,
+        nb::arg("offload_activations") = usual.offload_activations, nb::arg("together") = usual.together,
         nb::keep_alive<0, 1>(),
         "Traces `function` on a micro-batch of the fields, {\"x\": (f32, [20])}, and compiles forward, "
         "backward, communication and update to one step. function(x, ...) returns the Loss; its "

@@ -97,9 +97,10 @@ FunctionWorkload::FunctionWorkload(const Session& session, State& state, const S
                                    const std::string& precision)
     : session_(session), state_(state), data_(data), function_(function), options_(options) {
   how_.precision = precision;
-  if (options.memory_budget >= 0) how_.memory_budget = options.memory_budget;
-  how_.together = options.together;
-  how_.offload_moments = options.offload_moments, how_.offload_activations = options.offload_activations;
+  each_train_option([&](const char*, const char*, [[maybe_unused]] auto of, auto... to) {
+    ((how_.*to = options.*of), ...);
+  });
+  if (options.memory_budget < 0) how_.memory_budget = kRecomputeNothing;
 }
 
 Step FunctionWorkload::compile_training() {

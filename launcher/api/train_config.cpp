@@ -43,40 +43,11 @@ int64_t traced_steps(const TrainOptions& options) {
 
 void compare_options(const Session& session, const TrainOptions& o) {
   if (session.planned()) return;
-  Json all = {{"steps", o.steps},
-              {"global_batch", o.global_batch},
-              {"micro_batch", o.micro_batch},
-              {"lanes", o.lanes},
-              {"memory_budget", o.memory_budget},
-              {"together", o.together},
-              {"offload_moments", o.offload_moments},
-              {"offload_activations", o.offload_activations},
-              {"save_every", o.save_every},
-              {"save_async", o.save_async},
-              {"memory_every", o.memory_every},
-              {"report_every", o.report_every},
-              {"keep", o.keep},
-              {"monitor", o.monitor},
-              {"monitor_mode", o.monitor_mode},
-              {"min_delta", o.min_delta},
-              {"best", o.best},
-              {"patience", o.patience},
-              {"on_nonfinite", o.on_nonfinite},
-              {"nonfinite_limit", o.nonfinite_limit},
-              {"on_spike", o.on_spike},
-              {"spike_factor", o.spike_factor},
-              {"spike_window", o.spike_window},
-              {"hash_every", o.hash_every},
-              {"norms_every", o.norms_every},
-              {"tensorboard", o.tensorboard},
-              {"profile", traced_steps(o)},
-              {"retries", o.retries},
-              {"on_failure", o.on_failure},
-              {"replicas_every", o.replicas_every},
-              {"recompute_every", o.recompute_every},
-              {"on_corruption", o.on_corruption},
-              {"return_when_stopped", o.return_when_stopped},
-              {"precision", session.precision()}};
+  Json all = Json::object();
+  each_train_option([&](const char* name, const char*, auto of, auto...) { all[name] = o.*of; });
+  all.erase("run");  // a part of its own
+  all["profile"] = traced_steps(o);
+  all["precision"] = session.precision();
   if (o.validation) {
     all["validation.samples"] = o.validation->samples, all["validation.every"] = o.validation->every;
     all["validation.measured"] = o.validation->measured ? "a function" : "none";
@@ -99,24 +70,14 @@ RunConfig config_of(const TrainOptions& options, const Session& session, const S
   c.name = "program";
   c.mesh.shape = session.mesh().words.shape;
   c.mesh.dim_names = session.mesh().words.dim_names;
-  c.batch.global = options.global_batch, c.batch.micro = options.micro_batch, c.batch.lanes = options.lanes;
-  c.train.steps = options.steps;
+  each_train_option([&](const char* name, const char* key, auto of, auto... of_compiler) {
+    if (!*key || sizeof...(of_compiler) > 0) return;
+    const ConfigKey* row = launcher::find_key(key);
+    LS_CHECK(row && row->set(&c, options.*of), "option ", name, " of train() has no key ", key);
+  });
   c.train.precision = session.precision().empty() ? launcher::precision_of(state) : session.precision();
   c.train.eval_every = options.validation ? options.validation->every : 0;
-  c.train.monitor = options.monitor, c.train.monitor_mode = options.monitor_mode;
-  c.train.min_delta = options.min_delta, c.train.patience = options.patience;
-  c.train.on_nonfinite = options.on_nonfinite, c.train.nonfinite_limit = options.nonfinite_limit;
-  c.train.on_spike = options.on_spike, c.train.spike_factor = options.spike_factor;
-  c.train.spike_window = options.spike_window;
-  c.checkpoint.every = options.save_every, c.checkpoint.async = options.save_async;
-  c.checkpoint.memory_every = options.memory_every, c.checkpoint.keep = options.keep;
-  c.checkpoint.best = options.best;
-  c.checkpoint.retries = options.retries, c.checkpoint.on_failure = options.on_failure;
-  c.log.every = options.report_every, c.log.hash_every = options.hash_every;
-  c.log.norms_every = options.norms_every, c.log.tensorboard = options.tensorboard;
   c.log.profile = traced_steps(options);
-  c.verify.replicas_every = options.replicas_every;
-  c.verify.recompute_every = options.recompute_every, c.verify.on_corruption = options.on_corruption;
   RunConfig checked = c;
   // a config holds out a share of its data for validation
   checked.data.validation = options.validation ? 0.5 : 0;

@@ -93,4 +93,47 @@ struct TrainOptions {
   bool return_when_stopped = false;
 };
 
+// Calls `row` for each option except `validation`: its name, the config key with its meaning and rule ("":
+// none), its member, and the member of CompileOptions if it goes there and not into a config. What compares,
+// converts, names or reads options goes through these rows.
+template <class Row>
+void each_train_option(Row&& row) {
+  using O = TrainOptions;
+  using C = compiler::CompileOptions;
+  row("run", "", &O::run);
+  row("steps", "train.steps", &O::steps);
+  row("global_batch", "batch.global", &O::global_batch);
+  row("micro_batch", "batch.micro", &O::micro_batch);
+  row("lanes", "batch.lanes", &O::lanes);
+  row("memory_budget", "compile.memory_budget", &O::memory_budget, &C::memory_budget);
+  row("together", "compile.together", &O::together, &C::together);
+  row("offload_moments", "optim.offload", &O::offload_moments, &C::offload_moments);
+  row("offload_activations", "compile.offload_activations", &O::offload_activations, &C::offload_activations);
+  row("save_every", "checkpoint.every", &O::save_every);
+  row("save_async", "checkpoint.async", &O::save_async);
+  row("memory_every", "checkpoint.memory_every", &O::memory_every);
+  row("report_every", "log.every", &O::report_every);
+  row("keep", "checkpoint.keep", &O::keep);
+  row("monitor", "train.monitor", &O::monitor);
+  row("monitor_mode", "train.monitor_mode", &O::monitor_mode);
+  row("min_delta", "train.min_delta", &O::min_delta);
+  row("best", "checkpoint.best", &O::best);
+  row("patience", "train.patience", &O::patience);
+  row("on_nonfinite", "train.on_nonfinite", &O::on_nonfinite);
+  row("nonfinite_limit", "train.nonfinite_limit", &O::nonfinite_limit);
+  row("on_spike", "train.on_spike", &O::on_spike);
+  row("spike_factor", "train.spike_factor", &O::spike_factor);
+  row("spike_window", "train.spike_window", &O::spike_window);
+  row("hash_every", "log.hash_every", &O::hash_every);
+  row("norms_every", "log.norms_every", &O::norms_every);
+  row("tensorboard", "log.tensorboard", &O::tensorboard);
+  row("profile", "log.profile", &O::profile);
+  row("retries", "checkpoint.retries", &O::retries);
+  row("on_failure", "checkpoint.on_failure", &O::on_failure);
+  row("replicas_every", "verify.replicas_every", &O::replicas_every);
+  row("recompute_every", "verify.recompute_every", &O::recompute_every);
+  row("on_corruption", "verify.on_corruption", &O::on_corruption);
+  row("return_when_stopped", "", &O::return_when_stopped);
+}
+
 }  // namespace lockstep

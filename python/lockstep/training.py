@@ -235,11 +235,8 @@ def train(
     writes event files into RUN. The other options are config keys without their section: see `trainrun explain
     train.spike_window`.
     """
-    options = {
-        name: value
-        for name, value in locals().items()
-        if name not in ("session", "state", "data", "step", "validation")
-    }
+    given = {**locals(), "return_when_stopped": True}  # an exception or the exit code reports it
+    options = {name: given[name] for name in _core._train_options()}
     if session._session is None:
         raise _core.UserError("[train] the session is closed")
     if validation and not isinstance(validation, Validation):

@@ -6,6 +6,7 @@ import unittest
 
 import lockstep as ls
 import numpy as np
+from lockstep import _core
 
 from programs import Programs
 
@@ -97,6 +98,15 @@ print("same", rank)
         program = self.write("rate.py", MODEL + "model(lr=1e-2 * (1 + rank))\ntrain()\n")
         said = self.ranks(2, program, code=2)
         self.assertIn("rank 1 has o.lr = 0.02, rank 0 has 0.01", said)
+
+    def test_options_of_train_are_those_of_the_header(self):
+        taken = lambda function: {name: one.default for name, one in inspect.signature(function).parameters.items()
+                                  if one.kind is one.KEYWORD_ONLY}
+        ours, declared = taken(ls.train), _core._train_options()
+        self.assertIsNone(ours.pop("validation"))
+        self.assertIs(declared.pop("return_when_stopped"), False)
+        typed = lambda options: [(name, type(value), value) for name, value in options.items()]
+        self.assertEqual(typed(ours), typed(declared))
 
     def test_every_option_of_train(self):
         names = {one.name: one.default for one in inspect.signature(ls.train).parameters.values()
