@@ -205,7 +205,7 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
   if (shape.empty()) throw UserError("mesh.shape is empty; [-1] uses every rank");
   if (shape.size() != dim_names.size())
     throw UserError(str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(),
-                        " names; give one name per size"));
+                        " names; give one size per name: -1 is what the others leave, as in [2,-1]"));
   check_dim_names(dim_names);
   const Sizes given = sizes_of(shape);
   const bool fits = given.free == 1 ? world_size % given.product == 0 : given.product == world_size;

@@ -32,13 +32,14 @@ void tell_state(int64_t step, const std::string& hash) {
 // folder.
 void tell_folders(const launcher::WorkerPlace& place, const std::string& run) {
   std::error_code failed;
-  if (place.run_dir.empty() || place.rank != 0 ||
-      std::filesystem::weakly_canonical(run, failed) == place.run_dir)
-    return;
-  logs::info(str("logs in ", std::filesystem::relative(place.run_dir, failed).string(),
-                 ", this run's files in ", run,
-                 "; trainrun --name=", std::filesystem::path(run).filename().string(),
-                 " in front of the program puts them together where that is runs/NAME"));
+  const std::filesystem::path there = std::filesystem::weakly_canonical(run, failed), logs = place.run_dir;
+  if (place.run_dir.empty() || place.rank != 0 || there == logs) return;
+  const std::string name = there.filename();
+  logs::info(str("logs are in ", std::filesystem::relative(logs, failed).string(),
+                 ", all else of the run is in ", run,
+                 there.parent_path() == logs.parent_path()
+                     ? str("; one folder for both: trainrun --name=", name, " before the program")
+                     : ""));
 }
 // On every rank, before any file is written.
 void refuse_foreign_files(const std::string& run) {

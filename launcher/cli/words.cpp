@@ -50,8 +50,9 @@ constexpr HouseWord kWords[] = {
      "What all ranks of a mesh dim do together: all_reduce, all_gather, reduce_scatter, broadcast, "
      "barrier. One that a rank does not reach is an error at the deadline."},
     {"certificate",
-     "A hash of all that decides the bits of a step: the graph, kernels, libraries, batch and precision. "
-     "Equal certificates promise equal bits, on any number of ranks."},
+     "A hash of what decides the bits of a step: the graph, kernels, libraries, batch and precision. With "
+     "the "
+     "same data, seed and learning rate, equal certificates promise equal bits, on any number of ranks."},
     {"state hash | state_hash",
      "A hash of all weights, moments and buffers, equal on any mesh: log.hash_every."},
     {"state", "Weights, buffers and the optimizer's moments: what a checkpoint holds."},

@@ -63,7 +63,6 @@ TrainingLoop::Outcome TrainingLoop::run() {
   const int64_t done = resume(step, evaluation);
   if (done < config_.train.steps) memory_.open(std::as_const(work_.state()).arrays());
   introduce(step, compiled, done);
-  if (work_.rank() == 0) work_.describe(dir_);
   return steps(step, evaluation.get(), done);
 }
 
@@ -81,6 +80,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
   StepRows rows(config_, work_, dir_, done, step, place_.restart > 0);
   due_ = due_ && evaluation && is_still_due(done, rows);
   if (!due_ && nothing_to_do(done)) return {.stopped = false, .step = done, .state_hash = ""};
+  if (work_.rank() == 0) work_.describe(dir_);  // the config of the steps that follow
   ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every, work_.pace_unit());
   progress.costs(rows.costs());
   if (due_)

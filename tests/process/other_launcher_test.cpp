@@ -56,8 +56,8 @@ TEST_F(OtherLauncher, AProgramOfItsRanksIsOneRun) {
   for (const auto& rank : ranks) EXPECT_EQ(rank->wait(100), kExitOk) << rank->output();
   EXPECT_HAS(ranks[0]->output(), state.str());
   EXPECT_HAS(ranks[0]->output(),
-             "logs in runs/loop_program, this run's files in runs/own; trainrun --name=own in front of "
-             "the program puts them together");
+             "logs are in runs/loop_program, all else of the run is in runs/own; one folder for both: "
+             "trainrun --name=own before the program\n");
   EXPECT_EQ(ranks[1]->output(), "");
   EXPECT_TRUE(std::filesystem::exists(RunRecord("runs/loop_program").log_dir() + "/rank-1.log"));
 }

@@ -238,10 +238,14 @@ TEST_F(Resume, ARunThatIsDoneIsLeftAlone) {
   write_tiny();
   train({"--nproc", "2", "c.json", "--train.steps=20"});
   auto before = files_of("run");
-  auto result = trainrun({"--nproc", "3", "c.json", "--train.steps=20"});
-  EXPECT_EQ(result.code, kExitOk) << result.output;
-  EXPECT_HAS(result.output, "nothing to do: ");
-  EXPECT_EQ(files_of("run"), before);
+  const std::string config = file_text("runs/run/config.json");
+  for (const char* changed : {"--log.every=10", "--optim.lr=0.0001"}) {
+    auto result = trainrun({"--nproc", "3", "c.json", "--train.steps=20", changed});
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, "nothing to do: ");
+    EXPECT_EQ(files_of("run"), before);
+    EXPECT_EQ(file_text("runs/run/config.json"), config) << "no step was made with " << changed;
+  }
 }
 
 class Ranks : public RealRun, public ::testing::WithParamInterface<std::string> {};
