@@ -77,6 +77,9 @@ run("wheel", "unpack", "--dest", str(work), str(plain))
 tree = next(work.iterdir())
 info = next(tree.glob("*.dist-info"))
 version = tree.name.split("-")[1]
+for name in ("LICENSE", "NOTICE"):
+    if not (info / "licenses" / name).is_file():
+        sys.exit(f"wheel.py: {plain} has no {name}; pyproject.toml's license-files names it")
 lib, bin_ = tree / "lockstep/lib", tree / "lockstep/bin"
 plugins, words = lib / "openmpi" / PREFIX, lib / "openmpi/share/openmpi"
 for folder in (bin_, plugins, words):
