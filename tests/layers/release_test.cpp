@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <set>
+#include <vector>
 
 #include "tests/layers/tree.h"
 
@@ -71,6 +73,26 @@ TEST(Release, the_notice_names_each_library) {
   }
   EXPECT_GE(libraries, 18);
   EXPECT_EQ(text_of("LICENSE").find("                                 Apache License\n"), 1u);
+}
+
+// A command of a page that is gone ends a reader's work.
+TEST(Release, each_script_that_a_page_names_is_there) {
+  const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
+  std::vector<std::filesystem::path> pages{root / "README.md", root / "CONTRIBUTING.md"};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "docs"))
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  std::set<std::string> scripts;
+  for (const auto& page : pages) {
+    const std::string text = read(page);
+    const std::regex script(R"(scripts/\w+\.(sh|py))");
+    for (std::sregex_iterator it(text.begin(), text.end(), script), end; it != end; ++it) {
+      scripts.insert(it->str());
+      EXPECT_TRUE(std::filesystem::exists(root / it->str())) << page << ": " << it->str();
+    }
+  }
+  for (const char* of_a_release :
+       {"scripts/wheel.sh", "scripts/wheel_check.sh", "scripts/image.sh", "scripts/site.sh"})
+    EXPECT_TRUE(scripts.contains(of_a_release)) << of_a_release;
 }
 
 TEST(Release, a_forge_runs_the_script_that_everybody_runs) {
