@@ -9,6 +9,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
 #include "core/base/log.h"
+#include "core/base/steady_seconds.h"
 
 namespace lockstep::checkpoint {
 
@@ -29,6 +30,10 @@ std::string structure_problem(const std::string& step_dir, Storage& storage) {
 }
 
 namespace {
+// How long a reader looks again whose run removes each checkpoint before it is read: a run that saves every few
+// milliseconds, and a reader that a busy host seldom lets run.
+constexpr double kMostSeconds = 5;
+
 // Empty for a folder that is removed during the call.
 std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& folder) {
   CheckpointSummary row;
@@ -52,12 +57,13 @@ std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& 
 
 std::vector<CheckpointSummary> newest_first(const std::string& dir, Storage& storage) {
   std::vector<CheckpointSummary> out;
-  for (int look = 1; out.empty() && look <= 20; ++look) {  // if all listed ones vanished, newer ones exist
+  const double until = steady_seconds() + kMostSeconds;
+  do {  // if all listed ones vanished, newer ones exist
     auto folders = scan(storage, dir);
     if (folders.empty()) break;
     for (const auto& folder : folders)
       if (auto row = summary_of(storage, folder)) out.push_back(std::move(*row));
-  }
+  } while (out.empty() && steady_seconds() < until);
   const auto newest =
       std::find_if(out.begin(), out.end(), [](const auto& row) { return row.problem.empty(); });
   if (newest != out.end()) newest->newest = true;

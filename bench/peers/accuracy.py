@@ -21,15 +21,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def run(words, **more):
     done = subprocess.run(words, capture_output=True, text=True, timeout=3600, **more)
     if done.returncode:
-        sys.exit(f"accuracy: {' '.join(words)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        sys.exit(f"accuracy: {' '.join(words)}: exit code {done.returncode}\n"
+                 f"{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
 
 
 def ours(a, keys, seed, folder):
     name = f"accuracy-{os.getpid()}-{seed}"
-    run([a.trainrun, a.config, f"--name={name}", f"--train.seed={seed}", f"--train.device={a.device}", "--log-dir", folder,
-         *keys])
-    rows = []
+    run([a.trainrun, a.config, f"--name={name}", f"--train.seed={seed}", f"--train.device={a.device}",
+         "--log-dir", folder, *keys])
     with open(os.path.join("runs", name, "metrics.jsonl"), encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     subprocess.run(["rm", "-r", os.path.join("runs", name)], check=True)

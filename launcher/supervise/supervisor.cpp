@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "core/base/error.h"
@@ -199,6 +200,12 @@ class Supervision {
     return true;
   }
 
+  // Checkpoints of a program, or outside the run's folder, are not counted here.
+  bool none_saved() const {
+    return asked_.heeds_stop && progress_.checkpoint < 0 &&
+           !std::filesystem::exists(folder_.path() + "/ckpt.at");
+  }
+
   int gave_up(const AttemptOutcome& outcome) {
     if (const std::string moved = folder_.moved(); !moved.empty()) {
       console_.notice(moved);
@@ -210,8 +217,10 @@ class Supervision {
           str("gave up after ", restarts_, restarts_ == 1 ? " restart" : " restarts",
               first_cause_ == outcome.cause ? "" : str("; the first failure was: ", first_cause_)));
     } else if (outcome.restartable && asked_.max_restarts == 0 && signals_seen() == 0) {
-      console_.notice(
-          "the same command continues from the last checkpoint; --max-restarts N does so by itself");
+      console_.notice(str("the same command ",
+                          none_saved() ? "begins again, for no checkpoint is saved yet"
+                                       : "continues from the last checkpoint",
+                          "; --max-restarts N does so by itself"));
     }
     return outcome.exit_code;
   }

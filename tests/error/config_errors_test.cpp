@@ -349,10 +349,6 @@ TEST(ConfigErrors, Mesh) {
             "c.json: mesh.dim_names: unknown dim \"dp_replicat\"; nearest: dp_replicate; k");
   EXPECT_NE(with({"--mesh.shape=[-1,-1]", "--mesh.dim_names=[dp_replicate,tp]"}).find("has 2 sizes of -1"),
             std::string::npos);
-  EXPECT_EQ(
-      refusal([] { resolve_mesh({-1}, {"dp_replicate", "dp_shard"}, 4); }),
-      "mesh.shape has 1 sizes and mesh.dim_names has 2 names; give one size per name: -1 is what the others "
-      "leave, as in [2,-1]");
   EXPECT_EQ(refusal([] { resolve_mesh({int64_t{1} << 40, int64_t{1} << 40}, {"dp_replicate", "tp"}, 2); }),
             "mesh.shape [1099511627776,1099511627776] multiplies out to more than 2^63 ranks");
   RunConfig config;

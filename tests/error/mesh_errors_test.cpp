@@ -26,6 +26,15 @@ std::string refusal(const RunConfig& config, int64_t ranks) {
   return "accepted";
 }
 
+TEST(MeshErrors, ASizePerName) {
+  EXPECT_NE(
+      refusal(config_on({-1}, {"dp_replicate", "dp_shard"}), 4)
+          .find(
+              "mesh.shape has 1 sizes and mesh.dim_names has 2 names; give one size per name: -1 is what the "
+              "others leave, as in [2,-1]"),
+      std::string::npos);
+}
+
 TEST(MeshErrors, EveryReasonAtOnceAndTheNearestMeshThatWorks) {
   RunConfig config = config_on({2, 6, 2}, {"dp_replicate", "tp", "cp"});
   config.model.kind = "llama";

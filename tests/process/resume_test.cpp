@@ -147,6 +147,17 @@ TEST_F(Resume, ARunThatWasMovedIsNotStartedAgainInItsPlace) {
   EXPECT_EQ(last_step("run"), 100);
 }
 
+TEST_F(Resume, AFailureBeforeTheFirstCheckpointSaysSo) {
+  write_tiny();
+  const auto result = trainrun({"--nproc", "2", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=5"}});
+  EXPECT_EQ(result.code, kExitPeer) << result.output;
+  EXPECT_HAS(result.output,
+             "the same command begins again, for no checkpoint is saved yet; --max-restarts N does so by "
+             "itself\n");
+  train({"--nproc", "3", "c.json"});
+  EXPECT_EQ(metrics("run").size(), 100u) << "each step once";
+}
+
 // A stop while nothing runs: before a restart, and before the other nodes have come.
 TEST_F(Resume, AStopThatComesInAWaitIsToldAsOne) {
   scratch_.write("die.sh", std::string("#!/bin/sh\nkill -9 $$\n"));
