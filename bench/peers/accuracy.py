@@ -26,10 +26,10 @@ def run(words, **more):
     return done.stdout
 
 
-def ours(a, keys, seed, folder):
+def ours(a, keys, seed, batches, folder):
     name = f"accuracy-{os.getpid()}-{seed}"
     run([a.trainrun, a.config, f"--name={name}", f"--train.seed={seed}", f"--train.device={a.device}",
-         "--log-dir", folder, *keys])
+         f"--train.eval_batches={batches}", "--log-dir", folder, *keys])
     with open(os.path.join("runs", name, "metrics.jsonl"), encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     subprocess.run(["rm", "-r", os.path.join("runs", name)], check=True)
@@ -46,14 +46,17 @@ def main():
     a, keys = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "c.json")
+        shown = run([a.trainrun, "show", a.config, f"--train.device={a.device}", *keys])
         with open(config, "w", encoding="utf-8") as file:
-            file.write(run([a.trainrun, "show", a.config, f"--train.device={a.device}", *keys]))
+            file.write(shown)
+        global_batch = json.loads(shown)["batch"]["global"]
         print("| seed | Lockstep | PyTorch |\n| --- | --- | --- |", flush=True)
         both = []
         for seed in range(1, a.seeds + 1):
             theirs = json.loads(run([a.torch, os.path.join(HERE, "torch_vision.py"), config, "--seed", str(seed),
                                      "--device", a.device]).splitlines()[-1])
-            both.append((ours(a, keys, seed, folder), theirs["accuracy"]))
+            batches = -(-theirs["pictures"] // global_batch)  # a validation measures all pictures
+            both.append((ours(a, keys, seed, batches, folder), theirs["accuracy"]))
             print(f"| {seed} | {both[-1][0]:.4f} | {both[-1][1]:.4f} |", flush=True)
     means = [statistics.mean(side) for side in zip(*both)]
     spreads = [statistics.stdev(side) if len(both) > 1 else 0 for side in zip(*both)]

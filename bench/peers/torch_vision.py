@@ -95,7 +95,7 @@ def main():
     with torch.no_grad(), cast:
         right = sum(int((net(images[i:i + 1000]).argmax(1) == labels[i:i + 1000]).sum())
                     for i in range(train, len(labels), 1000))
-    print(json.dumps({"accuracy": right / held, "loss": last, "seconds": seconds}))
+    print(json.dumps({"accuracy": right / held, "pictures": held, "loss": last, "seconds": seconds}))
 
 
 if __name__ == "__main__":
