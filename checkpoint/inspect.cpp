@@ -30,8 +30,8 @@ std::string structure_problem(const std::string& step_dir, Storage& storage) {
 }
 
 namespace {
-// How long a reader looks again whose run removes each checkpoint before it is read: a run that saves every few
-// milliseconds, and a reader that a busy host seldom lets run.
+// How long a reader looks again if its run removes each checkpoint before it is read: a run that saves every
+// few milliseconds, and a reader that a busy host seldom lets run.
 constexpr double kMostSeconds = 5;
 
 // Empty for a folder that is removed during the call.

@@ -35,7 +35,7 @@ struct Flags {
   int64_t rank = 0;          // of --program, --listing and --graph
 };
 
-// Adds --nproc and its spellings, with `more` behind its help; the value goes to flags.nproc, to be read by
+// Adds --nproc and its spellings, with `more` after its help; the value goes to flags.nproc, to be read by
 // parse_nproc.
 CLI::Option* add_nproc(CLI::App& app, Flags& flags, const std::string& more = "");
 // Adds the run that a command looks at.

@@ -51,8 +51,7 @@ constexpr HouseWord kWords[] = {
      "barrier. One that a rank does not reach is an error at the deadline."},
     {"certificate",
      "A hash of what decides the bits of a step: the graph, kernels, libraries, batch and precision. With "
-     "the "
-     "same data, seed and learning rate, equal certificates promise equal bits, on any number of ranks."},
+     "the same data, seed and learning rate, equal certificates promise equal bits, on any number of ranks."},
     {"state hash | state_hash",
      "A hash of all weights, moments and buffers, equal on any mesh: log.hash_every."},
     {"state", "Weights, buffers and the optimizer's moments: what a checkpoint holds."},

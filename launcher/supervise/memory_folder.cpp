@@ -50,18 +50,18 @@ std::string read_word(const std::string& path) {
   return read_plain(path, text, why, 4096) ? trim(text) : "";
 }
 
-// Where paths have the meaning that they have here: a mount namespace, and a root in it. Containers that share
-// /dev/shm, and jobs with a /tmp of their own, are in others.
-std::string world_of_paths() {
+// Where paths have the meaning that they have here: a mount namespace, and a root in it. Containers that
+// share /dev/shm, and jobs with a /tmp of their own, are in others.
+std::string space_of_paths() {
   struct stat root{};
-  char space[64] = {};
-  if (stat("/", &root) != 0 || readlink("/proc/self/ns/mnt", space, sizeof space - 1) < 0) return "unknown";
-  return str(root.st_dev, ":", root.st_ino, " ", space);
+  char mounts[64] = {};
+  if (stat("/", &root) != 0 || readlink("/proc/self/ns/mnt", mounts, sizeof mounts - 1) < 0) return "unknown";
+  return str(root.st_dev, ":", root.st_ino, " ", mounts);
 }
 
 // Whose checkpoints a memory folder has, as its file `run` says.
 struct Owner {
-  std::string run, world;
+  std::string run, space;
 };
 
 Owner owner_of(const std::string& folder) {
@@ -99,14 +99,15 @@ Descriptor lock_of(const std::string& folder, bool& held) {
   return lock;
 }
 
-// Whether its run is gone and no process holds it. A run that may be elsewhere is gone after a day without a save.
+// Whether its run is gone and no process holds it. A run that may be elsewhere is gone after a day without a
+// save.
 bool forgotten(const std::string& folder) {
   struct stat at{};
   if (lstat(folder.c_str(), &at) != 0 || !S_ISDIR(at.st_mode) || at.st_uid != geteuid()) return false;
   const Owner owner = owner_of(folder);
   const int64_t age = time(nullptr) - at.st_mtime;
   if (owner.run.empty()) return age > 60;  // being created, or its creator was killed
-  if (owner.world != world_of_paths() ? age < 24 * 3600
+  if (owner.space != space_of_paths() ? age < 24 * 3600
                                       : folder.ends_with("." + read_word(id_file(owner.run))))
     return false;
   bool held = false;
@@ -151,7 +152,7 @@ void make_memory_folder(const std::string& folder, const std::string& run_dir) {
   if (lstat(folder.c_str(), &at) != 0 || !S_ISDIR(at.st_mode)) refuse("is no folder");
   if (at.st_uid != geteuid() || (at.st_mode & 077)) refuse("others may enter or own");
   const std::string run = fs::absolute(run_dir).lexically_normal();
-  if (!replace_private(folder + "/run", str(run, "\n", world_of_paths(), "\n")))
+  if (!replace_private(folder + "/run", str(run, "\n", space_of_paths(), "\n")))
     refuse(str("cannot be written: ", std::strerror(errno)));
 }
 

@@ -13,8 +13,9 @@ namespace lockstep::launcher {
 // resumes from it if it is newer than the disk's checkpoint.
 std::string memory_folder_of(const std::string& run_dir);
 
-// Creates the folder, 0700, with the path of its run and of what that path is part of. UserError when it cannot be created, belongs to
-// another user, or is accessible to others.
+// Creates the folder, 0700, with a file `run`: the path of its run, and the mount namespace and root in
+// which that path holds. UserError when the folder cannot be created, belongs to another user, or is
+// accessible to others.
 void make_memory_folder(const std::string& folder, const std::string& run_dir);
 
 // Removes its checkpoints, and the folder if it is then empty, unless a live run holds its lock. Returns what

@@ -202,7 +202,7 @@ class Supervision {
 
   // Checkpoints of a program, or outside the run's folder, are not counted here.
   bool none_saved() const {
-    return asked_.heeds_stop && progress_.checkpoint < 0 &&
+    return asked_.heeds_stop && progress_.checkpoint < 0 && newest_step_in(asked_.memory_dir) < 0 &&
            !std::filesystem::exists(folder_.path() + "/ckpt.at");
   }
 
