@@ -9,9 +9,10 @@
 
 Text becomes data/NAME/*.jsonl, with a line {"text": ..., "source": ...} per file of the package, in order of the text's
 hash, and data/NAME/tokenizer.json, byte-level BPE of 50,257 tokens trained on every 16th of them (`pip install
-tokenizers`). Pictures and tables become data/NAME.npz (`pip install numpy`), values from 0 to 1. data/NAME.licence
-names packages, versions and licences. The same packages give the same files. Packages are fetched by apt-get and pip,
-or taken from the folder --packages, which keeps them."""
+tokenizers`). With --tokens also data/NAME.bin, for data.kind tokens: uint16, each text and the token of its end.
+Pictures and tables become data/NAME.npz (`pip install numpy`), values from 0 to 1. data/NAME.licence names packages,
+versions and licences. The same packages give the same files. Packages are fetched by apt-get and pip, or taken from the
+folder --packages, which keeps them."""
 import argparse
 import csv
 import glob
@@ -117,6 +118,21 @@ def documents(paths, wanted):
     return found
 
 
+def write_tokens(texts, tokenizer, path):
+    from array import array
+
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(tokenizer)
+    end_of_text, count = tokenizer.token_to_id(END), 0
+    with open(path, "wb") as file:
+        for first in range(0, len(texts), 256):
+            for encoded in tokenizer.encode_batch_fast(texts[first:first + 256], add_special_tokens=False):
+                array("H", encoded.ids + [end_of_text]).tofile(file)
+                count += len(encoded.ids) + 1
+    print(f"{path}: {count} tokens")
+
+
 def write_tokenizer(texts, path):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -131,7 +147,7 @@ def write_tokenizer(texts, path):
     tokenizer.save(path)
 
 
-def make_text(name, out, packages):
+def make_text(name, out, packages, tokens):
     try:
         import tokenizers  # noqa: F401  asked for before the packages are fetched
     except ImportError:
@@ -154,7 +170,10 @@ def make_text(name, out, packages):
         file.write(line)
         room -= len(line)
     file.close()
-    write_tokenizer((found[key][1] for key in order[::16]), os.path.join(folder, "tokenizer.json"))
+    tokenizer = os.path.join(folder, "tokenizer.json")
+    write_tokenizer((found[key][1] for key in order[::16]), tokenizer)
+    if tokens:
+        write_tokens([found[key][1] for key in order], tokenizer, folder + ".bin")
     write_licence(folder + ".licence", [(os.path.basename(path), licences[os.path.basename(path).split("_")[0]])
                                         for path in paths])
     print(f"{folder}: {len(order)} files in {shard} of JSON lines, and tokenizer.json")
@@ -202,7 +221,9 @@ def cancer(packages, np):
 ARRAYS = {"fashion": (fashion, "images"), "digits": (digits, "images"), "cancer": (cancer, "features")}
 
 
-def make_arrays(name, out, packages):
+def make_arrays(name, out, packages, tokens):
+    if tokens:
+        end(f"{name} has no tokens; --tokens is for {', '.join(TEXTS)}")
     try:
         import numpy as np
     except ImportError:
@@ -222,14 +243,15 @@ def main():
     parser.add_argument("--out", default="data", help="the folder that gets them; default data")
     parser.add_argument("--packages", help="a folder of packages, which keeps those that are fetched; default: none "
                                            "are kept")
+    parser.add_argument("--tokens", action="store_true", help="of texts: also the ids, as OUT/NAME.bin")
     options = parser.parse_args()
     make = make_text if options.name in TEXTS else make_arrays
     if options.packages:
         os.makedirs(options.packages, exist_ok=True)
-        make(options.name, options.out, os.path.abspath(options.packages))
+        make(options.name, options.out, os.path.abspath(options.packages), options.tokens)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            make(options.name, options.out, folder)
+            make(options.name, options.out, folder, options.tokens)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 
     python3 curve.py --out docs/pictures/bf16_vs_fp32.svg fp32=runs/a/metrics.jsonl bf16=runs/b/metrics.jsonl
 
-Above: the loss of each run over the steps. Below: the difference of the second and the first run, on the steps that
-both logged. Prints the last losses and the differences. Standard library alone; the same files give the same bytes."""
+Above: the loss of each run over the steps; dots are validation losses. Below: the difference of the second and the
+first run, on the steps that both logged. Prints the last losses and the differences. Standard library alone; the same
+files give the same bytes."""
 import argparse
 import json
 import math
@@ -15,19 +16,21 @@ UPPER, LOWER = (54, 330), (384, 510)  # y of the two frames
 COLORS = ["#1f5fa8", "#c8501e", "#2f8f4e", "#7d4aa8"]
 
 
-def read(argument):
+def read(argument, begin):
+    """Name, losses by step, validation losses by step, from step `begin` on."""
     name, _, path = argument.partition("=")
     if not path:
         sys.exit(f"curve: {argument}: write NAME=METRICS.jsonl")
-    rows = {}
+    losses, validation = {}, {}
     with open(path) as file:
         for line in file:
             row = json.loads(line)
-            if isinstance(row.get("loss"), (int, float)):
-                rows[row["step"]] = row["loss"]
-    if len(rows) < 2:
-        sys.exit(f"curve: {path} holds {len(rows)} steps with a loss; two are needed")
-    return name, rows
+            for key, into in (("loss", losses), ("val_loss", validation)):
+                if row["step"] >= begin and isinstance(row.get(key), (int, float)):
+                    into[row["step"]] = row[key]
+    if len(losses) < 2:
+        sys.exit(f"curve: {path} holds {len(losses)} steps with a loss; two are needed")
+    return name, losses, validation
 
 
 def ticks(low, high, count=6):
@@ -68,11 +71,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True)
     parser.add_argument("--title", default="Loss of GPT-2 124M, the same tokens and the same seed")
+    parser.add_argument("--begin", type=int, default=0, help="the first step that is drawn")
     parser.add_argument("curves", nargs="+")
     options = parser.parse_args()
-    curves = [read(argument) for argument in options.curves]
-    steps = [step for _, rows in curves for step in rows]
-    losses = [loss for _, rows in curves for loss in rows.values()]
+    curves = [read(argument, options.begin) for argument in options.curves]
+    steps = [step for _, rows, _ in curves for step in rows]
+    losses = [loss for _, rows, _ in curves for loss in rows.values()]
     xs, span = (0, max(steps)), max(losses) - min(losses) or 1.0
     ys = (min(losses) - 0.04 * span, max(losses) + 0.04 * span)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} 564" font-family="sans-serif" '
@@ -80,16 +84,21 @@ def main():
            f'<rect width="{WIDTH}" height="564" fill="white"/>',
            f'<text x="{LEFT}" y="24" font-size="16">{options.title}</text>']
     at = frame(out, UPPER, xs, ys, "loss", "")
-    for i, (name, rows) in enumerate(curves):
-        line(out, at, sorted(rows.items()), COLORS[i % len(COLORS)])
-        last = max(rows)
-        x = LEFT + 12 + i * 230
-        out.append(f'<line x1="{x}" x2="{x + 26}" y1="41" y2="41" stroke="{COLORS[i % len(COLORS)]}" '
-                   'stroke-width="2.5"/>')
-        out.append(f'<text x="{x + 32}" y="45">{name}: {rows[last]:.4f} at step {last}</text>')
-        print(f"{name}: loss {rows[last]:.6f} at step {last}, {len(rows)} points")
+    for i, (name, rows, validation) in enumerate(curves):
+        color, last = COLORS[i % len(COLORS)], max(rows)
+        line(out, at, sorted(rows.items()), color)
+        for step, loss in sorted(validation.items()):
+            x, y = at(step, loss).split(",")
+            out.append(f'<circle cx="{x}" cy="{y}" r="{3.4 - i}" fill="{color}" stroke="white" stroke-width="0.6"/>')
+        text = f"{name}: {rows[last]:.4f} at step {last}"
+        if validation:
+            text += f", validation {validation[max(validation)]:.4f}"
+        x = LEFT + 12 + i * (360 if validation else 230)
+        out.append(f'<line x1="{x}" x2="{x + 26}" y1="41" y2="41" stroke="{color}" stroke-width="2.5"/>')
+        out.append(f'<text x="{x + 32}" y="45">{text}</text>')
+        print(f"{text}, {len(rows)} points")
     if len(curves) > 1:
-        (first, a), (second, b) = curves[:2]
+        (first, a, _), (second, b, _) = curves[:2]
         shared = sorted(set(a) & set(b))
         if len(shared) < 2:
             sys.exit(f"curve: {first} and {second} share {len(shared)} logged steps; use the same log.every")

@@ -269,11 +269,11 @@ RankServer::~RankServer() {
   SaidToServer::know(space_, nullptr);
   auto forgotten = std::make_unique<Answer>();
   PMIx_server_deregister_nspace(space_.c_str(), Answer::give, forgotten.get());
-  // The ranks' objects are not used afterwards. If PMIx hangs, this does not wait for it, and the objects are
-  // leaked.
+  // The ranks' objects are not used afterwards. If PMIx hangs, this does not wait for it, and they are kept
+  // until the process ends.
   if (!forgotten->came_within(std::chrono::seconds(2))) {
-    (void)forgotten.release();
-    (void)new std::vector<Rank>(std::move(ranks_));
+    static auto& kept = *new std::vector<std::pair<std::unique_ptr<Answer>, std::vector<Rank>>>();
+    kept.emplace_back(std::move(forgotten), std::move(ranks_));
   }
   remove_mpi_folder(folder_);  // leftovers are reported with the process's folder
 }

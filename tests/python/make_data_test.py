@@ -1,6 +1,7 @@
 """scripts/make_data.py on small packages that the test makes: what is read, what is written, what is told."""
 import gzip
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -18,6 +19,12 @@ class Tokenizer:
     def __init__(self, model): pass
     def train_from_iterator(self, texts, trainer): self.texts = list(texts)
     def save(self, path): open(path, "w").write(repr(self.texts))
+    @staticmethod
+    def from_file(path): return Tokenizer(None)
+    def token_to_id(self, token): return 999
+    def encode_batch_fast(self, texts, add_special_tokens):  # a text's first two bytes
+        assert add_special_tokens is False
+        return [type("Encoding", (), {"ids": list(text.encode()[:2])}) for text in texts]
 """
 
 
@@ -28,9 +35,10 @@ class MakeData(unittest.TestCase):
         self.packages = os.path.join(self.folder, "packages")
         os.makedirs(self.packages)
 
-    def make(self, name, code=0, **environment):
+    def make(self, name, *options, code=0, **environment):
         done = subprocess.run(
-            [sys.executable, SCRIPT, name, "--out", os.path.join(self.folder, "data"), "--packages", self.packages],
+            [sys.executable, SCRIPT, name, "--out", os.path.join(self.folder, "data"), "--packages", self.packages,
+             *options],
             capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
@@ -121,6 +129,15 @@ class MakeData(unittest.TestCase):
                          ['"git-doc:usr/share/doc/git-doc/git.txt"}',
                           '"linux-source-6.1:linux-source-6.1/Documentation/a.rst"}'])
         self.assertTrue(any('"alpha é alpha é' in line for line in lines), lines)
+
+    def test_tokens(self):
+        modules = self.texts()
+        self.assertIn("docs.bin: 6 tokens", self.make("docs", "--tokens", PYTHONPATH=modules))
+        made = np.fromfile(self.made("docs.bin"), np.uint16).reshape(2, 3)
+        with open(self.made("docs/000.jsonl"), encoding="utf-8") as file:
+            starts = [json.loads(line)["text"][:2] for line in file]
+        np.testing.assert_array_equal(made, [[*start.encode(), 999] for start in starts])
+        self.assertIn("digits has no tokens; --tokens is for docs, code", self.make("digits", "--tokens", code=1))
 
     def test_what_is_missing(self):
         hidden = os.path.join(self.folder, "hidden", "tokenizers.py")

@@ -1,8 +1,11 @@
 // The kernel cache: cold, warm, damaged, written by many at once, read-only; and machine code as bytes for
 // other ranks.
+#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <set>
 #include <thread>
 
 #include "compiler/codegen/cache/kernel_cache.h"
@@ -157,6 +160,33 @@ TEST(kernel_library, travels_as_bytes) {
   EXPECT_THROW(library.find("k_absent"), InternalError);
   std::string text = user_error([] { KernelLibrary::from_binary(cpu::seal("code", "sve")); });
   EXPECT_NE(text.find("were compiled for \"sve\", which this machine lacks"), std::string::npos) << text;
+}
+
+// Descriptors of memory files that hold kernels.
+std::set<std::string> memory_files() {
+  std::set<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own is
+    if (std::filesystem::read_symlink(entry.path(), gone).string().find("memfd:lockstep-kernels") !=
+        std::string::npos)
+      out.insert(entry.path());
+  }
+  return out;
+}
+
+// A profiler or a preloaded library can keep what is loaded; the loader takes one path for one library.
+TEST(kernel_library, one_that_something_keeps_loaded_is_not_taken_for_a_later_one) {
+  const Graph body = doubled(61), later = doubled(67);
+  const auto before = memory_files();
+  {
+    const KernelLibrary kept = compile_kernels({generate_kernel(body)});
+    std::vector<std::string> opened;
+    std::ranges::set_difference(memory_files(), before, std::back_inserter(opened));
+    ASSERT_EQ(opened.size(), 1u);
+    ASSERT_TRUE(dlopen(opened[0].c_str(), RTLD_NOW | RTLD_NOLOAD));  // and never closed
+  }
+  expect_doubles(compile_kernels({generate_kernel(later)}), later);
+  EXPECT_EQ(memory_files().size(), before.size() + 1) << "the file of the one that is kept";
 }
 
 TEST(kernel_library, says_what_is_wrong_with_the_compiler) {

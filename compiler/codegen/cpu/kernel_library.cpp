@@ -23,13 +23,17 @@
 namespace lockstep::compiler {
 
 // The shared object is an anonymous memory file, which stays open; the loader opens it by its path under
-// /proc.
+// /proc. The loader takes one path for one library: if something keeps the library loaded after the last
+// close, the file stays open too, so that no later library gets its path.
 struct KernelLibrary::Loaded {
   std::string sealed, code_hash;
   Descriptor file;
   void* handle = nullptr;
+  std::string path() const { return str("/proc/self/fd/", file.get()); }
   ~Loaded() {
-    if (handle) dlclose(handle);
+    if (!handle) return;
+    dlclose(handle);
+    if (dlopen(path().c_str(), RTLD_LAZY | RTLD_NOLOAD)) (void)file.take();
   }
 };
 
@@ -88,8 +92,7 @@ KernelLibrary KernelLibrary::from_binary(const std::string& bytes) {
   loaded->code_hash = hash_hex(*code);
   loaded->file = memory_file(*code);
   keep_openmp();
-  std::string path = str("/proc/self/fd/", loaded->file.get());
-  loaded->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  loaded->handle = dlopen(loaded->path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded->handle) {
     std::string why = dlerror();
     throw InternalError(str("cannot load the kernels: ", why));
