@@ -35,9 +35,10 @@ TEST_F(Limits, AreComparedBeforeARankStarts) {
   const std::string words = "--nproc 2 c.json --train.steps=2";
   const bool sanitized = kSlowness > 1;  // its own addresses, data and stack are more than these limits
   if (!sanitized)
-    refused("ulimit -v 200000", words,
-            "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 296.00 MiB before it "
-            "has a model; raise ulimit -v, or use --nproc 1 or --simulate 2");
+    refused(
+        "ulimit -v 200000", words,
+        "ulimit -v gives each process 195.31 MiB of addresses, and a rank of 2 needs 296.00 MiB before it "
+        "has a model; raise ulimit -v, or use --nproc 1 or --simulate 2");
   for (const char* files : {"6", "20", "27"})
     refused(str("ulimit -n ", files), words,
             str("ulimit -n is ", files,

@@ -109,8 +109,8 @@ TEST_F(MemoryTier, RanksAreTakenBackWithoutAFile) {
   // Late enough for steps before it.
   const std::string grow_after = str(0.2 * kSlowness);
   Words alone{"--nproc", "1", "--name=alone"},
-      command{"--nproc",      "2:3",      "--max-restarts",             "1",
-              "--grow-after", grow_after, "--checkpoint.memory_every=5"};
+      command{
+          "--nproc", "2:3", "--max-restarts", "1", "--grow-after", grow_after, "--checkpoint.memory_every=5"};
   for (Words* words : {&alone, &command}) words->insert(words->end(), run.begin(), run.end());
   train(alone);
   const auto result = trainrun(command, {{"LOCKSTEP_FAULT", "kill:rank=1,step=48"}});
