@@ -12,7 +12,7 @@
 #include "distributed/mesh/device_mesh.h"
 #include "distributed/open_world.h"
 #include "launcher/machine/run_device.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/side.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/trainer.h"
 

@@ -2,7 +2,7 @@
 // exception.
 #include <filesystem>
 
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/side.h"
 #include "python/binding.h"
 
 namespace lockstep::python {

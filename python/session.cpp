@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "launcher/supervise/contract.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/contract.h"
+#include "launcher/supervise/worker/side.h"
 #include "python/agreed.h"
 #include "python/arrays.h"
 #include "python/turns.h"

@@ -7,7 +7,7 @@
 #include <nanobind/stl/variant.h>
 
 #include "core/base/log.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/side.h"
 #include "launcher/trainer/options.h"
 #include "python/agreed.h"
 #include "python/arrays.h"

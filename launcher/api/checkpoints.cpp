@@ -13,8 +13,8 @@
 #include "launcher/api/option_words.h"
 #include "launcher/api/program.h"
 #include "launcher/api/replayed_run.h"
-#include "launcher/supervise/contract.h"
-#include "launcher/supervise/program_folders.h"
+#include "launcher/supervise/folders/program.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep {
 

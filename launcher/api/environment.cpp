@@ -11,7 +11,7 @@
 #include "distributed/checksummed_group.h"
 #include "launcher/config/run_names.h"
 #include "launcher/memory/host.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/side.h"
 
 namespace lockstep {
 

@@ -16,7 +16,7 @@
 #include "launcher/api/option_words.h"
 #include "launcher/api/planned_session.h"
 #include "launcher/config/changes.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "compiler/plan_observer.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "launcher/plan/program_plan.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep {
 

@@ -9,7 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/plain_file.h"
 #include "core/mesh/together.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep {
 

@@ -25,8 +25,8 @@
 #include "launcher/api/planned_session.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/machine/run_device.h"
-#include "launcher/supervise/other_launcher.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/hosts/other_launcher.h"
+#include "launcher/supervise/worker/side.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/options.h"
 

@@ -16,8 +16,8 @@
 #include "launcher/config/stored.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/report/metrics.h"
-#include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/folders/run.h"
+#include "launcher/supervise/worker/side.h"
 #include "launcher/trainer/options.h"
 
 namespace lockstep {

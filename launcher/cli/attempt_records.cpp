@@ -15,9 +15,9 @@
 #include "core/reading/one_line.h"
 #include "core/reading/sentence.h"
 #include "core/reading/whole_number.h"
-#include "launcher/supervise/late_watch.h"
-#include "launcher/supervise/program_folders.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/program.h"
+#include "launcher/supervise/folders/run.h"
+#include "launcher/supervise/watch/late.h"
 
 namespace lockstep::launcher::cli {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "distributed/watch/flight_record.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher::cli {
 

@@ -9,7 +9,7 @@
 #include "launcher/cli/attempt_records.h"
 #include "launcher/cli/ckpt_paths.h"
 #include "launcher/cli/watch_commands.h"
-#include "launcher/supervise/cause.h"
+#include "launcher/supervise/run/cause.h"
 
 namespace lockstep::launcher::cli {
 

@@ -2,7 +2,7 @@
 #include "launcher/cli/before_command.h"
 
 #include "launcher/api/environment.h"
-#include "launcher/supervise/signals_apart.h"
+#include "launcher/supervise/worker/signals_apart.h"
 
 namespace lockstep::launcher::cli {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervise/options.h"
+#include "launcher/supervise/launch/options.h"
 
 namespace lockstep::launcher::cli {
 

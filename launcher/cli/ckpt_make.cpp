@@ -12,7 +12,7 @@
 #include "launcher/config/config.h"
 #include "launcher/config/run_names.h"
 #include "launcher/machine/run_device.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep::launcher::cli {

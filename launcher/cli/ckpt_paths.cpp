@@ -8,7 +8,7 @@
 #include "checkpoint/format/damage.h"
 #include "core/base/error.h"
 #include "launcher/config/run_names.h"
-#include "launcher/supervise/program_folders.h"
+#include "launcher/supervise/folders/program.h"
 
 namespace lockstep::launcher::cli {
 

@@ -10,7 +10,7 @@
 #include "launcher/hf/export.h"
 #include "launcher/hf/import.h"
 #include "launcher/plan/request.h"
-#include "launcher/supervise/options.h"
+#include "launcher/supervise/launch/options.h"
 
 namespace lockstep::launcher::cli {
 

@@ -20,7 +20,7 @@
 #include "distributed/open_world.h"
 #include "launcher/cli/doctor.h"
 #include "launcher/machine/host_rates.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep::launcher::cli {
 

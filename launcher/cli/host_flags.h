@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "launcher/supervise/options.h"
+#include "launcher/supervise/launch/options.h"
 
 namespace lockstep::launcher::cli {
 

@@ -9,7 +9,7 @@
 #include "launcher/cli/program_target.h"
 #include "launcher/cli/run_record.h"
 #include "launcher/config/stored.h"
-#include "launcher/supervise/command.h"
+#include "launcher/supervise/launch/command.h"
 #include "launcher/worker/replay.h"
 
 namespace lockstep::launcher::cli {

@@ -16,7 +16,7 @@
 #include "launcher/cli/run_record.h"
 #include "launcher/config/run_names.h"
 #include "launcher/config/stored.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep::launcher::cli {
 

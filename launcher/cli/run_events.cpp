@@ -10,8 +10,8 @@
 #include "core/reading/json_text.h"
 #include "core/reading/sentence.h"
 #include "core/reading/whole_number.h"
-#include "launcher/supervise/console.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
+#include "launcher/supervise/launch/console.h"
 
 namespace lockstep::launcher::cli {
 

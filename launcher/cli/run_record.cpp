@@ -8,8 +8,8 @@
 #include "core/base/plain_file.h"
 #include "core/reading/json_text.h"
 #include "launcher/config/run_names.h"
-#include "launcher/supervise/command.h"
-#include "launcher/supervise/console.h"
+#include "launcher/supervise/launch/command.h"
+#include "launcher/supervise/launch/console.h"
 
 namespace lockstep::launcher::cli {
 

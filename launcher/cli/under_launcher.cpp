@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "launcher/supervise/other_launcher.h"
+#include "launcher/supervise/hosts/other_launcher.h"
 
 namespace lockstep::launcher::cli {
 

@@ -7,7 +7,7 @@
 namespace lockstep::launcher::cli {
 
 // If torchrun or a similar launcher started this process and no flag places ranks, adds such flags to the
-// words of `run` in the host's first process (launcher/supervise/other_launcher.h). True: this was not the
+// words of `run` in the host's first process (launcher/supervise/hosts/other_launcher.h). True: this was not the
 // first process, and the first one has now ended.
 bool waited_for_first(std::vector<std::string>& words);
 

@@ -8,7 +8,7 @@
 #include "core/base/linked_file.h"
 #include "core/base/plain_file.h"
 #include "core/reading/json_text.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep::launcher::hf {
 

@@ -19,7 +19,7 @@
 #include "launcher/config/stored.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 #include "launcher/trainer/model.h"
 #include "launcher/trainer/trainer.h"
 

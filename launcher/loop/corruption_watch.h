@@ -12,7 +12,7 @@
 #include "core/mesh/array.h"
 #include "launcher/config/run_config.h"
 #include "launcher/loop/answers.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {
 

@@ -10,7 +10,7 @@
 #include "checkpoint/place.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep::launcher {
 

@@ -3,7 +3,7 @@
 
 #include "compiler/runtime/step_io.h"
 #include "core/nn/state.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/side.h"
 
 namespace lockstep::launcher {
 

@@ -13,7 +13,7 @@
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "launcher/loop/run_saves.h"
-#include "launcher/supervise/memory_folder.h"
+#include "launcher/supervise/folders/memory.h"
 
 namespace lockstep::launcher {
 

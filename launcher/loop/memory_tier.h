@@ -9,7 +9,7 @@
 
 #include "checkpoint/save_in_flight.h"
 #include "launcher/config/run_config.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {
 

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/mesh/group.h"
 #include "distributed/watch/flight_record.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep::launcher {
 

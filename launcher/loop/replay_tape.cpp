@@ -10,7 +10,7 @@
 #include "core/base/plain_file.h"
 #include "core/reading/json_text.h"
 #include "core/reading/whole_number.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep::launcher {
 

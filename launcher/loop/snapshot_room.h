@@ -5,7 +5,7 @@
 
 #include "checkpoint/save_in_flight.h"
 #include "launcher/loop/workload.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {
 

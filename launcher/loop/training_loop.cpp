@@ -24,9 +24,9 @@
 #include "launcher/loop/left_out.h"
 #include "launcher/loop/snapshot_room.h"
 #include "launcher/machine/run_device.h"
-#include "launcher/supervise/corruption.h"
-#include "launcher/supervise/program_folders.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/folders/program.h"
+#include "launcher/supervise/worker/corruption.h"
+#include "launcher/supervise/worker/side.h"
 
 namespace lockstep::launcher {
 

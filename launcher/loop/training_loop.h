@@ -18,7 +18,7 @@
 #include "launcher/loop/run_saves.h"
 #include "launcher/loop/step_rows.h"
 #include "launcher/loop/workload.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {
 

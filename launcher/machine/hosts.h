@@ -6,7 +6,7 @@
 
 #include "core/mesh/array.h"
 #include "launcher/config/config.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {
 

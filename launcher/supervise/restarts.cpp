@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "launcher/supervise/memory_folder.h"
+#include "launcher/supervise/folders/memory.h"
 
 namespace lockstep::launcher {
 

@@ -11,14 +11,14 @@
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 #include "core/base/steady_seconds.h"
-#include "launcher/supervise/attempt.h"
-#include "launcher/supervise/cause.h"
-#include "launcher/supervise/growth.h"
-#include "launcher/supervise/host_agent.h"
-#include "launcher/supervise/hosts_attempt.h"
-#include "launcher/supervise/memory_folder.h"
+#include "launcher/supervise/folders/memory.h"
+#include "launcher/supervise/hosts/agent.h"
+#include "launcher/supervise/hosts/attempt.h"
+#include "launcher/supervise/hosts/growth.h"
 #include "launcher/supervise/restarts.h"
-#include "launcher/supervise/stop_request.h"
+#include "launcher/supervise/run/attempt.h"
+#include "launcher/supervise/run/cause.h"
+#include "launcher/supervise/run/stop_request.h"
 
 namespace lockstep::launcher {
 

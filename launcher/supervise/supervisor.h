@@ -1,8 +1,8 @@
 // The supervisor: runs the attempts of a run, decides on restarts, and returns the exit code.
 #pragma once
 
-#include "launcher/supervise/options.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
+#include "launcher/supervise/launch/options.h"
 
 namespace lockstep::launcher {
 

@@ -10,7 +10,7 @@
 #include "distributed/world.h"
 #include "launcher/config/config.h"
 #include "launcher/data/samples.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "launcher/memory/host.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep::launcher {

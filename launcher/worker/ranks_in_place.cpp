@@ -18,9 +18,9 @@
 #include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/data/tokenizer/stop.h"
-#include "launcher/supervise/attempt.h"
-#include "launcher/supervise/signals_apart.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/run/attempt.h"
+#include "launcher/supervise/worker/side.h"
+#include "launcher/supervise/worker/signals_apart.h"
 
 namespace lockstep::launcher {
 

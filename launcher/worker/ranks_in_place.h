@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "launcher/supervise/cause.h"
-#include "launcher/supervise/console.h"
+#include "launcher/supervise/launch/console.h"
+#include "launcher/supervise/run/cause.h"
 #include "launcher/worker/worker.h"
 
 namespace lockstep::launcher {

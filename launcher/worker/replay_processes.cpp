@@ -7,8 +7,8 @@
 #include "core/base/private_file.h"
 #include "core/base/temporary_folder.h"
 #include "core/reading/json_text.h"
-#include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/stop_request.h"
+#include "launcher/supervise/folders/run.h"
+#include "launcher/supervise/run/stop_request.h"
 #include "launcher/worker/ranks_in_place.h"
 #include "launcher/worker/replay.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "launcher/loop/replay.h"
-#include "launcher/supervise/attempt.h"
-#include "launcher/supervise/options.h"
+#include "launcher/supervise/launch/options.h"
+#include "launcher/supervise/run/attempt.h"
 
 namespace lockstep::launcher {
 

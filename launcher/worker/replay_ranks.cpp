@@ -2,7 +2,7 @@
 #include "core/base/error.h"
 #include "core/ops/op_library.h"
 #include "distributed/open_world.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 #include "launcher/worker/ranks_in_place.h"
 #include "launcher/worker/replay.h"
 #include "launcher/worker/replay_processes.h"

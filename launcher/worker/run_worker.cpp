@@ -4,7 +4,7 @@
 #include "distributed/open_world.h"
 #include "launcher/config/stored.h"
 #include "launcher/data/tokenizer/stop.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/side.h"
 #include "launcher/worker/training.h"
 #include "launcher/worker/worker.h"
 

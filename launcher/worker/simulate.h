@@ -2,7 +2,7 @@
 #pragma once
 
 #include "launcher/config/config.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 
 namespace lockstep::launcher {
 

@@ -14,7 +14,7 @@
 #include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/plan/predict.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 #include "launcher/trainer/dry_run.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/host_check.h"

@@ -11,7 +11,7 @@
 #include "distributed/world.h"
 #include "launcher/config/config.h"
 #include "launcher/loop/workload.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep::launcher {

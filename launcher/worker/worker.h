@@ -6,11 +6,11 @@
 #include "distributed/world.h"
 #include "launcher/config/config.h"
 #include "launcher/loop/training_loop.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {
 
-// For a worker process they are in worker_side.h.
+// For a worker process they are in supervise/worker/side.h.
 RunHooks process_hooks(const RunConfig& config);
 
 // Trains at the place `at`, as a rank of `world`; runs/NAME is at.run_dir. Returns kExitOk, or kExitStopped

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "launcher/cli/care_flags.h"
-#include "launcher/supervise/command.h"
-#include "launcher/supervise/launch_hosts.h"
+#include "launcher/supervise/launch/command.h"
+#include "launcher/supervise/launch/hosts.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/scratch_folder.h"
 

@@ -1,8 +1,8 @@
 // Fuzz target: the logs and the error record of a run that came from elsewhere, parts of it behind NULs.
 #include "core/base/text.h"
 #include "launcher/cli/run_events.h"
-#include "launcher/supervise/contract.h"
-#include "launcher/supervise/mpirun_words.h"
+#include "launcher/supervise/hosts/mpirun_words.h"
+#include "launcher/supervise/worker/contract.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/scratch_folder.h"
 

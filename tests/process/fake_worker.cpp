@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/worker/side.h"
 
 using namespace lockstep;
 using namespace lockstep::launcher;

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "distributed/watch/flight_record.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {

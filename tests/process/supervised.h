@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "core/base/error.h"
-#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker/contract.h"
 #include "tests/process/trainrun_process.h"
 
 namespace lockstep {

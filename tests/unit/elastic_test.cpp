@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "launcher/cli/care_flags.h"
-#include "launcher/supervise/growth.h"
-#include "launcher/supervise/membership.h"
+#include "launcher/supervise/hosts/growth.h"
+#include "launcher/supervise/hosts/membership.h"
 #include "launcher/supervise/restarts.h"
 #include "tests/support/scratch_folder.h"
 

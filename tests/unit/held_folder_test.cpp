@@ -1,5 +1,5 @@
 // A folder on a file system without locks: this program's own flock(2) fails as that of NFS, Lustre or FUSE.
-#include "launcher/supervise/held_folder.h"
+#include "launcher/supervise/folders/held.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/run.h"
 #include "tests/support/scratch_folder.h"
 
 namespace {

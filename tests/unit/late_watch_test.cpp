@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "distributed/watch/flight_file.h"
-#include "launcher/supervise/contract.h"
-#include "launcher/supervise/late_watch.h"
+#include "launcher/supervise/watch/late.h"
+#include "launcher/supervise/worker/contract.h"
 #include "tests/support/scratch_folder.h"
 
 using namespace lockstep;

@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "launcher/supervise/launch_hosts.h"
-#include "launcher/supervise/mpirun_words.h"
-#include "launcher/supervise/slurm_job.h"
+#include "launcher/supervise/hosts/mpirun_words.h"
+#include "launcher/supervise/hosts/slurm_job.h"
+#include "launcher/supervise/launch/hosts.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher {

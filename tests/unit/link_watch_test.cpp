@@ -1,5 +1,5 @@
 // LinkWatch on words as kernels would say them: which link, in which direction, whose fault, said once.
-#include "launcher/supervise/link_watch.h"
+#include "launcher/supervise/watch/link.h"
 
 #include <gtest/gtest.h>
 

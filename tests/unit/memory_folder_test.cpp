@@ -1,5 +1,5 @@
 // The folder of checkpoints in memory: its name, who may have it, and what is removed of others.
-#include "launcher/supervise/memory_folder.h"
+#include "launcher/supervise/folders/memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/file.h>

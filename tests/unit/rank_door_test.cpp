@@ -1,6 +1,6 @@
 // Who comes in at a port that is guarded: connections by IPv4 and IPv6 of this user, not those of another;
 // and listeners that were inherited are as they were.
-#include "launcher/supervise/rank_door.h"
+#include "launcher/supervise/run/rank_door.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

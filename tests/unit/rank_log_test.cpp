@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "launcher/supervise/console.h"
-#include "launcher/supervise/rank_log.h"
+#include "launcher/supervise/launch/console.h"
+#include "launcher/supervise/worker/rank_log.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {

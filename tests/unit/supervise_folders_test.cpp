@@ -11,8 +11,8 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "launcher/supervise/mpi_folder.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/folders/mpi.h"
+#include "launcher/supervise/folders/run.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {

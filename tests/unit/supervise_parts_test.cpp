@@ -17,16 +17,16 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "launcher/supervise/cause.h"
-#include "launcher/supervise/command.h"
-#include "launcher/supervise/console.h"
-#include "launcher/supervise/membership.h"
-#include "launcher/supervise/mpi_folder.h"
-#include "launcher/supervise/program_error.h"
+#include "launcher/supervise/folders/mpi.h"
+#include "launcher/supervise/folders/run.h"
+#include "launcher/supervise/hosts/membership.h"
+#include "launcher/supervise/launch/command.h"
+#include "launcher/supervise/launch/console.h"
 #include "launcher/supervise/restarts.h"
-#include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/signals_apart.h"
-#include "launcher/supervise/worker_side.h"
+#include "launcher/supervise/run/cause.h"
+#include "launcher/supervise/worker/program_error.h"
+#include "launcher/supervise/worker/side.h"
+#include "launcher/supervise/worker/signals_apart.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "launcher/supervise/signals_apart.h"
+#include "launcher/supervise/worker/signals_apart.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
