@@ -7,7 +7,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "launcher/cli/ckpt_commands.h"
+#include "launcher/cli/ckpt/commands.h"
 
 namespace lockstep::launcher::cli {
 

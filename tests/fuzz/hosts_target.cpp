@@ -2,7 +2,7 @@
 // Slurm's, or words of flags.
 #include <set>
 
-#include "launcher/cli/care_flags.h"
+#include "launcher/cli/words/care_flags.h"
 #include "launcher/supervise/launch/command.h"
 #include "launcher/supervise/launch/hosts.h"
 #include "tests/fuzz/targets.h"

@@ -1,6 +1,6 @@
 // Fuzz target: the logs and the error record of a run that came from elsewhere, parts of it behind NULs.
 #include "core/base/text.h"
-#include "launcher/cli/run_events.h"
+#include "launcher/cli/look/run_events.h"
 #include "launcher/supervise/hosts/mpirun_words.h"
 #include "launcher/supervise/worker/contract.h"
 #include "tests/fuzz/targets.h"

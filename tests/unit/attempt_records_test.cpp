@@ -1,6 +1,6 @@
 // Records of an attempt's ranks, written by hand: who was where, who did not come, what differed first; and
 // cores that a cgroup lets run.
-#include "launcher/cli/attempt_records.h"
+#include "launcher/cli/look/attempt_records.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "launcher/cli/doctor.h"
+#include "launcher/cli/doctor/doctor.h"
 #include "launcher/cli/watch_commands.h"
 #include "tests/support/scratch_folder.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "launcher/cli/care_flags.h"
+#include "launcher/cli/words/care_flags.h"
 #include "launcher/supervise/hosts/growth.h"
 #include "launcher/supervise/hosts/membership.h"
 #include "launcher/supervise/restarts.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
-#include "launcher/cli/words.h"
+#include "launcher/cli/words/words.h"
 
 namespace lockstep {
 namespace {

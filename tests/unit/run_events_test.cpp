@@ -1,5 +1,5 @@
 // What the logs of a run tell of its attempts, and what logs that others wrote cannot do.
-#include "launcher/cli/run_events.h"
+#include "launcher/cli/look/run_events.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // Two tapes of a step: what is named of them.
-#include "launcher/cli/tape_difference.h"
+#include "launcher/cli/look/tape_difference.h"
 
 #include <gtest/gtest.h>
 
