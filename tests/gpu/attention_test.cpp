@@ -5,7 +5,7 @@
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/library.h"
 #include "core/base/error.h"
-#include "tests/unit/attention_case.h"
+#include "tests/unit/compiler/attention_case.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "tests/gpu/library_case.h"
-#include "tests/unit/convolution_case.h"
+#include "tests/unit/compiler/convolution_case.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

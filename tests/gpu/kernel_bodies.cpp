@@ -15,7 +15,7 @@
 #include "core/ops/functions.h"
 #include "core/optim/gradients.h"
 #include "tests/sweep/cases.h"
-#include "tests/unit/fuse_case.h"
+#include "tests/unit/compiler/fuse_case.h"
 
 namespace lockstep {
 

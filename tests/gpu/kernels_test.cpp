@@ -11,8 +11,8 @@
 #include "compiler/schedule/fuse.h"
 #include "core/device/cuda/cuda_device.h"
 #include "tests/gpu/kernel_bodies.h"
-#include "tests/unit/fuse_case.h"
-#include "tests/unit/kernel_case.h"
+#include "tests/unit/compiler/fuse_case.h"
+#include "tests/unit/compiler/kernel_case.h"
 
 namespace lockstep {
 

@@ -7,8 +7,8 @@
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/error.h"
-#include "tests/unit/attention_case.h"
-#include "tests/unit/cuda_on_host.h"
+#include "tests/unit/compiler/attention_case.h"
+#include "tests/unit/cuda/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/ops/pooling.h"
 #include "core/optim/sgd.h"
 #include "core/tasks/task.h"
-#include "tests/unit/mixing_case.h"
+#include "tests/unit/compiler/mixing_case.h"
 
 namespace lockstep {
 namespace {

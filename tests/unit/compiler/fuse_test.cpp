@@ -7,8 +7,8 @@
 #include "compiler/lower/decompose.h"
 #include "core/ir/parse.h"
 #include "core/ops/functions.h"
-#include "tests/unit/fuse_case.h"
-#include "tests/unit/kernel_case.h"
+#include "tests/unit/compiler/fuse_case.h"
+#include "tests/unit/compiler/kernel_case.h"
 
 namespace lockstep {
 

@@ -9,7 +9,7 @@
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
 #include "core/device/device.h"
-#include "tests/unit/attention_case.h"
+#include "tests/unit/compiler/attention_case.h"
 
 namespace lockstep::compiler {
 namespace {

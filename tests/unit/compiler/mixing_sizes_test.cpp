@@ -5,7 +5,7 @@
 #include "compiler/trace/mixing.h"
 #include "core/nn/metric.h"
 #include "core/ops/functions.h"
-#include "tests/unit/mixing_case.h"
+#include "tests/unit/compiler/mixing_case.h"
 
 namespace lockstep {
 namespace {

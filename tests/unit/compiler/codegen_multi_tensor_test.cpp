@@ -1,7 +1,7 @@
 // Multi-tensor updates: one launch over tensors of many sizes equals the update row on each, with a weight
 // decay per tensor.
 #include "core/ops/updates.h"
-#include "tests/unit/kernel_case.h"
+#include "tests/unit/compiler/kernel_case.h"
 
 namespace lockstep {
 

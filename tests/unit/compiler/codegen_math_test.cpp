@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "tests/unit/kernel_case.h"
+#include "tests/unit/compiler/kernel_case.h"
 
 namespace lockstep {
 

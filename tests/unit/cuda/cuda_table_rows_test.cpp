@@ -11,7 +11,7 @@
 #include "compiler/codegen/cuda/table_rows.h"
 #include "compiler/codegen/sums/cpu_reductions.h"
 #include "core/types/dtype.h"
-#include "tests/unit/cuda_on_host.h"
+#include "tests/unit/cuda/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

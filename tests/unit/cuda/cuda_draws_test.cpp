@@ -10,7 +10,7 @@
 #include "core/base/hash.h"
 #include "core/mesh/array.h"
 #include "core/nn/init.h"
-#include "tests/unit/cuda_on_host.h"
+#include "tests/unit/cuda/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

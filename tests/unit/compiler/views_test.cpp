@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/program/places.h"
-#include "tests/unit/fuse_case.h"
+#include "tests/unit/compiler/fuse_case.h"
 
 namespace lockstep {
 

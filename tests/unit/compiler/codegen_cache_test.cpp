@@ -10,7 +10,7 @@
 
 #include "compiler/codegen/cache/kernel_cache.h"
 #include "tests/support/own_process.h"
-#include "tests/unit/kernel_case.h"
+#include "tests/unit/compiler/kernel_case.h"
 
 namespace lockstep {
 

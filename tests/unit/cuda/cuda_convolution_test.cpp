@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "tests/support/tolerance.h"
-#include "tests/unit/convolution_case.h"
+#include "tests/unit/compiler/convolution_case.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

@@ -11,7 +11,7 @@
 #include "compiler/codegen/cuda/convolution.h"
 #include "compiler/codegen/cuda/gemm_bf16x6.h"
 #include "compiler/codegen/cuda/nvrtc.h"
-#include "tests/unit/cuda_on_host.h"
+#include "tests/unit/cuda/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Generated kernels: every primitive row of the op table against the reference evaluator, on every
 // instruction set.
-#include "tests/unit/kernel_case.h"
+#include "tests/unit/compiler/kernel_case.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/mesh/content.h"
-#include "tests/unit/cuda_on_host.h"
+#include "tests/unit/cuda/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

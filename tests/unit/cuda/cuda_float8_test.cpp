@@ -8,7 +8,7 @@
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/types/dtype.h"
-#include "tests/unit/cuda_on_host.h"
+#include "tests/unit/cuda/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

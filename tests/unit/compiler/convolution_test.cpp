@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/library/convolution_shape.h"
 #include "core/device/device.h"
-#include "tests/unit/convolution_case.h"
+#include "tests/unit/compiler/convolution_case.h"
 
 namespace lockstep::compiler {
 namespace {
