@@ -1,7 +1,7 @@
 // Configs and data through the pipes of a shell.
 #include <gtest/gtest.h>
 
-#include "tests/process/trainrun_fixture.h"
+#include "tests/process/commands/trainrun_fixture.h"
 
 namespace lockstep {
 namespace {

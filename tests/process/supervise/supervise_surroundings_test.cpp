@@ -1,6 +1,6 @@
 // What stands around the ranks: MPI's words and memory, folders, programs that are not Lockstep's, an odd
 // environment.
-#include "tests/process/supervised.h"
+#include "tests/process/supervise/supervised.h"
 
 namespace lockstep {
 namespace {

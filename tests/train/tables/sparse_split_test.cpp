@@ -1,7 +1,7 @@
 // Sparse tables whose rows lie split over dp_shard: the same bits, a share of the bytes.
 #include <gtest/gtest.h>
 
-#include "tests/train/sparse_clicks.h"
+#include "tests/train/tables/sparse_clicks.h"
 
 namespace lockstep {
 namespace {

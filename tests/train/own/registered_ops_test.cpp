@@ -13,7 +13,7 @@
 #include "core/ops/register.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"
-#include "tests/train/own_ops_case.h"
+#include "tests/train/own/own_ops_case.h"
 
 namespace lockstep {
 namespace {

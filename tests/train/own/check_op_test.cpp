@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "tests/train/own_ops_case.h"
+#include "tests/train/own/own_ops_case.h"
 
 namespace lockstep {
 namespace {

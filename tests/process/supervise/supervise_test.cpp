@@ -1,6 +1,6 @@
 // Death, signals and restarts: what the user sees, the exit code, the logs, and that no process or file is
 // left.
-#include "tests/process/supervised.h"
+#include "tests/process/supervise/supervised.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 // refused.
 #include <sys/stat.h>
 
-#include "tests/process/trainrun_fixture.h"
+#include "tests/process/commands/trainrun_fixture.h"
 
 namespace lockstep {
 namespace {

@@ -13,7 +13,7 @@
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
 #include "tests/support/tiny_run.h"
-#include "tests/train/step_arrangements.h"
+#include "tests/train/program/step_arrangements.h"
 
 namespace lockstep::tests {
 

@@ -1,7 +1,7 @@
 // trainrun's command line, end to end except for the training itself.
 #include <gtest/gtest.h>
 
-#include "tests/process/trainrun_fixture.h"
+#include "tests/process/commands/trainrun_fixture.h"
 
 namespace lockstep {
 namespace {

@@ -16,7 +16,7 @@
 #include "core/optim/sparse_adam.h"
 #include "distributed/local/local_world.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/train/sparse_clicks.h"
+#include "tests/train/tables/sparse_clicks.h"
 
 namespace lockstep {
 namespace {
