@@ -5,7 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "compiler/memory_budget.h"
 #include "core/base/log.h"
-#include "launcher/loop/elsewhere.h"
+#include "launcher/loop/saves/elsewhere.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/machine/idle_ranks.h"

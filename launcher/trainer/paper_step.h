@@ -43,7 +43,7 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Pape
 // Optional memory if the device is the host: snapshots for background saves, one for the disk and one for
 // memory (checkpoint.memory_every), and a rank's share of two checkpoints in memory (the newest and the one
 // being written). They are not required: without room for a snapshot the run waits for its saves, and the run
-// itself checks /dev/shm (launcher/loop/memory_tier.h).
+// itself checks /dev/shm (launcher/loop/saves/memory_tier.h).
 void add_snapshot(MemoryNeeds& needs, const RunConfig& config, const State& state);
 // The library bounds of a run on the device of `target`; all 0 for a plugin's device, whose bounds are
 // unknown.

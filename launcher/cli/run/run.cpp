@@ -20,7 +20,7 @@
 #include "launcher/cli/program/words.h"
 #include "launcher/config/run_names.h"
 #include "launcher/config/stored.h"
-#include "launcher/loop/memory_to_disk.h"
+#include "launcher/loop/saves/memory_to_disk.h"
 #include "launcher/machine/host_rates.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/report/metrics.h"

@@ -9,7 +9,7 @@ namespace lockstep::launcher {
 // /dev/shm/lockstep-memory.UID.NAME.ID. ID is a random word stored in the run's folder (memory-id, next to
 // its lock), so that a later run of that name has another one. A copy of the folder also gets a new ID while
 // the first exists. trainrun chooses the name, ranks create the folder at their first save
-// (launcher/loop/memory_tier.h), trainrun removes it. An existing one was left by a killed trainrun: the run
+// (launcher/loop/saves/memory_tier.h), trainrun removes it. An existing one was left by a killed trainrun: the run
 // resumes from it if it is newer than the disk's checkpoint.
 std::string memory_folder_of(const std::string& run_dir);
 

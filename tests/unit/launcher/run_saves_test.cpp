@@ -1,5 +1,5 @@
 // The saves of a run: one beside the training at a time, agreed on by votes, waited for where it must be.
-#include "launcher/loop/run_saves.h"
+#include "launcher/loop/saves/run_saves.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/storage/storage.h"
-#include "launcher/loop/saving.h"
+#include "launcher/loop/saves/saving.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // Checkpoints in host memory: decides when one is due, checks free space, and writes it.
-#include "launcher/loop/memory_tier.h"
+#include "launcher/loop/saves/memory_tier.h"
 
 #include <sys/statvfs.h>
 
@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
-#include "launcher/loop/run_saves.h"
+#include "launcher/loop/saves/run_saves.h"
 #include "launcher/supervise/folders/memory.h"
 
 namespace lockstep::launcher {

@@ -1,5 +1,5 @@
 // Writes and removes the file ckpt.at of a run folder, and ckpt.of in the folder that it names.
-#include "launcher/loop/elsewhere.h"
+#include "launcher/loop/saves/elsewhere.h"
 
 #include <cerrno>
 #include <chrono>

@@ -10,7 +10,7 @@
 
 #include "checkpoint/save_in_flight.h"
 #include "launcher/config/run_config.h"
-#include "launcher/loop/saving.h"
+#include "launcher/loop/saves/saving.h"
 
 namespace lockstep::launcher {
 

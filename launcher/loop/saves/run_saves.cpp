@@ -1,5 +1,5 @@
 // RunSaves: begins saves, waits for them, and retries them.
-#include "launcher/loop/run_saves.h"
+#include "launcher/loop/saves/run_saves.h"
 
 #include <utility>
 

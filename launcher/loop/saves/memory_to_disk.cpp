@@ -1,5 +1,5 @@
 // Copies a checkpoint from memory to the disk, file by file.
-#include "launcher/loop/memory_to_disk.h"
+#include "launcher/loop/saves/memory_to_disk.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // Saving: retries a failed save.
-#include "launcher/loop/saving.h"
+#include "launcher/loop/saves/saving.h"
 
 #include <algorithm>
 #include <chrono>
