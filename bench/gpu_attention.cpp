@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/attention/attention.h"
 #include "core/base/error.h"
 
 using namespace lockstep;

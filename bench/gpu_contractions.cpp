@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cuda/cublaslt.h"
-#include "compiler/codegen/cuda/gemm.h"
-#include "compiler/codegen/cuda/gemm_bf16x6.h"
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/library/cublaslt.h"
+#include "compiler/codegen/cuda/library/library.h"
+#include "compiler/codegen/cuda/matmul/gemm.h"
+#include "compiler/codegen/cuda/matmul/gemm_bf16x6.h"
 #include "core/base/error.h"
 
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cuda/convolution.h"
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/convolution/convolution.h"
+#include "compiler/codegen/cuda/library/library.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {

@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "compiler/codegen/cuda/reductions.h"
+#include "compiler/codegen/cuda/sums/reductions.h"
 #include "core/base/error.h"
 #include "distributed/local/local_world.h"
 #include "distributed/nccl/nccl_group.h"

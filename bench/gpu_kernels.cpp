@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "compiler/codegen/cuda/kernels.h"
+#include "compiler/codegen/cuda/loops/kernels.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/schedule/fuse.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "compiler/codegen/cuda/reductions.h"
+#include "compiler/codegen/cuda/sums/reductions.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 

@@ -1,6 +1,6 @@
 // Errors of NVRTC on their words.
-#include "compiler/codegen/cuda/nvrtc.h"
-#include "compiler/codegen/cuda/source_module.h"
+#include "compiler/codegen/cuda/source/module.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "tests/support/own_process.h"
 #include "tests/support/scratch_folder.h"
 

@@ -2,8 +2,8 @@
 // rest; bits and captured graphs.
 #include <gtest/gtest.h>
 
-#include "compiler/codegen/cuda/attention.h"
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/attention/attention.h"
+#include "compiler/codegen/cuda/library/library.h"
 #include "core/base/error.h"
 #include "tests/unit/compiler/attention_case.h"
 

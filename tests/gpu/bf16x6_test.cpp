@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/codegen/cuda/gemm_bf16x6.h"
+#include "compiler/codegen/cuda/matmul/gemm_bf16x6.h"
 #include "core/base/error.h"
 #include "tests/gpu/library_case.h"
 

@@ -12,7 +12,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/save_in_flight.h"
 #include "compiler/codegen/cuda/cuda_target.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/device/cuda/cuda_device.h"
 #include "core/mesh/content.h"
 #include "core/mesh/nonfinite.h"

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <iostream>
 
-#include "compiler/codegen/cuda/contraction_plan.h"
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/library/library.h"
+#include "compiler/codegen/cuda/matmul/contraction_plan.h"
 #include "core/base/error.h"
 #include "tests/gpu/library_case.h"
 

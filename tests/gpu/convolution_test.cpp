@@ -1,12 +1,12 @@
 // Convolution on a GPU against a reference in double: cuDNN and the room's own kernel; equal bits in a second
 // run and in captured work.
-#include "compiler/codegen/cuda/convolution.h"
+#include "compiler/codegen/cuda/convolution/convolution.h"
 
 #include <map>
 #include <string>
 
-#include "compiler/codegen/cuda/bf16x6_tiles.h"
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/library/library.h"
+#include "compiler/codegen/cuda/matmul/bf16x6_tiles.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "tests/gpu/library_case.h"

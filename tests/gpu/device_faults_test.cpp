@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/base/error.h"
 #include "core/device/cuda/cuda_device.h"
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/base/error.h"
 #include "core/device/cuda/cuda_device.h"
 

@@ -1,7 +1,7 @@
 // float8 on the GPU: quantize to the bit, products against a double reference, over odd tiles.
 #include <cmath>
 
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/library/library.h"
 #include "tests/gpu/library_case.h"
 
 namespace lockstep::compiler::cuda {

@@ -1,6 +1,6 @@
 // Generated CUDA kernels on a device: against the reference evaluator, twice with equal bits, in place, in
 // other fusions, and as bytes.
-#include "compiler/codegen/cuda/kernels.h"
+#include "compiler/codegen/cuda/loops/kernels.h"
 
 #include <atomic>
 #include <cstring>

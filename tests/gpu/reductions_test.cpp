@@ -1,5 +1,5 @@
 // The GPU's Reductions against the CPU's: equal bits, at every alignment, and again from a captured graph.
-#include "compiler/codegen/cuda/reductions.h"
+#include "compiler/codegen/cuda/sums/reductions.h"
 
 #include <gtest/gtest.h>
 

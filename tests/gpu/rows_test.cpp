@@ -3,7 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/library/library.h"
 #include "tests/gpu/library_case.h"
 
 namespace lockstep::compiler::cuda {

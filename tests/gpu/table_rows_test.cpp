@@ -1,6 +1,6 @@
 // Rows of sparse tables on the GPU: the CPU's bits, at any size and in a captured graph; ids outside of a
 // table are told, and gates are read where they lie.
-#include "compiler/codegen/cuda/table_rows.h"
+#include "compiler/codegen/cuda/sums/table_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "compiler/codegen/cuda/reductions.h"
+#include "compiler/codegen/cuda/sums/reductions.h"
 #include "compiler/codegen/sums/cpu_reductions.h"
 #include "core/base/error.h"
 

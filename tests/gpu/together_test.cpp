@@ -4,8 +4,8 @@
 #include <functional>
 #include <iostream>
 
-#include "compiler/codegen/cuda/kernels.h"
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/library/library.h"
+#include "compiler/codegen/cuda/loops/kernels.h"
 #include "tests/gpu/kernel_bodies.h"
 #include "tests/gpu/library_case.h"
 #include "tests/support/scratch_folder.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "compiler/codegen/cuda/launch_table.h"
-#include "compiler/codegen/cuda/source_module.h"
+#include "compiler/codegen/cuda/source/module.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {

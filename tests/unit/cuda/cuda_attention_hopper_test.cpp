@@ -1,8 +1,8 @@
 // The backward pass of attention on Hopper without a GPU: what it takes, and its kernels through NVRTC.
 #include <gtest/gtest.h>
 
-#include "compiler/codegen/cuda/attention.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/attention/attention.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "compiler/codegen/cuda/attention.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/attention/attention.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/base/error.h"
 #include "tests/unit/compiler/attention_case.h"
 #include "tests/unit/cuda/cuda_on_host.h"

@@ -7,10 +7,10 @@
 #include <random>
 #include <utility>
 
-#include "compiler/codegen/cuda/bf16x6_tiles.h"
-#include "compiler/codegen/cuda/convolution.h"
-#include "compiler/codegen/cuda/gemm_bf16x6.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/convolution/convolution.h"
+#include "compiler/codegen/cuda/matmul/bf16x6_tiles.h"
+#include "compiler/codegen/cuda/matmul/gemm_bf16x6.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "tests/unit/cuda/cuda_on_host.h"
 
 namespace lockstep::compiler::cuda {

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/mesh/content.h"
 #include "tests/unit/cuda/cuda_on_host.h"
 

@@ -4,10 +4,10 @@
 #include <functional>
 #include <random>
 
-#include "compiler/codegen/cuda/contraction_loop.h"
-#include "compiler/codegen/cuda/cublaslt.h"
-#include "compiler/codegen/cuda/library.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/library/cublaslt.h"
+#include "compiler/codegen/cuda/library/library.h"
+#include "compiler/codegen/cuda/matmul/contraction_loop.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {

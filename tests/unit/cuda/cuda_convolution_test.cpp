@@ -10,9 +10,9 @@
 #include <map>
 
 #include "compiler/codegen/cpu/compiler.h"
-#include "compiler/codegen/cuda/convolution.h"
-#include "compiler/codegen/cuda/cudnn.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/convolution/convolution.h"
+#include "compiler/codegen/cuda/library/cudnn.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"

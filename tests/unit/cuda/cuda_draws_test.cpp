@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/base/hash.h"
 #include "core/mesh/array.h"
 #include "core/nn/init.h"

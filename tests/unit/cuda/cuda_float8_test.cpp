@@ -5,8 +5,8 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/codegen/cuda/library.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/library/library.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "core/types/dtype.h"
 #include "tests/unit/cuda/cuda_on_host.h"
 

@@ -2,7 +2,7 @@
 // certificate knows the generator by its version.
 #include <gtest/gtest.h>
 
-#include "compiler/codegen/cuda/kernels.h"
+#include "compiler/codegen/cuda/loops/kernels.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/ir/parse.h"
@@ -66,7 +66,8 @@ TEST(CudaGenerator, NoTextChangesWithoutAnotherVersion) {
   texts += many.text + many.launch;
   EXPECT_EQ(str(compiler::cuda::kGeneratorVersion, " ", hash_hex(texts)),
             "5 907699f581ea68c7fa59b3320247f9fd")
-      << "generated text is another: raise kGeneratorVersion in compiler/codegen/cuda/kernels.h, and write "
+      << "generated text is another: raise kGeneratorVersion in compiler/codegen/cuda/loops/kernels.h, and "
+         "write "
          "the new hash here";
 }
 

@@ -4,9 +4,9 @@
 
 #include <chrono>
 
-#include "compiler/codegen/cuda/form.h"
-#include "compiler/codegen/cuda/kernels.h"
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/loops/form.h"
+#include "compiler/codegen/cuda/loops/kernels.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 #include "compiler/schedule/join_row_sums.h"
 #include "core/base/error.h"
 #include "core/ops/functions.h"

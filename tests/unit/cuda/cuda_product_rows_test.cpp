@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/library/library.h"
 #include "compiler/schedule/pad_products.h"
 #include "core/ops/functions.h"
 

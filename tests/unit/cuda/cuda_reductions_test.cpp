@@ -2,8 +2,8 @@
 // parameters.
 #include <gtest/gtest.h>
 
-#include "compiler/codegen/cuda/nvrtc.h"
-#include "compiler/codegen/cuda/reductions_source.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
+#include "compiler/codegen/cuda/sums/reductions_source.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler::cuda {

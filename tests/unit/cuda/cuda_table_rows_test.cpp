@@ -7,8 +7,8 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/codegen/cuda/nvrtc.h"
-#include "compiler/codegen/cuda/table_rows.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
+#include "compiler/codegen/cuda/sums/table_rows.h"
 #include "compiler/codegen/sums/cpu_reductions.h"
 #include "core/types/dtype.h"
 #include "tests/unit/cuda/cuda_on_host.h"

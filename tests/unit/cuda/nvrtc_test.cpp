@@ -1,5 +1,5 @@
 // CUDA kernels compiled to machine code, and their cache. Needs NVRTC, no GPU.
-#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/source/nvrtc.h"
 
 #include <gtest/gtest.h>
 
