@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/step_plan.h"
+#include "compiler/program/build/step_plan.h"
 #include "core/nn/state.h"
 
 namespace lockstep::compiler {

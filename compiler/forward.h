@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/program/id_bounds.h"
+#include "compiler/program/build/id_bounds.h"
 #include "compiler/runtime/executable.h"
 #include "compiler/trace/trace.h"
 #include "core/nn/state.h"

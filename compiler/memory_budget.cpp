@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "compiler/codegen/target.h"
-#include "compiler/program/build.h"
+#include "compiler/program/build/build.h"
 #include "compiler/remat/choices.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "compiler/program/replica.h"
+#include "compiler/program/words/replica.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"

@@ -6,8 +6,8 @@
 #include "compiler/codegen/target.h"
 #include "compiler/distribute_kernels.h"
 #include "compiler/pipeline.h"
-#include "compiler/program/block.h"
-#include "compiler/program/places.h"
+#include "compiler/program/blocks/block.h"
+#include "compiler/program/blocks/places.h"
 #include "compiler/runtime/executable.h"
 #include "core/base/error.h"
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "compiler/program/step_plan.h"
+#include "compiler/program/build/step_plan.h"
 #include "compiler/runtime/step.h"
 #include "core/nn/state.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/codegen/target.h"
-#include "compiler/program/block.h"
+#include "compiler/program/blocks/block.h"
 #include "compiler/runtime/collectives.h"
 #include "compiler/runtime/step_recorder.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "compiler/program/build.h"
+#include "compiler/program/build/build.h"
 
 namespace lockstep::compiler {
 

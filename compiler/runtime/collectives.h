@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/program.h"
+#include "compiler/program/words/program.h"
 #include "core/mesh/array.h"
 
 namespace lockstep::compiler {

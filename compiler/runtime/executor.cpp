@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "compiler/program/print.h"
+#include "compiler/program/show/print.h"
 #include "compiler/runtime/update.h"
 #include "core/base/error.h"
 

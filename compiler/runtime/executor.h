@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/sum_forms.h"
+#include "compiler/program/build/sum_forms.h"
 #include "compiler/runtime/block_runner.h"
 #include "compiler/runtime/step_recorder.h"
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "compiler/program/build.h"
+#include "compiler/program/build/build.h"
 #include "compiler/runtime/step_inputs.h"
 #include "core/base/error.h"
 

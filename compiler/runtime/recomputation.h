@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/program/step_blocks.h"
+#include "compiler/program/build/step_blocks.h"
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/step_io.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/replica.h"
+#include "compiler/program/words/replica.h"
 #include "core/mesh/group.h"
 
 namespace lockstep::compiler {

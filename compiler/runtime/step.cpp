@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "compiler/codegen/target.h"
-#include "compiler/program/build.h"
-#include "compiler/program/folds.h"
-#include "compiler/program/lent_memory.h"
-#include "compiler/program/verify.h"
+#include "compiler/program/build/build.h"
+#include "compiler/program/build/lent_memory.h"
+#include "compiler/program/check/verify.h"
+#include "compiler/program/show/folds.h"
 #include "compiler/runtime/certificate.h"
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/recomputation.h"

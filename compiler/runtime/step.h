@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/program.h"
-#include "compiler/program/step_plan.h"
+#include "compiler/program/build/step_plan.h"
+#include "compiler/program/words/program.h"
 #include "compiler/runtime/block_runner.h"
 #include "compiler/runtime/step_io.h"
 #include "core/mesh/array.h"

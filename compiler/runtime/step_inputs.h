@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/step_plan.h"
+#include "compiler/program/build/step_plan.h"
 #include "compiler/reduce/lanes.h"
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/step_io.h"
@@ -15,7 +15,7 @@
 namespace lockstep::compiler {
 
 // UserError for an id of a micro-batch that is out of the bounds of the step's functions
-// (program/id_bounds.h). Its fields are at `places`, and its first sample is `first`.
+// (program/build/id_bounds.h). Its fields are at `places`, and its first sample is `first`.
 void check_batch(const StepPlan& plan, const std::vector<void*>& places, int64_t first);
 
 class StepInputs {
@@ -24,7 +24,7 @@ class StepInputs {
   StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
              const StepProgram& program, const Executor& memory);
   // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has done so.
-  // UserError for an id of the batch out of the bounds of the step's functions (program/id_bounds.h).
+  // UserError for an id of the batch out of the bounds of the step's functions (program/build/id_bounds.h).
   // InternalError for a scalar that the program reads and `scalars` lacks.
   void send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
   // Enqueues the copy of only the scalars and the vote. StepInput::replica_word also has a word about the

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "compiler/program/print.h"
+#include "compiler/program/show/print.h"
 #include "core/base/error.h"
 #include "core/mesh/timed_work.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/program/program.h"
+#include "compiler/program/words/program.h"
 #include "compiler/runtime/collectives.h"
 #include "core/base/steady_seconds.h"
 #include "core/device/device.h"

@@ -10,7 +10,7 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/pass.h"
-#include "compiler/program/kept_gradients.h"
+#include "compiler/program/build/kept_gradients.h"
 #include "core/device/stream.h"
 
 namespace lockstep::compiler {

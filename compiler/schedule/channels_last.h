@@ -10,7 +10,7 @@ namespace lockstep::compiler {
 // Rewrites a graph of primitives and library calls so that the convolutions that `wants` selects read and
 // write channels-last tensors. So do pointwise ops, reductions, pads, slices and concats between them: their
 // values are permuted, but keep their meaning. A convolution keeps its op and its shapes [N, C, s...]. It
-// sees its tensors through permutes with alias=true, which need no call (program/places.h gives them
+// sees its tensors through permutes with alias=true, which need no call (program/blocks/places.h gives them
 // strides). A kernel permutes values back for all other readers.
 //
 // Returns the graph unchanged if such kernels would move more than half the bytes that the convolutions read

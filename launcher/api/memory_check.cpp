@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/program/lent_memory.h"
+#include "compiler/program/build/lent_memory.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "launcher/api/option_words.h"

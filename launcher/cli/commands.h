@@ -45,7 +45,8 @@ struct PlanArguments {
                          // config
   bool json = false;     // one object (launcher/plan/report.h) instead of lines
   bool program = false;  // the instructions of `rank`'s step instead of lines
-  bool listing = false;  // the same with all numbers, as text that parses back (compiler/program/listing.h)
+  bool listing =
+      false;  // the same with all numbers, as text that parses back (compiler/program/show/listing.h)
   int64_t rank = 0;
   bool whole = false;    // --long: tables after the first screen
   bool budgets = false;  // compares bytes and time for values of compile.memory_budget

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "compiler/program/folds.h"
+#include "compiler/program/show/folds.h"
 #include "core/base/error.h"
 #include "core/mesh/group.h"
 #include "distributed/watch/flight_record.h"

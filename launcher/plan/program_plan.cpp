@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "compiler/program/listing.h"
-#include "compiler/program/print.h"
-#include "compiler/program/verify.h"
+#include "compiler/program/check/verify.h"
+#include "compiler/program/show/listing.h"
+#include "compiler/program/show/print.h"
 #include "core/base/error.h"
 #include "launcher/machine/host_rates.h"
 #include "launcher/machine/hosts.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/program/folds.h"
+#include "compiler/program/show/folds.h"
 #include "launcher/machine/roofline.h"
 #include "launcher/plan/links.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/program/lent_memory.h"
+#include "compiler/program/build/lent_memory.h"
 #include "compiler/reduce/block_tree.h"
 #include "core/base/error.h"
 #include "launcher/trainer/options.h"

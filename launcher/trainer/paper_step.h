@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/program/build.h"
-#include "compiler/program/folds.h"
+#include "compiler/program/build/build.h"
+#include "compiler/program/show/folds.h"
 #include "launcher/config/config.h"
 #include "launcher/memory/needs.h"
 

@@ -12,8 +12,8 @@
 
 #include "compiler/codegen/sums/halves.h"
 #include "compiler/codegen/target.h"
-#include "compiler/program/make_bucket_sum.h"
-#include "compiler/program/verify.h"
+#include "compiler/program/check/verify.h"
+#include "compiler/program/sums/make_bucket_sum.h"
 #include "compiler/runtime/executor.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"

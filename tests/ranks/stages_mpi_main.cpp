@@ -1,7 +1,7 @@
 // Stages that hand their values on over MPI: one rank, run by MPI's launcher.
 #include <cstdio>
 
-#include "compiler/program/verify.h"
+#include "compiler/program/check/verify.h"
 #include "distributed/open_world.h"
 #include "tests/ranks/stages_case.h"
 

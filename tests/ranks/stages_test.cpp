@@ -1,5 +1,5 @@
 // Programs in which ranks hand values to one another: checked, and run on threads.
-#include "compiler/program/verify.h"
+#include "compiler/program/check/verify.h"
 #include "tests/ranks/expect_error.h"
 #include "tests/ranks/stages_case.h"
 

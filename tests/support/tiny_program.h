@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/program/listing.h"
-#include "compiler/program/verify.h"
+#include "compiler/program/check/verify.h"
+#include "compiler/program/show/listing.h"
 #include "tests/support/tiny_run.h"
 
 namespace lockstep::tests {

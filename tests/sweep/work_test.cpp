@@ -5,7 +5,7 @@
 #include "compiler/laws/backends.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/pipeline.h"
-#include "compiler/program/block.h"
+#include "compiler/program/blocks/block.h"
 #include "core/ops/apply.h"
 #include "tests/sweep/cases.h"
 

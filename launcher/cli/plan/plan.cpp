@@ -4,8 +4,8 @@
 #include <ostream>
 
 #include "compiler/memory_budget.h"
-#include "compiler/program/listing.h"
-#include "compiler/program/print.h"
+#include "compiler/program/show/listing.h"
+#include "compiler/program/show/print.h"
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/plan/planned_run.h"

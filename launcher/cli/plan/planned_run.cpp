@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <future>
 
-#include "compiler/program/verify.h"
+#include "compiler/program/check/verify.h"
 #include "core/base/error.h"
 #include "launcher/data/files.h"
 #include "launcher/machine/host_rates.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "compiler/program/build.h"
-#include "compiler/program/folds.h"
-#include "compiler/program/print.h"
+#include "compiler/program/build/build.h"
+#include "compiler/program/show/folds.h"
+#include "compiler/program/show/print.h"
 #include "core/nn/assign.h"
 #include "core/optim/adafactor.h"
 #include "core/optim/muon.h"

@@ -1,13 +1,13 @@
 // Steps of one state that run in turns: an evaluation, and a step of another shape, lie in the memory of a
 // training step, and neither changes a bit of what the other computes.
-#include "compiler/program/lent_memory.h"
+#include "compiler/program/build/lent_memory.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "compiler/compile.h"
-#include "compiler/program/folds.h"
+#include "compiler/program/show/folds.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/models/gpt.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "compiler/memory_budget.h"
-#include "compiler/program/folds.h"
-#include "compiler/program/print.h"
+#include "compiler/program/show/folds.h"
+#include "compiler/program/show/print.h"
 #include "core/base/error.h"
 #include "tests/support/tiny_program.h"
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <map>
 
-#include "compiler/program/folds.h"
-#include "compiler/program/offload.h"
-#include "compiler/program/print.h"
+#include "compiler/program/build/offload.h"
+#include "compiler/program/show/folds.h"
+#include "compiler/program/show/print.h"
 #include "core/base/error.h"
 #include "core/optim/adafactor.h"
 #include "core/optim/adamw.h"

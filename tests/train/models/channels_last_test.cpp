@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/program/places.h"
+#include "compiler/program/blocks/places.h"
 #include "compiler/register_pass.h"
 #include "core/ops/op.h"
 #include "tests/support/model_run.h"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/program/print.h"
+#include "compiler/program/show/print.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
 #include "core/ops/functions.h"

@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "compiler/program/listing.h"
-#include "compiler/program/print.h"
-#include "compiler/program/verify.h"
+#include "compiler/program/check/verify.h"
+#include "compiler/program/show/listing.h"
+#include "compiler/program/show/print.h"
 #include "core/base/error.h"
 #include "launcher/trainer/dry_run.h"
 

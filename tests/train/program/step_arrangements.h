@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/build.h"
+#include "compiler/program/build/build.h"
 #include "tests/support/tiny_run.h"
 
 namespace lockstep::tests {

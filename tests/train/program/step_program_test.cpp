@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/program/build.h"
-#include "compiler/program/folds.h"
-#include "compiler/program/listing.h"
-#include "compiler/program/print.h"
-#include "compiler/program/sum_forms.h"
-#include "compiler/program/verify.h"
+#include "compiler/program/build/build.h"
+#include "compiler/program/build/sum_forms.h"
+#include "compiler/program/check/verify.h"
+#include "compiler/program/show/folds.h"
+#include "compiler/program/show/listing.h"
+#include "compiler/program/show/print.h"
 #include "core/base/error.h"
 #include "tests/support/tiny_run.h"
 #include "tests/train/program/step_arrangements.h"

@@ -2,8 +2,8 @@
 // every collective with its bytes; and the bits of a step that nobody traces.
 #include <gtest/gtest.h>
 
-#include "compiler/program/folds.h"
-#include "compiler/program/print.h"
+#include "compiler/program/show/folds.h"
+#include "compiler/program/show/print.h"
 #include "core/base/text.h"
 #include "tests/support/tiny_run.h"
 

@@ -9,7 +9,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/compile.h"
-#include "compiler/program/print.h"
+#include "compiler/program/show/print.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"
 #include "core/optim/adafactor.h"

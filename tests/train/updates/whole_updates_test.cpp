@@ -3,9 +3,9 @@
 // travels.
 #include <gtest/gtest.h>
 
-#include "compiler/program/build.h"
-#include "compiler/program/folds.h"
-#include "compiler/program/verify.h"
+#include "compiler/program/build/build.h"
+#include "compiler/program/check/verify.h"
+#include "compiler/program/show/folds.h"
 #include "core/base/error.h"
 #include "core/optim/adafactor.h"
 #include "core/optim/muon.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/target.h"
-#include "compiler/program/places.h"
+#include "compiler/program/blocks/places.h"
 #include "tests/unit/compiler/fuse_case.h"
 
 namespace lockstep {

@@ -2,8 +2,8 @@
 // beside the measured ones.
 #include <gtest/gtest.h>
 
-#include "compiler/program/make_bucket_sum.h"
-#include "compiler/program/writer.h"
+#include "compiler/program/sums/make_bucket_sum.h"
+#include "compiler/program/words/writer.h"
 #include "core/base/error.h"
 #include "launcher/plan/foretold.h"
 #include "launcher/plan/report.h"
