@@ -6,9 +6,9 @@
 #include <random>
 
 #include "compiler/codegen/cuda/loops/kernels.h"
+#include "compiler/fuse/fuse.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/simplify.h"
-#include "compiler/schedule/fuse.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/ops/functions.h"

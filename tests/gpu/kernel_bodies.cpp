@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "compiler/autodiff/autodiff.h"
+#include "compiler/fuse/fuse.h"
 #include "compiler/lower/join.h"
 #include "compiler/lower/simplify.h"
-#include "compiler/schedule/fuse.h"
 #include "compiler/trace/trace.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"

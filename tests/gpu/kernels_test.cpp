@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "compiler/codegen/cache/kernel_cache.h"
-#include "compiler/schedule/fuse.h"
+#include "compiler/fuse/fuse.h"
 #include "core/device/cuda/cuda_device.h"
 #include "tests/gpu/kernel_bodies.h"
 #include "tests/unit/compiler/fuse_case.h"

@@ -1,7 +1,7 @@
 // Assigns places, first to the parts of concats, then to views.
 #include "compiler/program/blocks/places.h"
 
-#include "compiler/schedule/strides.h"
+#include "compiler/fuse/strides.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
 

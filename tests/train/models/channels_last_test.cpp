@@ -1,6 +1,6 @@
 // Convolutions whose tensors lie channels last: models of convolutions learn the same, the permutes between
 // them are gone, and a convolution sees its tensors where they lie.
-#include "compiler/schedule/channels_last.h"
+#include "compiler/lower/channels_last.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Products with padded rows: the same values, operands padded once, and a model that learns the same bits on
 // any mesh.
-#include "compiler/schedule/pad_products.h"
+#include "compiler/lower/pad_products.h"
 
 #include <gtest/gtest.h>
 

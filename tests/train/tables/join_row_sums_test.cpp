@@ -1,5 +1,5 @@
 // Gradients of many tables as one: the same rows, and a model that learns the same bits on any mesh.
-#include "compiler/schedule/join_row_sums.h"
+#include "compiler/lower/join_row_sums.h"
 
 #include <gtest/gtest.h>
 

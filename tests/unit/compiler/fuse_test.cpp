@@ -1,6 +1,6 @@
 // Fusion: groups as the golden texts say, and the same bits with and without it, on any number of threads and
 // any instruction set.
-#include "compiler/schedule/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <algorithm>
 

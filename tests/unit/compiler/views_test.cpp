@@ -1,5 +1,5 @@
 // mark_views: what is no copy lies where library calls take it, at a multiple of 16 bytes.
-#include "compiler/schedule/views.h"
+#include "compiler/fuse/views.h"
 
 #include <gtest/gtest.h>
 

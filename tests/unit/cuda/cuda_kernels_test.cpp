@@ -7,7 +7,7 @@
 #include "compiler/codegen/cuda/loops/form.h"
 #include "compiler/codegen/cuda/loops/kernels.h"
 #include "compiler/codegen/cuda/source/nvrtc.h"
-#include "compiler/schedule/join_row_sums.h"
+#include "compiler/lower/join_row_sums.h"
 #include "core/base/error.h"
 #include "core/ops/functions.h"
 #include "core/ops/register.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/library/library.h"
-#include "compiler/schedule/pad_products.h"
+#include "compiler/lower/pad_products.h"
 #include "core/ops/functions.h"
 
 namespace lockstep::compiler::cuda {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/codegen/kernel.h"
-#include "compiler/schedule/fuse_options.h"
+#include "compiler/fuse/options.h"
 #include "core/ir/graph.h"
 
 namespace lockstep::compiler {

@@ -1,5 +1,5 @@
 // Finds gradients of tables that can be joined, and writes them as one.
-#include "compiler/schedule/join_row_sums.h"
+#include "compiler/lower/join_row_sums.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // Chooses which dims of a product are padded, by cost and gain, and writes the pads and slices.
-#include "compiler/schedule/pad_products.h"
+#include "compiler/lower/pad_products.h"
 
 #include <algorithm>
 #include <map>

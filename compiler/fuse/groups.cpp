@@ -1,5 +1,5 @@
 // Groups: units, candidate pairs, legality, joining.
-#include "compiler/schedule/fuse_groups.h"
+#include "compiler/fuse/groups.h"
 
 #include <algorithm>
 

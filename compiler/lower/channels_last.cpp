@@ -1,5 +1,5 @@
 // One walk: each value is first made in one order of dims, and in the other order when it is needed.
-#include "compiler/schedule/channels_last.h"
+#include "compiler/lower/channels_last.h"
 
 #include <algorithm>
 #include <numeric>

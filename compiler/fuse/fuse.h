@@ -1,7 +1,7 @@
 // Fusion: combines primitives into `fused` nodes, one generated kernel each.
 #pragma once
 
-#include "compiler/schedule/fuse_options.h"
+#include "compiler/fuse/options.h"
 #include "core/ir/graph.h"
 
 namespace lockstep::compiler {

@@ -1,11 +1,11 @@
 // Fusion: writes groups as fused nodes, in a valid order close to the graph's own.
-#include "compiler/schedule/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <algorithm>
 #include <functional>
 #include <queue>
 
-#include "compiler/schedule/fuse_groups.h"
+#include "compiler/fuse/groups.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/ir/walk.h"

@@ -1,12 +1,12 @@
 // Marks slices and concats that stay views, and the stride arithmetic of reshapes.
-#include "compiler/schedule/views.h"
+#include "compiler/fuse/views.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 
 #include "compiler/codegen/target.h"
-#include "compiler/schedule/strides.h"
+#include "compiler/fuse/strides.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 

@@ -1,7 +1,7 @@
 // Roles of nodes in fusion: which values are computed inside their readers, and which get a buffer.
 #include <algorithm>
 
-#include "compiler/schedule/fuse_groups.h"
+#include "compiler/fuse/groups.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
