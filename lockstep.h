@@ -1,11 +1,11 @@
 // The one header that a user's program includes.
 #pragma once
 
-#include "compiler/compile.h"
-#include "compiler/forward.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/forward.h"
+#include "compiler/compile/steps_by_shape.h"
 #include "compiler/laws/check_op.h"
 #include "compiler/register_pass.h"
-#include "compiler/steps_by_shape.h"
 #include "core/base/philox.h"
 #include "core/models/families.h"
 #include "core/models/gpt.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "compiler/codegen/target.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/philox.h"

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/optim/sparse_adam.h"

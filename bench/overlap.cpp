@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/models/gpt.h"

@@ -14,8 +14,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "compiler/compile.h"
-#include "compiler/memory_budget.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/models/gpt.h"

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/first_nonfinite.h"
+#include "compiler/compile/first_nonfinite.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/mesh/fingerprint.h"

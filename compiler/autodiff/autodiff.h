@@ -2,7 +2,7 @@
 // and backward then form one graph.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {

@@ -1,5 +1,4 @@
 // The CPU as a target: generated C++ and oneDNN, run on the calling thread.
-#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -116,12 +115,6 @@ namespace {
 const Target* g_default = nullptr;
 }
 void set_default_target(const Target& target) { g_default = &target; }
-
-namespace {
-std::atomic<int> g_threads{1};
-}  // namespace
-int default_threads() { return g_threads; }
-void set_default_threads(int threads) { g_threads = threads; }
 
 const Target& target_of(const CompileOptions& options) {
   return options.target ? *options.target : g_default ? *g_default : cpu_target();

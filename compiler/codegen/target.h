@@ -12,7 +12,7 @@
 
 #include "compiler/codegen/kernel.h"
 #include "compiler/codegen/library/library.h"
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "core/device/device.h"
 
 namespace lockstep::compiler {

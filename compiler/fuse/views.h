@@ -1,7 +1,7 @@
 // Views: slices and concats without a copy, because a library call reads or writes them in place.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

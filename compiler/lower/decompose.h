@@ -2,7 +2,7 @@
 // its own kernel.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Turns gradients of tables into only the rows that a step uses, if these are few.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Join: turns a sum of zero-padded pieces that tile a tensor into a concat (the gradient of a split).
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

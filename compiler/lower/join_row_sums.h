@@ -1,7 +1,7 @@
 // Joins the gradients of many embedding tables, so that their ids are sorted once instead of once per table.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Numbers random draws by the place of their rows in the step, for tensors with several rows per sample.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Outlines the arithmetic that replaces state into update nodes.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/codegen/target.h"
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Delayed scales of float8: records the maxima of each step in the histories from which scales follow.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Takes rows of a table before rounding, if the step rounded the whole table to take a few.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

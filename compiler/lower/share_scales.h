@@ -1,7 +1,7 @@
 // Delayed scales of float8: one scale for a tensor that many layers read.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Simplify: merges equal nodes, applies laws of algebra that change no bit, and removes unused nodes.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

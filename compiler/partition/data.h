@@ -2,7 +2,7 @@
 // becomes explicit communication.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Derives the layout of every value from the layouts of a graph's inputs, or says why the program is wrong.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -1,7 +1,7 @@
 // Rematerialise: the backward pass recomputes values that the forward pass does not save.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

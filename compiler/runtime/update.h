@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/codegen/target.h"
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "compiler/program/build/kept_gradients.h"
 #include "core/device/stream.h"
 

@@ -2,7 +2,7 @@
 // order, started early and waited for late.
 #pragma once
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 
 namespace lockstep::compiler {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "compiler/schedule/arena.h"
 
 namespace lockstep::compiler {

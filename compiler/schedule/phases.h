@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "compiler/schedule/phase.h"
 
 namespace lockstep::compiler {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/initial_weights.h"
-#include "compiler/micro_batch.h"
+#include "compiler/compile/micro_batch.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"

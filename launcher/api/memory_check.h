@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "compiler/plan_observer.h"
+#include "compiler/compile/plan_observer.h"
 #include "launcher/supervise/worker/contract.h"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/micro_batch.h"
+#include "compiler/compile/micro_batch.h"
 #include "core/base/error.h"
 #include "core/mesh/together.h"
 

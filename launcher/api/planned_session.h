@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "compiler/plan_observer.h"
+#include "compiler/compile/plan_observer.h"
 #include "core/mesh/array.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/plan/request.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "launcher/data/dataset.h"
 
 namespace lockstep {

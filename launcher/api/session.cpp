@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "compiler/pass.h"
-#include "compiler/plan_observer.h"
+#include "compiler/compile/plan_observer.h"
+#include "compiler/pass/pass.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/json.h"

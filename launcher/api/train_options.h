@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/models/family.h"
 
 namespace lockstep {
@@ -49,7 +49,7 @@ struct TrainOptions {
   int64_t global_batch = 16;  // samples per step, over all ranks
   // Samples that a rank computes at a time. 0: chosen from the batch and the step, never from the ranks. It
   // is the whole batch if the step mixes samples (as batch norm does) or uses their number, else a part of it
-  // that ranks can share (compiler/micro_batch.h).
+  // that ranks can share (compiler/compile/micro_batch.h).
   int64_t micro_batch = 0;
   int64_t lanes = 0;  // of the reduction; 0: default_lanes
   // How the step is compiled (compiler::CompileOptions): bytes of activations before recomputation starts,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/step_tape.h"
+#include "compiler/compile/step_tape.h"
 #include "core/base/json.h"
 #include "launcher/loop/workload.h"
 

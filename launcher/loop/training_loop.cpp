@@ -9,9 +9,9 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/place.h"
-#include "compiler/counted_scalars.h"
-#include "compiler/first_nonfinite.h"
-#include "compiler/memory_budget.h"
+#include "compiler/compile/counted_scalars.h"
+#include "compiler/compile/first_nonfinite.h"
+#include "compiler/compile/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/remove_known.h"

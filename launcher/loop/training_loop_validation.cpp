@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "compiler/first_nonfinite.h"
+#include "compiler/compile/first_nonfinite.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "distributed/watch/flight_record.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/memory_budget.h"
+#include "compiler/compile/memory_budget.h"
 #include "core/base/log.h"
 #include "launcher/loop/saves/elsewhere.h"
 #include "launcher/loop/training_loop.h"

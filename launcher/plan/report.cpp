@@ -11,8 +11,8 @@
 #include <set>
 #include <tuple>
 
-#include "compiler/memory_budget.h"
-#include "compiler/model_dims.h"
+#include "compiler/compile/memory_budget.h"
+#include "compiler/compile/model_dims.h"
 #include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"

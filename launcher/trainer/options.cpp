@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "compiler/codegen/cache/kernel_cache.h"
-#include "compiler/memory_budget.h"
+#include "compiler/compile/memory_budget.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/ops/op_library.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/codegen/target.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "launcher/config/config.h"
 #include "launcher/data/dataset.h"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/models/family.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/plateau.h"

@@ -1,5 +1,5 @@
 // What is told of ids and labels outside of what they read: of the data, computed by a step, and constant.
-#include "compiler/forward.h"
+#include "compiler/compile/forward.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
 #include "core/optim/adamw.h"

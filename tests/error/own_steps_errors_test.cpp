@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "compiler/forward.h"
+#include "compiler/compile/forward.h"
 #include "core/nn/assign.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/forward.h"
+#include "compiler/compile/forward.h"
 #include "core/nn/layers.h"
 #include "launcher/trainer/model.h"
 #include "launcher/trainer/options.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/nn/lora.h"
 #include "core/tasks/task.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/runtime/step_recorder.h"
 #include "core/models/family.h"
 #include "core/optim/optimizer.h"

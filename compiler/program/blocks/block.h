@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "compiler/schedule/gathers.h"
 
 namespace lockstep::compiler {

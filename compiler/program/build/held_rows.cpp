@@ -1,7 +1,7 @@
 // Computes a rank's rows from its coordinates.
 #include "compiler/program/build/held_rows.h"
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "core/mesh/layout.h"
 
 namespace lockstep::compiler {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pass.h"
+#include "compiler/pass/pass.h"
 #include "compiler/program/build/id_bounds.h"
 #include "compiler/reduce/lanes.h"
 #include "compiler/schedule/gathers.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/step_tape.h"
+#include "compiler/compile/step_tape.h"
 
 namespace lockstep::launcher::cli {
 

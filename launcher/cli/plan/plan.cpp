@@ -3,7 +3,7 @@
 #include <memory>
 #include <ostream>
 
-#include "compiler/memory_budget.h"
+#include "compiler/compile/memory_budget.h"
 #include "compiler/program/show/listing.h"
 #include "compiler/program/show/print.h"
 #include "core/base/error.h"

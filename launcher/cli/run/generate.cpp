@@ -9,7 +9,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/format/damage.h"
-#include "compiler/forward.h"
+#include "compiler/compile/forward.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "launcher/cli/commands.h"

@@ -9,8 +9,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/codegen/plugin.h"
-#include "compiler/compile.h"
-#include "compiler/plan_observer.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/plan_observer.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"

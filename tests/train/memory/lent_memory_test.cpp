@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/program/show/folds.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"

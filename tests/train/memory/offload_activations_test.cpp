@@ -2,7 +2,7 @@
 // budget to the byte; what waits, what is recomputed instead, and the words of refusals.
 #include <gtest/gtest.h>
 
-#include "compiler/memory_budget.h"
+#include "compiler/compile/memory_budget.h"
 #include "compiler/program/show/folds.h"
 #include "compiler/program/show/print.h"
 #include "core/base/error.h"

@@ -2,7 +2,7 @@
 // and the words of a refusal.
 #include <gtest/gtest.h>
 
-#include "compiler/memory_budget.h"
+#include "compiler/compile/memory_budget.h"
 #include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
 #include "core/optim/adamw.h"

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/philox.h"
 #include "core/nn/attention.h"
 #include "core/ops/op.h"

@@ -2,7 +2,7 @@
 // and sharded, on 1 and 2 threads, in f32 and bf16.
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/philox.h"
 #include "core/base/text.h"
 #include "core/nn/convolution.h"

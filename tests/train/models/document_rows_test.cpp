@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "compiler/forward.h"
+#include "compiler/compile/forward.h"
 #include "core/models/family.h"
 #include "core/nn/document_rows.h"
 

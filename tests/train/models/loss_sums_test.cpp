@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/compile.h"
-#include "compiler/first_nonfinite.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/first_nonfinite.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/metric.h"

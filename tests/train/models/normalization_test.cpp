@@ -8,7 +8,7 @@
 #include <cmath>
 #include <functional>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/assign.h"

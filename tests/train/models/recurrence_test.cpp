@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/runtime/executable.h"
 #include "core/nn/recurrent.h"
 #include "core/optim/adamw.h"

@@ -1,13 +1,13 @@
 // A step function for batches of several shapes: each shape has the bits of a step that is compiled for it
 // alone, on any ranks, with one state; and the refusals of StepsByShape, on their words.
-#include "compiler/steps_by_shape.h"
+#include "compiler/compile/steps_by_shape.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "compiler/plan_observer.h"
+#include "compiler/compile/plan_observer.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/models/gpt.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/autodiff/autodiff.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"

@@ -4,7 +4,7 @@
 #include <set>
 #include <thread>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/register_pass.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"

@@ -2,8 +2,8 @@
 // user's words.
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
-#include "compiler/forward.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/forward.h"
 #include "core/base/error.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"

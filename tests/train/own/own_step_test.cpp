@@ -2,7 +2,7 @@
 // data. Native against eager and reference.
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/assign.h"

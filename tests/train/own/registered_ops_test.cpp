@@ -5,8 +5,8 @@
 #include <cmath>
 #include <thread>
 
-#include "compiler/compile.h"
-#include "compiler/fingerprint.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/fingerprint.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"

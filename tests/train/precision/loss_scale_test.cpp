@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/philox.h"
 #include "core/nn/assign.h"
 #include "core/nn/layers.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/assign.h"

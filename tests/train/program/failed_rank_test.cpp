@@ -5,7 +5,7 @@
 #include <new>
 
 #include "compiler/codegen/target.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"

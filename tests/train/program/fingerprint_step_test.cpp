@@ -7,8 +7,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/codegen/target.h"
-#include "compiler/compile.h"
-#include "compiler/fingerprint.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/fingerprint.h"
 #include "core/base/error.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"

@@ -2,7 +2,7 @@
 // names a source line.
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/partition/placements.h"
 #include "compiler/pipeline.h"
 #include "core/base/error.h"

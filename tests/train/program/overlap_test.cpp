@@ -1,7 +1,7 @@
 // Overlap, proved by the schedule and not by a clock: gradients travel while the rest of the backward runs.
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
 #include "core/ir/print.h"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "compiler/compile.h"
-#include "compiler/forward.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/forward.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"
 #include "core/optim/adamw.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"
 #include "core/optim/rowwise_adagrad.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/target.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/partition/placements.h"
 #include "core/base/error.h"
 #include "core/base/log.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/json.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/program/show/print.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"

@@ -2,7 +2,7 @@
 // bits on every mesh, native as eager, and what cannot be assigned is refused.
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/assign.h"

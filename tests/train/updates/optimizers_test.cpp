@@ -4,7 +4,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/optim/adafactor.h"

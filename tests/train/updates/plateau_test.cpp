@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/optim/adafactor.h"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
-#include "compiler/compile.h"
-#include "compiler/steps_by_shape.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/steps_by_shape.h"
 #include "core/base/log.h"
 #include "core/nn/layers.h"
 #include "core/optim/adamw.h"

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "checkpoint/checkpoint.h"
-#include "compiler/compile.h"
-#include "compiler/steps_by_shape.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/steps_by_shape.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/nn/layers.h"

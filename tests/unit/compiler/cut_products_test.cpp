@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/partition/piece_count.h"
 #include "compiler/pipeline.h"
 #include "compiler/reference/evaluate.h"

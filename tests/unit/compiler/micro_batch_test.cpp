@@ -1,11 +1,11 @@
 // The micro-batch that follows from a batch and a step, and what is told of one that mixes samples.
-#include "compiler/micro_batch.h"
+#include "compiler/compile/micro_batch.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/nn/layers.h"

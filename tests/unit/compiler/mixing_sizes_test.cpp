@@ -1,7 +1,7 @@
 // Which steps read how many samples a micro-batch has, or count for it what is the step's.
 #include <gtest/gtest.h>
 
-#include "compiler/micro_batch.h"
+#include "compiler/compile/micro_batch.h"
 #include "compiler/trace/mixing.h"
 #include "core/nn/metric.h"
 #include "core/ops/functions.h"

@@ -1,7 +1,7 @@
 // Which steps mix the samples of their micro-batches.
 #include <gtest/gtest.h>
 
-#include "compiler/micro_batch.h"
+#include "compiler/compile/micro_batch.h"
 #include "compiler/trace/mixing.h"
 #include "core/base/error.h"
 #include "core/models/families.h"

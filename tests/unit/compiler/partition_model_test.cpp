@@ -2,7 +2,7 @@
 // checked.
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 #include "compiler/partition/model.h"
 #include "compiler/pipeline.h"
 #include "core/base/error.h"

@@ -1,5 +1,5 @@
 // Describes a step for the comparison of ranks.
-#include "compiler/fingerprint.h"
+#include "compiler/compile/fingerprint.h"
 
 #include <algorithm>
 #include <variant>

@@ -1,5 +1,5 @@
 // Chooses micro-batches by how a step mixes its samples.
-#include "compiler/micro_batch.h"
+#include "compiler/compile/micro_batch.h"
 
 #include <algorithm>
 #include <mutex>

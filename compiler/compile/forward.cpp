@@ -1,11 +1,11 @@
 // A compiled function without a loss.
-#include "compiler/forward.h"
+#include "compiler/compile/forward.h"
 
 #include <algorithm>
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/codegen/target.h"
-#include "compiler/constant_ids.h"
+#include "compiler/compile/constant_ids.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/round_rows.h"
 #include "compiler/lower/simplify.h"

@@ -1,5 +1,5 @@
 // Counts and names the parameters that tp leaves whole.
-#include "compiler/model_dims.h"
+#include "compiler/compile/model_dims.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,5 @@
 // Selects moments by their readers.
-#include "compiler/moments_on_host.h"
+#include "compiler/compile/moments_on_host.h"
 
 #include <algorithm>
 #include <vector>

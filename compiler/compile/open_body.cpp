@@ -1,10 +1,10 @@
 // Builds the unfused body, with every value as an output.
-#include "compiler/open_body.h"
+#include "compiler/compile/open_body.h"
 
 #include <algorithm>
 
 #include "compiler/codegen/target.h"
-#include "compiler/distribute_kernels.h"
+#include "compiler/compile/distribute_kernels.h"
 #include "compiler/pipeline.h"
 #include "compiler/program/blocks/block.h"
 #include "compiler/program/blocks/places.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/compile.h"
-#include "compiler/counted_scalars.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/counted_scalars.h"
 
 namespace lockstep::compiler {
 
@@ -16,7 +16,7 @@ inline constexpr size_t kMostShapes = 8;  // default number of shapes
 class StepsByShape {
  public:
   // Compiles the step of the first shape, as compile() does. If shape.micro is 0 (and so is the first dim of
-  // the fields), each shape uses its default_micro_batch (compiler/micro_batch.h). `most`: the most shapes
+  // the fields), each shape uses its default_micro_batch (compiler/compile/micro_batch.h). `most`: the most shapes
   // that may be requested, at least 1. The state must outlive it.
   StepsByShape(State& state, std::vector<BatchField> batch, const BatchShape& shape, StepFunction function,
                CompileOptions options, size_t most = kMostShapes, Here at = Here::current());

@@ -1,7 +1,7 @@
 // Runs an open body, and hashes its values.
-#include "compiler/step_tape.h"
+#include "compiler/compile/step_tape.h"
 
-#include "compiler/open_body.h"
+#include "compiler/compile/open_body.h"
 #include "core/base/hash.h"
 #include "core/ir/print.h"
 #include "core/ops/op.h"

@@ -1,5 +1,5 @@
 // Checks constant ids: the reference evaluates them in a separate graph.
-#include "compiler/constant_ids.h"
+#include "compiler/compile/constant_ids.h"
 
 #include <algorithm>
 

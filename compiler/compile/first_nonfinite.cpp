@@ -1,10 +1,10 @@
 // The search: runs the body unfused; every value is an output that is checked as soon as it is ready.
-#include "compiler/first_nonfinite.h"
+#include "compiler/compile/first_nonfinite.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/open_body.h"
+#include "compiler/compile/open_body.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/mesh/nonfinite.h"

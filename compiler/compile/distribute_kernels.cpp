@@ -1,5 +1,5 @@
 // Compiles kernels on rank 0 and broadcasts the machine code.
-#include "compiler/distribute_kernels.h"
+#include "compiler/compile/distribute_kernels.h"
 
 #include <chrono>
 

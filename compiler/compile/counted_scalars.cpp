@@ -1,5 +1,5 @@
 // Counts updates of the tensors that depend on a scalar in the traced step.
-#include "compiler/counted_scalars.h"
+#include "compiler/compile/counted_scalars.h"
 
 #include <algorithm>
 #include <set>

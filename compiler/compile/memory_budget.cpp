@@ -1,5 +1,5 @@
 // Searches the levels of recomputation for the cheapest one whose arena fits.
-#include "compiler/memory_budget.h"
+#include "compiler/compile/memory_budget.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,19 +1,19 @@
 // compile(): pipeline, phases, kernels, broadcast.
-#include "compiler/compile.h"
+#include "compiler/compile/compile.h"
 
 #include <algorithm>
 
 #include "compiler/codegen/target.h"
-#include "compiler/constant_ids.h"
-#include "compiler/counted_scalars.h"
-#include "compiler/distribute_kernels.h"
-#include "compiler/fingerprint.h"
-#include "compiler/memory_budget.h"
-#include "compiler/micro_batch.h"
-#include "compiler/model_dims.h"
-#include "compiler/moments_on_host.h"
+#include "compiler/compile/constant_ids.h"
+#include "compiler/compile/counted_scalars.h"
+#include "compiler/compile/distribute_kernels.h"
+#include "compiler/compile/fingerprint.h"
+#include "compiler/compile/memory_budget.h"
+#include "compiler/compile/micro_batch.h"
+#include "compiler/compile/model_dims.h"
+#include "compiler/compile/moments_on_host.h"
+#include "compiler/compile/plan_observer.h"
 #include "compiler/pipeline.h"
-#include "compiler/plan_observer.h"
 #include "compiler/runtime/executable.h"
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/update.h"
@@ -27,13 +27,6 @@
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
-
-Backend parse_backend(const std::string& word) {
-  if (word == "native") return Backend::native;
-  if (word == "eager") return Backend::eager;
-  if (word == "reference") return Backend::reference;
-  throw UserError(str("compile.backend \"", word, "\" is none of native, eager, reference"));
-}
 
 namespace {
 // The plan of a typed program: its phases, lowered for the backend.

@@ -1,10 +1,10 @@
 // Steps of one function by the shape of their batch.
-#include "compiler/steps_by_shape.h"
+#include "compiler/compile/steps_by_shape.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "compiler/micro_batch.h"
+#include "compiler/compile/micro_batch.h"
 #include "compiler/partition/piece_count.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
