@@ -12,8 +12,8 @@
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
-#include "core/base/checkpoint_names.h"
-#include "core/base/remove_known.h"
+#include "core/files/checkpoint_names.h"
+#include "core/files/remove_known.h"
 
 namespace lockstep::checkpoint {
 

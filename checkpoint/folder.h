@@ -29,7 +29,7 @@ std::string step_name(int64_t step);                      // "step-20"
 std::optional<int64_t> step_of(const std::string& name);  // of "step-20"; nullopt for other names
 
 // Whether an entry of a step folder is the checkpoint's: its manifest lists it, or it has a name that a save
-// gives (core/base/checkpoint_names.h). Where folders are renamed, a manifest that is there lists every file
+// gives (core/files/checkpoint_names.h). Where folders are renamed, a manifest that is there lists every file
 // of ranks. Asked before anything of the folder is removed.
 std::function<bool(const FolderEntry&)> own_files(Storage& storage, const std::string& step_dir);
 // The first entry that is not; "" where there is none. Nobody knows what it is for, so that no tool removes

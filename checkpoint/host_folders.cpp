@@ -11,8 +11,8 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/place.h"
 #include "checkpoint/plan/load_plan.h"
-#include "core/base/checkpoint_names.h"
 #include "core/base/log.h"
+#include "core/files/checkpoint_names.h"
 
 namespace lockstep::checkpoint {
 

@@ -13,8 +13,8 @@
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/plan/fit.h"
 #include "core/base/log.h"
-#include "core/base/remove_known.h"
 #include "core/base/steady_seconds.h"
+#include "core/files/remove_known.h"
 #include "core/mesh/nonfinite.h"
 
 namespace lockstep::checkpoint {

@@ -9,10 +9,10 @@
 
 #include "checkpoint/folder.h"
 #include "checkpoint/format/damage.h"
-#include "core/base/checkpoint_names.h"
 #include "core/base/log.h"
-#include "core/base/private_file.h"
-#include "core/base/remove_known.h"
+#include "core/files/checkpoint_names.h"
+#include "core/files/private_file.h"
+#include "core/files/remove_known.h"
 
 namespace lockstep::checkpoint {
 

@@ -17,10 +17,10 @@
 #include <mutex>
 #include <utility>
 
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/remove_known.h"
-#include "core/base/shared_file.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/remove_known.h"
+#include "core/files/shared_file.h"
 
 namespace lockstep::checkpoint {
 

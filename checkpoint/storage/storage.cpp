@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "core/base/remove_known.h"
+#include "core/files/remove_known.h"
 
 namespace lockstep::checkpoint {
 

@@ -16,7 +16,7 @@
 #include "checkpoint/plan/blocks.h"
 #include "checkpoint/plan/save_plan.h"
 #include "core/base/hash.h"
-#include "core/base/unfinished.h"
+#include "core/files/unfinished.h"
 
 namespace lockstep::checkpoint {
 

@@ -26,7 +26,7 @@ struct Plugin {
 
 // Opens `path`, once per process, and returns its plugin. The path must contain a slash. The file and every
 // folder on the path must belong to root or this user and not be writable for others
-// (core/base/trusted_path.h). The file that was checked is the file that is mapped.
+// (core/files/trusted_path.h). The file that was checked is the file that is mapped.
 // UserError: an unsafe path, a file that cannot be opened, no entry point `lockstep_backend`, or a build
 // against another version of these headers or by another compiler (both are named).
 const Plugin& load_plugin(const std::string& path);

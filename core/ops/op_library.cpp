@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "core/base/trusted_library.h"
+#include "core/files/trusted_library.h"
 
 namespace lockstep {
 

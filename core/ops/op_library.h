@@ -16,7 +16,7 @@ struct OpLibrary {
 };
 
 // Opens the library at `path`, once per process, and lets it register its ops (passes, models, tasks). The
-// path must be trusted, as for a device plugin (core/base/trusted_path.h): it has a slash, and the file and
+// path must be trusted, as for a device plugin (core/files/trusted_path.h): it has a slash, and the file and
 // every folder on the way belong to root or this user and are not writable for others. Every rank loads the
 // same libraries: the ops' definitions are compared before a step is compiled. The library's calls must reach
 // this program's op table: link the library as a module, and the program with exported symbols (CMake:

@@ -12,8 +12,8 @@
 #include <mutex>
 #include <tuple>
 
-#include "core/base/plain_file.h"
 #include "core/base/text.h"
+#include "core/files/plain_file.h"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "core/base/private_file.h"
 #include "core/base/text.h"
+#include "core/files/private_file.h"
 
 namespace lockstep::distributed {
 

@@ -7,7 +7,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/mesh/together.h"
 #include "launcher/supervise/folders/run.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/ops/op_library.h"
 #include "core/reading/given_text.h"
 #include "core/reading/json_text.h"

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/near_word.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/one_line.h"
 
 namespace fs = std::filesystem;

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "core/base/hash.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/trusted_path.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/trusted_path.h"
 #include "core/reading/json_text.h"
 #include "launcher/data/cache_lock.h"
 #include "launcher/data/scan.h"

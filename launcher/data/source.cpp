@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/lfs_pointer.h"
 #include "core/reading/one_line.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep::launcher::data {
 

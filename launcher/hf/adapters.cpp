@@ -8,8 +8,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
-#include "core/base/private_file.h"
-#include "core/base/unfinished.h"
+#include "core/files/private_file.h"
+#include "core/files/unfinished.h"
 
 namespace lockstep::launcher::hf {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/json_text.h"
 
 namespace lockstep::launcher::hf {

@@ -5,8 +5,8 @@
 
 #include "checkpoint/storage/storage.h"
 #include "core/base/error.h"
-#include "core/base/linked_file.h"
-#include "core/base/plain_file.h"
+#include "core/files/linked_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/json_text.h"
 #include "launcher/supervise/folders/run.h"
 

@@ -9,7 +9,7 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/io/read_safetensors.h"
 #include "core/base/error.h"
-#include "core/base/linked_file.h"
+#include "core/files/linked_file.h"
 #include "core/mesh/nonfinite.h"
 
 namespace lockstep::launcher::hf {

@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/json_text.h"
 #include "core/reading/whole_number.h"
 #include "launcher/supervise/folders/run.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/shared_file.h"
+#include "core/files/plain_file.h"
+#include "core/files/shared_file.h"
 #include "core/reading/json_text.h"
 #include "launcher/plan/predict.h"
 #include "launcher/plan/step_picture.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "launcher/report/metrics.h"
 
 namespace lockstep::launcher {

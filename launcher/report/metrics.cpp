@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/base/private_file.h"
+#include "core/files/private_file.h"
 #include "core/reading/json_text.h"
 
 namespace lockstep::launcher {

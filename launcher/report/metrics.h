@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 
 namespace lockstep::launcher {
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/private_file.h"
 #include "core/base/steady_seconds.h"
+#include "core/files/private_file.h"
 #include "launcher/supervise/folders/memory.h"
 #include "launcher/supervise/hosts/agent.h"
 #include "launcher/supervise/hosts/attempt.h"

@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/base/private_file.h"
+#include "core/files/private_file.h"
 #include "distributed/local/local_world.h"
 #include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"

@@ -3,9 +3,9 @@
 #include "launcher/worker/replay_processes.h"
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/temporary_folder.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/temporary_folder.h"
 #include "core/reading/json_text.h"
 #include "launcher/supervise/folders/run.h"
 #include "launcher/supervise/run/stop_request.h"

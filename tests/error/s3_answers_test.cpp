@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "checkpoint/storage/s3/s3_storage.h"
-#include "core/base/descriptor.h"
 #include "core/base/error.h"
+#include "core/files/descriptor.h"
 #include "tests/support/slowness.h"
 
 namespace lockstep::checkpoint::s3 {

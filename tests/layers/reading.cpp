@@ -39,7 +39,7 @@ const std::vector<Unbounded>& unbounded() {
       {"property_tree", {"property_tree"}, "calls itself once per element: use a reader of events"},
       {"ifstream",
        {"std::ifstream", "std::fstream"},
-       "waits for a FIFO: use read_plain (core/base/plain_file.h) or read_given (core/reading)"},
+       "waits for a FIFO: use read_plain (core/files/plain_file.h) or read_given (core/reading)"},
   };
   return out;
 }

@@ -18,9 +18,9 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/trusted_path.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/trusted_path.h"
 
 namespace lockstep::compiler::cpu {
 

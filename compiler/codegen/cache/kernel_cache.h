@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep::compiler::cpu {
 
@@ -18,7 +18,7 @@ std::string seal(const std::string& code, const std::string& isa);
 std::optional<std::string> open_sealed(const std::string& sealed, std::string* isa = nullptr);
 
 // Cached code runs with the rights of this process's user. So the folder and its parents belong to root or
-// this user and nobody else may write to them (core/base/trusted_path.h). Files are created 0600 and opened
+// this user and nobody else may write to them (core/files/trusted_path.h). Files are created 0600 and opened
 // once. Each carries a MAC (BLAKE2b) of its name and bytes under the folder's key: 32 random bytes in the
 // file `key`, 0600, created with the folder. The bytes that were checked are the bytes that are used.
 class KernelCache {

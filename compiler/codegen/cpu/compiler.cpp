@@ -19,10 +19,10 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/temporary_folder.h"
-#include "core/base/unfinished.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/temporary_folder.h"
+#include "core/files/unfinished.h"
 
 extern char** environ;
 

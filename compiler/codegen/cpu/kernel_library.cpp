@@ -18,7 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 
 namespace lockstep::compiler {
 

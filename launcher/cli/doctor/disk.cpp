@@ -11,9 +11,9 @@
 
 #include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/codegen/cpu/compiler.h"
-#include "core/base/descriptor.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
+#include "core/files/descriptor.h"
 #include "launcher/cli/doctor/doctor.h"
 
 namespace lockstep::launcher::cli {

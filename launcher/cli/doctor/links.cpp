@@ -12,9 +12,9 @@
 
 #include "compiler/codegen/cpu/compiler.h"
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/temporary_folder.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/temporary_folder.h"
 #include "core/mesh/group.h"
 #include "core/reading/json_text.h"
 #include "distributed/open_world.h"

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/near_word.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/one_line.h"
 #include "core/reading/sentence.h"
 #include "core/reading/whole_number.h"

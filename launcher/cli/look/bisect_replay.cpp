@@ -6,7 +6,7 @@
 
 #include "checkpoint/tools/compare.h"
 #include "core/base/error.h"
-#include "core/base/temporary_folder.h"
+#include "core/files/temporary_folder.h"
 #include "launcher/cli/ckpt/paths.h"
 #include "launcher/cli/look/bisect.h"
 #include "launcher/cli/look/tape_difference.h"

@@ -8,8 +8,8 @@
 #include <ostream>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/shared_file.h"
+#include "core/files/plain_file.h"
+#include "core/files/shared_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/look/run_events.h"
 #include "launcher/cli/look/run_record.h"

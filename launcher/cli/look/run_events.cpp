@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/json_text.h"
 #include "core/reading/sentence.h"
 #include "core/reading/whole_number.h"

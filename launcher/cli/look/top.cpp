@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/json_text.h"
 #include "distributed/watch/late.h"
 #include "launcher/cli/ckpt/paths.h"

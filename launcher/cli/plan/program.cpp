@@ -11,8 +11,8 @@
 #include <ostream>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/temporary_folder.h"
+#include "core/files/plain_file.h"
+#include "core/files/temporary_folder.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/program/target.h"
 #include "launcher/cli/program/words.h"

@@ -11,8 +11,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/plan/planned_run.h"
 #include "launcher/cli/program/target.h"

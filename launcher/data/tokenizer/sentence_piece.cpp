@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/json_text.h"
 #include "launcher/data/tokenizer/precompiled.h"
 #include "launcher/data/tokenizer/tokenizer_kind.h"

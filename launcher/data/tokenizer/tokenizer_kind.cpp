@@ -4,7 +4,7 @@
 #include <utf8proc.h>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "core/reading/lfs_pointer.h"
 
 namespace lockstep::launcher::data {

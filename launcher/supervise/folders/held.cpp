@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/remove_known.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/remove_known.h"
 #include "launcher/supervise/launch/console.h"
 
 namespace lockstep::launcher {

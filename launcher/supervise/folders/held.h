@@ -42,7 +42,7 @@ class HeldFolder {
   int fd_ = -1;
 };
 
-// "cannot write PATH: ", why (an errno of core/base/private_file.h), and the way out where it is known.
+// "cannot write PATH: ", why (an errno of core/files/private_file.h), and the way out where it is known.
 std::string not_written_text(const std::string& path, int reason);
 // The run whose logs a folder has, by its lock; "" without a lock.
 std::string run_of_held(const std::string& folder);

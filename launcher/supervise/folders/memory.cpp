@@ -14,11 +14,11 @@
 #include <ctime>
 #include <filesystem>
 
-#include "core/base/checkpoint_names.h"
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/remove_known.h"
+#include "core/files/checkpoint_names.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/remove_known.h"
 #include "core/reading/whole_number.h"
 #include "launcher/supervise/folders/held.h"
 

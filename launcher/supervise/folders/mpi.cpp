@@ -14,7 +14,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/remove_known.h"
+#include "core/files/remove_known.h"
 #include "launcher/supervise/launch/console.h"
 #include "launcher/supervise/launch/rank_limits.h"
 

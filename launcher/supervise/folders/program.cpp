@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
 
 namespace lockstep::launcher {
 

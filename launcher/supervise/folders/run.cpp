@@ -11,8 +11,8 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/private_file.h"
-#include "core/base/remove_known.h"
+#include "core/files/private_file.h"
+#include "core/files/remove_known.h"
 #include "core/reading/whole_number.h"
 #include "launcher/supervise/launch/console.h"
 

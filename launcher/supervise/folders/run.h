@@ -68,7 +68,7 @@ std::string next_attempt(const std::string& run_dir);
 // Removes an attempt's files, and the folder if it is then empty. True when it is gone.
 bool remove_attempt(const std::string& folder);
 
-// Replaces a file atomically: writes a draft next to it (0600, core/base/private_file.h), flushes, renames.
+// Replaces a file atomically: writes a draft next to it (0600, core/files/private_file.h), flushes, renames.
 // UserError naming the file when that fails.
 void write_whole(const std::string& path, const std::string& text);
 

@@ -12,9 +12,9 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
 #include "core/base/steady_seconds.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
 #include "launcher/supervise/folders/run.h"
 #include "launcher/supervise/hosts/mpirun_words.h"
 #include "launcher/supervise/run/leftovers.h"

@@ -15,11 +15,11 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/base/descriptor.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/steady_seconds.h"
+#include "core/files/descriptor.h"
 #include "core/mesh/deadline.h"
 #include "launcher/supervise/launch/command.h"
 

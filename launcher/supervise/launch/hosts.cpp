@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 
 namespace lockstep::launcher {
 

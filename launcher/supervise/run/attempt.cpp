@@ -14,9 +14,9 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
 #include "core/base/steady_seconds.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
 #include "core/reading/whole_number.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/run/leftovers.h"

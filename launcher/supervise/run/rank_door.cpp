@@ -23,7 +23,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 #include "core/reading/whole_number.h"
 
 namespace lockstep::launcher {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 #include "launcher/supervise/worker/contract.h"
 
 namespace lockstep::launcher {

@@ -10,8 +10,8 @@
 
 #include "core/base/env.h"
 #include "core/base/error.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
 #include "core/reading/json_text.h"
 
 namespace lockstep::launcher {

@@ -11,7 +11,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
-#include "core/base/private_file.h"
+#include "core/files/private_file.h"
 
 namespace lockstep::launcher {
 

@@ -1,7 +1,7 @@
 // SignalsApart: sets signal masks and starts the thread that receives signals.
 #include "launcher/supervise/worker/signals_apart.h"
 
-#include "core/base/unfinished.h"
+#include "core/files/unfinished.h"
 
 namespace lockstep::launcher {
 

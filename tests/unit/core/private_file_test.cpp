@@ -7,12 +7,12 @@
 #include <future>
 #include <map>
 
-#include "core/base/linked_file.h"
-#include "core/base/plain_file.h"
-#include "core/base/private_file.h"
-#include "core/base/shared_file.h"
-#include "core/base/temporary_folder.h"
-#include "core/base/trusted_path.h"
+#include "core/files/linked_file.h"
+#include "core/files/plain_file.h"
+#include "core/files/private_file.h"
+#include "core/files/shared_file.h"
+#include "core/files/temporary_folder.h"
+#include "core/files/trusted_path.h"
 #include "tests/support/own_process.h"
 #include "tests/support/scratch_folder.h"
 

@@ -12,7 +12,7 @@
 
 #include <cerrno>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep::launcher {
 namespace {

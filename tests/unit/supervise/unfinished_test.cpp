@@ -1,5 +1,5 @@
 // What a command is making when it fails or is ended.
-#include "core/base/unfinished.h"
+#include "core/files/unfinished.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

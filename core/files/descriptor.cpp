@@ -1,5 +1,5 @@
 // System calls on descriptors, repeated until all bytes are done.
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 #include <fcntl.h>
 

@@ -1,10 +1,10 @@
 // Matches names of exact forms.
-#include "core/base/checkpoint_names.h"
+#include "core/files/checkpoint_names.h"
 
 #include <algorithm>
 
-#include "core/base/private_file.h"
-#include "core/base/remove_known.h"
+#include "core/files/private_file.h"
+#include "core/files/remove_known.h"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // Creates temporary folders and removes those of ended processes.
-#include "core/base/temporary_folder.h"
+#include "core/files/temporary_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/trusted_path.h"
+#include "core/files/trusted_path.h"
 
 namespace lockstep {
 

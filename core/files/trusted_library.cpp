@@ -1,5 +1,5 @@
 // Maps a library through the descriptor that was checked.
-#include "core/base/trusted_library.h"
+#include "core/files/trusted_library.h"
 
 #include <dlfcn.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/trusted_path.h"
+#include "core/files/trusted_path.h"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // One list of unfinished items for the process.
-#include "core/base/unfinished.h"
+#include "core/files/unfinished.h"
 
 #include <signal.h>
 

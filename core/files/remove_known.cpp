@@ -1,6 +1,6 @@
 // Opens each folder relative to its parent, so that a name that is replaced in the meantime cannot lead
 // elsewhere.
-#include "core/base/remove_known.h"
+#include "core/files/remove_known.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep {
 

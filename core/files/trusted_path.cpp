@@ -1,5 +1,5 @@
 // Walks a path through descriptors and checks owner and mode of each part.
-#include "core/base/trusted_path.h"
+#include "core/files/trusted_path.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -11,8 +11,8 @@
 #include <deque>
 #include <filesystem>
 
-#include "core/base/private_file.h"
 #include "core/base/text.h"
+#include "core/files/private_file.h"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // Opens plain files without blocking, then checks the file type.
-#include "core/base/plain_file.h"
+#include "core/files/plain_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/private_file.h"
-#include "core/base/shared_file.h"
 #include "core/base/text.h"
-#include "core/base/unfinished.h"
+#include "core/files/private_file.h"
+#include "core/files/shared_file.h"
+#include "core/files/unfinished.h"
 
 namespace lockstep {
 

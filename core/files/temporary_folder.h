@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/base/descriptor.h"
-#include "core/base/unfinished.h"
+#include "core/files/descriptor.h"
+#include "core/files/unfinished.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep {
 

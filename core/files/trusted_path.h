@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep {
 

@@ -1,9 +1,9 @@
 // Creates files and folders with exact modes.
-#include "core/base/private_file.h"
+#include "core/files/private_file.h"
 
 #include <sys/stat.h>
 
-#include "core/base/shared_file.h"
+#include "core/files/shared_file.h"
 
 namespace lockstep {
 

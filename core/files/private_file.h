@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep {
 

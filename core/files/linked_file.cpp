@@ -1,5 +1,5 @@
 // Resolves links and compares the result with the folder.
-#include "core/base/linked_file.h"
+#include "core/files/linked_file.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "core/base/descriptor.h"
+#include "core/files/descriptor.h"
 
 namespace lockstep {
 
-struct PlainFile;  // core/base/plain_file.h
+struct PlainFile;  // core/files/plain_file.h
 
 // Creates a file for writing, mode 0666 less the umask; it replaces a file or a link. Refuses anything else
 // of this name: the first function by errno, the second in words.
