@@ -12,8 +12,8 @@
 #include "compiler/lower/decompose.h"
 #include "compiler/pipeline.h"
 #include "compiler/runtime/executable.h"
+#include "core/functions/spatial/pooling.h"
 #include "core/ops/op.h"
-#include "core/ops/pooling.h"
 
 namespace {
 using namespace lockstep;

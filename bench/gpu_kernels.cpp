@@ -11,7 +11,7 @@
 #include "compiler/lower/simplify.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler::cuda {

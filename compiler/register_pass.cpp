@@ -6,7 +6,7 @@
 
 #include "compiler/pipeline.h"
 #include "core/base/error.h"
-#include "core/ops/definition.h"
+#include "core/table/definition.h"
 
 namespace lockstep::compiler {
 

@@ -13,7 +13,7 @@ import headers
 
 FUNCTIONS = {
     "a": [
-        "core/ops/functions/" + name
+        "core/functions/" + name
         for name in (
             "activations.h",
             "attention.h",
@@ -25,14 +25,14 @@ FUNCTIONS = {
         )
     ],
     "b": [
-        "core/ops/functions/" + name for name in ("losses.h", "norms.h", "operators.h", "order.h", "patterns.h")
+        "core/functions/" + name for name in ("losses.h", "norms.h", "operators.h", "order.h", "patterns.h")
     ],
-    "c": ["core/ops/functions/" + name for name in ("pointwise.h", "random.h", "reduce.h", "gradients.h")],
+    "c": ["core/functions/" + name for name in ("pointwise.h", "random.h", "reduce.h", "gradients.h")],
     "d": [
-        "core/ops/functions/shape.h",
-        "core/ops/convolution.h",
-        "core/ops/pooling.h",
-        "core/ops/linalg.h",
+        "core/functions/shape.h",
+        "core/functions/spatial/convolution.h",
+        "core/functions/spatial/pooling.h",
+        "core/functions/matrices/linalg.h",
         "core/nn/assign.h",
         "core/nn/metric.h",
         "core/nn/init.h",

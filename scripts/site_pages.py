@@ -16,7 +16,8 @@ root, out, trainrun = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.
 sys.path.insert(0, str(root / "python"))
 import headers  # noqa: E402
 
-TITLES = [("core/ops", "Functions"), ("core/nn", "Layers and state"), ("core/optim", "Optimizers"),
+TITLES = [("core/functions", "Functions"), ("core/ops", "Functions"), ("core/table", "Functions"),
+          ("core/nn", "Layers and state"), ("core/optim", "Optimizers"),
           ("core/models", "Models"), ("core/tasks", "Tasks"),
           ("compiler", "Compiling"), ("launcher", "Programs"), ("", "More")]
 OWN = {"README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
@@ -83,7 +84,7 @@ def api():
                           "same names (`import",
              "lockstep as ls`): what a struct of options holds are keyword arguments there."]
     public = [inner for path in included("lockstep.h")
-              for inner in (included(path) if path.endswith(("ops/functions.h", "optim/all.h")) else [path])]
+              for inner in (included(path) if path.endswith(("functions/functions.h", "optim/all.h")) else [path])]
     seen, title = set(), None
     for path in sorted(public, key=lambda p: [p.startswith(f) for f, _ in TITLES].index(True)):
         new = next(words for folder, words in TITLES if path.startswith(folder))

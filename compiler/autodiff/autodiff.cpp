@@ -6,8 +6,8 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/functions/functions.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions.h"
 
 namespace lockstep::compiler {
 

@@ -6,7 +6,7 @@
 #include "compiler/codegen/sums/cpu_reductions.h"
 #include "compiler/codegen/sums/row_updates.h"
 #include "compiler/codegen/target.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler {
 

@@ -8,7 +8,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/ir/print.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler {
 

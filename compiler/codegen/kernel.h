@@ -66,7 +66,7 @@ bool can_alias(const Graph& body, int output, int input);
 Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype);
 // An update's body that keeps the old values unless |gate k| <= limit k for every k; a NaN is within no
 // limit. Output o replaces the input at place replaced[o] among the per-element inputs (replaced_inputs in
-// core/ops/updates.h). An output that replaces nothing is always written. The shared scalars gate0, limit0,
+// core/table/updates.h). An output that replaces nothing is always written. The shared scalars gate0, limit0,
 // gate1, ... are appended: gates of these dtypes, limits f32. An update that is applied has the bits of
 // `body`.
 Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector<DType>& gates);

@@ -3,11 +3,11 @@
 
 #include "compiler/codegen/kernel.h"
 #include "core/base/error.h"
+#include "core/functions/delayed_float8.h"
+#include "core/functions/functions.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions.h"
-#include "core/ops/functions/delayed_float8.h"
 #include "core/ops/op.h"
-#include "core/ops/updates.h"
+#include "core/table/updates.h"
 
 namespace lockstep::compiler {
 

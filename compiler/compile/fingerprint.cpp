@@ -7,7 +7,7 @@
 #include "compiler/codegen/target.h"
 #include "core/base/text.h"
 #include "core/ir/print.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler {
 

@@ -4,7 +4,7 @@
 #include "compiler/laws/tolerance.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep::compiler::laws {
 

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/apply.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler {
 

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
-#include "core/ops/updates.h"
+#include "core/table/updates.h"
 
 namespace lockstep::compiler {
 

@@ -11,9 +11,9 @@
 
 #include "compiler/lower/delayed_products.h"
 #include "core/base/error.h"
+#include "core/functions/delayed_float8.h"
+#include "core/functions/functions.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions.h"
-#include "core/ops/functions/delayed_float8.h"
 
 namespace lockstep::compiler {
 

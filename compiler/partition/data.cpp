@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/functions/functions.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {

@@ -5,8 +5,8 @@
 
 #include "compiler/partition/shard_ways.h"
 #include "core/base/error.h"
+#include "core/functions/functions.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {

@@ -4,7 +4,7 @@
 
 #include "compiler/reference/array.h"
 #include "core/base/philox.h"
-#include "core/ops/attention.h"
+#include "core/table/attention.h"
 
 namespace lockstep::compiler::reference {
 

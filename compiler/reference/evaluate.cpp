@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "compiler/reference/array.h"
-#include "core/ops/register.h"
-#include "core/ops/updates.h"
+#include "core/table/register.h"
+#include "core/table/updates.h"
 
 namespace lockstep::compiler {
 

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/ir/print.h"
 #include "core/ops/op.h"
-#include "core/ops/updates.h"
+#include "core/table/updates.h"
 
 namespace lockstep::compiler {
 

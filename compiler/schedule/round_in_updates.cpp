@@ -7,10 +7,10 @@
 #include <set>
 
 #include "compiler/schedule/join_maxima.h"
+#include "core/functions/delayed_float8.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions/delayed_float8.h"
 #include "core/ops/op.h"
-#include "core/ops/updates.h"
+#include "core/table/updates.h"
 
 namespace lockstep::compiler {
 

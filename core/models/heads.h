@@ -2,7 +2,7 @@
 // takes them.
 #pragma once
 
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep::models {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/functions/spatial/convolution.h"
+#include "core/functions/spatial/pooling.h"
 #include "core/nn/layers.h"
-#include "core/ops/convolution.h"
-#include "core/ops/pooling.h"
 
 namespace lockstep {
 
@@ -63,7 +63,7 @@ using ConvTranspose1d = TransposedConvolutionOf<1>;
 using ConvTranspose2d = TransposedConvolutionOf<2>;
 using ConvTranspose3d = TransposedConvolutionOf<3>;
 
-// The functions of core/ops/pooling.h with their options, as members of a model.
+// The functions of core/functions/spatial/pooling.h with their options, as members of a model.
 struct MaxPool {
   std::vector<int64_t> size;
   PoolOptions how = {};

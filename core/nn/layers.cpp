@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/functions/delayed_float8.h"
 #include "core/nn/lora.h"
-#include "core/ops/functions/delayed_float8.h"
 
 namespace lockstep {
 

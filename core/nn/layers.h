@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/functions/functions.h"
 #include "core/nn/scope.h"
-#include "core/ops/functions.h"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #include "core/nn/loss_scale.h"
 
 #include "core/ir/walk.h"
-#include "core/ops/updates.h"
+#include "core/table/updates.h"
 
 namespace lockstep {
 

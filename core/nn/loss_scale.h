@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep {
 

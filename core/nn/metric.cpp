@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/functions/functions.h"
 #include "core/nn/scope.h"
 #include "core/ops/count_metric.h"
-#include "core/ops/functions.h"
 #include "core/reading/one_line.h"
 
 namespace lockstep {

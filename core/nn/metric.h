@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/ops/functions/losses.h"
+#include "core/functions/losses.h"
 #include "core/ops/tensor.h"
 
 namespace lockstep {

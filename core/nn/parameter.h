@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "core/functions/functions.h"
 #include "core/nn/float8.h"
 #include "core/nn/init.h"
-#include "core/ops/functions.h"
 
 namespace lockstep {
 

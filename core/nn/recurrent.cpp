@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/ops/functions/gradients.h"
+#include "core/functions/gradients.h"
 
 namespace lockstep {
 

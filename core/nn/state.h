@@ -48,7 +48,7 @@ class State {
   }
 
   // Makes the linear layers recorded so far multiply in float8, forward and backward, if both sizes are
-  // multiples of 16 (linear_float8 of core/ops/functions/float8.h). Everything else is in the compute dtype,
+  // multiples of 16 (linear_float8 of core/functions/float8.h). Everything else is in the compute dtype,
   // which must be set to bf16 before. options.recipe chooses one scale per tensor or per row, computed from
   // each micro-batch. Or it chooses delayed scales, per tensor from the last `options.history` steps, for
   // which each weight gets a history buffer. Bits do not depend on the number of data ranks. Throws UserError

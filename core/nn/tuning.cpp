@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/functions/delayed_float8.h"
 #include "core/nn/state.h"
-#include "core/ops/functions/delayed_float8.h"
 
 namespace lockstep {
 

@@ -97,7 +97,7 @@ struct ScalarCode {
   ScalarCode(const char* code, ScalarVerb what) : text(code), verb(what) {}
 };
 
-struct OwnCode;  // core/ops/register.h
+struct OwnCode;  // core/table/register.h
 
 struct Op {
   OpId id;

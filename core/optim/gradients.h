@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "core/functions/functions.h"
 #include "core/nn/parameter.h"
-#include "core/ops/functions.h"
 
 namespace lockstep {
 

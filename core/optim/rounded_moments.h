@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep {
 

@@ -7,9 +7,9 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 #include "core/ops/precision.h"
-#include "core/ops/updates.h"
 #include "core/optim/rounded_moments.h"
 #include "core/optim/unreached.h"
+#include "core/table/updates.h"
 
 namespace lockstep {
 

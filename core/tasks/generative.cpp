@@ -1,7 +1,7 @@
 // Generative tasks: autoencoding, adversarial.
+#include "core/functions/functions.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
-#include "core/ops/functions.h"
 #include "core/tasks/all.h"
 
 namespace lockstep::tasks {

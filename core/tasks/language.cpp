@@ -3,10 +3,10 @@
 #include <cmath>
 #include <optional>
 
+#include "core/functions/functions.h"
 #include "core/nn/document_rows.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
-#include "core/ops/functions.h"
 #include "core/tasks/all.h"
 
 namespace lockstep::tasks {

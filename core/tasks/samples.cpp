@@ -1,6 +1,6 @@
 // Tasks on samples: classification, segmentation, regression, binary.
+#include "core/functions/functions.h"
 #include "core/nn/metric.h"
-#include "core/ops/functions.h"
 #include "core/tasks/all.h"
 
 namespace lockstep::tasks {

@@ -4,8 +4,8 @@
 // A task is one file of this folder; one line in all.h registers it.
 #pragma once
 
+#include "core/functions/losses.h"
 #include "core/models/family.h"
-#include "core/ops/functions/losses.h"
 
 namespace lockstep::tasks {
 

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// f8_e4m3 and f8_e5m2 are storage formats of matrix product operands (core/ops/functions/float8.h). They have
+// f8_e4m3 and f8_e5m2 are storage formats of matrix product operands (core/functions/float8.h). They have
 // no arithmetic, so they are not among the floats.
 enum class DType : uint8_t { f32, f64, bf16, f16, i32, i64, u8, u16, u32, u64, boolean, f8_e4m3, f8_e5m2 };
 

@@ -6,9 +6,9 @@
 
 #include "core/base/error.h"
 #include "core/files/plain_file.h"
-#include "core/ops/op_library.h"
 #include "core/reading/given_text.h"
 #include "core/reading/json_text.h"
+#include "core/table/op_library.h"
 
 namespace lockstep::launcher {
 

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/ops/functions/losses.h"
+#include "core/functions/losses.h"
 #include "core/reading/one_line.h"
 #include "launcher/data/files.h"
 #include "launcher/data/npy.h"

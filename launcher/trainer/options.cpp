@@ -8,7 +8,7 @@
 #include "compiler/compile/memory_budget.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
-#include "core/ops/op_library.h"
+#include "core/table/op_library.h"
 
 namespace lockstep::launcher {
 

@@ -1,6 +1,6 @@
 // Runs the ranks of a config's replay as threads or processes.
 #include "core/base/error.h"
-#include "core/ops/op_library.h"
+#include "core/table/op_library.h"
 #include "distributed/open_world.h"
 #include "launcher/supervise/folders/run.h"
 #include "launcher/worker/ranks_in_place.h"

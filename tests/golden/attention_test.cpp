@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "compiler/autodiff/autodiff.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 #include "tests/golden/kept.h"
 #include "tests/sweep/backends.h"
 

@@ -8,9 +8,9 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/json.h"
-#include "core/ops/convolution.h"
-#include "core/ops/functions.h"
-#include "core/ops/pooling.h"
+#include "core/functions/functions.h"
+#include "core/functions/spatial/convolution.h"
+#include "core/functions/spatial/pooling.h"
 #include "tests/golden/kept.h"
 #include "tests/sweep/backends.h"
 

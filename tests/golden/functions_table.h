@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep::golden {
 
 using Tensors = std::vector<Tensor>;
 const std::map<std::string, std::function<Tensors(const Tensors&)>>& functions();
 std::map<std::string, std::function<Tensors(const Tensors&)>>
-matrices();                                                             // of them those of core/ops/linalg.h
+matrices();  // of them those of core/functions/matrices/linalg.h
 std::map<std::string, std::function<Tensors(const Tensors&)>> later();  // and those at the end of make.py
 
 }  // namespace lockstep::golden

@@ -1,7 +1,7 @@
 // The calls of functions/make.py with matrices.
 #include <limits>
 
-#include "core/ops/linalg.h"
+#include "core/functions/matrices/linalg.h"
 #include "tests/golden/functions_table.h"
 
 namespace lockstep::golden {

@@ -9,8 +9,8 @@
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/reference/evaluate.h"
-#include "core/ops/convolution.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
+#include "core/functions/spatial/convolution.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/backends.h"
 

@@ -7,8 +7,8 @@
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/reference/evaluate.h"
-#include "core/ops/functions.h"
-#include "core/ops/linalg.h"
+#include "core/functions/functions.h"
+#include "core/functions/matrices/linalg.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/backends.h"
 

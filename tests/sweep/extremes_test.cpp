@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "compiler/reference/evaluate.h"
+#include "core/functions/functions.h"
 #include "core/ir/parse.h"
 #include "core/ir/print.h"
-#include "core/ops/functions.h"
 #include "tests/sweep/backends.h"
 
 namespace lockstep::sweep {

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "compiler/reference/evaluate.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/ops/convolution.h"
-#include "core/ops/pooling.h"
+#include "core/functions/spatial/convolution.h"
+#include "core/functions/spatial/pooling.h"
 #include "tests/sweep/random_values.h"
 
 namespace lockstep::sweep {

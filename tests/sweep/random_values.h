@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "compiler/reference/host_tensor.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep::sweep {
 

@@ -16,7 +16,7 @@
 #include "compiler/codegen/cuda/sums/reductions_source.h"
 #include "compiler/codegen/cuda/sums/table_rows.h"
 #include "core/base/error.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler {
 

@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/library/library.h"
 #include "compiler/codegen/library/panels.h"
-#include "core/ops/attention.h"
+#include "core/table/attention.h"
 
 namespace lockstep::compiler {
 

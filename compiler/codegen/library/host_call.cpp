@@ -1,7 +1,7 @@
 // A registered op's host function as a library call.
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler {
 

@@ -6,7 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/base/error.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler {
 

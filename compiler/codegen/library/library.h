@@ -88,10 +88,10 @@ std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<O
 // max_pool_grad, dense.
 std::unique_ptr<LibraryCall> make_pooling(const Node& node, const std::vector<Operand>& in,
                                           const std::vector<Operand>& out);
-// quantize and scaled_mm (core/ops/float8.cpp), dense.
+// quantize and scaled_mm (core/table/float8.cpp), dense.
 std::unique_ptr<LibraryCall> make_float8(const Node& node, const std::vector<Operand>& in,
                                          const std::vector<Operand>& out);
-// The host function of a registered op (core/ops/register.h).
+// The host function of a registered op (core/table/register.h).
 std::unique_ptr<LibraryCall> make_own_call(const Node& node, const std::vector<Operand>& in,
                                            const std::vector<Operand>& out);
 

@@ -7,7 +7,7 @@
 #include "compiler/codegen/library/library.h"
 #include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
-#include "core/ops/window.h"
+#include "core/functions/spatial/window.h"
 
 namespace lockstep::compiler {
 

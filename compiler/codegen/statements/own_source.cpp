@@ -2,7 +2,7 @@
 #include "compiler/codegen/statements/own_source.h"
 
 #include "core/base/error.h"
-#include "core/ops/register.h"
+#include "core/table/register.h"
 
 namespace lockstep::compiler::codegen {
 

@@ -6,7 +6,7 @@
 #include "compiler/program/sums/make_bucket_sum.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
-#include "core/ops/updates.h"
+#include "core/table/updates.h"
 
 namespace lockstep::compiler {
 

@@ -106,7 +106,7 @@ void explain_op(const Op& op, std::ostream& out) {
   out << "  " << kind_text(op.kind) << "\n  " << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
       << (op.expand ? "expands into primitives" : "a primitive") << "\n";
   if (op.kind != OpKind::lanes && op.kind != OpKind::collective && op.kind != OpKind::structural && !op.own)
-    out << "  its function: in Python help(lockstep." << op.id << "), in C++ core/ops/functions\n";
+    out << "  its function: in Python help(lockstep." << op.id << "), in C++ core/functions\n";
 }
 
 // Prints the entries of the word tables; false if there are none.

@@ -131,7 +131,7 @@ constexpr HouseWord kWords[] = {
      "diagonal | "
      "diag | diag_embed",
      "A function of matrices, [..., n, n], of at most 64 rows; composed of ops, with its gradient. In Python "
-     "help(lockstep.solve), in C++ core/ops/linalg.h."},
+     "help(lockstep.solve), in C++ core/functions/matrices/linalg.h."},
     {"master | masters", "The fp32 weights of a bf16 run: only the rank that updates them needs them."},
 };
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/ops/functions/losses.h"
+#include "core/functions/losses.h"
 #include "launcher/data/documents/document_files.h"
 #include "launcher/data/documents/label_samples.h"
 #include "launcher/data/documents/packing.h"

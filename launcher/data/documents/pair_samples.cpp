@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/ops/functions/losses.h"
+#include "core/functions/losses.h"
 #include "launcher/data/documents/row_samples.h"
 
 namespace lockstep::launcher::data {

@@ -8,8 +8,8 @@
 
 #include "compiler/reference/evaluate.h"
 #include "compiler/register_pass.h"
+#include "core/functions/functions.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions.h"
 #include "core/ops/op.h"
 #include "tests/support/model_run.h"
 

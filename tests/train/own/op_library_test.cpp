@@ -9,7 +9,7 @@
 
 #include "compiler/laws/check_op.h"
 #include "core/base/error.h"
-#include "core/ops/op_library.h"
+#include "core/table/op_library.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/ops/functions.h"
-#include "core/ops/register.h"
+#include "core/functions/functions.h"
+#include "core/table/register.h"
 
 namespace lockstep::testing {
 

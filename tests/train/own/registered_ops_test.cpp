@@ -10,8 +10,8 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/layers.h"
-#include "core/ops/register.h"
 #include "core/optim/sgd.h"
+#include "core/table/register.h"
 #include "distributed/local/local_world.h"
 #include "tests/train/own/own_ops_case.h"
 

@@ -8,10 +8,10 @@
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/program/show/print.h"
+#include "core/functions/delayed_float8.h"
+#include "core/functions/functions.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
-#include "core/ops/functions.h"
-#include "core/ops/functions/delayed_float8.h"
 #include "core/optim/adamw.h"
 #include "core/optim/clip.h"
 #include "core/types/half.h"

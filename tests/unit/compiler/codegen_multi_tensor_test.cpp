@@ -1,6 +1,6 @@
 // Multi-tensor updates: one launch over tensors of many sizes equals the update row on each, with a weight
 // decay per tensor.
-#include "core/ops/updates.h"
+#include "core/table/updates.h"
 #include "tests/unit/compiler/kernel_case.h"
 
 namespace lockstep {

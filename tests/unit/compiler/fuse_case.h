@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 #include "core/ops/op.h"
 
 namespace lockstep {

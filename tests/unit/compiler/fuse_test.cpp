@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "compiler/lower/decompose.h"
+#include "core/functions/functions.h"
 #include "core/ir/parse.h"
-#include "core/ops/functions.h"
 #include "tests/unit/compiler/fuse_case.h"
 #include "tests/unit/compiler/kernel_case.h"
 

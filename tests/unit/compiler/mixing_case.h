@@ -6,7 +6,7 @@
 
 #include "compiler/trace/mixing.h"
 #include "compiler/trace/trace.h"
-#include "core/ops/functions/losses.h"
+#include "core/functions/losses.h"
 
 namespace lockstep {
 

@@ -3,8 +3,8 @@
 
 #include "compiler/compile/micro_batch.h"
 #include "compiler/trace/mixing.h"
+#include "core/functions/functions.h"
 #include "core/nn/metric.h"
-#include "core/ops/functions.h"
 #include "tests/unit/compiler/mixing_case.h"
 
 namespace lockstep {

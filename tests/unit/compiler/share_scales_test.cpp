@@ -7,9 +7,9 @@
 
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
+#include "core/functions/delayed_float8.h"
+#include "core/functions/functions.h"
 #include "core/ir/verify.h"
-#include "core/ops/functions.h"
-#include "core/ops/functions/delayed_float8.h"
 
 namespace lockstep::compiler {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/ops/attention.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
+#include "core/table/attention.h"
 
 namespace lockstep {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep {
 namespace {

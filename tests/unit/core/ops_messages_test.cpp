@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 #include "core/ops/op.h"
 
 namespace lockstep {

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "core/base/error.h"
-#include "core/ops/convolution.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
+#include "core/functions/spatial/convolution.h"
 #include "core/ops/op.h"
 #include "core/ops/precision.h"
 

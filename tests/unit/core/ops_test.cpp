@@ -5,10 +5,10 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/functions/functions.h"
 #include "core/ir/parse.h"
 #include "core/ir/print.h"
 #include "core/ir/walk.h"
-#include "core/ops/functions.h"
 #include "core/ops/rules.h"
 
 namespace lockstep {

@@ -9,8 +9,8 @@
 #include "compiler/codegen/cuda/source/nvrtc.h"
 #include "compiler/lower/join_row_sums.h"
 #include "core/base/error.h"
-#include "core/ops/functions.h"
-#include "core/ops/register.h"
+#include "core/functions/functions.h"
+#include "core/table/register.h"
 #include "tests/gpu/kernel_bodies.h"
 #include "tests/support/scratch_folder.h"
 

@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/cuda/library/library.h"
 #include "compiler/lower/pad_products.h"
-#include "core/ops/functions.h"
+#include "core/functions/functions.h"
 
 namespace lockstep::compiler::cuda {
 namespace {

@@ -12,7 +12,7 @@
 #include "compiler/codegen/library/library.h"
 #include "core/device/cuda/cuda_device.h"
 #include "core/ir/graph.h"
-#include "core/ops/attention.h"
+#include "core/table/attention.h"
 
 namespace lockstep::compiler::cuda {
 

@@ -14,7 +14,7 @@ namespace lockstep::compiler::cuda {
 
 using namespace lockstep::cuda;  // the device and its driver, from core
 
-// dot and linear (core/ops/contract.cpp): inputs of any strides, a dense output; large f32 products on Hopper
+// dot and linear (core/table/contract.cpp): inputs of any strides, a dense output; large f32 products on Hopper
 // use gemm_bf16x6.h. Every algorithm is chosen here, by shapes, strides and dtypes only; algorithm() names
 // it. Dense arguments are aligned to 16 bytes.
 std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node,
@@ -42,7 +42,7 @@ std::string row_sums_source(DType dtype);
 // bounds.
 std::string row_sort_source();
 
-// quantize, its halves and scaled_mm (core/ops/float8.cpp), dense: our own kernels, and cuBLASLt. UserError:
+// quantize, its halves and scaled_mm (core/table/float8.cpp), dense: our own kernels, and cuBLASLt. UserError:
 // a GPU below compute capability 8.9; scales of rows on a capability other than 9.0, or with a libcublas
 // before 12.9.
 std::unique_ptr<LibraryCall> make_float8(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
@@ -55,7 +55,7 @@ std::string quantize_source(DType from, DType to);
 // convolutions are matrix products.
 bool wants_channels_last(const Graph& graph, const Node& node, const Properties& device,
                          const TargetOptions& options);
-// convolution and its gradients (core/ops/convolution.cpp), dense:
+// convolution and its gradients (core/table/convolution.cpp), dense:
 //   - cuDNN's deterministic engines, which add in f32;
 //   - in plain f32: matrix products if windows share no pixel, six bf16 products on Hopper if that is faster,
 //     and gradients of inputs as convolutions;
@@ -65,7 +65,7 @@ std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& no
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
                                               const TargetOptions& options);
 
-// sdpa and sdpa_grad (core/ops/attention.cpp), strided with a dense last dim:
+// sdpa and sdpa_grad (core/table/attention.cpp), strided with a dense last dim:
 //   - bf16 and f16 on cuDNN; its backward pass is always deterministic, and cut into pieces, since its
 //     workspace would else grow with the square of the length;
 //   - long causal backward passes in bf16 on Hopper on our own tiles (attention/hopper.cpp);

@@ -1,5 +1,5 @@
 // A library of ops of another version.
-#include "core/ops/op_library.h"
+#include "core/table/op_library.h"
 
 extern "C" __attribute__((visibility("default"))) const lockstep::OpLibrary* lockstep_op_library() {
   static const lockstep::OpLibrary library{.abi = "lockstep ops 0, gcc 1"};
