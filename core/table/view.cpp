@@ -168,7 +168,8 @@ Grads slice_vjp(const VjpContext& c) {
     for (size_t d = 0; d < from.size(); ++d) {
       if (step[d] == 1) continue;
       Shape pair = dy.shape();
-      pair.insert(pair.begin() + static_cast<std::ptrdiff_t>(d) + 1, 1);
+      pair.push_back(1);
+      std::rotate(pair.begin() + static_cast<std::ptrdiff_t>(d) + 1, pair.end() - 1, pair.end());
       List before(pair.size(), 0), after(pair.size(), 0);
       after[d + 1] = step[d] - 1;
       Tensor spread = pad(reshape(dy, pair), before, after, 0);

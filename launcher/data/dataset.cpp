@@ -21,10 +21,8 @@
 
 namespace lockstep::launcher::data {
 
-namespace {
-
 // A row of tokens over parts of files.
-class Stream {
+class TokenRow {
  public:
   void add(int source, int64_t begin, int64_t count) {
     if (!count) return;
@@ -58,6 +56,8 @@ class Stream {
   int64_t tokens_ = 0;
 };
 
+namespace {
+
 // Position of `word` in `known`; UserError with the nearest word otherwise.
 size_t word_of(const std::string& key, const std::string& word, const std::vector<std::string>& known) {
   auto found = std::find(known.begin(), known.end(), word);
@@ -76,7 +76,7 @@ std::string count_text(int64_t count, const char* one, const char* many) {
 struct Dataset::Impl {
   DataOptions options;
   std::vector<Source> sources;
-  Stream train, validation;
+  TokenRow train, validation;
   int64_t taken_bytes = 0;
   std::string fingerprint, read_as;
   std::vector<DataFile> contents;
@@ -208,7 +208,7 @@ struct Dataset::Impl {
   }
 
   // Sequence s of a stream: context tokens and one more as the last target.
-  void sequence(const Stream& stream, int64_t s, std::vector<int32_t>& row, int32_t* ids,
+  void sequence(const TokenRow& stream, int64_t s, std::vector<int32_t>& row, int32_t* ids,
                 int32_t* targets) const {
     stream.read(sources, s * options.context, options.context + 1, options.vocab, row.data());
     std::copy(row.begin(), row.end() - 1, ids);

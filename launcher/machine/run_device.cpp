@@ -64,7 +64,7 @@ const Target& run_target(const std::string& word, int64_t local_rank, int64_t lo
   return cuda_target(static_cast<int>(ordinal));
 }
 
-std::string device_place(const std::string& word, const Device& device, int64_t local_rank) {
+std::string device_place([[maybe_unused]] const std::string& word, const Device& device, int64_t local_rank) {
   if (device.kind() == "cpu") return "";
 #ifdef LOCKSTEP_CUDA
   if (device.kind() == "cuda") {

@@ -43,7 +43,7 @@ struct SumTurns {
     Span send, receive;
     BucketSum* user = nullptr;
   };
-  std::vector<Set> sets;
+  std::vector<Set> sets = {};
   size_t seam = SIZE_MAX;       // from this bucket on the sets are swapped
   BucketSum* staged = nullptr;  // the bucket whose first stage is in progress
 
