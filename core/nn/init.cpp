@@ -179,23 +179,17 @@ std::optional<Init::Elements> rule(const Init& init, const Array& array, uint64_
       return {};
   }
 }
-}  // namespace
 
-namespace init {
-double leaky_relu_gain(double slope) { return std::sqrt(2 / (1 + slope * slope)); }
-Init xavier_normal(double gain) { return {.kind = Kind::normal, .std = gain, .fan = Fan::mean}; }
-Init xavier_uniform(double gain) { return {.kind = Kind::uniform, .std = gain, .fan = Fan::mean}; }
-Init kaiming_normal(double gain, Fan fan) { return {.kind = Kind::normal, .std = gain, .fan = fan}; }
-Init kaiming_uniform(double gain, Fan fan) { return {.kind = Kind::uniform, .std = gain, .fan = fan}; }
-}  // namespace init
-
-std::string misfit(const Init& init, const Shape& shape, DType dtype) {
+std::string misfit_of_dtype(const Init& init, DType dtype) {
   if (init.kind == Kind::constant && !init.number.fits(dtype))
     return str("starts as ", not_held(init.number, dtype));
   const bool whole = init.kind == Kind::zeros || init.kind == Kind::ones || init.kind == Kind::constant ||
                      init.kind == Kind::eye || init.kind == Kind::dirac || init.kind == Kind::elements;
   if (!whole && (is_integer(dtype) || dtype == DType::boolean))
     return str("starts by numbers with a fraction, and is ", name(dtype), "; take a dtype of floats");
+  return "";
+}
+std::string misfit_of_shape(const Init& init, const Shape& shape) {
   const bool dims = init.fan != Fan::none || init.kind == Kind::orthogonal || init.kind == Kind::dirac;
   if (dims && shape.size() < 2)
     return str("starts by a rule for weights of 2 or more dims, and has ", shape.size());
@@ -203,11 +197,14 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype) {
     return str("starts as an identity, which has 2 dims, and has ", shape.size());
   if (init.kind == Kind::sparse && shape.size() != 2)
     return str("starts with zeros in each column of a matrix, which has 2 dims, and has ", shape.size());
-  if (init.kind == Kind::sparse && !(init.factor >= 0 && init.factor <= 1))
-    return str("starts with a share of zeros of ", init.factor, ", which must be between 0 and 1");
   if (const auto groups = static_cast<int64_t>(init.factor);
       init.kind == Kind::dirac && (groups < 1 || shape[0] % groups))
     return str("starts as a dirac of ", groups, " groups, which do not divide ", shape[0], " outputs");
+  return "";
+}
+std::string misfit_of_numbers(const Init& init, DType dtype) {
+  if (init.kind == Kind::sparse && !(init.factor >= 0 && init.factor <= 1))
+    return str("starts with a share of zeros of ", init.factor, ", which must be between 0 and 1");
   if (init.kind == Kind::uniform && (!(init.lo <= init.hi) || !std::isfinite(init.hi - init.lo)))
     return str("starts uniform between ", init.lo, " and ", init.hi,
                "; the lower comes first, and both are finite");
@@ -226,6 +223,21 @@ std::string misfit(const Init& init, const Shape& shape, DType dtype) {
   if (init.kind == Kind::elements && (!init.element || !*init.element))
     return "starts by a function that is empty";
   return "";
+}
+}  // namespace
+
+namespace init {
+double leaky_relu_gain(double slope) { return std::sqrt(2 / (1 + slope * slope)); }
+Init xavier_normal(double gain) { return {.kind = Kind::normal, .std = gain, .fan = Fan::mean}; }
+Init xavier_uniform(double gain) { return {.kind = Kind::uniform, .std = gain, .fan = Fan::mean}; }
+Init kaiming_normal(double gain, Fan fan) { return {.kind = Kind::normal, .std = gain, .fan = fan}; }
+Init kaiming_uniform(double gain, Fan fan) { return {.kind = Kind::uniform, .std = gain, .fan = fan}; }
+}  // namespace init
+
+std::string misfit(const Init& init, const Shape& shape, DType dtype) {
+  std::string words = misfit_of_dtype(init, dtype);
+  if (words.empty()) words = misfit_of_shape(init, shape);
+  return words.empty() ? misfit_of_numbers(init, dtype) : words;
 }
 
 namespace {
