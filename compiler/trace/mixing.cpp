@@ -72,31 +72,40 @@ class Samples : private Shares {
       for (size_t o = 0; o < node.outputs.size(); ++o) of_[node.outputs[o]] = of_[node.inputs[o]];
       return;
     }
-    bool totals = false, samples = false, same = false, places = false;
-    NodeId place;
-    for (ValueId v : node.inputs) {
-      if (is(v, Kind::mixed)) return set(node, {.kind = Kind::mixed});
-      totals = totals || is(v, Kind::total), samples = samples || sampled(v);
-      same = same || is(v, Kind::samples), places = places || is(v, Kind::place);
-      if (!place.valid()) place = is(v, Kind::place) ? n : of_[v].place;
-    }
-    if (!totals && !samples && places) {
-      if (node.op == ops::remainder)
-        if (const auto own = numbers_within(graph_, node.inputs[0], node.inputs[1], batch_))
-          return set(node, *own);
-      if (takes_rows(node) && own_rows(node)) return;
-      for (ValueId v : node.inputs)
-        if (is(v, Kind::place)) return set(node, of_[v]);
-    }
-    if (!totals && !same) return of_none(n, node, row);
+    const auto reads = [&](auto test) { return std::any_of(node.inputs.begin(), node.inputs.end(), test); };
+    if (reads([&](ValueId v) { return is(v, Kind::mixed); })) return set(node, {.kind = Kind::mixed});
+    const bool totals = reads([&](ValueId v) { return is(v, Kind::total); });
+    const bool places = reads([&](ValueId v) { return is(v, Kind::place); });
+    if (places && !totals && !reads([&](ValueId v) { return sampled(v); })) return of_places(node);
+    if (!totals && !reads([&](ValueId v) { return is(v, Kind::samples); })) return of_none(n, node, row);
+    const NodeId place = place_in(n, node);
     if (place.valid() && !may_carry(node, row, totals))
       return takes_rows(node) && own_rows(node) ? void() : mix(node, place, Change::place);
-    const auto kept = scaled(node, row, totals);
-    const NodeId sized = kept && one(*kept) ? NodeId() : sized_of(n, node);
     if (node.op == ops::vjp)
       gradients(n, node);
     else
       totals ? of_totals(n, node, row) : of_samples(n, node, row);
+    grow(n, node, row, totals, place);
+  }
+  // The node at which a place entered an input: this one, if the input is a place.
+  NodeId place_in(NodeId n, const Node& node) const {
+    for (ValueId v : node.inputs)
+      if (is(v, Kind::place) || of_[v].place.valid()) return is(v, Kind::place) ? n : of_[v].place;
+    return {};
+  }
+  // A node that reads a place, and neither a sample nor a total.
+  void of_places(const Node& node) {
+    if (node.op == ops::remainder)
+      if (const auto own = numbers_within(graph_, node.inputs[0], node.inputs[1], batch_))
+        return set(node, *own);
+    if (takes_rows(node) && own_rows(node)) return;
+    for (ValueId v : node.inputs)
+      if (is(v, Kind::place)) return set(node, of_[v]);
+  }
+  // Sets how the results of a node that reads samples or totals grow.
+  void grow(NodeId n, const Node& node, const Op& row, bool totals, NodeId place) {
+    const auto kept = scaled(node, row, totals);
+    const NodeId sized = kept && one(*kept) ? NodeId() : sized_of(n, node);
     const bool reads = !growth_.same_attributes(n) && row.kind != OpKind::view && row.kind != OpKind::index;
     const bool ids = !kept && may_carry(node, row, totals) && is(node.outputs.at(0), Kind::samples);
     if (ids && !place.valid()) place = sized;  // strides between places depend on the size
@@ -168,13 +177,6 @@ class Samples : private Shares {
       of_[v].inner = shape(v)[out.dim] / batch_;
     }
   }
-  // rng.sample == 0: it adds up to 1 over the micro-batches of a step, whatever their number.
-  bool first_micro_batch(const Node& node) const {
-    if (node.op != ops::eq) return false;
-    const ValueId sample = graph_.find_input("rng.sample");
-    return sample != kNoValue && ((node.inputs[0] == sample && of_[node.inputs[1]].zero) ||
-                                  (node.inputs[1] == sample && of_[node.inputs[0]].zero));
-  }
 
   // Sums over micro-batches, gradients and updates: values known after the last micro-batch.
   void of_step(NodeId n, const Node& node) {
@@ -213,12 +215,10 @@ class Samples : private Shares {
   void of_totals(NodeId n, const Node& node, const Op& row) {
     NodeId from, part, drawn;
     bool count = false, samples = false;
-    size_t totals = 0;
     for (ValueId v : node.inputs) {
       samples = samples || sampled(v);
       if (of_[v].drawn.valid()) drawn = of_[v].drawn;
       if (!is(v, Kind::total)) continue;
-      ++totals;
       if (!from.valid()) from = of_[v].from;
       if (!part.valid()) part = of_[v].part;
       count = count || of_[v].count;
@@ -231,13 +231,7 @@ class Samples : private Shares {
     if (node.op == ops::where && is(node.inputs[0], Kind::total) && is(node.inputs[1], Kind::alike) &&
         of_[node.inputs[2]].zero)
       return set_total(node, n, part);
-    size_t linear = 0;
-    for (int i : row.linear)
-      linear += static_cast<size_t>(i) < node.inputs.size() && is(node.inputs[i], Kind::total);
-    if (node.op == ops::concat) linear = totals;  // several sums next to one another
-    if (node.op == ops::div) linear = is(node.inputs[0], Kind::total);
-    const bool joint = row.joint || node.op == ops::concat || node.op == ops::where;
-    if (samples || linear != totals || (totals > 1 && !joint)) return mix(node, from);
+    if (samples || !linear_in_totals(node, row)) return mix(node, from);
     if (node.op == ops::sum && part.valid()) from = n;
     set_total(node, from, part, count);
   }
@@ -257,35 +251,38 @@ class Samples : private Shares {
       return mix(node, n);
     }
     if (takes_rows(node) && own_rows(node)) return;
-    const int64_t period = batch_ * first.inner;
-    if (node.op == ops::slice || node.op == ops::pad)
+    if (node.op == ops::slice || node.op == ops::pad) {
       if (growth_.dims(node.outputs[0]) == BatchGrowth::Dims::other &&
           growth_.dims(node.inputs[0]) == BatchGrowth::Dims::one)
         return mix(node, n, Change::place);
-    if (node.op == ops::slice) {
-      const int64_t start = node.attrs.list("start")[first.dim], limit = node.attrs.list("limit")[first.dim],
-                    step = node.attrs.list("step")[first.dim];
-      const bool whole = step == 1 && start % period == 0 && (limit - start) % period == 0 && limit > start;
-      return whole ? set(node, first) : set_total(node, n, n);
+      return node.op == ops::slice ? sliced(n, node, first) : padded(n, node, first);
     }
-    if (node.op == ops::pad) {
-      const int64_t lo = node.attrs.list("lo")[first.dim], hi = node.attrs.list("hi")[first.dim];
-      if (lo % period || hi % period) return mix(node, n);
-      set(node, first);
-      of_[node.outputs[0]].same = first.same && lo == 0 && hi == 0;
-      return;
-    }
-    if (node.op == ops::concat && node.attrs.integer("dim") == static_cast<int64_t>(first.dim)) {
-      for (ValueId v : node.inputs)
-        if (shape(v)[first.dim] % period ||
-            (is(v, Kind::samples) &&
-             (of_[v].dim != first.dim || (sampled(v) && of_[v].inner != first.inner))))
-          return mix(node, n);
-      set(node, first);
-      of_[node.outputs[0]].same = false;
-      return;
-    }
+    if (node.op == ops::concat && node.attrs.integer("dim") == static_cast<int64_t>(first.dim))
+      return joined(n, node, first);
     by_rule(n, node, row);
+  }
+  void sliced(NodeId n, const Node& node, const Share& first) {
+    const int64_t period = batch_ * first.inner;
+    const int64_t start = node.attrs.list("start")[first.dim], limit = node.attrs.list("limit")[first.dim],
+                  step = node.attrs.list("step")[first.dim];
+    const bool whole = step == 1 && start % period == 0 && (limit - start) % period == 0 && limit > start;
+    whole ? set(node, first) : set_total(node, n, n);
+  }
+  void padded(NodeId n, const Node& node, const Share& first) {
+    const int64_t period = batch_ * first.inner;
+    const int64_t lo = node.attrs.list("lo")[first.dim], hi = node.attrs.list("hi")[first.dim];
+    if (lo % period || hi % period) return mix(node, n);
+    set(node, first);
+    of_[node.outputs[0]].same = first.same && lo == 0 && hi == 0;
+  }
+  void joined(NodeId n, const Node& node, const Share& first) {
+    const int64_t period = batch_ * first.inner;
+    for (ValueId v : node.inputs)
+      if (shape(v)[first.dim] % period ||
+          (is(v, Kind::samples) && (of_[v].dim != first.dim || (sampled(v) && of_[v].inner != first.inner))))
+        return mix(node, n);
+    set(node, first);
+    of_[node.outputs[0]].same = false;
   }
   // Elements that are equal for all samples, moved.
   void of_same(NodeId n, const Node& node) {

@@ -35,6 +35,27 @@ NodeId Shares::sized_of(NodeId n, const Node& node) const {
   return n;
 }
 
+bool Shares::is_joint(const Node& node, const Op& row) {
+  return row.joint || node.op == ops::concat || node.op == ops::where;
+}
+
+bool Shares::linear_in_totals(const Node& node, const Op& row) const {
+  const auto total = [&](size_t i) { return i < node.inputs.size() && is(node.inputs[i], Kind::total); };
+  size_t totals = 0, linear = 0;
+  for (size_t i = 0; i < node.inputs.size(); ++i) totals += total(i);
+  for (int i : row.linear) linear += total(static_cast<size_t>(i));
+  if (node.op == ops::concat) linear = totals;  // several sums next to one another
+  if (node.op == ops::div) linear = total(0);
+  return linear == totals && (totals < 2 || is_joint(node, row));
+}
+
+bool Shares::first_micro_batch(const Node& node) const {
+  if (node.op != ops::eq) return false;
+  const ValueId sample = graph_.find_input("rng.sample");
+  return sample != kNoValue && ((node.inputs[0] == sample && of_[node.inputs[1]].zero) ||
+                                (node.inputs[1] == sample && of_[node.inputs[0]].zero));
+}
+
 std::optional<double> Shares::scaled(const Node& node, const Op& row, bool totals) const {
   std::vector<double> in;
   bool all_one = true;
@@ -42,8 +63,7 @@ std::optional<double> Shares::scaled(const Node& node, const Op& row, bool total
     if (of_[v].count && totals && is(v, Kind::total)) return of_[v].ratio;
     in.push_back(of_[v].ratio), all_one = all_one && one(of_[v].ratio);
   }
-  const bool joint = row.joint || node.op == ops::concat || node.op == ops::where ||
-                     (!totals && (node.op == ops::maximum || node.op == ops::minimum));
+  const bool joint = is_joint(node, row) || (!totals && (node.op == ops::maximum || node.op == ops::minimum));
   // Only in the first micro-batch.
   if (node.op == ops::where && is(node.inputs[0], Kind::total)) return in[1];
   if (all_one && !(joint && totals)) return 1;
@@ -54,6 +74,11 @@ std::optional<double> Shares::scaled(const Node& node, const Op& row, bool total
     return in[0];
   if (node.op == ops::convert)
     return is_float(graph_[node.outputs[0]].dtype) ? std::optional(in[0]) : std::nullopt;
+  return scaled_by_terms(node, row, in, joint, totals);
+}
+
+std::optional<double> Shares::scaled_by_terms(const Node& node, const Op& row, const std::vector<double>& in,
+                                              bool joint, bool totals) const {
   std::vector<bool> linear(in.size(), joint && node.op != ops::where);
   for (int i : row.linear)
     if (static_cast<size_t>(i) < in.size()) linear[i] = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "compiler/trace/growth.h"
 #include "core/ops/op.h"
@@ -62,11 +63,22 @@ class Shares {
   NodeId sized_of(NodeId n, const Node& node) const;
   // The ratio of a node's result, from those of its inputs; none if it is not a product of powers.
   std::optional<double> scaled(const Node& node, const Op& row, bool totals) const;
+  // Whether several inputs are terms of the result, which may then be totals together.
+  static bool is_joint(const Node& node, const Op& row);
+  // Whether the result is linear in the inputs that are totals.
+  bool linear_in_totals(const Node& node, const Op& row) const;
+  // rng.sample == 0: it adds up to 1 over the micro-batches of a step, whatever their number.
+  bool first_micro_batch(const Node& node) const;
 
   const Graph& graph_;
   const BatchGrowth growth_;
   const int64_t batch_;
   PerValue<Share> of_;
+
+ private:
+  // By what the result is linear in; `in`: the ratios of the inputs.
+  std::optional<double> scaled_by_terms(const Node& node, const Op& row, const std::vector<double>& in,
+                                        bool joint, bool totals) const;
 };
 
 }  // namespace lockstep::compiler
