@@ -96,7 +96,7 @@ void set_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows,
   if (batch > 1) set_batch(layout, batch, stride);
 }
 
-Description describe(const GemmOptions& o) {
+void check_gemm(const GemmOptions& o) {
   constexpr int64_t limit = INT32_MAX;  // the type of cuBLASLt's sizes
   LS_CHECK(o.m > 0 && o.n > 0 && o.k > 0 && o.batch > 0, text(o));
   LS_CHECK(o.m <= limit && o.n <= limit && o.k <= limit && o.batch <= limit, text(o));
@@ -106,6 +106,10 @@ Description describe(const GemmOptions& o) {
                (scaled && o.out == DType::bf16),
            text(o));
   LS_CHECK(b_type(o) == o.in || (scaled && is_float8(b_type(o))), text(o));
+}
+
+Description describe(const GemmOptions& o) {
+  check_gemm(o);
   bool wide = o.in == DType::f64;
   auto compute = wide ? CUBLAS_COMPUTE_64F
                       : (o.tf32 && o.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
@@ -121,7 +125,7 @@ Description describe(const GemmOptions& o) {
   // The choice of an algorithm only checks the alignment of these pointers and does not dereference them.
   void* aligned = reinterpret_cast<void*>(static_cast<uintptr_t>(o.alignment));
   if (has_bias(o.epilogue) || has_sums(o.epilogue)) out.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
-  if (scaled) {
+  if (is_float8(o.in)) {
     out.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, aligned);
     out.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, aligned);
     out.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(o.fast));
