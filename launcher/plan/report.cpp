@@ -192,6 +192,57 @@ std::string whole_updates(const Graph& graph, const Phases& phases) {
              ", gathered over ", join({dims.begin(), dims.end()}, ", "),
              " once a step; every rank computes these updates");
 }
+
+void add_model(PlanReport& out, const State& state) {
+  for (const auto& spec : state.specs()) {
+    out.state_bytes_once += bytes_of(spec.dtype, spec.shape);
+    if (spec.role != Role::parameter) continue;
+    out.parameters += numel(spec.shape);
+    if (!spec.trainable) out.frozen += numel(spec.shape);
+  }
+  out.tensors = tensor_rows(state);
+}
+
+// The parts of the arena, then of the reduction, that are not empty.
+std::vector<MemoryPart> regions_of(const PaperStep& step, const std::string& unit) {
+  const auto& blocks = step.program.blocks;
+  const int64_t body = step.held.body,
+                seed = blocks[kSeedBlock].arena_bytes() + blocks[kMaximaBlock].arena_bytes() +
+                       blocks[kCastBlock].arena_bytes(),
+                count = blocks[kCountBlock].arena_bytes();
+  std::vector<MemoryPart> out;
+  for (const MemoryPart& part :
+       {MemoryPart{"forward and backward", body}, MemoryPart{"made of weights once a step", seed},
+        MemoryPart{unit == "tokens" ? "token counts" : "counts", count},
+        MemoryPart{"between sums and update", step.held.arena - body - seed - count},
+        MemoryPart{"partial sums of gradients", step.held.sums},
+        MemoryPart{"sums, update and gathers", step.held.update}})
+    if (part.bytes) out.push_back(part);
+  return out;
+}
+
+// When split weights are gathered for the body. `whole`: ZeRO 3, whose weights are gathered even if none is
+// in the body.
+std::string gathers_of(const StepPlan& plan, bool whole) {
+  std::string out = whole ? "once per step, kept over its micro-batches" : "";
+  if (!plan.phases.streamed.empty())
+    out = str(plan.options.gather == GatherWhen::layers ? "layer by layer over the micro-batches"
+                                                        : "in each micro-batch",
+              ", a bucket ahead of use; ",
+              plan.options.reshard_after_forward ? "freed after forward, and again for backward"
+                                                 : "kept from forward to backward");
+  if (!plan.phases.seed_streamed.empty())
+    out += str(out.empty() ? "" : "; ", plan.phases.seed_streamed.size(),
+               " of them once per step, a bucket ahead of what is made of them, and freed");
+  return out;
+}
+
+// The largest micro-batch size that gives each rank 4 micro-batches; 0 if they have them already.
+int64_t advised_micro(const BatchConfig& batch, int64_t micro_batches, int64_t ranks) {
+  int64_t advised = batch.global / (4 * ranks);
+  while (advised > 1 && batch.global % advised) --advised;
+  return micro_batches < 4 * ranks && advised >= 1 && advised < batch.micro ? advised : 0;
+}
 }  // namespace
 
 PlanReport make_report(const RunConfig& config, const StepUnits& units, const State& state,
@@ -202,13 +253,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.name = config.name;
   out.ranks = mesh.size();
   out.mesh = mesh;
-  for (const auto& spec : state.specs()) {
-    out.state_bytes_once += bytes_of(spec.dtype, spec.shape);
-    if (spec.role != Role::parameter) continue;
-    out.parameters += numel(spec.shape);
-    if (!spec.trainable) out.frozen += numel(spec.shape);
-  }
-  out.tensors = tensor_rows(state);
+  add_model(out, state);
   out.whole_on_tp = whole_on_tp(state, mesh);
   if (plan.options.memory_budget != kRecomputeNothing) out.recomputed = text(plan.recompute);
   if (!out.recomputed.empty() && step.held.together > 1)
@@ -225,17 +270,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.reduction = step.held.reduction();
   out.stands_in = plan.options.stands_in;
   if (plan.options.together > 1) out.together = step.held.together;
-  const int64_t body = step.held.body,
-                seed = program.blocks[kSeedBlock].arena_bytes() + program.blocks[kMaximaBlock].arena_bytes() +
-                       program.blocks[kCastBlock].arena_bytes(),
-                count = program.blocks[kCountBlock].arena_bytes();
-  for (const MemoryPart& part :
-       {MemoryPart{"forward and backward", body}, MemoryPart{"made of weights once a step", seed},
-        MemoryPart{out.unit == "tokens" ? "token counts" : "counts", count},
-        MemoryPart{"between sums and update", out.arena - body - seed - count},
-        MemoryPart{"partial sums of gradients", step.held.sums},
-        MemoryPart{"sums, update and gathers", step.held.update}})
-    if (part.bytes) out.regions.push_back(part);
+  out.regions = regions_of(step, out.unit);
 
   out.micro_batches = plan.micro_batches;
   out.micro = config.batch.micro;
@@ -245,17 +280,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
     out.buckets = static_cast<int64_t>(plan.phases.buckets.size()),
     out.bucket_bytes = plan.options.bucket_bytes;
   out.hosts = hosts_of(config, mesh, 0).words;
-  if (!plan.phases.streamed.empty())
-    out.gathers = str(plan.options.gather == GatherWhen::layers ? "layer by layer over the micro-batches"
-                                                                : "in each micro-batch",
-                      ", a bucket ahead of use; ",
-                      plan.options.reshard_after_forward ? "freed after forward, and again for backward"
-                                                         : "kept from forward to backward");
-  else if (config.mesh.zero == 3 && mesh.size("dp_shard") > 1)
-    out.gathers = "once per step, kept over its micro-batches";
-  if (!plan.phases.seed_streamed.empty())
-    out.gathers += str(out.gathers.empty() ? "" : "; ", plan.phases.seed_streamed.size(),
-                       " of them once per step, a bucket ahead of what is made of them, and freed");
+  out.gathers = gathers_of(plan, config.mesh.zero == 3 && mesh.size("dp_shard") > 1);
   for (const Node& node : plan.phases.body.graph.nodes)
     if (node.attrs.flag("pieces")) out.tp_pieces = static_cast<int64_t>(node.inputs.size());
   out.whole_updates = whole_updates(plan.phases.whole, plan.phases);
@@ -265,18 +290,15 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
                      plan.options.invariant);
   out.idle =
       idle_ranks({plan.micro_batches, plan.lanes, step.ranks, 0, plan.order}, mesh, plan.options.invariant);
-  int64_t advised = config.batch.global / (4 * out.data_ranks);
-  while (advised > 1 && config.batch.global % advised) --advised;
-  if (plan.micro_batches < 4 * out.data_ranks && advised >= 1 && advised < config.batch.micro)
-    out.advised_micro = advised;
+  out.advised_micro = advised_micro(config.batch, plan.micro_batches, out.data_ranks);
   out.one_round = plan.order == LaneOrder::interleaved && !splits_gradients(mesh, state.zero());
 
-  Roofline none{.name = "",
-                .contraction = {{"fp32", 1}},
-                .memory = 1,
-                .inside = {1, 0},
-                .across = {1, 0},
-                .measured_on = ""};
+  const Roofline none{.name = "",
+                      .contraction = {{"fp32", 1}},
+                      .memory = 1,
+                      .inside = {1, 0},
+                      .across = {1, 0},
+                      .measured_on = ""};
   out.prediction = predict(config, units, mesh, step, roofline ? *roofline : none);
   out.capacity = roofline ? roofline->capacity : 0;
   out.predicted = roofline && out.prediction.step_s > 0;
