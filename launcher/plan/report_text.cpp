@@ -94,16 +94,17 @@ std::string fit_words(const PlanReport& report) {
   if (!report.nearest) return "  it does not fit, and neither does any mesh of up to 8 times the ranks\n";
   return str("  it does not fit; nearest that does: ", text(*report.nearest), "\n");
 }
-}  // namespace
-
-std::string plan_text(const PlanReport& r) {
-  std::string out = plan_screen(r) + "\n";
-  out += "model\n" + row("parameters", str(r.parameters)) +
-         (r.frozen ? row("trained of them", str(r.parameters - r.frozen)) : "") +
-         row("state, once", bytes_text(static_cast<double>(r.state_bytes_once)));
+std::string model_rows(const PlanReport& r) {
+  std::string out = "model\n" + row("parameters", str(r.parameters)) +
+                    (r.frozen ? row("trained of them", str(r.parameters - r.frozen)) : "") +
+                    row("state, once", bytes_text(static_cast<double>(r.state_bytes_once)));
   out += tensor_table(r);
   if (!r.whole_on_tp.empty()) out += str("  ", r.whole_on_tp, "\n");
-  out += "memory of the fullest rank\n";
+  return out;
+}
+
+std::string memory_rows(const PlanReport& r) {
+  std::string out = "memory of the fullest rank\n";
   out += row("state", exact_bytes(r.state)) +
          (r.needs.on_host ? row("of it on the host", exact_bytes(r.needs.on_host)) : "") +
          row("arena", exact_bytes(r.arena)) + row("reduction", exact_bytes(r.reduction));
@@ -122,7 +123,11 @@ std::string plan_text(const PlanReport& r) {
                  "):\n  kernels and workspaces of attention and convolutions are counted as the CPU's",
                  r.stands_in ? ", those of products by the device's bound" : "", "\n");
   }
-  out += "step\n";
+  return out;
+}
+
+std::string step_rows(const PlanReport& r) {
+  std::string out = "step\n";
   out +=
       row("micro-batches", str(r.micro_batches, " of ", r.micro,
                                r.unit == "tokens" ? " sequences, in " : " samples, in ", r.lanes, " lanes")) +
@@ -140,8 +145,11 @@ std::string plan_text(const PlanReport& r) {
                str("forward in ", r.tp_pieces, " pieces: one travels while another is computed"));
   if (!r.whole_updates.empty()) out += row("whole updates", r.whole_updates);
   if (!r.recomputations.empty()) out += row("computed again", r.recomputations);
-  out += traffic_table(r);
-  out += "micro-batches per rank, by number of data ranks\n";
+  return out;
+}
+
+std::string use_rows(const PlanReport& r) {
+  std::string out = "micro-batches per rank, by number of data ranks\n";
   for (const auto& use : r.uses)
     out += row(str(use.ranks),
                str(use.most, " on the fullest, ", formatted("%.0f", 100 * use.used),
@@ -153,7 +161,13 @@ std::string plan_text(const PlanReport& r) {
         " gives that,\n          with DDP and ZeRO 1 nearly as fast as this one with compile.together ",
         (r.micro + r.advised_micro - 1) / r.advised_micro,
         r.one_round ? ",\n          and with fp32 sums of whole gradients on each rank" : "", "\n");
-  out += prediction_table(r);
+  return out;
+}
+}  // namespace
+
+std::string plan_text(const PlanReport& r) {
+  std::string out = str(plan_screen(r), "\n", model_rows(r), memory_rows(r), step_rows(r), traffic_table(r),
+                        use_rows(r), prediction_table(r));
   out += str("numerics certificate", r.missing.empty() ? "" : " of the CPU, since the device is not here",
              " (equal certificates promise equal bits, on ", r.invariant ? "any" : "this",
              " number of data ranks)\n", row("", r.certificate));
