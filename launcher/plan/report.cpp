@@ -243,6 +243,21 @@ int64_t advised_micro(const BatchConfig& batch, int64_t micro_batches, int64_t r
   while (advised > 1 && batch.global % advised) --advised;
   return micro_batches < 4 * ranks && advised >= 1 && advised < batch.micro ? advised : 0;
 }
+
+void add_prediction(PlanReport& out, const RunConfig& config, const StepUnits& units, const PaperStep& step,
+                    const Roofline* roofline, const std::string& why) {
+  const Roofline none{.name = "",
+                      .contraction = {{"fp32", 1}},
+                      .memory = 1,
+                      .inside = {1, 0},
+                      .across = {1, 0},
+                      .measured_on = ""};
+  out.prediction = predict(config, units, out.mesh, step, roofline ? *roofline : none);
+  out.capacity = roofline ? roofline->capacity : 0;
+  out.predicted = roofline && out.prediction.step_s > 0;
+  if (!out.predicted)
+    out.no_prediction = roofline ? "the reference backend has no calls whose time could be foretold" : why;
+}
 }  // namespace
 
 PlanReport make_report(const RunConfig& config, const StepUnits& units, const State& state,
@@ -293,17 +308,7 @@ PlanReport make_report(const RunConfig& config, const StepUnits& units, const St
   out.advised_micro = advised_micro(config.batch, plan.micro_batches, out.data_ranks);
   out.one_round = plan.order == LaneOrder::interleaved && !splits_gradients(mesh, state.zero());
 
-  const Roofline none{.name = "",
-                      .contraction = {{"fp32", 1}},
-                      .memory = 1,
-                      .inside = {1, 0},
-                      .across = {1, 0},
-                      .measured_on = ""};
-  out.prediction = predict(config, units, mesh, step, roofline ? *roofline : none);
-  out.capacity = roofline ? roofline->capacity : 0;
-  out.predicted = roofline && out.prediction.step_s > 0;
-  if (!out.predicted)
-    out.no_prediction = roofline ? "the reference backend has no calls whose time could be foretold" : why;
+  add_prediction(out, config, units, step, roofline, why);
   out.invariant = plan.options.invariant;
   out.certificate = certificate_of(plan, blocks_of(program.blocks), step.ranks);
   return out;

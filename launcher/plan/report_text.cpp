@@ -94,6 +94,7 @@ std::string fit_words(const PlanReport& report) {
   if (!report.nearest) return "  it does not fit, and neither does any mesh of up to 8 times the ranks\n";
   return str("  it does not fit; nearest that does: ", text(*report.nearest), "\n");
 }
+
 std::string model_rows(const PlanReport& r) {
   std::string out = "model\n" + row("parameters", str(r.parameters)) +
                     (r.frozen ? row("trained of them", str(r.parameters - r.frozen)) : "") +
