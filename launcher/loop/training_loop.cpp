@@ -34,8 +34,6 @@ using namespace checkpoint;
 using namespace compiler;
 using namespace distributed;
 
-namespace {}  // namespace
-
 TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
                            const RunHooks& hooks, std::string run_dir)
     : config_(config),
@@ -87,78 +85,84 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (const auto ended = make_up(done, rows, step, *evaluation)) return *ended;
   Profile profile({config_.name, dir_, done + 1, config_.log.profile, config_.train.steps}, work_.mesh());
   for (int64_t i = done + 1;; ++i) {
-    hooks_.report_step(i);
-    const bool traced = profile.wants(i);
-    if (traced) profile.begin(i);
-    const double began = steady_seconds();
-    const bool stop = hooks_.stop_requested(),
-               regroup = stop && hooks_.regroup_requested && hooks_.regroup_requested();
-    StepInput fed = work_.input(i, i < config_.train.steps, stop && !regroup);
-    fed.trace = traced;
-    guard_.limit(fed);
-    replicas_.ask(fed);
-    fed.vote += (regroup ? kRegroup : 0) + saves_.vote() + memory_.vote();
-    inject_fault(place_, i, work_.state(), fed);
-    const auto rate = work_.rate(i);  // read before the step or a validation changes a plateau
-    const StepResult result = step.run(fed);
-    if (traced) profile.add(result, step);
-    replicas_.hear(i, result, step);
-    const double seconds = steady_seconds() - began;
-    const std::string foretold = rows.note(seconds, result, step);
-    enter_pace(Pace::steps);
-    int64_t stops = RunSaves::stops(result.votes), regroups = RunSaves::regroups(result.votes);
-    bool asked_to_stop = stops + regroups > 0;
-    act(i, guard_.judge(i, result), step, fed);  // according to train.on_nonfinite and train.on_spike
-    go_on_saving(i, result, step, fed);
-    look_for_corruption(i, step, fed, false);
-    if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
-    bool last = i == config_.train.steps || asked_to_stop;
-    std::map<std::string, double> validation;
-    std::string broken;  // why the run ends after a validation
-    const bool validated = evaluation && is_validated(i, last),
-               long_one = validated && is_long(seconds, step, *evaluation),
-               left_out = long_one && asked_to_stop;
-    due_ = validated && (counts(i) || i == config_.train.steps);
-    bool saved = false;
-    if (long_one && !left_out && saved_before(last)) {
-      save(i, step, fed, {checkpoints(), config_.checkpoint.keep, last, true});
-      saved = last;  // else it may have failed
-    }
-    if (validated && !left_out) {
-      if (const int64_t votes = validate(i, *evaluation, long_one, validation)) {
-        stops += RunSaves::stops(votes), regroups += RunSaves::regroups(votes);
-        asked_to_stop = last = true;
-      } else {
-        broken = heed(i, validation, step, *evaluation, fed);
-      }
-    }
-    last = last || best_.over();
-    const FinishedStep finished{
-        i, seconds, rate, result, validation.empty() ? nullptr : &validation, last, guard_.passed_over()};
-    std::string hash;
-    if (rows.due(finished)) hash = rows.write(finished, step);
-    if (last && !hooks_.report_state) logs::info(str("step ", i, ": state ", hash));
-    const auto loss = static_cast<float>(result.metrics.at("loss"));
-    if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
-    const bool kept = stops == 0 && regroups > 0 && i < config_.train.steps && !best_.over() &&
-                      broken.empty() && keep_for_regroup(i, step, fed);
-    const bool as_before = saved && due_;  // the validation was interrupted
-    if (!as_before && ((last && !kept) || every(config_.checkpoint.every, i) || !broken.empty()))
-      save(i, step, fed,
-           {checkpoints(), config_.checkpoint.keep, last, !broken.empty(),
-            [this, i, passed_over = guard_.passed_over(i)] {
-              if (!passed_over) guard_.saved(i);
-            }});
-    if (!last && broken.empty()) keep_in_memory(i, step, fed);
-    if (traced)
-      if (const std::string path = profile.end(i, last); !path.empty())
+    Turn turn = make_step(i, step, rows, profile);
+    if (evaluation) validate_after(turn, step, *evaluation);
+    turn.last = turn.last || best_.over();
+    const std::string hash = report(turn, step, rows, progress);
+    const bool kept = save_after(turn, step);
+    if (turn.fed.trace)
+      if (const std::string path = profile.end(i, turn.last); !path.empty())
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
-    if (!broken.empty()) throw UserError(work_.in_words(broken));
-    if (!last) continue;
+    if (!turn.broken.empty()) throw UserError(work_.in_words(turn.broken));
+    if (!turn.last) continue;
     if (!kept) memory_.end();
-    const bool more = asked_to_stop && (i < config_.train.steps || due_) && !best_.over();
-    return end(i, !more ? Stop::none : stops > 0 ? Stop::asked : Stop::regroup, kept, hash);
+    const bool more = turn.asked_to_stop() && (i < config_.train.steps || due_) && !best_.over();
+    return end(i, !more ? Stop::none : turn.stops > 0 ? Stop::asked : Stop::regroup, kept, hash);
   }
+}
+
+// Runs step i, acts on what is wrong with it, and goes on with a background save. Collective.
+TrainingLoop::Turn TrainingLoop::make_step(int64_t i, Step& step, StepRows& rows, Profile& profile) {
+  hooks_.report_step(i);
+  const bool traced = profile.wants(i);
+  if (traced) profile.begin(i);
+  const double began = steady_seconds();
+  const bool stop = hooks_.stop_requested(),
+             regroup = stop && hooks_.regroup_requested && hooks_.regroup_requested();
+  Turn turn{.i = i, .fed = work_.input(i, i < config_.train.steps, stop && !regroup)};
+  turn.fed.trace = traced;
+  guard_.limit(turn.fed);
+  replicas_.ask(turn.fed);
+  turn.fed.vote += (regroup ? kRegroup : 0) + saves_.vote() + memory_.vote();
+  inject_fault(place_, i, work_.state(), turn.fed);
+  turn.rate = work_.rate(i);  // read before the step or a validation changes a plateau
+  turn.result = step.run(turn.fed);
+  if (traced) profile.add(turn.result, step);
+  replicas_.hear(i, turn.result, step);
+  turn.seconds = steady_seconds() - began;
+  const std::string foretold = rows.note(turn.seconds, turn.result, step);
+  enter_pace(Pace::steps);
+  turn.stops = RunSaves::stops(turn.result.votes), turn.regroups = RunSaves::regroups(turn.result.votes);
+  turn.last = i == config_.train.steps || turn.asked_to_stop();
+  act(i, guard_.judge(i, turn.result), step, turn.fed);  // according to train.on_nonfinite and train.on_spike
+  go_on_saving(i, turn.result, step, turn.fed);
+  look_for_corruption(i, step, turn.fed, false);
+  if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
+  return turn;
+}
+
+// Writes the step's row and its line of progress. Returns the state's hash if the row has one. Collective.
+std::string TrainingLoop::report(const Turn& turn, const Step& step, StepRows& rows, ProgressLine& progress) {
+  const FinishedStep finished{turn.i,
+                              turn.seconds,
+                              turn.rate,
+                              turn.result,
+                              turn.validation.empty() ? nullptr : &turn.validation,
+                              turn.last,
+                              guard_.passed_over()};
+  std::string hash;
+  if (rows.due(finished)) hash = rows.write(finished, step);
+  if (turn.last && !hooks_.report_state) logs::info(str("step ", turn.i, ": state ", hash));
+  const auto loss = static_cast<float>(turn.result.metrics.at("loss"));
+  if (work_.rank() == 0) progress.update(turn.i, loss, work_.read_in(turn.result), work_.shown(turn.result));
+  return hash;
+}
+
+// The saves after a step. Returns whether memory keeps the state for ranks that continue at once. Collective.
+bool TrainingLoop::save_after(const Turn& turn, Step& step) {
+  const int64_t i = turn.i;
+  const bool last = turn.last, broken = !turn.broken.empty();
+  const bool kept = turn.stops == 0 && turn.regroups > 0 && i < config_.train.steps && !best_.over() &&
+                    !broken && keep_for_regroup(i, step, turn.fed);
+  const bool as_before = turn.saved && due_;  // the validation was interrupted
+  if (!as_before && ((last && !kept) || every(config_.checkpoint.every, i) || broken))
+    save(i, step, turn.fed,
+         {checkpoints(), config_.checkpoint.keep, last, broken,
+          [this, i, passed_over = guard_.passed_over(i)] {
+            if (!passed_over) guard_.saved(i);
+          }});
+  if (!last && !broken) keep_in_memory(i, step, turn.fed);
+  return kept;
 }
 
 void TrainingLoop::lock() {

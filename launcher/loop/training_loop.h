@@ -63,6 +63,24 @@ class TrainingLoop {
   int64_t resume(compiler::Step& step, std::unique_ptr<compiler::Step>& evaluation);
   void introduce(const compiler::Step& step, double compiled, int64_t done);
   bool nothing_to_do(int64_t done) const;
+  // A step, and what follows from it.
+  struct Turn {
+    int64_t i = 0;
+    compiler::StepInput fed;
+    compiler::StepResult result = {};
+    double seconds = 0;
+    std::optional<double> rate = {};                // the learning rate
+    int64_t stops = 0, regroups = 0;                // requests to stop, and to stop for other ranks
+    bool last = false;                              // the run, or this start of it, ends behind it
+    bool saved = false;                             // its state is saved, before its validation
+    std::map<std::string, double> validation = {};  // results; empty: none
+    std::string broken = {};                        // why the run ends after a validation
+    bool asked_to_stop() const { return stops + regroups > 0; }
+  };
+  Turn make_step(int64_t i, compiler::Step& step, StepRows& rows, Profile& profile);
+  void validate_after(Turn& turn, compiler::Step& step, compiler::Step& evaluation);
+  std::string report(const Turn& turn, const compiler::Step& step, StepRows& rows, ProgressLine& progress);
+  bool save_after(const Turn& turn, compiler::Step& step);
   Outcome steps(compiler::Step& step, compiler::Step* evaluation, int64_t done);
   std::vector<std::string> measured_by(const compiler::Step& evaluation) const;
   int64_t validate(int64_t i, compiler::Step& evaluation, bool breakable,

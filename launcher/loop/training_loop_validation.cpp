@@ -14,6 +14,26 @@ namespace lockstep::launcher {
 using namespace compiler;
 using namespace distributed;
 
+// Makes the validation after a step, if it has one, and the save before a long one. A long one that a request
+// to stop would interrupt at once stays due. Collective.
+void TrainingLoop::validate_after(Turn& turn, Step& step, Step& evaluation) {
+  const int64_t i = turn.i;
+  const bool validated = is_validated(i, turn.last),
+             long_one = validated && is_long(turn.seconds, step, evaluation);
+  due_ = validated && (counts(i) || i == config_.train.steps);
+  if (!validated || (long_one && turn.asked_to_stop())) return;
+  if (long_one && saved_before(turn.last)) {
+    save(i, step, turn.fed, {checkpoints(), config_.checkpoint.keep, turn.last, true});
+    turn.saved = turn.last;  // else it may have failed
+  }
+  if (const int64_t votes = validate(i, evaluation, long_one, turn.validation)) {
+    turn.stops += RunSaves::stops(votes), turn.regroups += RunSaves::regroups(votes);
+    turn.last = true;
+  } else {
+    turn.broken = heed(i, turn.validation, step, evaluation, turn.fed);
+  }
+}
+
 // Runs a validation. If ranks are asked to stop during an interruptible one, returns the sum of their votes
 // without a measurement; else 0. Collective.
 int64_t TrainingLoop::validate(int64_t i, Step& evaluation, bool breakable,
