@@ -195,16 +195,17 @@ int supervise_on_hosts(const LaunchOptions& launch, RunFolder& folder) {
   }
 }
 
-}  // namespace
+// A run that is to be started.
+struct AskedRun {
+  LaunchOptions launch;
+  std::string dir;                            // runs/NAME
+  std::string other = "choose --name=OTHER";  // how to choose another folder
+  std::optional<RunConfig> config = {};       // none: a program
+  std::string text = {};                      // of the config, for the workers
+};
 
-int hand_over_words(const std::vector<std::string>& words) {
-  if (words.size() < 4)
-    throw UserError("hand-over is what mpirun calls, with a folder, a host and a command");
-  return hand_over(words[1], {words.begin() + 2, words.end()});
-}
-
-int run(const RunArguments& arguments, std::ostream& out) {
-  refuse_under_a_launcher();
+// The options of the launch, checked without the config.
+LaunchOptions launch_of(const RunArguments& arguments) {
   LaunchOptions launch = arguments.launch;
   if (arguments.target.empty() && arguments.program.empty())
     throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
@@ -218,98 +219,131 @@ int run(const RunArguments& arguments, std::ostream& out) {
   if (!launch.deadlines.empty()) read_deadlines(launch.deadlines, "--deadline");
   if (launch.min_nproc > launch.nproc)
     throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
-  std::string run_dir, config, asked;
-  std::string other = "choose --name=OTHER";
-  std::optional<RunConfig> submitted;  // the config of a Slurm job
-  bool on_cpu = false;                 // according to the config
-  if (!arguments.program.empty()) {
-    const std::string& path = arguments.program[0];
-    if (arguments.simulate)
-      throw UserError(str("--simulate runs the ranks of a config as threads; ", path,
-                          " is a program, each of whose ranks is a process: use --nproc ",
-                          arguments.simulate));
-    launch.profile = arguments.profile;
-    const BeforeProgram before = before_program(arguments.rest, path);
-    if (const std::string behind = flags_behind(arguments.program, path); !behind.empty()) warn_user(behind);
-    run_dir = "runs/" + (before.name.empty() ? fs::path(path).stem().string() : before.name);
-    launch.worker = program_command(arguments.program, before.words, arguments.self);
-    other = str("give this one a folder of its own: trainrun --name=OTHER ", path);
-  } else {
-    refuse_program_as_config(arguments.target);
-    // A dry run only looks at the config, as plan does.
-    open_libraries(arguments.dry_run ? "" : arguments.target, stored_in(arguments.target), arguments.rest);
-    const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
-    RunConfig resolved = load_config(arguments.target, overrides);
-    if (arguments.profile) resolved.log.profile = arguments.profile;
-    refuse_stored_plugin(resolved, arguments.target, stored_in(arguments.target), overrides,
-                         str("trainrun --nproc ", launch.nproc, " ", arguments.target));
-    refuse_stored_place(resolved, arguments.target, stored_in(arguments.target), overrides,
-                        str("trainrun --nproc ", launch.nproc, " ", arguments.target));
-    if (arguments.dry_run)
-      refuse_unnamed_libraries(resolved, arguments.target, overrides,
-                               str("trainrun --dry-run --nproc ", launch.nproc, " ", arguments.target));
-    make_plugin_absolute(resolved);
-    check_meshes(resolved, launch);
-    const int64_t local = launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks;
-    if (!arguments.simulate) refuse_one_device(resolved.train.device, local);
-    if (arguments.dry_run) {
-      if (const std::string data = data_in_words(resolved.data); data.find("there") != 0)
-        warn_user("data: " + data);
-      if (const std::string none = device_not_here(resolved.train.device, local); !none.empty())
-        warn_user(str("train.device \"", resolved.train.device, "\": not here: ", none));
-    }
-    save_for_restarts(resolved, launch);
-    for (const auto& line : config_warnings(resolved)) warn_user(line);
-    run_dir = "runs/" + resolved.name;
-    if (arguments.simulate) {
-      if (!launch.deadlines.empty()) setenv("LOCKSTEP_DEADLINE", launch.deadlines.c_str(), 1);
-      in_place_device(resolved, arguments.simulate);
-      if (arguments.dry_run) {
-        out << "--simulate " << arguments.simulate
-            << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
-        return kExitOk;
-      }
-      require_memory_limits();
-      host_rates();
-      RunFolder folder(run_dir);
-      prepare(folder, launch.log_dir, "", true, other);
-      return simulate(resolved, arguments.simulate, folder, launch.grace);
-    }
-    asked = asked_config(run_dir);
-    config = config_text(resolved);
-    launch.threads = resolved.compile.threads;
-    if (launch.hosts.network.empty()) launch.hosts.network = resolved.launch.network;
-    if (launch.hosts.ports.empty()) launch.hosts.ports = resolved.launch.ports;
-    // A flag overrides the environment, which overrides the config.
-    if (launch.deadlines.empty() && !std::getenv("LOCKSTEP_DEADLINE"))
-      launch.deadlines = text(Deadlines{resolved.watch.deadline, resolved.watch.start_deadline});
-    if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;
-    if (!arguments.slurm.empty()) submitted = resolved;
-    const std::string kind = device_choice(resolved.train.device).kind;
-    on_cpu = kind == "cpu" || (kind == "auto" && access("/dev/nvidiactl", F_OK) != 0);
-    launch.worker = {arguments.self, "worker", asked};
-    launch.heeds_stop = true;
-    if (device_choice(resolved.train.device).kind == "plugin")
-      launch.worker.push_back("--train.device=" + resolved.train.device);
-    if (!resolved.compile.load_ops.empty())
-      launch.worker.push_back("--compile.load_ops=" + Json(resolved.compile.load_ops).dump());
-  }
-  if (!arguments.slurm.empty())
-    return submit_run(arguments, launch, run_dir, submitted ? &*submitted : nullptr, out);
+  return launch;
+}
+
+AskedRun run_of_program(const RunArguments& arguments, const LaunchOptions& launch) {
+  AskedRun run{launch, ""};
+  const std::string& path = arguments.program[0];
+  if (arguments.simulate)
+    throw UserError(str("--simulate runs the ranks of a config as threads; ", path,
+                        " is a program, each of whose ranks is a process: use --nproc ", arguments.simulate));
+  run.launch.profile = arguments.profile;
+  const BeforeProgram before = before_program(arguments.rest, path);
+  if (const std::string behind = flags_behind(arguments.program, path); !behind.empty()) warn_user(behind);
+  run.dir = "runs/" + (before.name.empty() ? fs::path(path).stem().string() : before.name);
+  run.launch.worker = program_command(arguments.program, before.words, arguments.self);
+  run.other = str("give this one a folder of its own: trainrun --name=OTHER ", path);
+  return run;
+}
+
+// The config is refused, or warned about, where the run would not do as it says.
+AskedRun run_of_config(const RunArguments& arguments, const LaunchOptions& launch) {
+  refuse_program_as_config(arguments.target);
+  // A dry run only looks at the config, as plan does.
+  open_libraries(arguments.dry_run ? "" : arguments.target, stored_in(arguments.target), arguments.rest);
+  const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
+  RunConfig config = load_config(arguments.target, overrides);
+  if (arguments.profile) config.log.profile = arguments.profile;
+  const std::string again = str("--nproc ", launch.nproc, " ", arguments.target);
+  refuse_stored_plugin(config, arguments.target, stored_in(arguments.target), overrides, "trainrun " + again);
+  refuse_stored_place(config, arguments.target, stored_in(arguments.target), overrides, "trainrun " + again);
+  if (arguments.dry_run)
+    refuse_unnamed_libraries(config, arguments.target, overrides, "trainrun --dry-run " + again);
+  make_plugin_absolute(config);
+  check_meshes(config, launch);
+  const int64_t local = launch.hosts.list.empty() ? launch.nproc : launch.hosts.list[0].ranks;
+  if (!arguments.simulate) refuse_one_device(config.train.device, local);
   if (arguments.dry_run) {
-    out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";
+    if (const std::string data = data_in_words(config.data); data.find("there") != 0)
+      warn_user("data: " + data);
+    if (const std::string none = device_not_here(config.train.device, local); !none.empty())
+      warn_user(str("train.device \"", config.train.device, "\": not here: ", none));
+  }
+  save_for_restarts(config, launch);
+  for (const auto& line : config_warnings(config)) warn_user(line);
+  return {.launch = launch, .dir = "runs/" + config.name, .config = config};
+}
+
+// Options that the command line leaves to the config, and the workers' command. A flag overrides the
+// environment, which overrides the config.
+void take_from_config(AskedRun& run, const std::string& self) {
+  LaunchOptions& launch = run.launch;
+  const RunConfig& config = *run.config;
+  run.text = config_text(config);
+  launch.threads = config.compile.threads;
+  if (launch.hosts.network.empty()) launch.hosts.network = config.launch.network;
+  if (launch.hosts.ports.empty()) launch.hosts.ports = config.launch.ports;
+  if (launch.deadlines.empty() && !std::getenv("LOCKSTEP_DEADLINE"))
+    launch.deadlines = text(Deadlines{config.watch.deadline, config.watch.start_deadline});
+  if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = config.verify.collectives;
+  launch.worker = {self, "worker", asked_config(run.dir)};
+  launch.heeds_stop = true;
+  if (device_choice(config.train.device).kind == "plugin")
+    launch.worker.push_back("--train.device=" + config.train.device);
+  if (!config.compile.load_ops.empty())
+    launch.worker.push_back("--compile.load_ops=" + Json(config.compile.load_ops).dump());
+}
+
+// --simulate: the ranks are threads of this process.
+int run_as_threads(const AskedRun& run, bool dry_run, std::ostream& out) {
+  const LaunchOptions& launch = run.launch;
+  if (!launch.deadlines.empty()) setenv("LOCKSTEP_DEADLINE", launch.deadlines.c_str(), 1);
+  in_place_device(*run.config, launch.nproc);
+  if (dry_run) {
+    out << "--simulate " << launch.nproc << ": no command; the ranks are threads of this process, and write "
+        << run.dir << "\n";
     return kExitOk;
   }
-  if (launch.hosts.node > 0) return serve_as_agent(launch, run_dir);
+  require_memory_limits();
+  host_rates();
+  RunFolder folder(run.dir);
+  prepare(folder, launch.log_dir, "", true, run.other);
+  return simulate(*run.config, launch.nproc, folder, launch.grace);
+}
+
+bool is_on_cpu(const RunConfig& config) {
+  const std::string kind = device_choice(config.train.device).kind;
+  return kind == "cpu" || (kind == "auto" && access("/dev/nvidiactl", F_OK) != 0);
+}
+
+int run_as_processes(const AskedRun& run) {
+  const LaunchOptions& launch = run.launch;
   require_memory_limits();  // before a file is written
   if (launch.nproc > 1 && !launch.hosts.several()) require_limits(launch.nproc);
   if (!launch.hosts.several())
     require_tasks(launch.nproc,
                   threads_per_rank(launch, launch.nproc, std::max(1u, std::thread::hardware_concurrency())));
-  if (on_cpu) host_rates();  // for the prediction of rank 0, which has no quiet moment for it
-  RunFolder folder(run_dir, other);
-  prepare(folder, launch.log_dir, config, !config.empty(), other);
+  // For the prediction of rank 0, which has no quiet moment for it.
+  if (run.config && is_on_cpu(*run.config)) host_rates();
+  RunFolder folder(run.dir, run.other);
+  prepare(folder, launch.log_dir, run.text, run.config.has_value(), run.other);
   return supervise_on_hosts(launch, folder);
+}
+
+}  // namespace
+
+int hand_over_words(const std::vector<std::string>& words) {
+  if (words.size() < 4)
+    throw UserError("hand-over is what mpirun calls, with a folder, a host and a command");
+  return hand_over(words[1], {words.begin() + 2, words.end()});
+}
+
+int run(const RunArguments& arguments, std::ostream& out) {
+  refuse_under_a_launcher();
+  const LaunchOptions asked = launch_of(arguments);
+  AskedRun run =
+      arguments.program.empty() ? run_of_config(arguments, asked) : run_of_program(arguments, asked);
+  if (arguments.simulate) return run_as_threads(run, arguments.dry_run, out);
+  if (run.config) take_from_config(run, arguments.self);
+  const LaunchOptions& launch = run.launch;
+  if (!arguments.slurm.empty())
+    return submit_run(arguments, launch, run.dir, run.config ? &*run.config : nullptr, out);
+  if (arguments.dry_run) {
+    out << text(launch_command(launch, launch.nproc, run.dir, next_attempt(run.dir), 0, 0)) << "\n";
+    return kExitOk;
+  }
+  return launch.hosts.node > 0 ? serve_as_agent(launch, run.dir) : run_as_processes(run);
 }
 
 }  // namespace lockstep::launcher::cli
