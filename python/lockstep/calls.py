@@ -214,16 +214,9 @@ def _near(word, signature):
     return found[0] if found else ""
 
 
-def refuse(name, signatures, args, kwargs):
-    """UserError for arguments that fit none of the signatures."""
-    signature = _meant(signatures, args, kwargs)
-    where = f"[{name}] {_core._line()}: "
-    takes = "it takes " + _listed(signature)
-    fail = lambda words: _raise(where + words)
-    in_order = [p for p in signature if not p.by_keyword]
-    rest = any(p.rest == "*" for p in in_order)
-    known = {p.name: p for p in signature if not p.rest}
-    method = bool(signature) and signature[0].name == "self"
+def _refuse_names(signature, kwargs, fail, takes):
+    """For a keyword that is no parameter's name."""
+    known = {p.name for p in signature if not p.rest}
     for word, value in kwargs.items():
         if word in known or any(p.rest == "**" for p in signature):
             continue
@@ -231,34 +224,55 @@ def refuse(name, signatures, args, kwargs):
         near = f"; did you mean {better}?" if better else ""
         absent = f" ({_ABSENT[word]})" if word in _ABSENT else ""
         fail(f"there is no argument {word}, which is {shown(value)}{near}{absent}; {takes}")
-    if len(args) > len(in_order) and not rest:
-        most, extra = len(in_order) - method, len(args) - method
-        fail(f"argument {most + 1} in order is {shown(args[len(in_order)])}, and it takes "
-             f"{most if most else 'none'}{' so' if most <= 1 else ' in order'}; {takes}"
-             if extra else takes)
+
+
+def _refuse_number(signature, args, fail, takes):
+    """For more arguments in order than there are parameters."""
+    in_order = [p for p in signature if not p.by_keyword]
+    if len(args) <= len(in_order) or any(p.rest == "*" for p in in_order):
+        return
+    method = bool(signature) and signature[0].name == "self"
+    most, extra = len(in_order) - method, len(args) - method
+    fail(f"argument {most + 1} in order is {shown(args[len(in_order)])}, and it takes "
+         f"{most if most else 'none'}{' so' if most <= 1 else ' in order'}; {takes}"
+         if extra else takes)
+
+
+def _refuse_value(p, value, fail):
+    """For a value that the parameter's type does not take."""
+    if not _fits(p.type, value):
+        name_ = p.name if not p.name.startswith("arg") else "the value"
+        a_device = isinstance(value, str) and value in ("cuda", "cpu", "mps")
+        more = (_array_words(value) if "Tensor" in p.type
+                else _ABSENT["device"] if "DType" in p.type and a_device else "")
+        if p.type.endswith("Loss") and isinstance(value, _core.Tensor):
+            more = "of values it is ls.mean_loss(values)"
+        many = p.type.endswith("Sequence[float]") and isinstance(p.default, (list, tuple)) and len(p.default)
+        wanted = f"{many} numbers" if many else _in_words(p.type)
+        fail(f"{name_} is {shown(value)}; it must be {wanted}{': ' + more if more else ''}")
+    if p.name == "seed" and isinstance(value, int) and not 0 <= value < 2**64:
+        fail(f"seed is {value}; it must be an integer from 0 to 2^64 - 1")
+
+
+def refuse(name, signatures, args, kwargs):
+    """UserError for arguments that fit none of the signatures."""
+    signature = _meant(signatures, args, kwargs)
+    where = f"[{name}] {_core._line()}: "
+    takes = "it takes " + _listed(signature)
+    fail = lambda words: _raise(where + words)
+    _refuse_names(signature, kwargs, fail, takes)
+    _refuse_number(signature, args, fail, takes)
     for i, p in enumerate(signature):
         if p.rest or p.name == "self":
             continue
         given = not p.by_keyword and i < len(args)
         if given and p.name in kwargs:
             fail(f"{p.name} is given twice: in order, {shown(args[i])}, and by its name, {shown(kwargs[p.name])}")
-        if not given and p.name not in kwargs:
-            if p.needed:
-                fail(f"{p.name} is missing; {takes}{f' ({p.name}: {_in_words(p.type)})' if p.type else ''}")
-            continue
-        value = args[i] if given else kwargs[p.name]
-        if not _fits(p.type, value):
-            name_ = p.name if not p.name.startswith("arg") else "the value"
-            a_device = isinstance(value, str) and value in ("cuda", "cpu", "mps")
-            more = (_array_words(value) if "Tensor" in p.type
-                    else _ABSENT["device"] if "DType" in p.type and a_device else "")
-            if p.type.endswith("Loss") and isinstance(value, _core.Tensor):
-                more = "of values it is ls.mean_loss(values)"
-            many = p.type.endswith("Sequence[float]") and isinstance(p.default, (list, tuple)) and len(p.default)
-            wanted = f"{many} numbers" if many else _in_words(p.type)
-            fail(f"{name_} is {shown(value)}; it must be {wanted}{': ' + more if more else ''}")
-        if p.name == "seed" and isinstance(value, int) and not 0 <= value < 2**64:
-            fail(f"seed is {value}; it must be an integer from 0 to 2^64 - 1")
+        if given or p.name in kwargs:
+            _refuse_value(p, args[i] if given else kwargs[p.name], fail)
+        elif p.needed:
+            fail(f"{p.name} is missing; {takes}{f' ({p.name}: {_in_words(p.type)})' if p.type else ''}")
+    method = bool(signature) and signature[0].name == "self"
     given = [*(shown(a) for a in args[method:]), *(f"{k}={shown(v)}" for k, v in kwargs.items())]
     fail(f"the arguments ({', '.join(given)}) fit no way of calling it; {takes}")
 

@@ -35,23 +35,9 @@ def is_number(value, whole=False):
 
 def as_ours(name, signatures, args, kwargs):
     """The same call for our signatures; None if PyTorch does not have it either."""
-    args, kwargs, changed = list(args), dict(kwargs), False
-    names = {p.name for signature in signatures for p in signature}
-    for theirs, ours in {**SAME, **(SAME_OF_FUNCTIONS if name.islower() else {})}.items():
-        if theirs in kwargs and theirs not in names:
-            if word := next((each for each in ours if each in names and each not in kwargs), None):
-                kwargs[word], changed = kwargs.pop(theirs), True
-    first = next((p for p in signatures[0] if p.name != "self"), None)
-    if first and first.name == "beside" and "beside" not in kwargs and not (args and isinstance(args[0], _core.Tensor)):
-        if (traced := _core._traced()) is None:
-            raise _core.UserError(f"[{name}] {_core._line()}: no step is traced here; call it in the step function, "
-                                  "and outside of it NumPy's")
-        args.insert(0, traced)
-        if name == "uniform" and len(args) > 2 and all(is_number(each, True) for each in args[1:]):
-            args[1:] = [args[1:]]
-        if name == "arange" and len(args) == 2 and "end" not in kwargs:  # arange(n)
-            args.insert(1, 0)
-        changed = True
+    args, kwargs = list(args), dict(kwargs)
+    changed = _rename(name, signatures, kwargs)
+    changed |= _put_beside(name, signatures[0], args, kwargs)
     value = args[2] if len(args) == 3 else kwargs.get("value")
     if name == "full" and "dtype" not in kwargs and is_number(value):
         kwargs["dtype"], changed = _core.i32 if is_number(value, True) else _core.f32, True
@@ -65,21 +51,61 @@ def as_ours(name, signatures, args, kwargs):
     return (args, kwargs) if changed else None
 
 
+def _rename(name, signatures, kwargs):
+    """Gives keywords of PyTorch our names; whether one has changed."""
+    changed = False
+    names = {p.name for signature in signatures for p in signature}
+    for theirs, ours in {**SAME, **(SAME_OF_FUNCTIONS if name.islower() else {})}.items():
+        if theirs in kwargs and theirs not in names:
+            if word := next((each for each in ours if each in names and each not in kwargs), None):
+                kwargs[word], changed = kwargs.pop(theirs), True
+    return changed
+
+
+def _put_beside(name, signature, args, kwargs):
+    """Puts a tensor of the traced step before the arguments of a function that makes one beside it; whether it has."""
+    first = next((p for p in signature if p.name != "self"), None)
+    if (not first or first.name != "beside" or "beside" in kwargs
+            or args and isinstance(args[0], _core.Tensor)):
+        return False
+    if (traced := _core._traced()) is None:
+        raise _core.UserError(f"[{name}] {_core._line()}: no step is traced here; call it in the step function, "
+                              "and outside of it NumPy's")
+    args.insert(0, traced)
+    if name == "uniform" and len(args) > 2 and all(is_number(each, True) for each in args[1:]):
+        args[1:] = [args[1:]]
+    if name == "arange" and len(args) == 2 and "end" not in kwargs:  # arange(n)
+        args.insert(1, 0)
+    return True
+
+
+def _split(args, kwargs):
+    """split(x, 2, dim=1): parts of 2, and the rest."""
+    size = kwargs.pop("split_size", kwargs.pop("split_size_or_sections", None))
+    given = ([] if size is None else [size]) + args[1:]
+    if not given or len(given) > 2 or len(given) == 2 and not is_number(given[1], True):
+        return None
+    dim, of = given[1] if len(given) == 2 else kwargs.pop("dim", 0), given[0]
+    if is_number(of, True):
+        if of < 1:
+            raise _core.UserError(f"[split] {_core._line()}: parts of {of} are asked for; a part has at least 1")
+        size = args[0].shape[dim] if -args[0].ndim <= dim < args[0].ndim else of
+        of = [of] * (size // of) + [size % of] * bool(size % of)
+    return ([args[0], dim, of], kwargs) if isinstance(of, (list, tuple)) else None
+
+
+def _clamp(args, kwargs):
+    """clamp(x, 0): one of two ends."""
+    ends = dict(zip(("lo", "hi"), args[1:])) | kwargs
+    ends = {end: number for end, number in ends.items() if number is not None}
+    return (args[:1], {"lo": float("-inf"), "hi": float("inf")} | ends) if len(ends) == 1 else None
+
+
 def _spelled_otherwise(name, signature, args, kwargs):
     """Our arguments and keywords for a call whose order or default differs in PyTorch; None for any other."""
     tensors = lambda values: all(isinstance(each, _core.Tensor) for each in values)
-    if name == "split" and args:  # split(x, 2, dim=1): parts of 2, and the rest
-        size = kwargs.pop("split_size", kwargs.pop("split_size_or_sections", None))
-        given = ([] if size is None else [size]) + args[1:]
-        if not given or len(given) > 2 or len(given) == 2 and not is_number(given[1], True):
-            return None
-        dim, of = given[1] if len(given) == 2 else kwargs.pop("dim", 0), given[0]
-        if is_number(of, True):
-            if of < 1:
-                raise _core.UserError(f"[split] {_core._line()}: parts of {of} are asked for; a part has at least 1")
-            size = args[0].shape[dim] if -args[0].ndim <= dim < args[0].ndim else of
-            of = [of] * (size // of) + [size % of] * bool(size % of)
-        return ([args[0], dim, of], kwargs) if isinstance(of, (list, tuple)) else None
+    if name == "split" and args:
+        return _split(args, kwargs)
     if name == "grad" and len(args) > 1 and isinstance(args[1], (_core.Tensor, _core.Parameter)):
         return [args[0], [args[1]], *args[2:]], kwargs
     if name == "einsum" and len(args) > 1 and tensors(args[1:]):
@@ -88,9 +114,7 @@ def _spelled_otherwise(name, signature, args, kwargs):
         return [args[0], args[3], args[1], args[2]], kwargs
     floats = (_core.f32, _core.f64, _core.bf16, _core.f16)
     if name == "clamp" and args and tensors(args[:1]) and args[0].dtype in floats:
-        ends = dict(zip(("lo", "hi"), args[1:])) | kwargs
-        ends = {end: number for end, number in ends.items() if number is not None}
-        return (args[:1], {"lo": float("-inf"), "hi": float("inf")} | ends) if len(ends) == 1 else None
+        return _clamp(args, kwargs)
     word, value = _BY_DEFAULT.get(name, (None, None))
     place = next((i for i, p in enumerate(signature) if p.name == word), -1)
     return (args, {**kwargs, word: value}) if word and word not in kwargs and len(args) <= place else None
