@@ -52,6 +52,10 @@ KEYWORDS = {"in", "lambda", "from", "is", "not", "and", "or"}
 PLAIN = {"int", "int64_t", "double", "bool", "size_t", "uint64_t", "std::string", "DType", "Scope", "Parameter", "Loss",
          "Gradients", "Plateau", "Init", "LinearInit", "Schedule", "std::vector<Tensor>", "std::vector<Parameter>",
          "std::optional<double>", "std::optional<Init>", "std::vector<double>", "Number", "std::vector<Number>"}
+# Types that the binding takes as another one, and how that becomes the parameter.
+TAKEN = {"std::string_view": ("std::string", ""), "Init::Elements": ("std::function<double(int64_t)>", ""),
+         "Tensor": ("Tensor", ""), "TensorAt": ("Tensor", ""), "std::vector<int64_t>": ("Ints", ".values"),
+         "Shape": ("Ints", ".values"), "Schedule": ("Rate", '.of("{owner}")')}
 
 
 class Types:
@@ -88,6 +92,32 @@ def python_text(default):
     return text
 
 
+def is_known(types, type_):
+    several = re.fullmatch(r"std::vector<(\w+)>", type_)
+    return (type_ in PLAIN or type_ in TAKEN or type_ in types.enums or types.is_options(type_)
+            or type_.startswith(("std::optional<", "std::array<"))
+            or several is not None and types.is_options(several[1]))
+
+
+def default_of(types, type_, default):
+    """A default as the C++ value in the binding, and as text of the signature; None for those that are not needed."""
+    if default is None:
+        return None, None
+    if default == "{}" and (type_ in ("Tensor", "TensorAt") or type_.startswith("std::optional<")):
+        return "nb::none()", "None"
+    if type_ in ("std::vector<int64_t>", "Shape"):
+        return f"Ints{{{default}}}", python_text(default)
+    if type_ == "Schedule":
+        return f"double({default})", None
+    if types.is_options(type_):
+        return f"{type_}{default if default.startswith('{') else '{}'}", f"{type_}()"
+    if type_.startswith("std::vector<") and types.is_options(type_[12:-1]):
+        return f"{type_}{{}}", None
+    if type_ in ("Init", "LinearInit", "DType"):
+        return f"{type_}({default})", python_text(default)
+    return f"{type_}{default}" if default.startswith("{") or type_.startswith("std::array<") else default, None
+
+
 class Argument:
     """One C++ parameter in the binding: its type, the expression passed to C++, and its nb::arg."""
 
@@ -96,46 +126,13 @@ class Argument:
         type_, default = bare(param.type), param.default and re.sub(r"^(k\w+Gain)", r"init::\1", param.default)
         if (owner, name) in WITHOUT_DEFAULT:
             default = None
-        self.type, self.expression, value, sig = type_, name + "_value", None, None
-        if type_ == "std::string_view":
-            self.type = "std::string"
-        elif type_ == "Init::Elements":
-            self.type = "std::function<double(int64_t)>"
-        elif type_ in ("Tensor", "TensorAt"):
-            self.type = "Tensor"
-            if default == "{}":
-                self.type, self.expression = "std::optional<Tensor>", f"{name}_value.value_or(Tensor())"
-                value = "nb::none()"
-        elif type_ in ("std::vector<int64_t>", "Shape"):
-            self.type, self.expression = "Ints", f"{name}_value.values"
-            if default is not None:
-                value, sig = f"Ints{{{default}}}", python_text(default)
-        elif type_ == "Schedule":
-            self.type, self.expression = "Rate", f'{name}_value.of("{owner}")'
-            if default is not None:
-                value = f"double({default})"
-        elif type_.startswith("std::optional<"):
-            if default == "{}":
-                value = "nb::none()"
-        elif type_.startswith("std::array<"):
-            if default is not None:
-                value = f"{type_}{default}"
-        elif type_ in types.enums:
-            pass
-        elif types.is_options(type_):
-            if default is not None:
-                value, sig = f"{type_}{default if default.startswith('{') else '{}'}", f"{type_}()"
-        elif re.fullmatch(r"std::vector<(\w+)>", type_) and types.is_options(type_[12:-1]):
-            if default is not None:
-                value = f"{type_}{{}}"
-        elif type_ not in PLAIN:
+        if not is_known(types, type_):
             raise ValueError(f"{owner}: no Python type for {param.type} {param.name}")
-        if default is not None and value is None:
-            value = f"{type_}{default}" if default.startswith("{") else default
-            if type_ in ("Init", "LinearInit", "DType"):
-                value, sig = f"{type_}({default})", python_text(default)
-        if "nb::none" in (value or ""):
-            sig = "None"
+        self.type, how = TAKEN.get(type_, (type_, ""))
+        self.expression = f"{name}_value" + how.format(owner=owner)
+        value, sig = default_of(types, type_, default)
+        if value == "nb::none()" and self.type == "Tensor":
+            self.type, self.expression = "std::optional<Tensor>", f"{name}_value.value_or(Tensor())"
         self.arg = f'nb::arg("{self.name}")' + (f".sig({literal(sig)})" if sig
                                                 else "") + (f" = {value}" if value else "")
         if value == "nb::none()":
