@@ -253,97 +253,93 @@ template <class V> LS_F vi ls_best_of(V* best, vi* at, int largest) {
 }
 )";
 
-std::vector<PreludePart> make_parts() {
-  std::vector<PreludePart> parts{
-      {"LS_MEMORY", kMemory},
-      {"LS_PACKED", kPacked},
-  };
-#define LS_MEMORY_PART(N, V, T) parts.push_back({"ls_memory_" N, "LS_MEMORY(" N ", " V ", " T ")\n"})
-  LS_MEMORY_PART("f32", "vf", "float");
-  LS_MEMORY_PART("f64", "vd", "double");
-  LS_MEMORY_PART("i32", "vi", "i32");
-  LS_MEMORY_PART("i64", "vl", "i64");
-  LS_MEMORY_PART("u8", "vub", "u8");
-  LS_MEMORY_PART("u16", "vuh", "u16");
-  LS_MEMORY_PART("u32", "vu", "u32");
-  LS_MEMORY_PART("u64", "vul", "u64");
-  LS_MEMORY_PART("f8_e4m3", "vub", "u8");
-  LS_MEMORY_PART("f8_e5m2", "vub", "u8");
-  std::vector<PreludePart> more{
-      {"ls_memory_bf16", kBf16},
-      {"ls_memory_f16", kF16},
-      {"ls_memory_bool", kBool},
-      {"ls_where", kWhere},
-      {"ls_first", kFirst},
-      {"ls_guard", kGuard},
-      {"ls_numbers", kNumbers},
-      LS_COMPARE("ls_eq", "=="),
-      LS_COMPARE("ls_ne", "!="),
-      LS_COMPARE("ls_lt", "<"),
-      LS_COMPARE("ls_le", "<="),
-      {"ls_abs", kAbs},
-      {"ls_sign", kSign},
-      LS_LANES1("floor", "floor"),
-      LS_LANES1("ceil", "ceil"),
-      LS_LANES1("round", "rint"),
-      LS_LANES1("trunc", "trunc"),
-      {"ls_sqrt",
-       "LS_F vf ls_sqrt(vf x) { vf r; LS_EACH(r)[l] = __builtin_sqrtf(x[l]); return r; }\nLS_F vd ls_sqrt(vd "
-       "x) { vd r; LS_EACH(r)[l] = "
-       "__builtin_sqrt(x[l]); return r; }\n"},
-      {"ls_rsqrt",
-       "LS_F vf ls_rsqrt(vf x) { return 1.0f / ls_sqrt(x); }\nLS_F vd ls_rsqrt(vd x) { return 1.0 / "
-       "ls_sqrt(x); }\n"},
-      {"ls_reciprocal",
-       "LS_F vf ls_reciprocal(vf x) { return 1.0f / x; }\nLS_F vd ls_reciprocal(vd x) { return 1.0 / x; }\n"},
-      {"ls_maximum", kExtremes},
-      {"ls_clamp", kClamp},
-      {"ls_div", kDiv},
-      {"ls_remainder", kRemainder},
-      {"ls_shl", kShifts},
-      {"ls_not", kNot},
-      {"ls_fma",
-       "LS_F vf ls_fma(vf a, vf b, vf c) { vf r; LS_EACH(r)[l] = __builtin_fmaf(a[l], b[l], c[l]); return r; "
-       "}\n"
-       "LS_F vd ls_fma(vd a, vd b, vd c) { vd r; LS_EACH(r)[l] = __builtin_fma(a[l], b[l], c[l]); return r; "
-       "}\n"},
-      {"LS_TO", kConvert},
-      {"LS_TO_INT", kConvertInts},
-      {"ls_to_f32", "LS_TO(f32, vf, float)\n"},
-      {"ls_to_f64", "LS_TO(f64, vd, double)\n"},
-      {"ls_to_bf16", "template <class X> LS_F vf ls_to_bf16(X x) { return ls_round_bf16(ls_to_f32(x)); }\n"},
-      {"ls_to_f16", "template <class X> LS_F vf ls_to_f16(X x) { return ls_round_f16(ls_to_f32(x)); }\n"},
-      {"ls_to_i32", "LS_TO_INT(i32, vi, i32, -0x1p31, 0x1p31, (i32)0x80000000, 0x7fffffff)\n"},
-      {"ls_to_i64", "LS_TO_INT(i64, vl, i64, -0x1p63, 0x1p63, (i64)(1ul << 63), 0x7fffffffffffffffl)\n"},
-      {"ls_to_u8", "LS_TO_INT(u8, vub, u8, 0.0, 0x1p8, (u8)0, (u8)0xff)\n"},
-      {"ls_to_u16", "LS_TO_INT(u16, vuh, u16, 0.0, 0x1p16, (u16)0, (u16)0xffff)\n"},
-      {"ls_to_u32", "LS_TO_INT(u32, vu, u32, 0.0, 0x1p32, 0u, 0xffffffffu)\n"},
-      {"ls_to_u64", "LS_TO_INT(u64, vul, u64, 0.0, 0x1p64, 0ul, ~0ul)\n"},
-      {"ls_to_bool", kToBool},
-      {"LS_TO_FLOAT8", kToFloat8},
-      {"ls_to_f8_e4m3", "LS_TO_FLOAT8(f8_e4m3, 3, -6, 0x43e00000, 0x7e)\n"},
-      {"ls_to_f8_e5m2", "LS_TO_FLOAT8(f8_e5m2, 2, -14, 0x47600000, 0x7b)\n"},
-      {"ls_bits", kBits},
-      {"ls_bits_bf16",
-       "LS_F vuh ls_bits_bf16(vf x) { return ls_pack_bf16(x); }\nLS_F vf ls_from_bits_bf16(vuh x) { return "
-       "ls_unpack_bf16(x); }\n"},
-      {"ls_bits_f16",
-       "LS_F vuh ls_bits_f16(vf x) { return ls_pack_f16(x); }\nLS_F vf ls_from_bits_f16(vuh x) { return "
-       "ls_unpack_f16(x); }\n"},
-      {"ls_tree", kTree},
-      {"ls_best", kBest},
-  };
-  parts.insert(parts.end(), more.begin(), more.end());
-  for (const auto& part : math_parts()) parts.push_back(part);
-  return parts;
-}
-
+#define LS_MEMORY_PART(N, V, T) {"ls_memory_" N, "LS_MEMORY(" N ", " V ", " T ")\n"}
+constexpr PreludePart kParts[] = {
+    {"LS_MEMORY", kMemory},
+    {"LS_PACKED", kPacked},
+    LS_MEMORY_PART("f32", "vf", "float"),
+    LS_MEMORY_PART("f64", "vd", "double"),
+    LS_MEMORY_PART("i32", "vi", "i32"),
+    LS_MEMORY_PART("i64", "vl", "i64"),
+    LS_MEMORY_PART("u8", "vub", "u8"),
+    LS_MEMORY_PART("u16", "vuh", "u16"),
+    LS_MEMORY_PART("u32", "vu", "u32"),
+    LS_MEMORY_PART("u64", "vul", "u64"),
+    LS_MEMORY_PART("f8_e4m3", "vub", "u8"),
+    LS_MEMORY_PART("f8_e5m2", "vub", "u8"),
+    {"ls_memory_bf16", kBf16},
+    {"ls_memory_f16", kF16},
+    {"ls_memory_bool", kBool},
+    {"ls_where", kWhere},
+    {"ls_first", kFirst},
+    {"ls_guard", kGuard},
+    {"ls_numbers", kNumbers},
+    LS_COMPARE("ls_eq", "=="),
+    LS_COMPARE("ls_ne", "!="),
+    LS_COMPARE("ls_lt", "<"),
+    LS_COMPARE("ls_le", "<="),
+    {"ls_abs", kAbs},
+    {"ls_sign", kSign},
+    LS_LANES1("floor", "floor"),
+    LS_LANES1("ceil", "ceil"),
+    LS_LANES1("round", "rint"),
+    LS_LANES1("trunc", "trunc"),
+    {"ls_sqrt",
+     "LS_F vf ls_sqrt(vf x) { vf r; LS_EACH(r)[l] = __builtin_sqrtf(x[l]); return r; }\nLS_F vd ls_sqrt(vd "
+     "x) { vd r; LS_EACH(r)[l] = "
+     "__builtin_sqrt(x[l]); return r; }\n"},
+    {"ls_rsqrt",
+     "LS_F vf ls_rsqrt(vf x) { return 1.0f / ls_sqrt(x); }\nLS_F vd ls_rsqrt(vd x) { return 1.0 / "
+     "ls_sqrt(x); }\n"},
+    {"ls_reciprocal",
+     "LS_F vf ls_reciprocal(vf x) { return 1.0f / x; }\nLS_F vd ls_reciprocal(vd x) { return 1.0 / x; }\n"},
+    {"ls_maximum", kExtremes},
+    {"ls_clamp", kClamp},
+    {"ls_div", kDiv},
+    {"ls_remainder", kRemainder},
+    {"ls_shl", kShifts},
+    {"ls_not", kNot},
+    {"ls_fma",
+     "LS_F vf ls_fma(vf a, vf b, vf c) { vf r; LS_EACH(r)[l] = __builtin_fmaf(a[l], b[l], c[l]); return r; "
+     "}\n"
+     "LS_F vd ls_fma(vd a, vd b, vd c) { vd r; LS_EACH(r)[l] = __builtin_fma(a[l], b[l], c[l]); return r; "
+     "}\n"},
+    {"LS_TO", kConvert},
+    {"LS_TO_INT", kConvertInts},
+    {"ls_to_f32", "LS_TO(f32, vf, float)\n"},
+    {"ls_to_f64", "LS_TO(f64, vd, double)\n"},
+    {"ls_to_bf16", "template <class X> LS_F vf ls_to_bf16(X x) { return ls_round_bf16(ls_to_f32(x)); }\n"},
+    {"ls_to_f16", "template <class X> LS_F vf ls_to_f16(X x) { return ls_round_f16(ls_to_f32(x)); }\n"},
+    {"ls_to_i32", "LS_TO_INT(i32, vi, i32, -0x1p31, 0x1p31, (i32)0x80000000, 0x7fffffff)\n"},
+    {"ls_to_i64", "LS_TO_INT(i64, vl, i64, -0x1p63, 0x1p63, (i64)(1ul << 63), 0x7fffffffffffffffl)\n"},
+    {"ls_to_u8", "LS_TO_INT(u8, vub, u8, 0.0, 0x1p8, (u8)0, (u8)0xff)\n"},
+    {"ls_to_u16", "LS_TO_INT(u16, vuh, u16, 0.0, 0x1p16, (u16)0, (u16)0xffff)\n"},
+    {"ls_to_u32", "LS_TO_INT(u32, vu, u32, 0.0, 0x1p32, 0u, 0xffffffffu)\n"},
+    {"ls_to_u64", "LS_TO_INT(u64, vul, u64, 0.0, 0x1p64, 0ul, ~0ul)\n"},
+    {"ls_to_bool", kToBool},
+    {"LS_TO_FLOAT8", kToFloat8},
+    {"ls_to_f8_e4m3", "LS_TO_FLOAT8(f8_e4m3, 3, -6, 0x43e00000, 0x7e)\n"},
+    {"ls_to_f8_e5m2", "LS_TO_FLOAT8(f8_e5m2, 2, -14, 0x47600000, 0x7b)\n"},
+    {"ls_bits", kBits},
+    {"ls_bits_bf16",
+     "LS_F vuh ls_bits_bf16(vf x) { return ls_pack_bf16(x); }\nLS_F vf ls_from_bits_bf16(vuh x) { return "
+     "ls_unpack_bf16(x); }\n"},
+    {"ls_bits_f16",
+     "LS_F vuh ls_bits_f16(vf x) { return ls_pack_f16(x); }\nLS_F vf ls_from_bits_f16(vuh x) { return "
+     "ls_unpack_f16(x); }\n"},
+    {"ls_tree", kTree},
+    {"ls_best", kBest},
+};
 }  // namespace
 
 std::string_view prelude_types() { return kTypes; }
 
 std::span<const PreludePart> prelude_parts() {
-  static const std::vector<PreludePart> parts = make_parts();
+  static const std::vector<PreludePart> parts = [] {
+    std::vector<PreludePart> out(std::begin(kParts), std::end(kParts));
+    out.insert(out.end(), math_parts().begin(), math_parts().end());
+    return out;
+  }();
   return parts;
 }
 
