@@ -9,10 +9,10 @@
 
 namespace lockstep::compiler::cuda {
 
+namespace {
 // core/base/philox.h and core/base/normal_pair.h, operation by operation: IEEE 754 rounds each one in the
 // same way.
-std::string draws_source() {
-  return R"(
+constexpr const char* kDraws = R"(
 typedef unsigned int Half;
 typedef unsigned long long Word;
 struct Span { float* data; long long count; Word index; };
@@ -94,7 +94,9 @@ extern "C" __global__ void draws(const Span* spans, Word count, Word seed, Word 
   }
 }
 )";
-}
+}  // namespace
+
+std::string draws_source() { return kDraws; }
 
 std::vector<DrawRun> spans_of(const std::vector<DrawRun>& runs) {
   std::vector<DrawRun> out;
