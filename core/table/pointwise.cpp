@@ -291,9 +291,6 @@ std::vector<Op> other_rows() {
                                     less_equal(x, full_like(x, c.attrs.number("hi")))});
     return Grads{where(in_range, dy, full_like(dy, 0))};
   };
-  auto back = [](C c) {
-    return Grads{is_float(c.in[0].dtype()) ? convert(c.grad[0], c.in[0].dtype()) : Tensor{}};
-  };
   return {
       {.id = ops::where,
        .infer = infer_where,
@@ -322,6 +319,14 @@ std::vector<Op> other_rows() {
                    integers({i32(kC)}, {{"lo", -1}, {"hi", 2}}, -4, 5),
                    integers({i64(kC)}, {{"lo", -((int64_t{1} << 53) + 1)}, {"hi", (int64_t{1} << 53) + 1}},
                             -(int64_t{1} << 61), int64_t{1} << 61)}},
+  };
+}
+
+std::vector<Op> conversion_rows() {
+  auto back = [](const VjpContext& c) {
+    return Grads{is_float(c.in[0].dtype()) ? convert(c.grad[0], c.in[0].dtype()) : Tensor{}};
+  };
+  return {
       {.id = ops::convert,
        .attrs = {{"dtype", AttrType::dtype}},
        .infer = infer_convert,
@@ -349,7 +354,7 @@ std::vector<Op> other_rows() {
 std::span<const Op> pointwise_ops() {
   static const std::vector<Op> rows = [] {
     std::vector<Op> out;
-    for (auto& part : {unary_rows(), binary_rows(), other_rows()})
+    for (auto& part : {unary_rows(), binary_rows(), other_rows(), conversion_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();
