@@ -138,33 +138,30 @@ Types infer_custom_gradient(const InferContext& c) {  // see core/functions/grad
 }
 Types infer_fused(const InferContext& c) { c.fail("a fused node has a body, which gives its types"); }
 
-}  // namespace
-
-std::span<const Op> lane_ops() {
-  constexpr auto lanes = OpKind::lanes, collective = OpKind::collective, structural = OpKind::structural;
-  const Attrs bucket{{"bucket", 0}};
-  static const std::vector<Op> rows{
+// Sums over lanes, of values and of rows of sparse tables.
+std::vector<Op> lane_sum_rows() {
+  return {
       {.id = ops::sum_lanes,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .infer = infer_same_type,
        .split = unsplit,
        .samples = {floats({f32({3, 5})}), floats({f32({})}), integers({i64({})})}},
       {.id = ops::lane_sum,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"mesh_dim", AttrType::word, true}},
        .infer = infer_lane_sum,
        .split = unsplit,
        .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})}),
                    floats({{DType::bf16, {3, 5}}})}},
       {.id = ops::lane_rows,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"of", AttrType::word}, {"rows", AttrType::integer}, {"micro_batches", AttrType::integer}},
        .infer = infer_lane_rows,
        .split = unsplit,
        .samples = {integers({i32({3}), f32({3, 5})},
                             {{"of", Attr(std::string("table"))}, {"rows", 4}, {"micro_batches", 1}})}},
       {.id = ops::sum_rows,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"rows", AttrType::integer},
                  {"mesh_dim", AttrType::word, true},
                  {"owners", AttrType::word, true}},
@@ -172,25 +169,31 @@ std::span<const Op> lane_ops() {
        .split = unsplit,
        .samples = {integers({i32({3}), f32({3, 5})}, {{"rows", 4}})}},
       {.id = ops::spread_rows,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"rows", AttrType::integer}, {"mesh_dim", AttrType::word, true}},
        .infer = infer_spread_rows,
        .split = unsplit,
        .samples = {integers({i32({3}), f32({3, 5})}, {{"rows", 4}})}},
+  };
+}
+
+// Counts and norms, which lanes add as integers.
+std::vector<Op> lane_integer_rows() {
+  return {
       {.id = ops::lane_count,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"mesh_dim", AttrType::word, true}},
        .infer = infer_lane_count,
        .split = unsplit,
        .samples = {integers({i64({})})}},
       {.id = ops::local_rows,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"mesh_dim", AttrType::word, true}},
        .infer = infer_same_type,
        .split = unsplit,
        .samples = {floats({f32({3, 5})}), floats({f32({7})})}},
       {.id = ops::norm_limbs,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"mesh_dim", AttrType::word, true},
                  {"model_dim", AttrType::word, true},
                  {"once", AttrType::list, true}},
@@ -199,13 +202,19 @@ std::span<const Op> lane_ops() {
        .samples = {floats({{DType::f64, {3}}, {DType::f64, {1}}}, {}, 0, 2),
                    floats({{DType::f64, {17}}}, {}, 0, 1e6)}},
       {.id = ops::norm_of_limbs,
-       .kind = lanes,
+       .kind = OpKind::lanes,
        .attrs = {{"mesh_dim", AttrType::word, true}},
        .infer = infer_norm_of_limbs,
        .split = unsplit,
        .samples = {integers({i64({kLimbs})}, {}, 0, 9)}},
+  };
+}
+
+std::vector<Op> collective_rows() {
+  const Attrs bucket{{"bucket", 0}};
+  return {
       {.id = ops::lane_exchange_start,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"bucket", AttrType::integer}, {"mesh_dim", AttrType::word, true}},
        .infer = infer_start,
        .split = unsplit,
@@ -213,7 +222,7 @@ std::span<const Op> lane_ops() {
        .half = CollectiveHalf::start,
        .verb = "lane_exchange"},
       {.id = ops::lane_gather_start,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"of", AttrType::word}, {"mesh_dim", AttrType::word, true}},
        .infer = infer_gather_rows,
        .split = unsplit,
@@ -221,7 +230,7 @@ std::span<const Op> lane_ops() {
        .half = CollectiveHalf::start,
        .verb = "lane_gather"},
       {.id = ops::all_reduce_start,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"op", AttrType::word}, {"mesh_dim", AttrType::word, true}},
        .infer = infer_start,
        .split = unsplit,
@@ -229,7 +238,7 @@ std::span<const Op> lane_ops() {
        .half = CollectiveHalf::start,
        .verb = "all_reduce"},
       {.id = ops::all_gather_start,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"bucket", AttrType::integer}, {"mesh_dim", AttrType::word, true}},
        .infer = infer_start,
        .split = unsplit,
@@ -237,15 +246,21 @@ std::span<const Op> lane_ops() {
        .half = CollectiveHalf::start,
        .verb = "all_gather"},
       {.id = ops::wait,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"types", AttrType::word}},
        .infer = infer_wait,
        .split = unsplit,
        .samples = {floats({kHandle}, {{"types", "f32[3,5];f32[7]"}})},
        .half = CollectiveHalf::wait},
+  };
+}
+
+// Collectives on a model dim.
+std::vector<Op> model_collective_rows() {
+  return {
       // x of every rank, stacked: [ranks, x...].
       {.id = ops::model_gather_start,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"mesh_dim", AttrType::word}},
        .infer = infer_model_start,
        .split = unsplit,
@@ -255,7 +270,7 @@ std::span<const Op> lane_ops() {
        .of_model = true},
       // Part i of x [ranks, part...] goes to rank i; part j of the result came from rank j.
       {.id = ops::model_exchange_start,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"mesh_dim", AttrType::word}},
        .infer = infer_model_start,
        .split = unsplit,
@@ -264,7 +279,7 @@ std::span<const Op> lane_ops() {
        .verb = "model_exchange",
        .of_model = true},
       {.id = ops::model_wait,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"types", AttrType::word}},
        .infer = infer_wait,
        .split = unsplit,
@@ -274,13 +289,18 @@ std::span<const Op> lane_ops() {
       // The same value in another placement on a model dim. partition writes it on global shapes and later
       // replaces it by the ops above.
       {.id = ops::redistribute,
-       .kind = collective,
+       .kind = OpKind::collective,
        .attrs = {{"mesh_dim", AttrType::word}, {"from", AttrType::word}, {"to", AttrType::word}},
        .infer = infer_redistribute,
        .split = unsplit,
        .samples = {floats({f32({4, 5})}, {{"mesh_dim", "tp"}, {"from", "Shard(0)"}, {"to", "Replicate"}})}},
+  };
+}
+
+std::vector<Op> structural_rows() {
+  return {
       {.id = ops::grad,
-       .kind = structural,
+       .kind = OpKind::structural,
        .attrs = {{"scaled", AttrType::flag, true},
                  {"rows", AttrType::integer, true},
                  {"terms", AttrType::integer, true}},
@@ -288,12 +308,12 @@ std::span<const Op> lane_ops() {
        .split = unsplit,
        .samples = {floats({f32({}), i64({}), f32({3, 5}), f32({7})})}},
       {.id = ops::vjp,
-       .kind = structural,
+       .kind = OpKind::structural,
        .infer = infer_vjp,
        .split = unsplit,
        .samples = {floats({f32({}), f32({}), f32({3, 5}), f32({7})})}},
       {.id = ops::custom_gradient,
-       .kind = structural,
+       .kind = OpKind::structural,
        .attrs = {{"outputs", AttrType::integer},
                  {"inputs", AttrType::integer},
                  {"gradients", AttrType::list}},
@@ -302,8 +322,19 @@ std::span<const Op> lane_ops() {
        .vjp = gradients_of_ones_own,
        .samples = {floats({f32({3, 5}), f32({7}), f32({3, 5}), f32({7})},
                           {{"outputs", 1}, {"inputs", 1}, {"gradients", std::vector<int64_t>{1}}})}},
-      {.id = ops::fused, .kind = structural, .infer = infer_fused, .split = unsplit},
+      {.id = ops::fused, .kind = OpKind::structural, .infer = infer_fused, .split = unsplit},
   };
+}
+}  // namespace
+
+std::span<const Op> lane_ops() {
+  static const std::vector<Op> rows = [] {
+    std::vector<Op> out;
+    for (auto& part : {lane_sum_rows(), lane_integer_rows(), collective_rows(), model_collective_rows(),
+                       structural_rows()})
+      out.insert(out.end(), part.begin(), part.end());
+    return out;
+  }();
   return rows;
 }
 
