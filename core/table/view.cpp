@@ -265,13 +265,12 @@ Attrs ranges(List start, List limit, List step) {
 Attrs padding(List lo, List hi, double value) { return {{"lo", lo}, {"hi", hi}, {"value", value}}; }
 Attrs spread(Shape shape, List dims) { return {{"shape", shape}, {"dims", dims}}; }
 Attrs to(Shape shape) { return {{"shape", shape}}; }
-}  // namespace
 
-std::span<const Op> view_ops() {
-  constexpr auto kind = OpKind::view;
-  static const std::vector<Op> rows{
+// The same elements in another order, shape or number.
+std::vector<Op> moving_rows() {
+  return {
       {.id = ops::reshape,
-       .kind = kind,
+       .kind = OpKind::view,
        .attrs = {{"shape", AttrType::list}, {"again", AttrType::flag, true}},
        .infer = infer_reshape,
        .split = split_reshape,
@@ -280,7 +279,7 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({6, 5})}, to({2, 3, 5})), floats({f32({3, 1, 7, 2})}, to({3, 14})),
                    floats({f32({1})}, to({})), integers({i32({4, 3, 5})}, to({4, 1, 15}))}},
       {.id = ops::permute,
-       .kind = kind,
+       .kind = OpKind::view,
        .attrs = {{"order", AttrType::list}, {"alias", AttrType::flag, true}},
        .infer = infer_permute,
        .split = split_permute,
@@ -290,7 +289,7 @@ std::span<const Op> view_ops() {
                    floats({f32({2, 3, 1, 5})}, {{"order", List{3, 0, 2, 1}}}),
                    integers({i32({4, 3, 5})}, {{"order", List{2, 0, 1}}})}},
       {.id = ops::broadcast,
-       .kind = kind,
+       .kind = OpKind::view,
        .attrs = {{"shape", AttrType::list}, {"dims", AttrType::list}},
        .infer = infer_broadcast,
        .split = split_broadcast,
@@ -300,8 +299,14 @@ std::span<const Op> view_ops() {
                    floats({f32({3, 1, 5})}, spread({3, 7, 5}, {0, 1, 2})),
                    floats({f32({})}, spread({2, 3}, {})),
                    integers({i32({3, 5})}, spread({5, 2, 3}, {2, 0}))}},
+  };
+}
+
+// Parts, and what is put together from parts.
+std::vector<Op> part_rows() {
+  return {
       {.id = ops::slice,
-       .kind = kind,
+       .kind = OpKind::view,
        .attrs = {{"start", AttrType::list},
                  {"limit", AttrType::list},
                  {"step", AttrType::list},
@@ -314,7 +319,7 @@ std::span<const Op> view_ops() {
                    floats({f32({7, 1, 9})}, ranges({1, 0, 0}, {7, 1, 9}, {3, 1, 2})),
                    integers({i32({6, 5})}, ranges({3, 0}, {3, 5}, {1, 1}))}},
       {.id = ops::pad,
-       .kind = kind,
+       .kind = OpKind::view,
        .attrs = {{"lo", AttrType::list}, {"hi", AttrType::list}, {"value", AttrType::number}},
        .infer = infer_pad,
        .split = split_untouched,
@@ -323,7 +328,7 @@ std::span<const Op> view_ops() {
                    floats({f32({4, 1, 3})}, padding({0, 2, 0}, {0, 0, 3}, 0)),
                    integers({i32({5})}, padding({1}, {1}, 7))}},
       {.id = ops::concat,
-       .kind = kind,
+       .kind = OpKind::view,
        .attrs = {{"dim", AttrType::integer},
                  {"alias", AttrType::flag, true},
                  {"pieces", AttrType::flag, true}},
@@ -333,6 +338,11 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({3, 5}), f32({3, 1}), f32({3, 2})}, {{"dim", 1}}),
                    floats({f32({2, 3}), f32({1, 3})}, {{"dim", 0}}),
                    integers({i32({3}), i32({0}), i32({5})}, {{"dim", 0}})}},
+  };
+}
+
+std::vector<Op> index_rows() {
+  return {
       // `fetch` marks a sparse table: its rows are sent to each micro-batch before the body runs.
       {.id = ops::take,
        .kind = OpKind::index,
@@ -359,6 +369,16 @@ std::span<const Op> view_ops() {
                    integers({i32({9}), i32({9})}, {{"rows", 4}})},
        .library = Library::row_sums},
   };
+}
+}  // namespace
+
+std::span<const Op> view_ops() {
+  static const std::vector<Op> rows = [] {
+    std::vector<Op> out;
+    for (auto& part : {moving_rows(), part_rows(), index_rows()})
+      out.insert(out.end(), part.begin(), part.end());
+    return out;
+  }();
   return rows;
 }
 
