@@ -63,7 +63,7 @@ std::span<const Op> composite_ops() {
   static const std::vector<Op> rows = [] {
     std::vector<Op> out;
     for (auto& part : {norm_rows(), activation_rows(), loss_rows(), embedding_rows(), rope_rows(),
-                       clip_rows(), float8_rows()})
+                       clip_rows(), float8_rows(), float8_linear_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();

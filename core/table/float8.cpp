@@ -245,8 +245,6 @@ TypedShape of(DType dtype, Shape shape) { return {dtype, std::move(shape)}; }
 std::vector<Op> float8_rows() {
   constexpr DType bf = DType::bf16, e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
   const std::string cast = "cast", transpose = "transpose";
-  const AttrField gradients{"gradients", AttrType::dtype}, rowwise{"rowwise", AttrType::flag, true},
-      delayed{"delayed", AttrType::flag, true}, shares{"shares", AttrType::flag, true};
   return {
       {.id = ops::quantize,
        .kind = OpKind::contract,
@@ -272,6 +270,17 @@ std::vector<Op> float8_rows() {
                    floats({of(e4, {2, 8, 32}), of(e4, {48, 32}), f32({16}), f32({48}), of(bf, {48})},
                           {{"fast", false}})},
        .library = Library::float8},
+  };
+}
+
+std::vector<Op> float8_linear_rows() {
+  constexpr DType bf = DType::bf16, e4 = DType::f8_e4m3, e5 = DType::f8_e5m2;
+  const TypedShape x = of(bf, {2, 16, 32}), w = of(bf, {48, 32}), bias = of(bf, {48}),
+                   dy = of(bf, {2, 16, 48}), x2 = of(bf, {16, 16}), w2 = of(bf, {32, 16}),
+                   dy2 = of(bf, {16, 32});
+  const AttrField gradients{"gradients", AttrType::dtype}, rowwise{"rowwise", AttrType::flag, true},
+      delayed{"delayed", AttrType::flag, true}, shares{"shares", AttrType::flag, true};
+  return {
       {.id = ops::linear_float8,
        .kind = OpKind::composite,
        .attrs = {gradients, rowwise, delayed, shares},
@@ -279,15 +288,11 @@ std::vector<Op> float8_rows() {
        .split = unsplit,
        .vjp = linear_float8_vjp,
        .expand = linear_float8_expand,
-       .samples = {floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48})}, {{"gradients", e5}}),
-                   floats({of(bf, {16, 16}), of(bf, {32, 16})}, {{"gradients", e4}}),
-                   floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48})},
-                          {{"gradients", e4}, {"rowwise", true}}),
-                   floats({of(bf, {2, 16, 32}), of(bf, {48, 32}), of(bf, {48}), f32({3, 4})},
-                          {{"gradients", e5}, {"delayed", true}}),
-                   floats({of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 1})},
-                          {{"gradients", e4}, {"delayed", true}}, 0.0, 0.0),
-                   floats({of(bf, {16, 32}), of(bf, {48, 32}), of(bf, {48}), f32({3, 2}), f32({3, 2})},
+       .samples = {floats({x, w, bias}, {{"gradients", e5}}), floats({x2, w2}, {{"gradients", e4}}),
+                   floats({x, w, bias}, {{"gradients", e4}, {"rowwise", true}}),
+                   floats({x, w, bias, f32({3, 4})}, {{"gradients", e5}, {"delayed", true}}),
+                   floats({x2, w2, f32({3, 1})}, {{"gradients", e4}, {"delayed", true}}, 0.0, 0.0),
+                   floats({of(bf, {16, 32}), w, bias, f32({3, 2}), f32({3, 2})},
                           {{"gradients", e5}, {"delayed", true}, {"shares", true}})}},
       {.id = ops::linear_float8_grad,
        .kind = OpKind::composite,
@@ -296,20 +301,15 @@ std::vector<Op> float8_rows() {
        .split = unsplit,
        .vjp = linear_float8_grad_vjp,
        .expand = linear_float8_grad_expand,
-       .samples = {floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32})},
-                          {{"gradients", e5}, {"bias", true}}),
-                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16})},
-                          {{"gradients", e4}, {"bias", false}}),
-                   floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32})},
-                          {{"gradients", e5}, {"bias", true}, {"rowwise", true}}),
-                   floats({of(bf, {2, 16, 48}), of(bf, {2, 16, 32}), of(bf, {48, 32}), f32({3, 4})},
-                          {{"gradients", e5}, {"bias", true}, {"delayed", true}}),
-                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 2}), f32({})},
+       .samples = {floats({dy, x, w}, {{"gradients", e5}, {"bias", true}}),
+                   floats({dy2, x2, w2}, {{"gradients", e4}, {"bias", false}}),
+                   floats({dy, x, w}, {{"gradients", e5}, {"bias", true}, {"rowwise", true}}),
+                   floats({dy, x, w, f32({3, 4})}, {{"gradients", e5}, {"bias", true}, {"delayed", true}}),
+                   floats({dy2, x2, w2, f32({3, 2}), f32({})},
                           {{"gradients", e5}, {"bias", false}, {"delayed", true}}),
-                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 2}), f32({3, 2})},
+                   floats({dy2, x2, w2, f32({3, 2}), f32({3, 2})},
                           {{"gradients", e4}, {"bias", true}, {"delayed", true}, {"shares", true}}),
-                   floats({of(bf, {16, 32}), of(bf, {16, 16}), of(bf, {32, 16}), f32({3, 2}), f32({}),
-                           f32({3, 2})},
+                   floats({dy2, x2, w2, f32({3, 2}), f32({}), f32({3, 2})},
                           {{"gradients", e5}, {"bias", false}, {"delayed", true}, {"shares", true}})}},
   };
 }
