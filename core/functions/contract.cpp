@@ -182,6 +182,69 @@ Operand combined(const Operand& a, const Operand& b, const std::function<bool(ch
           {{"lhs_batch", a_batch}, {"rhs_batch", b_batch}, {"lhs_contract", a_sum}, {"rhs_contract", b_sum}}),
       labels};
 }
+
+// The operands of an equation, and its labels' sizes and numbers of places.
+struct EinsumTerms {
+  std::vector<Operand> operands = {};
+  std::map<char, int64_t> sizes = {}, times = {};
+  size_t hidden = 0;  // dims of "..."
+};
+EinsumTerms read_terms(const std::vector<std::string>& terms, const std::vector<Tensor>& tensors,
+                       const Refuse& fail) {
+  EinsumTerms out;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    Operand x{tensors[i], spelled(terms[i], tensors[i].ndim(), out.hidden, fail)};
+    if (static_cast<int>(x.labels.size()) != x.tensor.ndim())
+      fail(str("\"", terms[i], "\" names ", x.labels.size(), " dims, operand ", i, " is ", x.tensor.text()));
+    for (size_t d = 0; d < x.labels.size(); ++d) {
+      int64_t size = x.tensor.shape()[d], &known = out.sizes.emplace(x.labels[d], size).first->second;
+      if (known != size && known != 1 && size != 1)
+        fail(str('\'', x.labels[d], "' is ", known, " and ", size, " (operand ", i, ", ", x.tensor.text(),
+                 ")"));
+      known = std::max(known, size);
+      if (size == 0) known = 0;
+      ++out.times[x.labels[d]];
+    }
+    out.operands.push_back(std::move(x));
+  }
+  return out;
+}
+// Those behind the arrow; without one, those of "..." and the letters with one place.
+std::string result_labels(const std::string& text, size_t arrow, EinsumTerms& read, const Refuse& fail) {
+  std::string result;
+  if (arrow != std::string::npos) {
+    result = spelled(text.substr(arrow + 2), -1, read.hidden, fail);
+  } else {
+    for (size_t i = read.hidden; i-- > 0;) result += static_cast<char>('0' + i);
+    for (auto [label, count] : read.times)
+      if (count == 1 && std::isalpha(static_cast<unsigned char>(label))) result += label;
+  }
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (!read.sizes.count(result[i])) fail(str('\'', result[i], "' of the result is in no operand"));
+    if (result.find(result[i], i + 1) != std::string::npos)
+      fail(str('\'', result[i], "' occurs twice in the result"));
+  }
+  return result;
+}
+// All operands from the left, summed over the labels that are in no later one and not in the result.
+Operand combined(const std::vector<Operand>& operands, const std::string& result) {
+  auto wanted_behind = [&](size_t i) {
+    return [&, i](char label) {
+      return result.find(label) != std::string::npos ||
+             std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(),
+                         [&](const Operand& x) { return x.has(label); });
+    };
+  };
+  Operand made = operands[0];
+  for (size_t i = 0;; ++i) {
+    sum_over(made, wanted_behind(i));
+    if (i + 1 == operands.size()) return made;
+    Operand next = operands[i + 1];
+    const auto beyond = wanted_behind(i + 1);
+    sum_over(next, [&](char label) { return beyond(label) || made.has(label); });
+    made = combined(made, next, beyond);
+  }
+}
 }  // namespace
 
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& given, Here at) {
@@ -196,66 +259,20 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& given, Here 
   const size_t arrow = text.find("->");
   const std::vector<std::string> terms = split(text.substr(0, arrow), ',');
   if (terms.size() != tensors.size()) fail(str(terms.size(), " terms for ", tensors.size(), " operands"));
-  std::vector<Operand> operands;
-  std::map<char, int64_t> sizes, times;
-  size_t hidden = 0;
-  for (size_t i = 0; i < terms.size(); ++i) {
-    Operand x{tensors[i], spelled(terms[i], tensors[i].ndim(), hidden, fail)};
-    if (static_cast<int>(x.labels.size()) != x.tensor.ndim())
-      fail(str("\"", terms[i], "\" names ", x.labels.size(), " dims, operand ", i, " is ", x.tensor.text()));
-    for (size_t d = 0; d < x.labels.size(); ++d) {
-      int64_t size = x.tensor.shape()[d], &known = sizes.emplace(x.labels[d], size).first->second;
-      if (known != size && known != 1 && size != 1)
-        fail(str('\'', x.labels[d], "' is ", known, " and ", size, " (operand ", i, ", ", x.tensor.text(),
-                 ")"));
-      known = std::max(known, size);
-      if (size == 0) known = 0;
-      ++times[x.labels[d]];
-    }
-    operands.push_back(std::move(x));
-  }
-  std::string result;
-  if (arrow != std::string::npos) {
-    result = spelled(text.substr(arrow + 2), -1, hidden, fail);
-  } else {
-    for (size_t i = hidden; i-- > 0;) result += static_cast<char>('0' + i);
-    for (auto [label, count] : times)
-      if (count == 1 && std::isalpha(static_cast<unsigned char>(label))) result += label;
-  }
-  for (size_t i = 0; i < result.size(); ++i) {
-    if (!sizes.count(result[i])) fail(str('\'', result[i], "' of the result is in no operand"));
-    if (result.find(result[i], i + 1) != std::string::npos)
-      fail(str('\'', result[i], "' occurs twice in the result"));
-  }
+  EinsumTerms read = read_terms(terms, tensors, fail);
+  const std::string result = result_labels(text, arrow, read, fail);
 
   InFunction line(tensors[0], at);
-  for (Operand& x : operands) {
+  for (Operand& x : read.operands) {
     take_diagonals(x);
     Shape shape;
     std::string labels;  // without dims of size 1 that another operand has larger
     for (size_t d = 0; d < x.labels.size(); ++d)
-      if (x.tensor.shape()[d] == sizes[x.labels[d]])
+      if (x.tensor.shape()[d] == read.sizes[x.labels[d]])
         shape.push_back(x.tensor.shape()[d]), labels += x.labels[d];
     x = {reshape(x.tensor, shape), labels};
   }
-  Operand made = operands[0];
-  for (size_t i = 0;; ++i) {
-    auto later = [&](char label) {
-      return result.find(label) != std::string::npos ||
-             std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(),
-                         [&](const Operand& x) { return x.has(label); });
-    };
-    sum_over(made, later);
-    if (i + 1 == operands.size()) break;
-    Operand next = operands[i + 1];
-    auto beyond = [&](char label) {
-      return result.find(label) != std::string::npos ||
-             std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 2, operands.end(),
-                         [&](const Operand& x) { return x.has(label); });
-    };
-    sum_over(next, [&](char label) { return beyond(label) || made.has(label); });
-    made = combined(made, next, beyond);
-  }
+  const Operand made = combined(read.operands, result);
   std::vector<int64_t> order;
   for (char c : result) order.push_back(static_cast<int64_t>(made.at(c)));
   return permute(made.tensor, order);
