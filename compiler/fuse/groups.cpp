@@ -239,6 +239,26 @@ void FuseGroups::measure(Unit& unit) const {
   unit.gathers = cost.gathers;
 }
 
+std::string FuseGroups::against(const Unit& a, const Unit& b, const Body& joined, const KernelCost& cost,
+                                double saved) const {
+  std::string why;
+  if (!cost.fits)
+    (void)fits_one_kernel(*joined.graph, &why);
+  else if (cost.both_ways && options_.sums_both_ways &&
+           !options_.sums_both_ways(cost.both_ways->rows, cost.both_ways->columns))
+    why = str("sums over rows and over columns of ", cost.both_ways->rows, " x ", cost.both_ways->columns,
+              " would leave most of the device idle");
+  else if (static_cast<int>(joined.inputs.size() + joined.outputs.size()) > options_.max_buffers)
+    why = "too many buffers";
+  else if (cost.gathers > a.gathers + b.gathers)
+    why = "an index would no longer run along memory";
+  else if (cost.dear > a.dear + b.dear + (a.work + b.work) * 0.05 + kLaunch)
+    why = "dear values would be computed more often";
+  else if (cost.work > (a.work + b.work) * 1.1 + saved / kBytesPerWork + kLaunch)
+    why = "more work than moving the bytes";
+  return why;
+}
+
 bool FuseGroups::try_join(const Pair& pair) {
   Unit &a = units_[pair.a], &b = units_[pair.b];
   if (a.nodes.empty() || b.nodes.empty() || refused_.count({a.version, b.version})) return false;
@@ -271,23 +291,9 @@ bool FuseGroups::try_join(const Pair& pair) {
   for (ValueId value : b.reads)
     if (a.reads.count(value)) shared.insert(value);
   rename(pair.b, pair.a);
-  Body body = body_of(joined);
-  std::string why;
+  const Body body = body_of(joined);
   const KernelCost& cost = cost_of(*body.graph);
-  if (!cost.fits)
-    (void)fits_one_kernel(*body.graph, &why);
-  else if (cost.both_ways && options_.sums_both_ways &&
-           !options_.sums_both_ways(cost.both_ways->rows, cost.both_ways->columns))
-    why = str("sums over rows and over columns of ", cost.both_ways->rows, " x ", cost.both_ways->columns,
-              " would leave most of the device idle");
-  else if (static_cast<int>(body.inputs.size() + body.outputs.size()) > options_.max_buffers)
-    why = "too many buffers";
-  else if (cost.gathers > a.gathers + b.gathers)
-    why = "an index would no longer run along memory";
-  else if (cost.dear > a.dear + b.dear + (a.work + b.work) * 0.05 + kLaunch)
-    why = "dear values would be computed more often";
-  else if (cost.work > (a.work + b.work) * 1.1 + saved / kBytesPerWork + kLaunch)
-    why = "more work than moving the bytes";
+  const std::string why = against(a, b, body, cost, saved);
   if (!why.empty()) {
     rename(pair.a, pair.b);
     for (ValueId value : shared) readers_[value].insert(pair.a);

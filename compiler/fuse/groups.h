@@ -68,6 +68,9 @@ class FuseGroups {
   double bytes_moved(const Unit& unit) const;
   // Whether it is read outside a and b.
   bool leaves(ValueId value, const Unit& a, const Unit* b = nullptr) const;
+  // Why their joined kernel would be no better; "" if it is. `saved`: bytes that no longer move.
+  std::string against(const Unit& a, const Unit& b, const Body& joined, const KernelCost& cost,
+                      double saved) const;
   bool try_join(const Pair& pair);
   bool makes_cycle(int a, int b) const;
   void find_waits();
