@@ -69,21 +69,48 @@ std::shared_ptr<Graph> body_of_one(const Graph& graph, const Node& node) {
     body->add_output(OutputKind::value, str("y", made++), v);
   return body;
 }
+
+// A node of the fused graph.
+struct FuseStep {
+  FuseGroups::Body body;  // empty graph: a kept node
+  NodeId node;            // the kept node, or the last member
+  std::vector<ValueId> reads, makes;
+};
+
+// Kahn's algorithm; among ready steps it takes the one whose last node comes first in the graph.
+std::vector<size_t> valid_order(const std::vector<FuseStep>& steps, size_t values) {
+  PerValue<int> maker(values, -1);
+  std::vector<int> waiting(steps.size(), 0);
+  for (size_t k = 0; k < steps.size(); ++k)
+    for (ValueId value : steps[k].makes) maker[value] = static_cast<int>(k);
+  std::vector<std::vector<size_t>> next(steps.size());
+  for (size_t k = 0; k < steps.size(); ++k)
+    for (ValueId value : steps[k].reads)
+      if (maker[value] >= 0) next[maker[value]].push_back(k), ++waiting[k];
+  using Ready = std::pair<NodeId, size_t>;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  for (size_t k = 0; k < steps.size(); ++k)
+    if (waiting[k] == 0) ready.push({steps[k].node, k});
+  std::vector<size_t> out;
+  while (!ready.empty()) {
+    out.push_back(ready.top().second);
+    ready.pop();
+    for (size_t other : next[out.back()])
+      if (--waiting[other] == 0) ready.push({steps[other].node, other});
+  }
+  LS_CHECK(out.size() == steps.size(), "fused groups depend on each other in a circle");
+  return out;
+}
 }  // namespace
 
 Graph fuse(const Graph& graph, const FuseOptions& options) {
   FuseGroups groups(graph, options);
   groups.join();
 
-  struct Step {
-    FuseGroups::Body body;  // empty graph: a kept node
-    NodeId node;            // the kept node, or the last member
-    std::vector<ValueId> reads, makes;
-  };
-  std::vector<Step> steps;
+  std::vector<FuseStep> steps;
   size_t members = 0;
   for (const FuseGroup& group : groups.groups()) {
-    Step step{groups.body_of(group), group.nodes.back(), {}, {}};
+    FuseStep step{groups.body_of(group), group.nodes.back(), {}, {}};
     step.reads = step.body.inputs;
     step.makes = step.body.outputs;
     members += group.nodes.size();
@@ -102,26 +129,9 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
     if (options.is_kernel && options.is_kernel(node)) steps.back().body.graph = body_of_one(graph, node);
   }
 
-  // Kahn's algorithm; among ready steps it takes the one whose last node comes first in the graph.
-  PerValue<int> maker(graph.values.size(), -1);
-  std::vector<int> waiting(steps.size(), 0);
-  for (size_t k = 0; k < steps.size(); ++k)
-    for (ValueId value : steps[k].makes) maker[value] = static_cast<int>(k);
-  std::vector<std::vector<size_t>> next(steps.size());
-  for (size_t k = 0; k < steps.size(); ++k)
-    for (ValueId value : steps[k].reads)
-      if (maker[value] >= 0) next[maker[value]].push_back(k), ++waiting[k];
-  using Ready = std::pair<NodeId, size_t>;
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-  for (size_t k = 0; k < steps.size(); ++k)
-    if (waiting[k] == 0) ready.push({steps[k].node, k});
   Rewriter rewriter(graph);
-  size_t done = 0;
-  while (!ready.empty()) {
-    size_t k = ready.top().second;
-    ready.pop();
-    ++done;
-    const Step& step = steps[k];
+  for (size_t k : valid_order(steps, graph.values.size())) {
+    const FuseStep& step = steps[k];
     const Node& node = graph.node(step.node);
     if (!step.body.graph) {
       rewriter.copy(node);
@@ -137,10 +147,7 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
         rewriter.map(step.makes[i], made[i]);
       }
     }
-    for (size_t other : next[k])
-      if (--waiting[other] == 0) ready.push({steps[other].node, other});
   }
-  LS_CHECK(done == steps.size(), "fused groups depend on each other in a circle");
   if (logs::enabled("fusion")) logs::topic("fusion", str(members, " primitives in ", kernels, " kernels"));
   return rewriter.finish();
 }
