@@ -71,9 +71,7 @@ void Nest::tile_kernel() {
   text_.line(str("const ", number_, " c0 = q * ", form_.width, ", from = b * ", form_.block_rows,
                  ", to = from + ", form_.block_rows, " < ", plan_.rows, " ? from + ", form_.block_rows, " : ",
                  plan_.rows, ";"));
-  std::vector<size_t> columns;
-  for (size_t k = 0; k < plan_.reductions.size(); ++k) columns.push_back(k);
-  for (size_t k : columns)
+  for (size_t k = 0; k < plan_.reductions.size(); ++k)
     text_.line(str(type(reduction(k)), " e", k, "[", form_.width, "]; LS_EACH(", form_.width, ") e", k,
                    "[j] = ", folding_.neutral(reduction(k)), ";"));
   roots_here_ = all;
@@ -100,7 +98,7 @@ void Nest::tile_kernel() {
   for (int id : ids)
     if (!statements.item(id).varies) statements.row(text_, id);
   chunk(statements, ids, true, [&] {
-    for (size_t k : columns)
+    for (size_t k = 0; k < plan_.reductions.size(); ++k)
       text_.line(str("e", k, "[j] = ", functor(reduction(k)), "(e", k, "[j], t", reduction(k).item, ");"));
   });
   if (!staged_.empty()) {
@@ -108,7 +106,7 @@ void Nest::tile_kernel() {
     text_.line(str("ls_commit(); slot = slot + 1 == ", depth_, " ? 0 : slot + 1;"));
   }
   text_.close();
-  for (size_t k : columns)
+  for (size_t k = 0; k < plan_.reductions.size(); ++k)
     text_.line(str("LS_EACH(", form_.width, ") (", sums(k), " + (i64)b * ", plan_.columns, ")[c0 + j] = e", k,
                    "[j];"));
   close_function();
