@@ -36,13 +36,44 @@ void keep_largest(codegen::Text& text, const std::string& output) {
   text.line(str("while (held", output, " < own", output, " && !__atomic_compare_exchange_n((i32*)o", output,
                 ", &held", output, ", own", output, ", 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}"));
 }
+std::string pointer_of(const TensorBody& made, const TensorInput& input) {
+  switch (input.given) {
+    case Given::per_element:
+      return str("table[i * ", made.columns(), " + ", input.number, "]");
+    case Given::own:
+      return str("table[i * ", made.columns(), " + ", made.first_own() + input.number, "]");
+    case Given::shared:
+      return str("scalars[", input.number, "]");
+    case Given::per_tensor:
+      break;
+  }
+  return str("(const void*)(per_tensor + i * ", made.count(Given::per_tensor), " + ", input.number, ")");
+}
+// The loop over a chunk's whole vectors, or with `tail` over what is left.
+void write_elements(codegen::Text& text, const Graph& body, const codegen::Plan& plan,
+                    const codegen::Statements& items, const std::vector<int>& needed, bool tail) {
+  text.open(tail ? "for (i64 c = whole > lo ? whole : lo; c < hi; c += LS_W) {"
+                 : "for (i64 c = lo; c < whole; c += LS_W) {");
+  if (tail) text.line("const i64 m = hi - c < LS_W ? hi - c : LS_W;");
+  for (int id : needed)
+    if (plan.items[id].varies) items.write(text, id, "c", tail);
+  for (const auto& store : plan.stores) {
+    if (is_largest(body, store)) {
+      find_largest(text, store, tail);
+      continue;
+    }
+    DType dtype = body[body.outputs[store.output].value].dtype;
+    text.line(str(tail ? "ls_store_n_" : "ls_store_", name(dtype), "(o", store.output, ", c, t", store.item,
+                  tail ? ", m);" : ");"));
+  }
+  text.close();
+}
 }  // namespace
 
 KernelSource generate_multi_tensor(const Graph& body) {
   const TensorBody made = codegen::tensor_body(body, "m_");
   const Graph& own = made.graph;
   const codegen::Plan& plan = made.plan;
-  const int per_tensor = made.count(Given::per_tensor), columns = made.columns();
 
   KernelSource out;
   out.multi_tensor = true;
@@ -64,23 +95,10 @@ KernelSource generate_multi_tensor(const Graph& body) {
       "middle; }");
   text.line(str("const i64 lo = (chunk - first[i]) * ", kChunk, ", hi = lo + ", kChunk,
                 " < numels[i] ? lo + ", kChunk, " : numels[i], whole = hi / 16 * 16;"));
-  auto pointer = [&](const TensorInput& input) {
-    switch (input.given) {
-      case Given::per_element:
-        return str("table[i * ", columns, " + ", input.number, "]");
-      case Given::own:
-        return str("table[i * ", columns, " + ", made.first_own() + input.number, "]");
-      case Given::shared:
-        return str("scalars[", input.number, "]");
-      case Given::per_tensor:
-        break;
-    }
-    return str("(const void*)(per_tensor + i * ", per_tensor, " + ", input.number, ")");
-  };
   for (size_t k = 0; k < made.inputs.size(); ++k)
-    text.line(str("const void* const a", k, " = ", pointer(made.inputs[k]), ";"));
+    text.line(str("const void* const a", k, " = ", pointer_of(made, made.inputs[k]), ";"));
   for (size_t k = 0; k < own.outputs.size(); ++k)
-    text.line(str("void* const o", k, " = table[i * ", columns, " + ",
+    text.line(str("void* const o", k, " = table[i * ", made.columns(), " + ",
                   made.first_output() + static_cast<int>(k), "];"));
   for (const auto& store : plan.stores)
     if (is_largest(own, store)) text.line(str("vi most", store.output, " = {};"));
@@ -89,23 +107,7 @@ KernelSource generate_multi_tensor(const Graph& body) {
   auto needed = items.closure(roots);
   for (int id : needed)
     if (!plan.items[id].varies) items.write(text, id);
-  for (bool tail : {false, true}) {
-    text.open(tail ? "for (i64 c = whole > lo ? whole : lo; c < hi; c += LS_W) {"
-                   : "for (i64 c = lo; c < whole; c += LS_W) {");
-    if (tail) text.line("const i64 m = hi - c < LS_W ? hi - c : LS_W;");
-    for (int id : needed)
-      if (plan.items[id].varies) items.write(text, id, "c", tail);
-    for (const auto& store : plan.stores) {
-      if (is_largest(own, store)) {
-        find_largest(text, store, tail);
-        continue;
-      }
-      DType dtype = own[own.outputs[store.output].value].dtype;
-      text.line(str(tail ? "ls_store_n_" : "ls_store_", name(dtype), "(o", store.output, ", c, t", store.item,
-                    tail ? ", m);" : ");"));
-    }
-    text.close();
-  }
+  for (bool tail : {false, true}) write_elements(text, own, plan, items, needed, tail);
   for (const auto& store : plan.stores)
     if (is_largest(own, store)) keep_largest(text, str(store.output));
   text.close();
