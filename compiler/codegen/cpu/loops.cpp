@@ -306,7 +306,6 @@ class Nest {
     std::vector<size_t> sums;
     for (size_t k = 0; k < plan_.reductions.size(); ++k)
       if (plan_.reductions[k].column) sums.push_back(k);
-    auto type = [&](size_t k) { return std::string(name(accumulator(type_of(plan_.reductions[k])))); };
     auto element = [&](size_t k) { return std::string(lane_type(type_of(plan_.reductions[k]))); };
     for (size_t k : sums)
       text_.line(str(element(k), "* const w", k, " = (", element(k), "*)__builtin_malloc(", blocks * columns,
@@ -333,16 +332,23 @@ class Nest {
     }
     text_.close();
     text_.close();
+    combine_blocks(sums, blocks);
+    for (size_t k : sums) text_.line(str("__builtin_free(w", k, ");"));
+  }
+
+  // Adds what the blocks of rows gave, and stores what is made of these sums.
+  void combine_blocks(const std::vector<size_t>& sums, int64_t blocks) {
+    const int64_t columns = plan_.columns;
     const bool share = static_cast<double>(columns) * static_cast<double>(blocks) > kParallelWork;
     if (share) text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
     text_.open(str("for (i64 v = 0; v < ", columns, "; v += LS_W) {"));
     text_.line(str("const i64 c = v, m = ", columns, " - v < LS_W ? ", columns, " - v : LS_W;"));
     for (size_t k : sums) {
       const Reduction& reduction = plan_.reductions[k];
-      text_.line(str(vector_of(reduction), " e", k, " = ls_load_n_", type(k), "(w", k, ", c, m);"));
+      const std::string load = str("ls_load_n_", name(accumulator(type_of(reduction))), "(w", k);
+      text_.line(str(vector_of(reduction), " e", k, " = ", load, ", c, m);"));
       text_.line(str("for (i64 b = 1; b < ", blocks, "; ++b) e", k, " = ",
-                     folding_.combined(reduction, str("e", k),
-                                       str("ls_load_n_", type(k), "(w", k, " + b * ", columns, ", c, m)")),
+                     folding_.combined(reduction, str("e", k), str(load, " + b * ", columns, ", c, m)")),
                      ";"));
       text_.line(
           str("const ", vector_of(reduction), " q", k, " = ", folding_.rounded(reduction, str("e", k)), ";"));
@@ -356,7 +362,6 @@ class Nest {
         text_.line(str("ls_store_n_", name(body_[body_.outputs[store.output].value].dtype), "(o",
                        store.output, ", c, t", store.item, ", m);"));
     text_.close();
-    for (size_t k : sums) text_.line(str("__builtin_free(w", k, ");"));
   }
 
   const Graph& body_;
