@@ -136,12 +136,9 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   return sources;
 }
 
-// plan_step with hooks: `on_traced` gets the graph of a micro-batch; `on_lowered` gets a plan without
-// recomputation, before its libraries' plans are made.
-StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
-                   const BatchShape& shape, const StepFunction& function, const CompileOptions& options,
-                   const std::function<void(const Graph&)>& on_traced,
-                   const std::function<void(const StepPlan&)>& on_lowered) {
+// The step's micro-batches, lanes and fields, before it is traced.
+StepPlan plan_of_batch(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
+                       const BatchShape& shape, const CompileOptions& options) {
   if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
     throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro,
                         "; choose a divisor"));
@@ -163,6 +160,16 @@ StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<Batch
              " is not a micro-batch of ", shape.micro);
     plan.fields.push_back({field.name, field.dtype, field.shape});
   }
+  return plan;
+}
+
+// plan_step with hooks: `on_traced` gets the graph of a micro-batch; `on_lowered` gets a plan without
+// recomputation, before its libraries' plans are made.
+StepPlan plan_with(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
+                   const BatchShape& shape, const StepFunction& function, const CompileOptions& options,
+                   const std::function<void(const Graph&)>& on_traced,
+                   const std::function<void(const StepPlan&)>& on_lowered) {
+  StepPlan plan = plan_of_batch(state, mesh, batch, shape, options);
   PassContext context{
       with_data_dim(mesh), [&state](const std::string& fqn) { return state.layout(fqn); }, options,
       [&state](const std::string& fqn, const std::string& dim) { return state.row_of(fqn, dim); }};
