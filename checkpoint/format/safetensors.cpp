@@ -75,59 +75,55 @@ int64_t safetensors_header_length(std::string_view first_8, int64_t file_bytes, 
   return static_cast<int64_t>(length);
 }
 
-SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes,
-                                           const std::string& path) {
-  if (json.empty() || json[0] != '{')
-    throw DamagedError(str(path, ": the header does not begin with '{'; not a safetensors file"));
-  Json header = strict::parse(json, str(path, ": header"));
-  SafeTensorsHeader out;
-  out.data_start = 8 + static_cast<int64_t>(json.size());
-  for (const auto& [key, value] : header.items()) {
-    std::string where = str(path, ": ", one_line(key));
-    if (key == "__metadata__") {
-      if (!value.is_object())
-        throw DamagedError(str(where, " is a ", value.type_name(), "; an object of strings belongs there"));
-      for (const auto& [name, item] : value.items()) {
-        if (!item.is_string())
-          throw DamagedError(
-              str(where, ": \"", one_line(name), "\" is a ", item.type_name(), "; a string belongs there"));
-        out.metadata[name] = item.get<std::string>();
-      }
-      continue;
-    }
-    SafeTensor tensor;
-    tensor.name = key;
-    std::string dtype = strict::text(value, "dtype", where);
-    if (dtype.empty())
-      throw DamagedError(str(where, ": \"dtype\" is \"\"; a type belongs there, as in \"F32\""));
-    try {
-      tensor.dtype = parse_safetensors_dtype(dtype);
-    } catch (const UserError&) { tensor.other = dtype; }  // reported when the tensor is requested
-    tensor.shape = strict::naturals(value, "shape", where);
-    auto range = strict::naturals(value, "data_offsets", where);
-    if (range.size() != 2)
+namespace {
+std::map<std::string, std::string> metadata_of(const Json& value, const std::string& where) {
+  if (!value.is_object())
+    throw DamagedError(str(where, " is a ", value.type_name(), "; an object of strings belongs there"));
+  std::map<std::string, std::string> out;
+  for (const auto& [name, item] : value.items()) {
+    if (!item.is_string())
       throw DamagedError(
-          str(where, ": \"data_offsets\" has ", range.size(), " numbers; begin and end belong there"));
-    if (range[1] < range[0])
-      throw DamagedError(
-          str(where, ": \"data_offsets\" ends at ", range[1], ", before its begin ", range[0]));
-    if (range[1] > file_bytes - out.data_start)
-      throw DamagedError(str(where, ": bytes ", range[0], "..", range[1], " of the data, but the file holds ",
-                             file_bytes - out.data_start, "; truncated, or a wrong offset"));
-    const int64_t elements = strict::elements(tensor.shape, where), size = size_of_element(tensor);
-    tensor.bytes = size ? strict::multiply(elements, size, where) : range[1] - range[0];
-    if (tensor.bytes != range[1] - range[0])
-      throw DamagedError(str(where, ": ", type_text(tensor), " takes ", tensor.bytes,
-                             " bytes, but \"data_offsets\" spans ", range[1] - range[0]));
-    tensor.offset = out.data_start + range[0];
-    out.tensors.push_back(std::move(tensor));
+          str(where, ": \"", one_line(name), "\" is a ", item.type_name(), "; a string belongs there"));
+    out[name] = item.get<std::string>();
   }
-  std::stable_sort(out.tensors.begin(), out.tensors.end(), [](const SafeTensor& a, const SafeTensor& b) {
-    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
-  });
-  int64_t at = out.data_start;
+  return out;
+}
+
+// `data_start`: of the file's `file_bytes`, where the data begins.
+SafeTensor tensor_of(const std::string& name, const Json& value, int64_t data_start, int64_t file_bytes,
+                     const std::string& where) {
+  SafeTensor tensor;
+  tensor.name = name;
+  std::string dtype = strict::text(value, "dtype", where);
+  if (dtype.empty())
+    throw DamagedError(str(where, ": \"dtype\" is \"\"; a type belongs there, as in \"F32\""));
+  try {
+    tensor.dtype = parse_safetensors_dtype(dtype);
+  } catch (const UserError&) { tensor.other = dtype; }  // reported when the tensor is requested
+  tensor.shape = strict::naturals(value, "shape", where);
+  auto range = strict::naturals(value, "data_offsets", where);
+  if (range.size() != 2)
+    throw DamagedError(
+        str(where, ": \"data_offsets\" has ", range.size(), " numbers; begin and end belong there"));
+  if (range[1] < range[0])
+    throw DamagedError(str(where, ": \"data_offsets\" ends at ", range[1], ", before its begin ", range[0]));
+  if (range[1] > file_bytes - data_start)
+    throw DamagedError(str(where, ": bytes ", range[0], "..", range[1], " of the data, but the file holds ",
+                           file_bytes - data_start, "; truncated, or a wrong offset"));
+  const int64_t elements = strict::elements(tensor.shape, where), size = size_of_element(tensor);
+  tensor.bytes = size ? strict::multiply(elements, size, where) : range[1] - range[0];
+  if (tensor.bytes != range[1] - range[0])
+    throw DamagedError(str(where, ": ", type_text(tensor), " takes ", tensor.bytes,
+                           " bytes, but \"data_offsets\" spans ", range[1] - range[0]));
+  tensor.offset = data_start + range[0];
+  return tensor;
+}
+
+// Refuses tensors, sorted by offset, that share bytes of the file or leave some over.
+void check_offsets(const SafeTensorsHeader& header, int64_t file_bytes, const std::string& path) {
+  int64_t at = header.data_start;
   std::string before = "the header";
-  for (const auto& tensor : out.tensors) {
+  for (const auto& tensor : header.tensors) {
     if (tensor.offset < at)
       throw DamagedError(str(path, ": ", tensor.name, " begins at byte ", tensor.offset, ", inside ", before,
                              " which ends at ", at));
@@ -139,6 +135,27 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
   }
   if (at != file_bytes)
     throw DamagedError(str(path, ": ", file_bytes - at, " bytes after ", before, " belong to no tensor"));
+}
+}  // namespace
+
+SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes,
+                                           const std::string& path) {
+  if (json.empty() || json[0] != '{')
+    throw DamagedError(str(path, ": the header does not begin with '{'; not a safetensors file"));
+  Json header = strict::parse(json, str(path, ": header"));
+  SafeTensorsHeader out;
+  out.data_start = 8 + static_cast<int64_t>(json.size());
+  for (const auto& [key, value] : header.items()) {
+    std::string where = str(path, ": ", one_line(key));
+    if (key == "__metadata__")
+      out.metadata = metadata_of(value, where);
+    else
+      out.tensors.push_back(tensor_of(key, value, out.data_start, file_bytes, where));
+  }
+  std::stable_sort(out.tensors.begin(), out.tensors.end(), [](const SafeTensor& a, const SafeTensor& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
+  });
+  check_offsets(out, file_bytes, path);
   return out;
 }
 
