@@ -89,6 +89,46 @@ struct Transfer {
     return size * count;
   }
 };
+
+void set_option(CURL* curl, CURLoption option, auto value) {
+  LS_CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK, "libcurl does not know an option");
+}
+
+void set_method(Transfer& transfer) {
+  const Request& request = transfer.request;
+  auto set = [&](CURLoption option, auto value) { set_option(transfer.handle, option, value); };
+  if (request.method == "HEAD") set(CURLOPT_NOBODY, 1L);
+  if (request.method == "DELETE") set(CURLOPT_CUSTOMREQUEST, "DELETE");
+  if (request.method == "PUT") {
+    set(CURLOPT_UPLOAD, 1L);
+    set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(CURLOPT_READFUNCTION, &Transfer::send);
+    set(CURLOPT_READDATA, &transfer);
+    set(CURLOPT_SEEKFUNCTION, &Transfer::seek);
+    set(CURLOPT_SEEKDATA, &transfer);
+  }
+  if (request.method == "POST") {
+    set(CURLOPT_POST, 1L);
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
+  }
+}
+
+using HeaderLines = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
+HeaderLines header_lines(const Request& request, const Settings& settings) {
+  // TLS already protects the bytes; without TLS the signature covers them.
+  const bool covered = !settings.url(request.at.bucket).starts_with("https://");
+  std::vector<std::string> lines = request.headers;
+  lines.push_back("x-amz-content-sha256: " + (covered ? sha256(request.body) : "UNSIGNED-PAYLOAD"));
+  if (!settings.session_token.empty()) lines.push_back("x-amz-security-token: " + settings.session_token);
+  HeaderLines headers(nullptr, &curl_slist_free_all);
+  for (const auto& line : lines) {
+    curl_slist* longer = curl_slist_append(headers.get(), line.c_str());
+    LS_CHECK(longer, "memory is out");
+    if (!headers) headers.reset(longer);
+  }
+  return headers;
+}
 }  // namespace
 
 // Idle handles for later requests, with their connections.
@@ -132,9 +172,7 @@ Client::Attempt Client::once(const Request& request) {
   Transfer transfer{request, curl};
   std::string url = str(settings_.url(request.at.bucket), "/", url_encoded(request.at.key, true));
   if (!request.query.empty()) url += str("?", query_text(request.query));
-  auto set = [&](CURLoption option, auto value) {
-    LS_CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK, "libcurl does not know an option");
-  };
+  auto set = [&](CURLoption option, auto value) { set_option(curl, option, value); };
   char error[CURL_ERROR_SIZE] = "";
   set(CURLOPT_ERRORBUFFER, error);
   set(CURLOPT_URL, url.c_str());
@@ -153,33 +191,9 @@ Client::Attempt Client::once(const Request& request) {
   set(CURLOPT_AWS_SIGV4, signer.c_str());
   set(CURLOPT_USERNAME, settings_.access_key.c_str());
   set(CURLOPT_PASSWORD, settings_.secret_key.c_str());
-  // TLS already protects the bytes; without TLS the signature covers them.
-  const bool covered = !settings_.url(request.at.bucket).starts_with("https://");
-  std::vector<std::string> lines = request.headers;
-  lines.push_back("x-amz-content-sha256: " + (covered ? sha256(request.body) : "UNSIGNED-PAYLOAD"));
-  if (!settings_.session_token.empty()) lines.push_back("x-amz-security-token: " + settings_.session_token);
-  std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(nullptr, &curl_slist_free_all);
-  for (const auto& line : lines) {
-    curl_slist* longer = curl_slist_append(headers.get(), line.c_str());
-    LS_CHECK(longer, "memory is out");
-    if (!headers) headers.reset(longer);
-  }
+  const HeaderLines headers = header_lines(request, settings_);
   set(CURLOPT_HTTPHEADER, headers.get());
-  if (request.method == "HEAD") set(CURLOPT_NOBODY, 1L);
-  if (request.method == "DELETE") set(CURLOPT_CUSTOMREQUEST, "DELETE");
-  if (request.method == "PUT") {
-    set(CURLOPT_UPLOAD, 1L);
-    set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-    set(CURLOPT_READFUNCTION, &Transfer::send);
-    set(CURLOPT_READDATA, &transfer);
-    set(CURLOPT_SEEKFUNCTION, &Transfer::seek);
-    set(CURLOPT_SEEKDATA, &transfer);
-  }
-  if (request.method == "POST") {
-    set(CURLOPT_POST, 1L);
-    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-    set(CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
-  }
+  set_method(transfer);
   set(CURLOPT_WRITEFUNCTION, &Transfer::take);
   set(CURLOPT_WRITEDATA, &transfer);
   set(CURLOPT_HEADERFUNCTION, &Transfer::head);
