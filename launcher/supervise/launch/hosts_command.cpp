@@ -55,8 +55,10 @@ std::string agent_words(const std::string& log_dir) {
              fs::absolute(log_dir).lexically_normal().string());
 }
 
-void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const std::string& log_dir) {
-  const LaunchHosts& hosts = command.hosts = options.hosts;
+namespace {
+// The network, its ports and its patience, and what ranks know of the hosts.
+void set_variables(LaunchCommand& command) {
+  const LaunchHosts& hosts = command.hosts;
   auto unless_set = [&](const std::string& name, const std::string& value) {
     if (!std::getenv(name.c_str())) command.variables.emplace_back(name, value);
   };
@@ -83,18 +85,10 @@ void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const
   command.variables.emplace_back("LOCKSTEP_HOSTS", str(hosts.list.size()));
   command.variables.emplace_back("MASTER_ADDR", hosts.address.empty() ? hosts.list[0].name : hosts.address);
   command.variables.emplace_back("MASTER_PORT", str(hosts.port));
-  std::vector<std::string> words{"mpirun",
-                                 "-n",
-                                 str(command.nproc),
-                                 "--hostfile",
-                                 host_file(log_dir),
-                                 "--map-by",
-                                 "slot",
-                                 "--bind-to",
-                                 "none",
-                                 "--wdir",
-                                 fs::current_path().string()};
-  if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
+}
+
+// How mpirun starts its daemons on the hosts.
+void name_the_daemons(std::vector<std::string>& words, const LaunchHosts& hosts, const std::string& log_dir) {
   auto mca = [&](const std::string& name, const std::string& value) {
     words.insert(words.end(), {"--mca", name, value});
   };
@@ -114,6 +108,25 @@ void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const
     mca("routed", "direct");
     mca("oob_tcp_static_ipv4_ports", str(hosts.port));
   }
+}
+}  // namespace
+
+void start_by_mpirun(LaunchCommand& command, const LaunchOptions& options, const std::string& log_dir) {
+  const LaunchHosts& hosts = command.hosts = options.hosts;
+  set_variables(command);
+  std::vector<std::string> words{"mpirun",
+                                 "-n",
+                                 str(command.nproc),
+                                 "--hostfile",
+                                 host_file(log_dir),
+                                 "--map-by",
+                                 "slot",
+                                 "--bind-to",
+                                 "none",
+                                 "--wdir",
+                                 fs::current_path().string()};
+  if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  name_the_daemons(words, hosts, log_dir);
   std::set<std::string> given;
   for (const auto& [name, value] : command.variables)
     if (name.rfind("OMPI_MCA_", 0) != 0) given.insert(name);
