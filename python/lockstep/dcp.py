@@ -187,6 +187,43 @@ def _opened_new(path, flags):
     return os.open(path, flags | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
+def _taken(tensors, prefix, names, path):
+    """The tensors to convert: (FQN, entry) by the name to write."""
+    taken = {}
+    for fqn, entry in tensors.items():
+        name = fqn[len(prefix):] if fqn.startswith(prefix) else None
+        if name and names:
+            name = names(name)
+        if not name:
+            continue
+        if name == "__metadata__":
+            _refuse(path, f"{fqn} would be __metadata__, a name that safetensors files keep for themselves; names= "
+                          "gives it another one")
+        if name in taken:
+            _refuse(path, f"{fqn} and {taken[name][0]} would both be {name}")
+        if entry.properties.state[0] not in _DTYPES:
+            _refuse(path, f"{fqn} is {entry.properties.state[0]}, which is not read; names= leaves it out")
+        taken[name] = (fqn, entry)
+    if not taken:
+        _refuse(path, f"no tensor's name begins with {prefix!r}; it has "
+                      f"{', '.join(list(tensors)[:8])}{', ...' if len(tensors) > 8 else ''}")
+    return taken
+
+
+def _header(taken):
+    """The header of a safetensors file of these tensors, without its length."""
+    header, at = {}, 0
+    for name, (fqn, entry) in taken.items():
+        dtype, size = _DTYPES[entry.properties.state[0]]
+        count = size
+        for n in entry.size:
+            count *= n
+        header[name] = {"dtype": dtype, "shape": list(entry.size), "data_offsets": [at, at + count]}
+        at += count
+    text = json.dumps(header).encode()
+    return text + b" " * (-len(text) % 8)
+
+
 def convert_dcp(folder, out, prefix="", names=None):
     """Writes the tensors of a torch.distributed.checkpoint folder to a safetensors file, one at a time; returns their
     names.
@@ -208,34 +245,8 @@ def convert_dcp(folder, out, prefix="", names=None):
                   if getattr(at, "offset", None) is not None}
     except AttributeError as error:
         raise _core.UserError(f"[dcp] {path} is no metadata of torch.distributed.checkpoint: {error}") from None
-    taken = {}
-    for fqn, entry in tensors.items():
-        name = fqn[len(prefix):] if fqn.startswith(prefix) else None
-        if name and names:
-            name = names(name)
-        if not name:
-            continue
-        if name == "__metadata__":
-            _refuse(path, f"{fqn} would be __metadata__, a name that safetensors files keep for themselves; names= "
-                          "gives it another one")
-        if name in taken:
-            _refuse(path, f"{fqn} and {taken[name][0]} would both be {name}")
-        if entry.properties.state[0] not in _DTYPES:
-            _refuse(path, f"{fqn} is {entry.properties.state[0]}, which is not read; names= leaves it out")
-        taken[name] = (fqn, entry)
-    if not taken:
-        _refuse(path, f"no tensor's name begins with {prefix!r}; it has "
-                      f"{', '.join(list(tensors)[:8])}{', ...' if len(tensors) > 8 else ''}")
-    header, at = {}, 0
-    for name, (fqn, entry) in taken.items():
-        dtype, size = _DTYPES[entry.properties.state[0]]
-        count = size
-        for n in entry.size:
-            count *= n
-        header[name] = {"dtype": dtype, "shape": list(entry.size), "data_offsets": [at, at + count]}
-        at += count
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    taken = _taken(tensors, prefix, names, path)
+    text = _header(taken)
     try:
         with open(out + ".part", "xb", opener=_opened_new) as file:
             file.write(len(text).to_bytes(8, "little") + text)
