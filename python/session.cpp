@@ -144,11 +144,10 @@ Elements elements_for(const State& state, const std::string& name, nb::handle ar
   return out;
 }
 
-void bind_state_of_session(nb::module_& m) {
-  nb::class_<State>(
-      m, "State",
-      "Everything that outlives a step: parameters, moments, buffers. Tensors are recorded first and "
-      "allocated when a step runs.")
+using StateClass = nb::class_<State>;
+
+void bind_state_names(StateClass& state) {
+  state
       .def(
           "__init__", [](State* self, const LiveMesh& mesh, uint64_t seed) { new (self) State(mesh, seed); },
           nb::arg("mesh"), nb::arg("seed") = 0)
@@ -189,7 +188,12 @@ void bind_state_of_session(nb::module_& m) {
           "moment.")
       .def_prop_ro("seed", &State::seed)
       .def("find", &State::find_spec, nb::arg("name"), nb::keep_alive<0, 1>(),
-           "The parameter of this name; a false one if there is none.")
+           "The parameter of this name; a false one if there is none.");
+}
+
+// What is decided before the first step.
+void bind_state_choices(StateClass& state) {
+  state
       .def(
           "compute_dtype",
           [](State& state, DType dtype) {
@@ -246,7 +250,11 @@ void bind_state_of_session(nb::module_& m) {
             CallingLine line;
             state.place(rules);
           },
-          nb::arg("rules"), "Sets the placement of tensors on mesh dims whose name does not decide it.")
+          nb::arg("rules"), "Sets the placement of tensors on mesh dims whose name does not decide it.");
+}
+
+void bind_state_values(StateClass& state) {
+  state
       .def(
           "materialize",
           [](State& state) {
@@ -316,7 +324,13 @@ void bind_session(nb::module_& m) {
       nb::rv_policy::take_ownership, nb::arg("arguments"));
   m.def("_explain_exit", &Session::explain_exit, nb::arg("code"), nb::arg("words"));
   m.def("_stop_requested", [] { return launcher::stop_requested(); });
-  bind_state_of_session(m);
+  StateClass state(
+      m, "State",
+      "Everything that outlives a step: parameters, moments, buffers. Tensors are recorded first and "
+      "allocated when a step runs.");
+  bind_state_names(state);
+  bind_state_choices(state);
+  bind_state_values(state);
   m.def("_train", &run_training, nb::arg("session"), nb::arg("state"), nb::arg("data"), nb::arg("function"),
         nb::arg("options"), nb::arg("validation").none(), nb::arg("measure").none(), nb::arg("samples"),
         nb::arg("every"), nb::arg("measured").none());
