@@ -171,18 +171,7 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   return out;
 }
 
-}  // namespace
-
-void bind_steps(nb::module_& m) {
-  m.def(
-      "philox_uniform",
-      [](uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
-        return philox::uniform(philox::bits(seed, stream, step, index));
-      },
-      nb::arg("seed"), nb::arg("stream"), nb::arg("step"), nb::arg("index"),
-      "A number in [0, 1) that depends only on its four keys: for random data as a function of the "
-      "sample's number.");
-
+void bind_step(nb::module_& m) {
   nb::class_<OwnStep>(
       m, "Step", nb::type_slots(kOwnStepSlots),
       "A compiled step: step(x, y) takes arrays of the whole global batch, [global_batch, ...] each, "
@@ -227,6 +216,9 @@ void bind_steps(nb::module_& m) {
         "activations beyond memory_budget that are cheaper to copy than to recompute are kept in host "
         "memory between forward and backward. together: the largest number of a rank's micro-batches to "
         "run as one, nearly as fast as one larger micro-batch, with DDP and ZeRO 1. Collective.");
+}
+
+void bind_checkpoint(nb::module_& m) {
   nb::class_<Checkpoint>(m, "Checkpoint", "Checkpoints of a run folder: DIR/ckpt/step-N.")
       .def(
           "__init__",
@@ -271,6 +263,21 @@ void bind_steps(nb::module_& m) {
       "names are looked up (several calls fill several models). Missing tensors and other shapes are "
       "refused, and so are extra tensors of safetensors files. With `partial` tensors that only one "
       "side has are left unchanged, and the log lists them.");
+}
+
+}  // namespace
+
+void bind_steps(nb::module_& m) {
+  m.def(
+      "philox_uniform",
+      [](uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
+        return philox::uniform(philox::bits(seed, stream, step, index));
+      },
+      nb::arg("seed"), nb::arg("stream"), nb::arg("step"), nb::arg("index"),
+      "A number in [0, 1) that depends only on its four keys: for random data as a function of the "
+      "sample's number.");
+  bind_step(m);
+  bind_checkpoint(m);
 }
 
 }  // namespace lockstep::python
