@@ -20,6 +20,22 @@ Json json_of(nb::handle value) {
   return Json::parse(nb::cast<std::string>(text));
 }
 
+// The call, the weight and the bias of a layer.
+template <class Layer>
+void bind_parts(nb::class_<Layer>& layer) {
+  layer
+      .def(
+          "__call__",
+          [](const Layer& self, Tensor x) {
+            CallingLine line;
+            return self(x);
+          },
+          nb::arg("x"))
+      .def_prop_ro(
+          "weight", [](const Layer& self) { return self.weight; }, nb::keep_alive<0, 1>())
+      .def_prop_ro("bias", [](const Layer& self) { return self.bias; }, nb::keep_alive<0, 1>());
+}
+
 template <size_t Dims>
 void bind_convolution(nb::module_& m, const std::string& digit) {
   nb::class_<ConvolutionOf<Dims>> forward(
@@ -28,62 +44,37 @@ void bind_convolution(nb::module_& m, const std::string& digit) {
       "out, o...]. One number stands for all dims. "
       "padding_mode: what the padding holds, \"reflect\", \"replicate\", "
       "\"circular\"; None: zeros. As PyTorch's.");
-  forward
-      .def(
-          "__init__",
-          [](ConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride,
-             Ints padding, Ints dilation, int64_t groups, bool bias, std::optional<PadMode> mode,
-             std::optional<Init> init) {
-            CallingLine line;
-            new (self) ConvolutionOf<Dims>(at, in, out, kernel.values,
-                                           {stride.values, padding.values, dilation.values, groups, mode},
-                                           bias, init);
-          },
-          nb::arg("at"), nb::arg("in_"), nb::arg("out"), nb::arg("kernel"), nb::arg("stride") = 1,
-          nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::arg("bias") = true,
-          nb::arg("padding_mode") = nb::none(), nb::arg("weight_init") = nb::none(), nb::keep_alive<1, 2>())
-      .def(
-          "__call__",
-          [](const ConvolutionOf<Dims>& self, Tensor x) {
-            CallingLine line;
-            return self(x);
-          },
-          nb::arg("x"))
-      .def_prop_ro(
-          "weight", [](const ConvolutionOf<Dims>& self) { return self.weight; }, nb::keep_alive<0, 1>())
-      .def_prop_ro("bias", [](const ConvolutionOf<Dims>& self) { return self.bias; }, nb::keep_alive<0, 1>());
+  forward.def(
+      "__init__",
+      [](ConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride, Ints padding,
+         Ints dilation, int64_t groups, bool bias, std::optional<PadMode> mode, std::optional<Init> init) {
+        CallingLine line;
+        new (self)
+            ConvolutionOf<Dims>(at, in, out, kernel.values,
+                                {stride.values, padding.values, dilation.values, groups, mode}, bias, init);
+      },
+      nb::arg("at"), nb::arg("in_"), nb::arg("out"), nb::arg("kernel"), nb::arg("stride") = 1,
+      nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::arg("bias") = true,
+      nb::arg("padding_mode") = nb::none(), nb::arg("weight_init") = nb::none(), nb::keep_alive<1, 2>());
+  bind_parts(forward);
   nb::class_<TransposedConvolutionOf<Dims>> transposed(
       m, ("ConvTranspose" + digit + "d").c_str(),
       "weight [in, out / groups, kernel...], bias [out]; [N, in, s...] -> [N, out, o...]: the transpose of a "
       "convolution. As PyTorch's.");
-  transposed
-      .def(
-          "__init__",
-          [](TransposedConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride,
-             Ints padding, Ints output_padding, Ints dilation, int64_t groups, bool bias,
-             std::optional<Init> init) {
-            CallingLine line;
-            new (self) TransposedConvolutionOf<Dims>(
-                at, in, out, kernel.values,
-                {stride.values, padding.values, output_padding.values, dilation.values, groups}, bias, init);
-          },
-          nb::arg("at"), nb::arg("in_"), nb::arg("out"), nb::arg("kernel"), nb::arg("stride") = 1,
-          nb::arg("padding") = 0, nb::arg("output_padding") = 0, nb::arg("dilation") = 1,
-          nb::arg("groups") = 1, nb::arg("bias") = true, nb::arg("weight_init") = nb::none(),
-          nb::keep_alive<1, 2>())
-      .def(
-          "__call__",
-          [](const TransposedConvolutionOf<Dims>& self, Tensor x) {
-            CallingLine line;
-            return self(x);
-          },
-          nb::arg("x"))
-      .def_prop_ro(
-          "weight", [](const TransposedConvolutionOf<Dims>& self) { return self.weight; },
-          nb::keep_alive<0, 1>())
-      .def_prop_ro(
-          "bias", [](const TransposedConvolutionOf<Dims>& self) { return self.bias; },
-          nb::keep_alive<0, 1>());
+  transposed.def(
+      "__init__",
+      [](TransposedConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride,
+         Ints padding, Ints output_padding, Ints dilation, int64_t groups, bool bias,
+         std::optional<Init> init) {
+        CallingLine line;
+        new (self) TransposedConvolutionOf<Dims>(
+            at, in, out, kernel.values,
+            {stride.values, padding.values, output_padding.values, dilation.values, groups}, bias, init);
+      },
+      nb::arg("at"), nb::arg("in_"), nb::arg("out"), nb::arg("kernel"), nb::arg("stride") = 1,
+      nb::arg("padding") = 0, nb::arg("output_padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
+      nb::arg("bias") = true, nb::arg("weight_init") = nb::none(), nb::keep_alive<1, 2>());
+  bind_parts(transposed);
 }
 
 // Tensors that a call takes or returns, None for an absent one; `what` is used in messages.
@@ -121,21 +112,8 @@ std::vector<Tensor> with_gradient(nb::callable forward, nb::callable backward, n
         return list_of(backward(saved, gradients), "custom_gradient");
       })(list_of(std::move(inputs), "custom_gradient"));
 }
-}  // namespace
 
-void bind_convolutions(nb::module_& m) {
-  for (const char* name : {"BatchNorm1d", "BatchNorm3d"})
-    m.attr(name) = m.attr("BatchNorm2d");  // of any number of dims
-  bind_convolution<1>(m, "1");
-  bind_convolution<2>(m, "2");
-  bind_convolution<3>(m, "3");
-}
-
-void bind_models(nb::module_& m) {
-  m.def("custom_gradient", &with_gradient, nb::arg("forward"), nb::arg("backward"), nb::arg("inputs"),
-        "Outputs of forward(*inputs) with a custom gradient, backward(saved, gradients): a list with one "
-        "gradient per input, None for none. forward returns its outputs, or (outputs, saved), both "
-        "lists. As torch.autograd.Function.");
+void bind_model(nb::module_& m) {
   nb::class_<models::Model>(m, "Model",
                             "A model of a family: its inputs, and a call that computes its output.")
       .def_prop_ro(
@@ -189,6 +167,23 @@ void bind_models(nb::module_& m) {
             return out.size() == 1 ? nb::cast(out[0]) : nb::cast(out);
           },
           nb::arg("name"), nb::arg("inputs"), "One network of a family with several: \"generator\".");
+}
+}  // namespace
+
+void bind_convolutions(nb::module_& m) {
+  for (const char* name : {"BatchNorm1d", "BatchNorm3d"})
+    m.attr(name) = m.attr("BatchNorm2d");  // of any number of dims
+  bind_convolution<1>(m, "1");
+  bind_convolution<2>(m, "2");
+  bind_convolution<3>(m, "3");
+}
+
+void bind_models(nb::module_& m) {
+  m.def("custom_gradient", &with_gradient, nb::arg("forward"), nb::arg("backward"), nb::arg("inputs"),
+        "Outputs of forward(*inputs) with a custom gradient, backward(saved, gradients): a list with one "
+        "gradient per input, None for none. forward returns its outputs, or (outputs, saved), both "
+        "lists. As torch.autograd.Function.");
+  bind_model(m);
   m.def(
       "build",
       [](Scope at, const std::string& kind, nb::kwargs options) {
