@@ -45,6 +45,13 @@ void bind_pair(TensorClass& tensor, const char* name, Function of) {
       },
       nb::is_operator());
 }
+template <class Function>
+void bind_one(TensorClass& tensor, const char* name, Function of) {
+  tensor.def(name, [of](const Tensor& a) {
+    CallingLine line;
+    return of(a);
+  });
+}
 // x / 255 on integer images would need fractions, so it is refused; / of two tensors is C++'s division.
 void refuse_quotient(const Tensor& x) {
   if (is_integer(x.dtype()))
@@ -103,18 +110,9 @@ void bind_arithmetic(TensorClass& t) {
         return pow(a, b);
       },
       nb::is_operator());
-  t.def("__neg__", [](const Tensor& a) {
-    CallingLine line;
-    return -TensorAt(a);
-  });
-  t.def("__invert__", [](const Tensor& a) {
-    CallingLine line;
-    return bitwise_not(a);
-  });
-  t.def("__abs__", [](const Tensor& a) {
-    CallingLine line;
-    return lockstep::abs(a);
-  });
+  bind_one(t, "__neg__", [](const Tensor& a) { return -TensorAt(a); });
+  bind_one(t, "__invert__", [](const Tensor& a) { return bitwise_not(a); });
+  bind_one(t, "__abs__", [](const Tensor& a) { return lockstep::abs(a); });
 }
 
 TensorClass bind_tensor(nb::module_& m) {
@@ -202,31 +200,7 @@ void bind_inits(nb::module_& m) {
            "The rate of step `step`, counted from 1; a skipped step counts, too.");
 }
 
-void bind_state(nb::module_& m) {
-  nb::class_<Parameter>(m, "Parameter", "A tensor that outlives the step: a weight, a moment, a buffer.")
-      .def_prop_ro("name", &Parameter::fqn)
-      .def_prop_ro("shape", [](const Parameter& p) { return shape_tuple(p.shape()); })
-      .def_prop_ro("dtype", &Parameter::dtype)
-      .def("__bool__", [](const Parameter& p) { return static_cast<bool>(p); })
-      .def("__repr__",
-           [](const Parameter& p) {
-             return p ? str("Parameter(", p.fqn(), " ", shape_text(p.dtype(), p.shape()), ")")
-                      : std::string("Parameter()");
-           })
-      .def(
-          "__call__",
-          [](const Parameter& p, const Tensor& beside) {
-            CallingLine line;
-            return p(beside);
-          },
-          nb::arg("beside"), "Its value at the start of the step that `beside` belongs to.")
-      .def(
-          "computed",
-          [](const Parameter& p, const Tensor& beside) {
-            CallingLine line;
-            return p.computed(beside);
-          },
-          nb::arg("beside"), "The same value as layers compute with it: rounded to the compute dtype.");
+void bind_scope(nb::module_& m) {
   auto scope = nb::class_<Scope>(m, "Scope", "A path in the state: at / \"norm\" / 0.");
   scope.def(
       "__truediv__",
@@ -260,6 +234,34 @@ void bind_state(nb::module_& m) {
       nb::arg("name"), nb::arg("shape"), nb::arg("init").sig("init.zeros()") = Init(),
       nb::arg("dtype").noconvert().sig("f32") = DType::f32, nb::keep_alive<0, 1>(),
       "Records any other tensor that a step keeps.");
+}
+
+void bind_state(nb::module_& m) {
+  nb::class_<Parameter>(m, "Parameter", "A tensor that outlives the step: a weight, a moment, a buffer.")
+      .def_prop_ro("name", &Parameter::fqn)
+      .def_prop_ro("shape", [](const Parameter& p) { return shape_tuple(p.shape()); })
+      .def_prop_ro("dtype", &Parameter::dtype)
+      .def("__bool__", [](const Parameter& p) { return static_cast<bool>(p); })
+      .def("__repr__",
+           [](const Parameter& p) {
+             return p ? str("Parameter(", p.fqn(), " ", shape_text(p.dtype(), p.shape()), ")")
+                      : std::string("Parameter()");
+           })
+      .def(
+          "__call__",
+          [](const Parameter& p, const Tensor& beside) {
+            CallingLine line;
+            return p(beside);
+          },
+          nb::arg("beside"), "Its value at the start of the step that `beside` belongs to.")
+      .def(
+          "computed",
+          [](const Parameter& p, const Tensor& beside) {
+            CallingLine line;
+            return p.computed(beside);
+          },
+          nb::arg("beside"), "The same value as layers compute with it: rounded to the compute dtype.");
+  bind_scope(m);
   nb::class_<PlacementRule>(m, "PlacementRule", "The placement of tensors on a mesh dim.")
       .def(
           "__init__",
