@@ -26,6 +26,7 @@ testing::AssertionResult all_well(const Lines& violations) {
 TEST(House, arrows) { EXPECT_TRUE(all_well(wrong_arrows(root(), text_of("layers.txt")))); }
 TEST(House, every_file_says_its_purpose) { EXPECT_TRUE(all_well(without_purpose(root()))); }
 TEST(House, no_file_is_too_long) { EXPECT_TRUE(all_well(too_long(root(), text_of("long_files.txt")))); }
+TEST(House, no_function_is_too_long) { EXPECT_TRUE(all_well(long_functions(root()))); }
 TEST(House, no_line_is_too_wide) { EXPECT_TRUE(all_well(too_wide(root()))); }
 TEST(House, no_includes_go_in_a_circle) {
   EXPECT_TRUE(all_well(include_circles(root(), text_of("circles.txt"))));
@@ -79,6 +80,7 @@ TEST(Checks, a_good_tree_has_no_violation) {
   EXPECT_EQ(list(tree.arrows()), "");
   EXPECT_EQ(list(without_purpose(tree.path(""))), "");
   EXPECT_EQ(list(too_long(tree.path(""), "# none\n")), "");
+  EXPECT_EQ(list(long_functions(tree.path(""))), "");
   EXPECT_EQ(list(include_circles(tree.path(""), "# none\n")), "");
   EXPECT_EQ(list(not_built(tree.path(""))), "");
   EXPECT_EQ(list(nameless_folders(tree.path(""))), "");
@@ -159,6 +161,31 @@ TEST(Checks, long_file_and_stale_or_groundless_permission) {
       too_long(tree.path(""), "core/base/long.h: a table\ncore/base/just.h: a table\ncore/gone.h: a table\n"),
       (Lines{"long_files.txt: core/base/just.h has 400 lines; take it off the list",
              "long_files.txt: core/gone.h does not exist"}));
+}
+
+TEST(Checks, function_of_too_many_lines_or_branches) {
+  Tree tree;
+  auto times = [](int count, const std::string& text) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += text;
+    return out;
+  };
+  auto found = [&](int lines, int cyclomatic) {
+    const std::string text =
+        str("// Some functions.\n#define M(x) \\\n  {x\nnamespace lockstep {\nconstexpr int kTable[] = {\n",
+            times(70, "1,\n"), "};\nclass C {\n", times(70, "int m();\n"), "int wordy(int x) {\n",
+            times(lines - 2, "++x;\n"), "}\nint deep(int x) { return \"?\" && ",
+            times(cyclomatic - 2, "x && "), "x; }\n};\n}\n");
+    tree.write("core/base/text.cpp", text);
+    tree.write("tests/a.cpp", text);  // a test may
+    return long_functions(tree.path(""));
+  };
+  EXPECT_EQ(list(found(60, 30)), "");
+  EXPECT_EQ(found(61, 31),
+            (Lines{"core/base/text.cpp:148: a function of 61 lines and the cyclomatic number 1; split it by "
+                   "meaning at 60 lines and 30",
+                   "core/base/text.cpp:209: a function of 1 lines and the cyclomatic number 31; split it by "
+                   "meaning at 60 lines and 30"}));
 }
 
 TEST(Checks, wide_line) {
