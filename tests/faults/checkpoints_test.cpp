@@ -277,7 +277,7 @@ TEST_F(Checkpoints, Row32WrongLatest) {
 TEST_F(Checkpoints, Row71ReadersBesideASavingRun) {
   auto run = start(on(1, {"--train.steps=1000000", "--checkpoint.every=1", "--checkpoint.keep=1",
                           "--log.every=1000000", "--model.vocab=256"}));
-  ASSERT_TRUE(until(60, [&] { return !checkpoints("run").empty(); })) << run->output();
+  ASSERT_TRUE(until(60, [&] { return !steps_saved("run").empty(); })) << run->output();
   int reads = 0;
   for (int i = 0; i < 15; ++i)
     for (const Words& words :
