@@ -151,7 +151,7 @@ def main():
 
     steps = a.stop or train["steps"]
     with open(a.out, "w", encoding="utf-8") as out:
-        since, timed, began = 0, 0.0, time.perf_counter()
+        since, began = 0, time.perf_counter()
         for step in range(1, steps + 1):
             for group in adamw.param_groups:
                 group["lr"] = rate(config, step)
